@@ -60,7 +60,7 @@ FLAGS_MEANING: tuple[FlagsMeaning, ...] = tuple(
     for flags in range(256)
 )
 
-# The way back, reserved bits clear. A QoS that does not exist is a KeyError, not its neighbour's bit.
+# The way back, reserved bits clear. A QoS that does not exist is a KeyError, not other bits.
 FLAGS_OCTET: dict[FlagsMeaning, int] = {
     FLAGS_MEANING[flags]: flags for flags in range(256) if not flags & (WILL | CLEAN_SESSION)
 }

@@ -2,8 +2,8 @@
 
 `L FE ctrl node-id inner`. The length octet is always one and leaves the inner message out, so this
 is no shape like the others. The inner message stays octets: whoever unwraps it decodes it, and then
-speaks to (bridge, node id). One encapsulation inside another is legal in theory; no bridge sends it,
-and it would have no end, so it is refused.
+speaks to (bridge, node id). One encapsulation inside another is legal in theory; no bridge sends
+it, and it would have no end, so it is refused.
 """
 
 from __future__ import annotations

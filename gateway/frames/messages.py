@@ -2,8 +2,8 @@
 
 Layout only, no meaning: names and payloads stay raw octets, ids and codes plain integers, so that
 what is no UTF-8, no known id or not protocol 1 still decodes and the session can answer it. Who may
-send a message to whom is the session's to judge as well. Reserved flag bits are ignored, QoS bits 11
-are -1 wherever they stand.
+send a message to whom is the session's to judge as well. Reserved flag bits are ignored; QoS bits
+11 are -1 wherever they stand.
 
 PUBLISH and its acknowledgements, the hot path, are not frozen: a frozen dataclass sets each field
 through object.__setattr__, 0.54 us for the seven of a PUBLISH against 0.12 us. No one changes
@@ -316,7 +316,7 @@ class Pingresp(OnAir):
 
 @dataclass(frozen=True, slots=True)
 class Disconnect(OnAir):
-    """With a duration the client goes to sleep; 0 is what came, whatever the session makes of it."""
+    """With a duration the client goes to sleep; what 0 means is for the session to say."""
 
     KIND: ClassVar[int] = 0x18
     LAYOUT: ClassVar[Layout] = Layout(duration_s=U16)

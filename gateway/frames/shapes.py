@@ -29,7 +29,8 @@ _TWO_OCTET_TOPICS = (TopicIdType.PREDEFINED, TopicIdType.SHORT)
 class OnAir:
     """What every frame can do: be read out of a datagram, and become one. Here for fixed layouts.
 
-    A plain base class, no ABC: it would slow `isinstance` and `match` over frames tenfold.
+    A plain base class, no ABC: with one, each `case` of a `match` over frames that does not
+    fit takes four times as long (0.08 us against 0.02).
     """
 
     __slots__ = ()
@@ -118,7 +119,7 @@ class MessageIdOnly(OnAir):
         return self.LAYOUT.pack_framed(4, self.KIND, self.message_id)
 
 
-class ReplacesWillTopic(WithTail):
+class ReplacesWillTopic(OnAir):
     """No topic means "delete the will", and then QoS and retain mean nothing.
 
     It is sent as the two octets of the spec; the three of clients that send flags all the same
