@@ -1,7 +1,7 @@
 """One datagram, one frame: finds where the message starts and ends, and who reads it.
 
-Rules: `decode` raises MalformedFrame and nothing else, on any octets. Both length forms are read, at
-any size; the short one is sent up to 255 octets. One message per datagram.
+Rules: `decode` raises MalformedFrame and nothing else, on any octets. Both length forms are read
+at any size, and the short one is written up to 255 octets. One message per datagram.
 
 Where the spec is silent we are liberal, and `has_trailing_octets` tells those who count or are
 strict: octets after the declared length are not ours to read. Only when the 3-octet form declares
