@@ -68,7 +68,7 @@ class Forward:
 
     Compared by identity: a retry with equal contents is another reading until a session says otherwise.
     `received_at` is in the core's monotonic seconds. `sequence` is -1 until the upstream session takes
-    the reading; QoS 0 readings never get one.
+    the reading; QoS 0 readings never get one. `upstream_qos` is what the broker gets: not more than it takes.
     """
 
     client_id: ClientId
@@ -80,6 +80,7 @@ class Forward:
     message_id: int
     received_at: float
     sequence: int = -1
+    upstream_qos: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +205,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The reading will not reach the broker; `return_code` is what its sensor shall hear."""
+    """A QoS 1 or 2 reading will not reach the broker; `return_code` is what its sensor shall hear."""
 
     forward: Forward
     return_code: int
@@ -216,12 +217,12 @@ class Refused:
 class Arrived:
     """A message from the broker. Answer with `Upstream.acknowledge` once it is in good hands.
 
-    `subscriptions` are the MQTT 5 subscription identifiers that came with it.
+    `is_replay`: the broker had retained it before we subscribed; else it is a live publication.
     """
 
     message: Message
     packet_id: int
-    subscriptions: tuple[int, ...] = ()
+    is_replay: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,4 +249,3 @@ Effect = (
     | Arrived
     | Granted
 )
-

@@ -41,6 +41,9 @@ class Retained:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._entries
+
     @property
     def size_bytes(self) -> int:
         return self._bytes

@@ -22,6 +22,15 @@ Subscribers = dict[ClientId, int]
 
 
 @dataclass(slots=True)
+class _Filter:
+    """One filter: who hears by it, and how many asked for it and wait for the broker's word."""
+
+    subscribers: Subscribers = field(default_factory=dict)
+    asked: int = 0
+    qos: int = 0  # the highest ever asked for; it does not fall while the filter lives
+
+
+@dataclass(slots=True)
 class Change:
     """How the covering set differs from before: filters to subscribe with their QoS, and to give up."""
 
@@ -31,7 +40,7 @@ class Change:
 
 class Subscriptions:
     def __init__(self) -> None:
-        self._tree: TopicTree[Subscribers] = TopicTree()
+        self._tree: TopicTree[_Filter] = TopicTree()
         self._matches: dict[str, Matches] = {}
         self.covering: dict[str, int] = {}
 
@@ -43,50 +52,66 @@ class Subscriptions:
         matches = self._matches.get(topic)
         if matches is None:
             best: Subscribers = {}
-            for _, subscribers in self._tree.above(topic):
-                for client_id, qos in subscribers.items():
+            for _, entry in self._tree.above(topic):
+                for client_id, qos in entry.subscribers.items():
                     best[client_id] = max(qos, best.get(client_id, 0))
             if len(self._matches) >= MATCHES_MAX:
                 self._matches.clear()
             matches = self._matches[topic] = list(best.items())
         return matches
 
-    def add(self, client_id: ClientId, topic_filter: str, qos: int) -> Change:
-        self._matches.clear()
-        subscribers = self._tree.get(topic_filter)
-        if subscribers is None:
-            subscribers = {}
-            self._tree.put(topic_filter, subscribers)
-        subscribers[client_id] = qos
-        return self._cover(topic_filter)
-
-    def remove(self, client_id: ClientId, topic_filter: str) -> Change:
-        self._matches.clear()
-        subscribers = self._tree.get(topic_filter)
-        if subscribers is None:
-            return Change()
-        subscribers.pop(client_id, None)
-        if subscribers:
-            return Change()
-        self._tree.pop(topic_filter)
-        return self._uncover(topic_filter)
-
-    def subscribers_of(self, topic_filter: str) -> Subscribers:
-        """The clients that asked for exactly this filter."""
-        return self._tree.get(topic_filter) or {}
+    def subscribers_of(self, topic_filter: str) -> list[ClientId]:
+        """The clients that hear by exactly this filter."""
+        entry = self._tree.get(topic_filter)
+        return [] if entry is None else list(entry.subscribers)
 
     def cover_of(self, topic_filter: str) -> str | None:
         """The filter of the covering set that brings what `topic_filter` matches."""
-        return next((above for above, _ in self._tree.above(topic_filter) if above in self.covering), None)
+        above = self._tree.above(topic_filter)
+        return next((key for key, _ in above if key in self.covering), None)
+
+    # A subscription is asked for, then joined or withdrawn, at last left
+
+    def ask(self, topic_filter: str, qos: int) -> Change:
+        """Someone wants to hear by this filter; nobody does yet."""
+        entry = self._tree.get(topic_filter)
+        if entry is None:
+            entry = _Filter()
+            self._tree.put(topic_filter, entry)
+        entry.asked += 1
+        entry.qos = max(entry.qos, qos)
+        return self._cover(topic_filter, entry)
+
+    def join(self, client_id: ClientId, topic_filter: str, qos: int) -> None:
+        """One that asked hears from now on."""
+        entry = self._tree.get(topic_filter)
+        assert entry is not None, "asked for before"
+        entry.asked -= 1
+        entry.subscribers[client_id] = qos
+        self._matches.clear()
+
+    def withdraw(self, topic_filter: str) -> Change:
+        """One that asked will not hear after all."""
+        entry = self._tree.get(topic_filter)
+        assert entry is not None, "asked for before"
+        entry.asked -= 1
+        return self._drop_unused(topic_filter, entry)
+
+    def leave(self, client_id: ClientId, topic_filter: str) -> Change:
+        entry = self._tree.get(topic_filter)
+        if entry is None or entry.subscribers.pop(client_id, None) is None:
+            return Change()
+        self._matches.clear()
+        return self._drop_unused(topic_filter, entry)
 
     # The covering set
 
-    def _cover(self, topic_filter: str) -> Change:
+    def _cover(self, topic_filter: str, entry: _Filter) -> Change:
         change = Change()
         above = [key for key, _ in self._tree.above(topic_filter) if key in self.covering]
         if above and above != [topic_filter]:
             for key in above:
-                self._raise(key, self._highest(topic_filter), change)
+                self._raise(key, entry.qos, change)
             return change
         self._raise(topic_filter, self._highest_under(topic_filter), change)
         for key, _ in self._tree.under(topic_filter):
@@ -94,8 +119,11 @@ class Subscriptions:
                 change.unwanted.append(key)
         return change
 
-    def _uncover(self, topic_filter: str) -> Change:
+    def _drop_unused(self, topic_filter: str, entry: _Filter) -> Change:
         change = Change()
+        if entry.subscribers or entry.asked:
+            return change
+        self._tree.pop(topic_filter)
         if self.covering.pop(topic_filter, None) is None:
             return change
         change.unwanted.append(topic_filter)
@@ -109,8 +137,5 @@ class Subscriptions:
         if before is None or qos > before:
             self.covering[topic_filter] = change.wanted[topic_filter] = qos
 
-    def _highest(self, topic_filter: str) -> int:
-        return max(self.subscribers_of(topic_filter).values(), default=0)
-
     def _highest_under(self, topic_filter: str) -> int:
-        return max(self._highest(key) for key, _ in self._tree.under(topic_filter))
+        return max(entry.qos for _, entry in self._tree.under(topic_filter))

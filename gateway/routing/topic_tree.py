@@ -67,7 +67,9 @@ class TopicTree(Generic[Value]):
         path = [self._root]
         for level in levels:
             path.append(path[-1].children[level])
-        for parent, level, child in zip(reversed(path[:-1]), reversed(levels), reversed(path[1:]), strict=True):
+        for parent, level, child in zip(
+            reversed(path[:-1]), reversed(levels), reversed(path[1:]), strict=True
+        ):
             if child.children or child.key is not None:
                 break
             del parent.children[level]

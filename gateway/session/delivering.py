@@ -48,7 +48,15 @@ class UnderWay:
 
 
 class Delivering:
-    __slots__ = ("_last_message_id", "_outbox", "_outbox_bytes", "_rules", "_topics", "due_at", "under_way")
+    __slots__ = (
+        "_last_message_id",
+        "_outbox",
+        "_outbox_bytes",
+        "_rules",
+        "_topics",
+        "due_at",
+        "under_way",
+    )
 
     def __init__(self, topics: TopicRegistry, rules: SessionRules) -> None:
         self._topics = topics
@@ -131,7 +139,10 @@ class Delivering:
             return self._finish(client_id, peer, now)
         if return_code == ReturnCode.CONGESTION:
             return []  # repeated when the retry timer fires
-        if return_code == ReturnCode.INVALID_TOPIC_ID and current.tries < self._rules.retry_count_max:
+        if (
+            return_code == ReturnCode.INVALID_TOPIC_ID
+            and current.tries < self._rules.retry_count_max
+        ):
             current.tries += 1  # a client that never learns the id must not keep us busy for ever
             return self._publish(current, client_id, peer, now)
         detail = f"PUBACK {return_code} for {current.message.topic!r}"
@@ -202,9 +213,7 @@ class Delivering:
             self._outbox = None
         return effects
 
-    def _start(
-        self, message: Message, client_id: ClientId, peer: Peer, now: float
-    ) -> list[Effect]:
+    def _start(self, message: Message, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
         if self._topics.is_refused(message.topic):
             return [Dropped(Reason.CLIENT_REFUSED, client_id, message.topic)]
         reference = self._topics.reference(message.topic)
@@ -254,7 +263,9 @@ class Delivering:
         return self._last_message_id
 
 
-def _publish_frame(message: Message, reference: Reference, message_id: int, *, dup: bool) -> Publish:
+def _publish_frame(
+    message: Message, reference: Reference, message_id: int, *, dup: bool
+) -> Publish:
     kind, topic_id = reference
     return Publish(topic_id, message_id, message.payload, message.qos, message.retain, dup, kind)
 

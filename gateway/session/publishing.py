@@ -41,9 +41,7 @@ class Publishing:
 
     # From the client
 
-    def receive(
-        self, frame: Publish, client_id: ClientId, peer: Peer, now: float
-    ) -> list[Effect]:
+    def receive(self, frame: Publish, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
         topic = self._topics.topic_of(frame.topic_id, frame.topic_id_type)
         if topic is None:
             code = ReturnCode.INVALID_TOPIC_ID
@@ -91,18 +89,22 @@ class Publishing:
         return [Send(peer, Pubrec(message_id))]
 
     def refused(self, forward: Forward, return_code: int, peer: Peer) -> list[Effect]:
-        """The reading cannot go on: say so, whatever its QoS (A6: errors are PUBACK at any QoS)."""
+        """The reading cannot go on: say so, by PUBACK for QoS 2 as well (1.2, 5.4.13)."""
         message_id = forward.message_id
-        if forward.qos > 0:
-            if self._unsettled.get(message_id) is not forward:
-                return []
-            del self._unsettled[message_id]
+        if self._unsettled.get(message_id) is not forward:
+            return []
+        del self._unsettled[message_id]
         return [Send(peer, Puback(forward.topic_id, message_id, return_code))]
 
     # What was here before
 
     def _repeated(
-        self, frame: Publish, contents: tuple[str, bytes], client_id: ClientId, peer: Peer, now: float
+        self,
+        frame: Publish,
+        contents: tuple[str, bytes],
+        client_id: ClientId,
+        peer: Peer,
+        now: float,
     ) -> list[Effect] | None:
         """The answer to a copy of a reading that is known already; None for a new one."""
         message_id = frame.message_id

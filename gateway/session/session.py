@@ -26,6 +26,7 @@ from gateway.effects import (
     Send,
     State,
     StateChanged,
+    SubscribeTo,
     UnsubscribeFrom,
 )
 from gateway.frames import (
@@ -84,7 +85,9 @@ class Session:
         self.sleep_s = 0
         self.heard_at = 0.0
         self.silence_max_s = inf
-        self.scheduled_at = inf  # when the engine will look at this session next; the engine's own note
+        self.scheduled_at = (
+            inf  # when the engine will look at this session next; the engine's own note
+        )
         self._rules = rules
         self._named_will: Will | None = None
         self._topics = TopicRegistry(predefined, rules.topics_max)
@@ -148,9 +151,13 @@ class Session:
         """A reading cannot go on: its sensor keeps it."""
         return self._publishing.refused(forward, return_code, self.peer)
 
-    def subscribed(self, message_id: int, return_code: int) -> list[Effect]:
+    def is_asking(self, asked: SubscribeTo) -> bool:
+        """Whether this session still waits for the answer to this wish."""
+        return self._subscribing.is_asking(asked)
+
+    def subscribed(self, asked: SubscribeTo, return_code: int) -> list[Effect]:
         """The answer to `SubscribeTo`."""
-        return self._subscribing.subscribed(message_id, return_code, self.peer)
+        return self._subscribing.subscribed(asked, return_code, self.peer)
 
     def unsubscribed(self, topic_filter: str) -> None:
         """The subscription ended without the client: the broker refuses it from now on."""
@@ -165,7 +172,8 @@ class Session:
     def end(self) -> list[Effect]:
         """The session is over for good: nothing of it stays."""
         effects: list[Effect] = [
-            UnsubscribeFrom(self.client_id, topic_filter) for topic_filter in self._subscribing.filters
+            UnsubscribeFrom(self.client_id, topic_filter)
+            for topic_filter in self._subscribing.filters
         ]
         if self.delivering.waiting:
             count = self.delivering.waiting

@@ -30,14 +30,12 @@ class Subscribing:
     def __init__(self, topics: TopicRegistry, rules: SessionRules) -> None:
         self._topics = topics
         self._rules = rules
-        self._asked: dict[int, Subscribe] = {}
+        self._asked: dict[int, tuple[Subscribe, SubscribeTo]] = {}
         self.filters: dict[str, int] = {}
 
     # From the client
 
-    def receive_subscribe(
-        self, frame: Subscribe, client_id: ClientId, peer: Peer
-    ) -> list[Effect]:
+    def receive_subscribe(self, frame: Subscribe, client_id: ClientId, peer: Peer) -> list[Effect]:
         if frame.message_id in self._asked:
             return [Dropped(Reason.REPEATED, client_id, "SUBSCRIBE")]
         wanted = self._filter_of(frame)
@@ -46,8 +44,9 @@ class Subscribing:
             refusal = Suback(_echoed_id(frame), frame.message_id, code, max(frame.qos, 0))
             detail = f"SUBSCRIBE to {frame.topic[:64]!r}"
             return [Dropped(reason, client_id, detail), Send(peer, refusal)]
-        self._asked[frame.message_id] = frame
-        return [SubscribeTo(client_id, wanted, frame.qos, frame.message_id)]
+        asked = SubscribeTo(client_id, wanted, frame.qos, frame.message_id)
+        self._asked[frame.message_id] = (frame, asked)
+        return [asked]
 
     def receive_unsubscribe(
         self, frame: Unsubscribe, client_id: ClientId, peer: Peer
@@ -62,14 +61,17 @@ class Subscribing:
 
     # From the engine
 
-    def subscribed(self, message_id: int, return_code: int, peer: Peer) -> list[Effect]:
-        frame = self._asked.pop(message_id, None)
-        if frame is None:
-            return []
+    def is_asking(self, asked: SubscribeTo) -> bool:
+        """Whether this very wish still waits for its answer."""
+        waiting = self._asked.get(asked.message_id)
+        return waiting is not None and waiting[1] is asked
+
+    def subscribed(self, asked: SubscribeTo, return_code: int, peer: Peer) -> list[Effect]:
+        """The answer to `SubscribeTo`, for one that `is_asking`."""
+        message_id, wanted = asked.message_id, asked.topic_filter
+        frame, _ = self._asked.pop(message_id)
         if return_code != ReturnCode.ACCEPTED:
             return [Send(peer, Suback(_echoed_id(frame), message_id, return_code, frame.qos))]
-        wanted = self._filter_of(frame)
-        assert wanted is not None, "it was a filter when it was asked for"
         topic_id = _echoed_id(frame)
         if frame.topic_id_type is not TopicIdType.NORMAL:
             self._topics.spell(wanted, (frame.topic_id_type, topic_id))
@@ -111,5 +113,3 @@ def _echoed_id(frame: Subscribe) -> int:
     if frame.topic_id_type in (TopicIdType.PREDEFINED, TopicIdType.SHORT):
         return int.from_bytes(frame.topic[:2], "big")
     return 0
-
-
