@@ -87,8 +87,8 @@ def encode(frame: Frame) -> bytes:
 def has_trailing_octets(datagram: bytes) -> bool:
     """Whether octets follow the declared length, which `decode` does not read.
 
-    Looks at the length alone and never raises; a length that makes no sense has nothing after it. All
-    that a forwarder carries is inner message: ask again with that.
+    Looks at the length alone and never raises; after a length that makes no sense there is nothing.
+    All that a forwarder carries is inner message: ask again with that.
     """
     try:
         return _bounds(datagram)[1] < len(datagram)
