@@ -87,9 +87,7 @@ class Engine:
         self._rules = rules
         self._members: dict[int, dict[bytes, Session]] = {}  # by link and address
         self._admission = Admission(rules.admission)
-        self._connectionless = Connectionless(
-            rules.connectionless, rules.session, rules.predefined
-        )
+        self._connectionless = Connectionless(rules.connectionless, rules.session, rules.predefined)
         retained = Retained(rules.retained_messages_max, rules.retained_bytes_max)
         self.downlink = Downlink(
             self.sessions, self.upstream, retained, rules.session, self._schedule
@@ -190,7 +188,9 @@ class Engine:
     def _forward(self, forward: Forward, now: float) -> list[Effect]:
         self.forwarded[forward.qos] += 1
         sent = self.upstream.publish(forward)
-        return sent if len(sent) == 0 or type(sent[0]) not in _PERFORMERS else self._perform(sent, now)
+        return (
+            sent if len(sent) == 0 or type(sent[0]) not in _PERFORMERS else self._perform(sent, now)
+        )
 
     def _settled(self, news: Settled, _now: float) -> list[Effect]:
         session = self.sessions.get(news.forward.client_id)

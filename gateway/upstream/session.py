@@ -317,7 +317,9 @@ class UpstreamSession:
     def _too_large(self, forward: Forward, packet_id: int) -> Effect:
         """The broker would close the connection, and again each time the reading is sent to it."""
         self.in_flight.settle(packet_id)
-        detail = f"{forward.topic!r}: larger than the {self._packet_bytes_max} bytes the broker takes"
+        detail = (
+            f"{forward.topic!r}: larger than the {self._packet_bytes_max} bytes the broker takes"
+        )
         if forward.qos == 0:
             return Dropped(Reason.PAYLOAD_TOO_LARGE, forward.client_id, detail)
         return Refused(forward, ReturnCode.NOT_SUPPORTED, Reason.PAYLOAD_TOO_LARGE, detail)
