@@ -1,14 +1,15 @@
 """From the broker to the clients that asked: subscriptions, deliveries and retained messages.
 
-A subscription is asked for, and joined when the broker grants the filter that covers it; only then does its
-client hear SUBACK, then what the broker retains, then live messages. While the broker is away a subscription is
-accepted at once and made when the broker is back.
+A subscription is asked for, and joined when the broker grants the filter that covers it; only
+then does its client hear SUBACK, then what the broker retains, then live messages. While the
+broker is away a subscription is accepted at once and made when the broker is back.
 
-Retained messages: a new subscriber gets them once, with the flag. Others get them again only if they changed
-while we were away, and without the flag, as an update. What was not confirmed by the broker within
-`REPLAY_WINDOW_S` after a reconnect is no longer retained.
+Retained messages: a new subscriber gets them once, with the flag. Others get them again only if
+they changed while we were away, and without the flag, as an update. What was not confirmed by the
+broker within `REPLAY_WINDOW_S` after a reconnect is no longer retained.
 
-Limits: those of the sessions, of `Retained`, and of a message: one too large for a client's frame is dropped.
+Limits: those of the sessions, of `Retained`, and of a message: one too large for a client's frame
+is dropped.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class Downlink:
         return effects
 
     def refused(self, news: SubscriptionRefused, now: float) -> list[Effect]:
-        """The broker will not have this filter: its subscribers lose it, narrower ones get their own again."""
+        """The broker will not have this filter: its subscribers lose it, narrower ones get theirs."""
         refused = news.topic_filter
         client_ids = self.subscriptions.subscribers_of(refused)
         effects: list[Effect] = []
@@ -113,7 +114,7 @@ class Downlink:
         return [news, *effects, *self._rehome(refused, now)]
 
     def opened(self, now: float) -> None:
-        """The broker sends again what it retains; what it does not is gone when the window closes."""
+        """The broker sends again what it retains; what it does not is gone after the window."""
         self.retained.doubt()
         self._confirm_until = now + REPLAY_WINDOW_S
 
@@ -218,7 +219,7 @@ class Downlink:
         return effects
 
     def _replay(self, message: Message, kept: Kept | None, now: float) -> list[Effect]:
-        """What the broker had retained: for newcomers, and for the others if it changed meanwhile."""
+        """What the broker had retained: for newcomers, for others if it changed meanwhile."""
         if kept is Kept.SAME:
             return []
         effects: list[Effect] = []
@@ -233,7 +234,7 @@ class Downlink:
         return effects
 
     def _is_retained(self, message: Message) -> bool:
-        """Whether the broker retains it. One that cannot tell us is taken to retain what it retained before."""
+        """Whether the broker retains it. One that cannot say is taken to do what it did before."""
         if message.retain or self._upstream.subscriptions.tells_retained:
             return message.retain
         return message.topic in self.retained

@@ -3,9 +3,9 @@
 Imperative effects are work: the shell (or, for `Forward`, `SubscribeTo` and `UnsubscribeFrom`, the
 engine) performs them, in order. Past-tense effects are news: the shell counts and logs them.
 
-`Send`, `Transmit`, `Forward`, `Settled` and `Arrived` are made for every message. They are not frozen
-because a frozen `__init__` costs four times a plain one; nothing changes them after they are made,
-but for the `sequence` that the upstream session gives a `Forward` once.
+`Send`, `Transmit`, `Forward`, `Settled` and `Arrived` are made for every message. They are not
+frozen because a frozen `__init__` costs four times a plain one; nothing changes them after they
+are made, but for the `sequence` that the upstream session gives a `Forward` once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ClientId = NewType("ClientId", str)
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Where a client is: the link it speaks on and its address there, in the link's own raw form."""
+    """Where a client is: its link, and its address there in the link's own raw form."""
 
     link: int
     address: bytes
@@ -66,9 +66,10 @@ class DropUpstream:
 class Forward:
     """Carry a reading to the broker, then say `settled` or `refused` to the session it came from.
 
-    Compared by identity: a retry with equal contents is another reading until a session says otherwise.
-    `received_at` is in the core's monotonic seconds. `sequence` is -1 until the upstream session takes
-    the reading; QoS 0 readings never get one. `upstream_qos` is what the broker gets: not more than it takes.
+    Compared by identity: a retry with equal contents is another reading until a session says
+    otherwise. `received_at` is in the core's monotonic seconds. `sequence` is -1 until the
+    upstream session takes the reading; QoS 0 readings never get one. `upstream_qos` is what the
+    broker gets: not more than it takes.
     """
 
     client_id: ClientId
@@ -205,7 +206,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A QoS 1 or 2 reading will not reach the broker; `return_code` is what its sensor shall hear."""
+    """A QoS 1 or 2 reading will not reach the broker; its sensor shall hear `return_code`."""
 
     forward: Forward
     return_code: int

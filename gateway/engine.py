@@ -1,11 +1,12 @@
 """The gateway as a value: every input in, every effect out, no I/O.
 
-The engine knows which session a datagram belongs to, hands it there, and does what the session's effects ask
-of the rest of the core: readings to the upstream session, subscriptions to the downlink. What remains in the
-list it returns is for the shell, in order.
+The engine knows which session a datagram belongs to, hands it there, and does what the session's
+effects ask of the rest of the core: readings to the upstream session, subscriptions to the
+downlink. What remains in the list it returns is for the shell, in order.
 
-Addresses are compared raw, per link, so that finding a session costs two dictionary lookups. All timers are in
-one heap: a session's entry may be early (hearing a client only moves its deadline away), never late.
+Addresses are compared raw, per link, so that finding a session costs two dictionary lookups. All
+timers are in one heap: a session's entry may be early (hearing a client only moves its deadline
+away), never late.
 
 Limits: clients and answers to strangers in `routing/admission.py`, the rest where it is kept.
 """
@@ -61,7 +62,7 @@ from gateway.upstream.session import UpstreamSession
 
 Datagrams = Iterable[tuple[bytes, bytes]]
 
-# What a client may say without being asked for DISCONNECT in return: discovery, and what a gateway says.
+# What a stranger may say without hearing DISCONNECT: discovery, and what gateways say.
 _UNANSWERED: tuple[type, ...] = (SearchGw, GwInfo, Advertise)
 
 
@@ -115,8 +116,8 @@ class Engine:
             kind = type(frame)
             received[kind] = received.get(kind, 0) + 1
             session = members.get(address)
-            if kind is Publish and frame.qos < 0:  # type: ignore[union-attr]
-                effects += self._receive_connectionless(frame, Peer(link, address), session, now)  # type: ignore[arg-type]
+            if type(frame) is Publish and frame.qos < 0:
+                effects += self._receive_connectionless(frame, Peer(link, address), session, now)
             elif session is None or kind is Connect:
                 effects += self._receive_at_the_door(frame, Peer(link, address), session, now)
             else:

@@ -1,9 +1,9 @@
 """Who may come in, and how much those get who have not.
 
-Strangers have a budget of their own, so that a flood of them costs members nothing: `answers_per_s_max`
-DISCONNECTs a second in all for frames from unknown addresses, beyond which they hear nothing. Clients are
-bounded by `clients_max`, sessions that are kept for absent clients included; a further CONNECT is answered with
-congestion.
+Strangers have a budget of their own, so that a flood of them costs members nothing:
+`answers_per_s_max` DISCONNECTs a second in all for frames from unknown addresses, beyond which
+they hear nothing. Clients are bounded by `clients_max`, sessions that are kept for absent clients
+included; a further CONNECT is answered with congestion.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Admission:
         self._counted_at = 0.0
 
     def judge(self, frame: Connect, members: int, known: bool) -> Refusal | None:
-        """Why this CONNECT is refused, or None; `known` says whether its client has a session already."""
+        """Why this CONNECT is refused, or None; `known`: its client has a session already."""
         if frame.protocol_id != PROTOCOL_ID:
             detail = f"protocol id {frame.protocol_id:#04x}"
             return Refusal(ReturnCode.NOT_SUPPORTED, Reason.PROTOCOL_ID, detail)

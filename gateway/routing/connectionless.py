@@ -1,8 +1,8 @@
 """Readings without a session: PUBLISH at QoS -1, from anyone who may reach the port.
 
-Off unless allowed. Only predefined ids and short names name a topic for a stranger (1.2, 6.8); with
-`long_topics` also the form that some clients use although no specification has it: topic id type 00, the
-length of the name in the topic id field, name and payload one after the other.
+Off unless allowed. Only predefined ids and short names name a topic for a stranger (1.2, 6.8);
+with `long_topics` also the form that some clients use although no specification has it: topic id
+type 00, the length of the name in the topic id field, name and payload one after the other.
 Nothing is ever answered.
 """
 
@@ -36,7 +36,7 @@ class Connectionless:
     def receive(
         self, frame: Publish, peer: Peer, client_id: ClientId | None, now: float
     ) -> Forward | Dropped:
-        """The reading to forward, or why there is none. `client_id` is that of a client known at this address."""
+        """The reading to forward, or why there is none; `client_id` of one known at this address."""
         if not self._rules.allow:
             detail = "set qos_minus_one.allow = true to take such readings"
             return Dropped(Reason.QOS_MINUS_ONE_OFF, client_id, detail, peer)

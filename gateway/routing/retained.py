@@ -1,9 +1,10 @@
 """The broker's retained messages, as far as our clients are subscribed to them.
 
-A client that subscribes under a filter we already have at the broker gets its retained messages from here,
-also while the broker is away. What is kept is exact while we are connected, because the broker marks live
-publications that are retained (Retain As Published); after a reconnect every entry is unconfirmed until the
-broker sends it again, and what it does not send again within the engine's `REPLAY_WINDOW_S` is gone.
+A client that subscribes under a filter we already have at the broker gets its retained messages
+from here, also while the broker is away. What is kept is exact while we are connected, because
+the broker marks live publications that are retained (Retain As Published); after a reconnect
+every entry is unconfirmed until the broker sends it again, and what it does not send again within
+the engine's `REPLAY_WINDOW_S` is gone.
 
 Full: beyond `messages_max` or `bytes_max` a further topic is not kept; that is counted and said.
 """

@@ -1,11 +1,12 @@
 """Who hears what, and the least that must be subscribed at the broker for it.
 
-The covering set is those filters that no other filter covers: with `a/#` wanted by one client, `a/b` of
-another needs no subscription of its own. Each is subscribed at the highest QoS of all that it covers, and
-each client gets a message at the lower of the message's QoS and its own highest matching filter's.
+The covering set is those filters that no other filter covers: with `a/#` wanted by one client,
+`a/b` of another needs no subscription of its own. Each is subscribed at the highest QoS of all
+that it covers, and each client gets a message at the lower of the message's QoS and its own
+highest matching filter's.
 
-Limits are kept by the sessions (filters per client, clients per gateway). The memory of recent matches is
-emptied when it holds `MATCHES_MAX` topics or when any subscription changes.
+Limits are kept by the sessions (filters per client, clients per gateway). The memory of recent
+matches is emptied when it holds `MATCHES_MAX` topics or when any subscription changes.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class _Filter:
 
 @dataclass(slots=True)
 class Change:
-    """How the covering set differs from before: filters to subscribe with their QoS, and to give up."""
+    """How the covering set differs from before: filters to subscribe, and to give up."""
 
     wanted: dict[str, int] = field(default_factory=dict)
     unwanted: list[str] = field(default_factory=list)

@@ -1,9 +1,9 @@
 """Values by topic name or topic filter, found by what matches them or what they match.
 
-One tree serves both directions, because "filter F matches topic T" is the case of "filter F covers filter
-G" in which G has no wildcard: `above(T)` are the filters that match a topic, `under(F)` the topics, or
-narrower filters, that a filter covers. A wildcard at the first level covers nothing that begins with `$`
-(MQTT 5, 4.7.2).
+One tree serves both directions, because "filter F matches topic T" is the case of "filter F
+covers filter G" in which G has no wildcard: `above(T)` are the filters that match a topic,
+`under(F)` the topics, or narrower filters, that a filter covers. A wildcard at the first level
+covers nothing that begins with `$` (MQTT 5, 4.7.2).
 """
 
 from __future__ import annotations

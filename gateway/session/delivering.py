@@ -1,14 +1,15 @@
 """Messages on their way down: one at a time, in order, each acknowledged before the next.
 
-Rule 1: never more than one unacknowledged message towards a client (microcontroller clients assume one).
-        QoS 0 keeps its place in the queue too, so that nothing overtakes on a client's air.
-Rule 2: a name that the client does not know in this connection is registered first, and the message waits
-        for REGACK. A refused name costs its messages only.
-Rule 3: what was not acknowledged when a connection ended stays at the head, keeps its message id, and goes
-        out with DUP in the next one.
+Rule 1: never more than one unacknowledged message towards a client (microcontroller clients
+        assume one). QoS 0 keeps its place in the queue too, so that nothing overtakes on a
+        client's air.
+Rule 2: a name that the client does not know in this connection is registered first, and the
+        message waits for REGACK. A refused name costs its messages only.
+Rule 3: what was not acknowledged when a connection ended stays at the head, keeps its message id,
+        and goes out with DUP in the next one.
 
-Full: beyond `outbox_messages_max` or `outbox_bytes_max` the oldest message that is not under way is dropped
-and counted; the newest command is what a sensor should obey when it returns.
+Full: beyond `outbox_messages_max` or `outbox_bytes_max` the oldest message that is not under way
+is dropped and counted; the newest command is what a sensor should obey when it returns.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
 """Readings on their way up: from a client's PUBLISH to its acknowledgement.
 
-Rule 1: a reading is acknowledged only when it is settled. `receive()` answers with `Forward`; only
-        `settled()` answers with PUBACK (QoS 1) or PUBREC (QoS 2). A client that hears either may forget
-        its reading, so the gateway must not be able to.
-Rule 2: a reading that comes again is forwarded once. While it is being settled the copy is dropped. QoS 1:
-        afterwards a copy with the DUP flag is acknowledged again. QoS 2: until PUBREL a copy gets PUBREC
-        again, and for `HOLD_DOWN_S` after it a late copy on the network with the same contents does too;
-        without the contents a client that always uses the same message id would lose readings.
+Rule 1: a reading is acknowledged only when it is settled. `receive()` answers with `Forward`;
+        only `settled()` answers with PUBACK (QoS 1) or PUBREC (QoS 2). A client that hears either
+        may forget its reading, so the gateway must not be able to.
+Rule 2: a reading that comes again is forwarded once. While it is being settled the copy is
+        dropped. QoS 1: afterwards a copy with the DUP flag is acknowledged again. QoS 2: until
+        PUBREL a copy gets PUBREC again, and for `HOLD_DOWN_S` after it a late copy on the network
+        with the same contents does too; without the contents a client that always uses the same
+        message id would lose readings.
 
 Limits: `UNSETTLED_MAX` readings at once (the specification allows a client one); a further one is
-answered with congestion. `RELEASES_MAX` exchanges may wait for a PUBREL that a client gave up on, and
-`RECENT_MAX` finished message ids are remembered; of both the oldest is forgotten first.
+answered with congestion. `RELEASES_MAX` exchanges may wait for a PUBREL that a client gave up on,
+and `RECENT_MAX` finished message ids are remembered; of both the oldest is forgotten first.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Publishing:
     # From the shell
 
     def settled(self, forward: Forward, peer: Peer) -> list[Effect]:
-        """The broker has the reading: acknowledge it. Nothing, if this session asked for no such thing."""
+        """The broker has the reading: acknowledge it, if this session waits for that."""
         message_id = forward.message_id
         if self._unsettled.get(message_id) is not forward:
             return []

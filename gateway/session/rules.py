@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-# "Keep alive and sleep are supervised with a tolerance": +50 % up to a minute, +10 % above (1.2, 7.2).
+# Keep-alive and sleep are supervised with a tolerance (1.2, 7.2).
 TOLERANCE_UP_TO_A_MINUTE = 1.5
 TOLERANCE_ABOVE = 1.1
 

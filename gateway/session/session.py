@@ -1,12 +1,14 @@
-"""One client's conversation, as a value: frames, messages, receipts and time in; effects out, in order.
+"""One client's conversation, as a value: frames, messages, receipts and time in; effects out, in
+order.
 
-The states and their arrows are in `states.py`. What goes up is in `publishing.py`, what comes down in
-`delivering.py`, numbers for topics in `topic_registry.py`, the will in `will.py`. This file joins them: it
-decides which frame may come in which state, and supervises silence.
+The states and their arrows are in `states.py`. What goes up is in `publishing.py`, what comes
+down in `delivering.py`, numbers for topics in `topic_registry.py`, the will in `will.py`. This
+file joins them: it decides which frame may come in which state, and supervises silence.
 
-Silence is supervised by one deadline, `heard_at + silence_max_s`, whatever the state: keep-alive for a
-client that is active, the declared sleep for one that sleeps, the patience of a will handshake for one
-that connects; one that is awake is supervised by its retries. Hearing a client only moves the deadline away, so no timer is touched per message.
+Silence is supervised by one deadline, `heard_at + silence_max_s`, whatever the state: keep-alive
+for a client that is active, the declared sleep for one that sleeps, the patience of a will
+handshake for one that connects; one that is awake is supervised by its retries. Hearing a client
+only moves the deadline away, so no timer is touched per message.
 """
 
 from __future__ import annotations
@@ -70,7 +72,8 @@ LISTENING = frozenset({State.ACTIVE, State.AWAKE})
 class Session:
     __slots__ = (
         "_named_will", "_publishing", "_rules", "_subscribing", "_topics", "clean", "client_id",
-        "delivering", "heard_at", "keep_alive_s", "peer", "scheduled_at", "silence_max_s", "sleep_s", "state", "will",
+        "delivering", "heard_at", "keep_alive_s", "peer", "scheduled_at", "silence_max_s",
+        "sleep_s", "state", "will",
     )  # fmt: skip
 
     def __init__(
@@ -102,19 +105,18 @@ class Session:
         self.heard_at = now
         if self.state is State.CONNECTING:
             return self._receive_connecting(frame, now)
-        kind = type(frame)
-        if kind is Publish:
-            return self._publishing.receive(frame, self.client_id, self.peer, now)  # type: ignore[arg-type]
-        receiver = _RECEIVERS.get(kind)
+        if type(frame) is Publish:
+            return self._publishing.receive(frame, self.client_id, self.peer, now)
+        receiver = _RECEIVERS.get(type(frame))
         if receiver is None:
-            return [Dropped(Reason.OUT_OF_TURN, self.client_id, kind.__name__.upper())]
+            return [Dropped(Reason.OUT_OF_TURN, self.client_id, type(frame).__name__.upper())]
         effects = receiver(self, frame, now)
         if self.state is State.AWAKE and not self.delivering.waiting:
             effects += self._drained()
         return effects
 
     def connect(self, frame: Connect, peer: Peer, now: float) -> list[Effect]:
-        """CONNECT, admitted by the engine. A session that is to be clean is a new one (1.2, 6.2, 6.3)."""
+        """CONNECT, admitted by the engine, which makes a new session for a clean one (1.2, 6.2)."""
         self.heard_at = now
         self.peer = peer
         self.keep_alive_s = frame.duration_s
@@ -232,7 +234,7 @@ class Session:
         return self._lose(Input.SILENT, detail, now)
 
     def _unanswered(self, now: float) -> list[Effect]:
-        """The client acknowledges nothing. The message is kept, the client is not waited for (A3, A8)."""
+        """The client acknowledges nothing: its message is kept, but nobody waits (A3, A8)."""
         detail = f"no answer after {self._rules.retry_count_max} retries"
         if self.state is State.AWAKE:
             self.delivering.pause()

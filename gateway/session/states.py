@@ -1,8 +1,9 @@
 """The states a client can be in, and the only arrows between them.
 
-Everything that moves a client from state to state is in TRANSITIONS; an arrow that is not there is
-not allowed, and the frame that asked for it is answered as `session.py` says. docs/states.svg is drawn
-from this table by `python -m gateway.session.states_drawing`, so the picture cannot disagree with the code.
+Everything that moves a client from state to state is in TRANSITIONS; an arrow that is not there
+is not allowed, and the frame that asked for it is answered as `session.py` says. docs/states.svg
+is drawn from this table by `python -m gateway.session.states_drawing`, so the picture cannot
+disagree with the code.
 """
 
 from __future__ import annotations

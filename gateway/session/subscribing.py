@@ -1,7 +1,8 @@
 """What a client asked to hear.
 
-SUBACK waits for the broker's word: `receive_subscribe` answers with `SubscribeTo`, only `subscribed` with
-SUBACK. A SUBSCRIBE that comes again meanwhile is dropped, its answer is on the way.
+SUBACK waits for the broker's word: `receive_subscribe` answers with `SubscribeTo`, only
+`subscribed` with SUBACK. A SUBSCRIBE that comes again meanwhile is dropped, its answer is on the
+way.
 
 Full: `subscriptions_max` filters for a client; a further one is answered with congestion.
 """
@@ -109,7 +110,7 @@ class Subscribing:
 
 
 def _echoed_id(frame: Subscribe) -> int:
-    """SUBACK echoes a predefined id or a short name; a name gets its number when accepted (A14.4)."""
+    """SUBACK echoes a predefined id or a short name; a name gets its number later (A14.4)."""
     if frame.topic_id_type in (TopicIdType.PREDEFINED, TopicIdType.SHORT):
         return int.from_bytes(frame.topic[:2], "big")
     return 0

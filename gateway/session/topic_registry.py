@@ -1,12 +1,12 @@
 """Topic names and their numbers, as one client knows them.
 
-Normal ids are per client, begin at 1 and stay with their name as long as the session lives, so that a
-client in the field may keep using them. Whether the client has been told (by REGISTER, REGACK or SUBACK)
-is known per connection: after a reconnect every name is registered again before its first use.
-Predefined ids and short names are spaces of their own and are never registered.
+Normal ids are per client, begin at 1 and stay with their name as long as the session lives, so
+that a client in the field may keep using them. Whether the client has been told (by REGISTER,
+REGACK or SUBACK) is known per connection: after a reconnect every name is registered again before
+its first use. Predefined ids and short names are spaces of their own and are never registered.
 
-Full: `topics_max` names; a further one is refused (REGACK and SUBACK say congestion, a message from the
-broker on it is dropped and counted).
+Full: `topics_max` names; a further one is refused (REGACK and SUBACK say congestion, a message
+from the broker on it is dropped and counted).
 """
 
 from __future__ import annotations

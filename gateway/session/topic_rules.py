@@ -1,8 +1,8 @@
 """Which names and filters may pass.
 
-A name that MQTT forbids never reaches the broker: all clients share one connection, and a broker closes
-it on the first malformed string. mosquitto does so for control characters, non-characters and more than
-200 levels as well, which MQTT only advises against, so those are refused here too.
+A name that MQTT forbids never reaches the broker: all clients share one connection, and a broker
+closes it on the first malformed string. mosquitto does so for control characters, non-characters
+and more than 200 levels as well, which MQTT only advises against, so those are refused here too.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def topic_name(raw: bytes, bytes_max: int) -> str | None:
 def topic_filter(raw: bytes, bytes_max: int) -> str | None:
     """The topic filter in these octets, or None if one may not subscribe to it.
 
-    Shared subscriptions are refused: all clients share one MQTT session, so they would not share anything.
+    Shared subscriptions are refused: all clients share one MQTT session, so they would not share
+    anything.
     """
     given = _bounded(raw, bytes_max)
     if given is None or given.startswith("$share/"):

@@ -1,7 +1,8 @@
-"""A client's will: asked for when it connects, kept over its reconnects, published when it is lost.
+"""A client's will: asked for when it connects, kept over its reconnects, published when it is
+lost.
 
-MQTT-SN keeps a will per client, not per connection (1.2, 6.3): a CONNECT with clean=0 and no will flag
-leaves the stored one as it is. An empty WILLTOPIC or WILLTOPICUPD deletes it.
+MQTT-SN keeps a will per client, not per connection (1.2, 6.3): a CONNECT with clean=0 and no will
+flag leaves the stored one as it is. An empty WILLTOPIC or WILLTOPICUPD deletes it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """Readings that the broker has not settled yet: on the wire, and waiting for their turn.
 
-The packet id of a reading follows from its sequence, so that it is the same after a crash; an id that is
-still in use is passed over. A QoS 1 reading is settled by PUBACK, a QoS 2 reading by PUBCOMP.
+The packet id of a reading follows from its sequence, so that it is the same after a crash; an id
+that is still in use is passed over. A QoS 1 reading is settled by PUBACK, a QoS 2 reading by
+PUBCOMP.
 
-Limits: on the wire the broker's Receive Maximum and QOS2_IN_FLIGHT_MAX; waiting `waiting_messages_max` and
-`waiting_bytes_max`, beyond which a reading is refused with congestion and its sensor keeps it.
+Limits: on the wire the broker's Receive Maximum and QOS2_IN_FLIGHT_MAX; waiting
+`waiting_messages_max` and `waiting_bytes_max`, beyond which a reading is refused with congestion
+and its sensor keeps it.
 """
 
 from __future__ import annotations
@@ -96,7 +98,7 @@ class InFlight:
         )
 
     def start_over(self) -> None:
-        """The broker knows none of it: what was in flight goes out again as new, before the rest."""
+        """The broker knows none of it: what was in flight goes out as new, before the rest."""
         again = [forward for _, forward in self.in_order()]
         self.published.clear()
         self.released.clear()

@@ -1,8 +1,9 @@
 """MQTT 5 packets that the codec package would be slow at, or that it leaves to its caller.
 
-A reading's PUBLISH carries five user properties (the delivery tag), of which only the sequence and the time
-differ from one reading of a client to its next. Written piece by piece from what is cached it takes a third
-of the time of a general encoder; tests hold it against the codec package byte by byte.
+A reading's PUBLISH carries five user properties (the delivery tag), of which only the sequence
+and the time differ from one reading of a client to its next. Written piece by piece from what is
+cached it takes a third of the time of a general encoder; tests hold it against the codec package
+byte by byte.
 
 `CACHE_MAX` topics and clients are remembered; a full cache is emptied.
 """
@@ -20,7 +21,7 @@ USER_PROPERTY = b"\x26"
 REMAINING_LENGTH_OCTETS_MAX = 4
 
 
-class BadPacket(Exception):
+class BadPacketError(Exception):
     """The broker sent octets that are no MQTT 5 packet, or one larger than we said we take."""
 
 
@@ -106,7 +107,7 @@ class PublishWriter:
 def packet_end(data: bytes, start: int, packet_bytes_max: int) -> int | None:
     """Where the packet that begins at `start` ends, or None if it has not all come yet.
 
-    Raises BadPacket for a length that is none, or is more than we announced (Maximum Packet Size).
+    Raises BadPacketError for a length that is none, or is more than we announced (Maximum Packet Size).
     """
     length = 0
     for number in range(REMAINING_LENGTH_OCTETS_MAX):
@@ -118,9 +119,11 @@ def packet_end(data: bytes, start: int, packet_bytes_max: int) -> int | None:
         if octet < 0x80:
             break
     else:
-        raise BadPacket("a packet length of more than four octets")
+        raise BadPacketError("a packet length of more than four octets")
     if position + 1 - start + length > packet_bytes_max:
-        raise BadPacket(f"a packet of {length} octets, more than the {packet_bytes_max} we take")
+        raise BadPacketError(
+            f"a packet of {length} octets, more than the {packet_bytes_max} we take"
+        )
     end = position + 1 + length
     return end if end <= len(data) else None
 

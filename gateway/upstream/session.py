@@ -1,19 +1,22 @@
 """Our side of the one MQTT 5 session with the broker, without its socket.
 
-Octets, readings, wishes for subscriptions and time come in; packets to write and news go out. The rules:
+Octets, readings, wishes for subscriptions and time come in; packets to write and news go out. The
+rules:
 
-Rule 1: Clean Start 0 and a Session Expiry always, also at the first start: mosquitto does not save over its own
-        restart a session that began with Clean Start 1.
+Rule 1: Clean Start 0 and a Session Expiry always, also at the first start: mosquitto does not
+        save over its own restart a session that began with Clean Start 1.
 Rule 2: the broker's Receive Maximum is obeyed, and a QoS 2 window of our own (in_flight.py).
-Rule 3: after a break, with the broker's session gone everything unsettled is published again as new, and
-        PUBREL is never sent. With the session present, `trust_session` decides: by the specification (DUP for what
-        had no PUBREC, PUBREL for what had), or everything again with DUP and the same packet id, because mosquitto
-        says "session present" after a kill though it forgot the QoS 2 messages it had answered with PUBREC.
-        The delivery tag is the same each time.
-Rule 4: a message from the broker is acknowledged when the engine says so (`acknowledge`), not when it comes.
+Rule 3: after a break, with the broker's session gone everything unsettled is published again as
+        new, and PUBREL is never sent. With the session present, `trust_session` decides: by the
+        specification (DUP for what had no PUBREC, PUBREL for what had), or everything again with
+        DUP and the same packet id, because mosquitto says "session present" after a kill though
+        it forgot the QoS 2 messages it had answered with PUBREC. The delivery tag is the same
+        each time.
+Rule 4: a message from the broker is acknowledged when the engine says so (`acknowledge`), not
+when it comes.
 
-Limits: see in_flight.py and subscribing.py; a packet from the broker is at most `packet_bytes_max`; ids of QoS 2
-messages from the broker are at most RECEIVE_MAX.
+Limits: see in_flight.py and subscribing.py; a packet from the broker is at most
+`packet_bytes_max`; ids of QoS 2 messages from the broker are at most RECEIVE_MAX.
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ from gateway.effects import (
 )
 from gateway.frames import ReturnCode
 from gateway.upstream.in_flight import InFlight
-from gateway.upstream.packets import PUBACK, BadPacket, PublishWriter, packet_end
+from gateway.upstream.packets import PUBACK, BadPacketError, PublishWriter, packet_end
 from gateway.upstream.reasons import spoken
 from gateway.upstream.rules import PUBLISH_IDS, RECEIVE_MAX, UpstreamRules
 from gateway.upstream.subscribing import UpstreamSubscriptions, is_replay
@@ -113,7 +116,7 @@ class UpstreamSession:
         effects: list[Effect] = []
         try:
             end = self._receive_packets(data, now, effects)
-        except (BadPacket, ValueError, IndexError) as error:
+        except (BadPacketError, ValueError, IndexError) as error:
             self._partial = b""
             return [*effects, DropUpstream(f"the broker sent what is no MQTT 5 packet: {error}")]
         self._partial = data[end:]
@@ -156,7 +159,7 @@ class UpstreamSession:
         return [Transmit(mqtt5.PubRecPacket(packet_id).write())]
 
     def stop(self) -> list[Effect]:
-        """Say goodbye: presence `offline`, then DISCONNECT with the will, which says the same, discarded."""
+        """Say goodbye: presence `offline`, then DISCONNECT, which discards the will."""
         if self.phase is not Phase.UP:
             return []
         return [self._presence(b"offline"), Transmit(mqtt5.DisconnectPacket().write())]
@@ -169,7 +172,7 @@ class UpstreamSession:
         return self._deadline_at
 
     def handle_time(self, now: float) -> list[Effect]:
-        """Ping at half the keep-alive; hearing nothing from one ping to the next means the link is dead."""
+        """Ping at half the keep-alive; silence from one ping to the next is a dead link."""
         if now < self.wake_at():
             return []
         if self.phase is not Phase.UP:
@@ -203,14 +206,14 @@ class UpstreamSession:
             packet, _ = mqtt5.read(memoryview(data)[position:end])
             receiver = _RECEIVERS.get(type(packet))
             if receiver is None:
-                raise BadPacket(type(packet).__name__)
+                raise BadPacketError(type(packet).__name__)
             effects += receiver(self, packet, now)
             position = end
         return position
 
     def _receive_connack(self, packet: mqtt5.ConnAckPacket, now: float) -> list[Effect]:
         if self.phase is not Phase.CONNECTING:
-            raise BadPacket("a second CONNACK")
+            raise BadPacketError("a second CONNACK")
         code = int(packet.reason_code)
         if code >= REFUSED:
             reason = spoken("CONNACK", code, packet.reason_str)
@@ -263,7 +266,7 @@ class UpstreamSession:
         return [Transmit(mqtt5.PubRelPacket(packet.packet_id, reason_code=answer).write())]
 
     def _receive_pubcomp(self, packet: mqtt5.PubCompPacket, _now: float) -> list[Effect]:
-        """Settled whatever its code says: "not found" means that the broker has finished with it."""
+        """Settled whatever the code: "not found" says that the broker has finished with it."""
         return self._settle(packet.packet_id, 0, None, "PUBCOMP")
 
     def _receive_pubrel(self, packet: mqtt5.PubRelPacket, _now: float) -> list[Effect]:
@@ -369,7 +372,7 @@ class UpstreamSession:
         return Transmit(packet.write())
 
     def _is_twin(self, message: Message, *, replay: bool) -> bool:
-        """While two of our subscriptions overlap the broker sends a message once for each, one after the other."""
+        """While two subscriptions overlap, the broker sends a message for each, in a row."""
         if not self.subscriptions.overlapping or replay:
             self._last_live = None
             return False

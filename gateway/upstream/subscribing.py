@@ -1,18 +1,21 @@
 """Our subscriptions at the broker: brought from what there is to what is wanted, losing nothing.
 
-Rule 1: what is no longer wanted is given up only when everything wanted was granted. So when the covering
-        set grows (`a/#` in place of `a/b`) or shrinks, there is no moment without a subscription.
-Rule 2: live messages and retained ones can be told apart. With retained messages wanted, a filter is
-        subscribed twice in a row: first with an odd subscription identifier, Retain Handling 0 and
-        Retain As Published off (whatever comes with that id and the retain flag was retained before), then
-        with an even one, Retain Handling 2 and Retain As Published on (with the flag: a live publication
-        that the broker retains). The second replaces the first, so a message is never sent for both.
-        A broker without subscription identifiers gets the first form only, without an identifier.
-Rule 3: identifiers carry the gateway's epoch. A broker that still has subscriptions from before a restart of
-        the gateway sends their messages too; those are told by their identifiers and dropped.
+Rule 1: what is no longer wanted is given up only when everything wanted was granted. So when the
+        covering set grows (`a/#` in place of `a/b`) or shrinks, there is no moment without a
+        subscription.
+Rule 2: live messages and retained ones can be told apart. With retained messages wanted, a filter
+        is subscribed twice in a row: first with an odd subscription identifier, Retain Handling 0
+        and Retain As Published off (whatever comes with that id and the retain flag was retained
+        before), then with an even one, Retain Handling 2 and Retain As Published on (with the
+        flag: a live publication that the broker retains). The second replaces the first, so a
+        message is never sent for both. A broker without subscription identifiers gets the first
+        form only, without an identifier.
+Rule 3: identifiers carry the gateway's epoch. A broker that still has subscriptions from before a
+        restart of the gateway sends their messages too; those are told by their identifiers and
+        dropped.
 
-Limits: `FILTERS_PER_PACKET_MAX` filters in a packet; packet ids for control are 535, and what finds none
-waits for an answer. The number of filters is bounded by the sessions' limits.
+Limits: `FILTERS_PER_PACKET_MAX` filters in a packet; packet ids for control are 535, and what
+finds none waits for an answer. The number of filters is bounded by the sessions' limits.
 """
 
 from __future__ import annotations
@@ -145,7 +148,7 @@ class UpstreamSubscriptions:
     # Packets
 
     def _subscribe_next(self) -> list[Effect]:
-        """One packet's worth of filters that are alike in whether their retained messages are wanted."""
+        """One packet of filters that are alike in whether their retained messages are wanted."""
         retained = next(iter(self._missing.values()))
         filters = [key for key, value in self._missing.items() if value is retained]
         filters = filters[:FILTERS_PER_PACKET_MAX]
@@ -196,7 +199,7 @@ class UpstreamSubscriptions:
 
 
 def is_replay(subscriptions: Sequence[int], *, retain: bool) -> bool:
-    """Whether a message is one that the broker had retained, and not a live publication (rule 2)."""
+    """Whether the broker had retained the message, and it is no live publication (rule 2)."""
     if not subscriptions:
         return retain
     return retain and all(identifier % 2 for identifier in subscriptions)
