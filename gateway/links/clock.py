@@ -1,7 +1,8 @@
 """The two clocks: monotonic seconds for every decision, wall time only for the stamps on readings.
 
-The core is given `now()` and never asks. Wall time is monotonic time plus an offset which the owner reads
-again once a second: a board without a battery clock starts in 1970 and jumps when NTP answers.
+The core is given `now()` and never asks. Wall time is monotonic time plus an offset which the
+owner reads again once a second: a board without a battery clock starts in 1970 and jumps when NTP
+answers.
 """
 
 from __future__ import annotations
@@ -15,5 +16,5 @@ def now() -> float:
 
 
 def unix_ms_at_zero() -> int:
-    """What to add to monotonic milliseconds to get Unix milliseconds, as the wall clock is set now."""
+    """Add this to monotonic milliseconds for Unix milliseconds, as the wall clock is set now."""
     return (time.time_ns() - time.monotonic_ns()) // 1_000_000

@@ -1,7 +1,8 @@
 """The system calls under a datagram socket, in one of two ways that behave alike.
 
-`BatchedDatagrams` (mmsg.py) moves up to 64 datagrams a call; `SingleDatagrams` moves one, for C libraries
-without recvmmsg. Neither waits, raises or keeps anything: what to do next is the link's decision.
+`BatchedDatagrams` (mmsg.py) moves up to 64 datagrams a call; `SingleDatagrams` moves one, for C
+libraries without recvmmsg. Neither waits, raises or keeps anything: what to do next is the link's
+decision.
 """
 
 from __future__ import annotations

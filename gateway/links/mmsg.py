@@ -1,12 +1,13 @@
 """Many datagrams in one system call: recvmmsg and sendmmsg through ctypes.
 
-The kernel fills (and reads) the same slots every time; Python sees only two slices per datagram, its
-address and its bytes. Nothing here is converted: an address is the kernel's own bytes. Offsets come from
-ctypes, never from a table, because 32-bit ARM lays `msghdr` out differently. musl declares narrower
-fields with padding, in the kernel's places, so that one layout serves both C libraries.
+The kernel fills (and reads) the same slots every time; Python sees only two slices per datagram,
+its address and its bytes. Nothing here is converted: an address is the kernel's own bytes. Offsets
+come from ctypes, never from a table, because 32-bit ARM lays `msghdr` out differently. musl
+declares narrower fields with padding, in the kernel's places, so that one layout serves both C
+libraries.
 
-Which design lost: asyncio's datagram endpoint (16.9 us of CPU per echoed datagram, one per loop turn) and
-a recvfrom loop (2.3 us); this costs 1.9 us, of which 1.0 us is the kernel.
+Which design lost: asyncio's datagram endpoint (16.9 us of CPU per echoed datagram, one per loop
+turn) and a recvfrom loop (2.3 us); this costs 1.9 us, of which 1.0 us is the kernel.
 """
 
 from __future__ import annotations
@@ -17,10 +18,18 @@ import mmap
 import socket
 import struct
 from collections.abc import Callable, Sequence
+from typing import Literal, Protocol
 
 DATAGRAMS_PER_CALL = 64
 
 _MSG_DONTWAIT = 0x40  # the same on every Linux architecture
+
+
+class _Field(Protocol):
+    """What ctypes tells of a structure's field."""
+
+    size: int
+    offset: int
 
 
 class IoVector(ctypes.Structure):
@@ -70,7 +79,7 @@ def available() -> bool:
 
 
 class _Slots:
-    """Memory for one batch: a slot of bytes and an address for each entry, and the table that points to them."""
+    """Memory for one batch: bytes and an address for each entry, and the table of them."""
 
     def __init__(self, name_bytes: int, slot_bytes: int) -> None:
         count = DATAGRAMS_PER_CALL
@@ -90,13 +99,13 @@ class _Slots:
             header.iov = vectors + index * ctypes.sizeof(IoVector)
             header.iovlen = 1
         self.table = ctypes.addressof(self._entries)
-        self.received_bytes = _column(self._entries, BatchEntry, BatchEntry.len, ctypes.c_uint)
-        self.bytes_to_send = _column(self._vectors, IoVector, IoVector.len, ctypes.c_size_t)
+        self.received_bytes = _column(memoryview(self._entries), BatchEntry.len)
+        self.bytes_to_send = _column(memoryview(self._vectors), IoVector.len)
         self.starts = [index * slot_bytes for index in range(count)]
 
 
 class BatchedDatagrams:
-    """One datagram socket, up to 64 datagrams a call. `key_bytes` of each address identify the peer."""
+    """One socket, up to 64 datagrams a call; `key_bytes` of each address identify the peer."""
 
     def __init__(
         self, socket_: socket.socket, *, name_bytes: int, key_bytes: int, datagram_bytes_max: int
@@ -159,16 +168,10 @@ def _address_of_memory(memory: mmap.mmap) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
-def _column(
-    table: ctypes.Array[ctypes.Structure],
-    row: type[ctypes.Structure],
-    field: object,
-    kind: type[ctypes.c_uint] | type[ctypes.c_size_t],
-) -> memoryview:
-    """One field of every row of a table, as a view that can be read and written by index."""
-    size, offset = ctypes.sizeof(kind), field.offset  # type: ignore[attr-defined]
-    stride = ctypes.sizeof(row)
-    assert offset % size == 0
-    assert stride % size == 0
-    code = "I" if size == struct.calcsize("I") else "L"
-    return memoryview(table).cast("B").cast(code)[offset // size :: stride // size]
+def _column(table: memoryview, field: _Field) -> memoryview:
+    """One unsigned field of every row of a table, as a view that is read and written by index."""
+    code: Literal["I", "Q"] = "I" if field.size == struct.calcsize("I") else "Q"
+    assert field.offset % field.size == 0
+    assert table.itemsize % field.size == 0
+    first, step = field.offset // field.size, table.itemsize // field.size
+    return table.cast("B").cast(code)[first::step]

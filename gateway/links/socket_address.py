@@ -1,8 +1,9 @@
 """Raw socket addresses: the bytes the kernel writes, as far as they tell two peers apart.
 
-IPv4: the first 8 bytes of `sockaddr_in` (family, port, address). IPv6: all 28 of `sockaddr_in6` (family,
-port, flow, address, scope). They are dictionary keys on the hot path, which is why nobody turns them into
-(host, port) unless a person is going to read it. Family and scope are in the machine's byte order.
+IPv4: the first 8 bytes of `sockaddr_in` (family, port, address). IPv6: all 28 of `sockaddr_in6`
+(family, port, flow, address, scope). They are dictionary keys on the hot path, which is why nobody
+turns them into (host, port) unless a person is going to read it. Family and scope are in the
+machine's byte order.
 """
 
 from __future__ import annotations

@@ -1,17 +1,19 @@
 """When to look at the socket next: at once, or a millisecond or two later with more to fetch.
 
-At sensor loads a datagram arrives alone, and waking up costs several times more than handling it. To look
-only every few milliseconds while traffic lasts costs 4 to 9 times less CPU, here and in the broker. It
-must not slow down those who wait for us, so a wait has three limits, all measured over a short window:
+At sensor loads a datagram arrives alone, and waking up costs several times more than handling it.
+To look only every few milliseconds while traffic lasts costs 4 to 9 times less CPU, here and in
+the broker. It must not slow down those who wait for us, so a wait has three limits, all measured
+over a short window:
 
-- patience: no source is looked at later than a quarter of its own interval. Clients in closed loop send
-  as fast as we answer, so that their interval is our own delay and the wait shrinks to nothing;
+- patience: no source is looked at later than a quarter of its own interval. Clients in closed loop
+  send as fast as we answer, so that their interval is our own delay and the wait shrinks to
+  nothing;
 - enough: past some 32 datagrams a look, waiting longer saves nothing more;
 - worth: a look that finds fewer than 2 saves nothing at all.
 
-A source's interval is that of the source of the average *datagram*, not of the average source: one client in
-request and response among a hundred slow sensors counts by what it sends, and so does not have to wait.
-Waits are whole milliseconds, because event loops count in those.
+A source's interval is that of the source of the average *datagram*, not of the average source: one
+client in request and response among a hundred slow sensors counts by what it sends, and so does
+not have to wait. Waits are whole milliseconds, because event loops count in those.
 
 No clock, no loop, no socket: times and addresses come in, seconds go out.
 """
@@ -27,8 +29,8 @@ PATIENCE = 0.25
 DATAGRAMS_ENOUGH = 32
 DATAGRAMS_WORTH = 2
 
-# At this many in one window the limit `enough` alone forbids the shortest wait: who sent them is no longer
-# of interest, and not counted, which also bounds the memory of a window.
+# At this many in one window the limit `enough` alone forbids the shortest wait: who sent them is
+# no longer of interest, and not counted, which also bounds the memory of a window.
 COUNTED_MAX = int(DATAGRAMS_ENOUGH * WINDOW_S * 1000)
 
 _source = itemgetter(0)

@@ -1,11 +1,13 @@
 """One listening UDP socket; datagrams come and go in batches.
 
-- A turn hands over at most 4 calls of 64 datagrams and then lets the loop go on; what was sent meanwhile
-  leaves at the end of the turn at the latest.
-- When to look again is the tick's decision (tick.py): as soon as something is there, or a little later.
-- Nothing that happens on the network raises here. What cannot be sent is counted by what was in the way.
-- A full socket buffer is waited for, holding at most SEND_QUEUE_MAX datagrams; later ones are dropped and
-  counted as `busy`. MQTT-SN sends again what is not answered.
+- A turn hands over at most 4 calls of 64 datagrams and then lets the loop go on; what was sent
+  meanwhile leaves at the end of the turn at the latest.
+- When to look again is the tick's decision (tick.py): as soon as something is there, or a little
+  later.
+- Nothing that happens on the network raises here. What cannot be sent is counted by what was in
+  the way.
+- A full socket buffer is waited for, holding at most SEND_QUEUE_MAX datagrams; later ones are
+  dropped and counted as `busy`. MQTT-SN sends again what is not answered.
 """
 
 from __future__ import annotations
@@ -142,7 +144,7 @@ class UdpLink:
                 position += 1
 
     def close(self) -> None:
-        """Sends what is queued, as far as it can at once. May be called twice, and from the callback."""
+        """Sends what it can of the queue. May be called twice, and from the callback."""
         if self._socket is None:
             return
         self.flush()
@@ -156,7 +158,7 @@ class UdpLink:
         self._socket = None
 
     def read_receive_buffer_drops(self) -> int:
-        """Asks the kernel, and notes it in the counters: a system call, so not for every datagram."""
+        """Asks the kernel and notes it in the counters: a system call, so now and then."""
         if self._socket is not None:
             self.counters.receive_buffer_drops = receive_buffer_drops(self._socket)
         return self.counters.receive_buffer_drops

@@ -50,21 +50,21 @@ def explain_bind(error: OSError, host: str, port: int) -> str:
             return f"{where}{owner} has this port; stop it or choose another port"
         case errno.EACCES | errno.EPERM:
             return (
-                f"{where}ports below 1024 need the right to bind them; choose a port above 1023, or give "
-                "the service AmbientCapabilities=CAP_NET_BIND_SERVICE"
+                f"{where}ports below 1024 need a privilege; choose a port above 1023, "
+                "or give the service AmbientCapabilities=CAP_NET_BIND_SERVICE"
             )
         case errno.EADDRNOTAVAIL:
             every = "::" if ":" in host else "0.0.0.0"  # the operator's choice, not ours
             return (
-                f"{where}this machine does not have that address (`ip address` shows those it has); "
-                f"use one of them, or {every} for all"
+                f"{where}this machine does not have that address; "
+                f"use one that `ip address` shows, or {every} for all"
             )
         case _:
             return f"{where}{error.strerror or error}"
 
 
 def receive_buffer_drops(socket_: socket.socket) -> int:
-    """Datagrams that found the receive buffer full, since the socket was opened. 0 if the kernel does not tell."""
+    """Datagrams that found the receive buffer full; 0 if the kernel does not tell."""
     with suppress(OSError, struct.error):
         answer = socket_.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, _MEMINFO.size)
         return int(_MEMINFO.unpack(answer)[_MEMINFO_DROPS])
@@ -80,8 +80,8 @@ def _ask_for_buffer(socket_: socket.socket, wanted_bytes: int) -> None:
     got_bytes = socket_.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
     if got_bytes < wanted_bytes:
         log.info(
-            "the kernel allows a receive buffer of %d bytes where %d were asked for, a burst may be lost; "
-            "to allow it: sysctl -w net.core.rmem_max=%d",
+            "the kernel allows a receive buffer of %d bytes where %d were asked for, "
+            "a burst may be lost; to allow it: sysctl -w net.core.rmem_max=%d",
             got_bytes,
             wanted_bytes,
             wanted_bytes,
