@@ -45,16 +45,15 @@ class Listen(Kind):
         parts = _ADDRESS.fullmatch(raw) if isinstance(raw, str) else None
         if parts is None or int(parts["port"]) > PORT_MAX:
             raise MismatchError(self.expected, raw)
+        four, six = parts["four"], parts["six"]
         try:
-            host = str(
-                IPv4Address(parts["four"]) if parts["six"] is None else IPv6Address(parts["six"])
-            )
+            host = IPv4Address(four) if six is None else IPv6Address(six)
         except AddressValueError:
             raise MismatchError(self.expected, raw) from None
-        return HostPort(host, int(parts["port"]))
+        return HostPort(str(host), int(parts["port"]))
 
     def written(self, value: object) -> str:
-        return '""' if value is None else quoted(str(value))
+        return quoted("" if value is None else str(value))
 
 
 class Broker(NamedTuple):
@@ -63,6 +62,9 @@ class Broker(NamedTuple):
     host: str
     port: int
     tls: bool
+
+    def __str__(self) -> str:
+        return f"{'mqtts' if self.tls else 'mqtt'}://{HostPort(self.host, self.port)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class BrokerUrl(Kind):
 
     @property
     def range(self) -> str:
-        return "`mqtt://host:port` or `mqtts://host:port`"
+        return self.expected
 
     @property
     def expected(self) -> str:
@@ -94,10 +96,6 @@ class BrokerUrl(Kind):
         if not 1 <= port <= PORT_MAX:
             raise MismatchError(self.expected + f" with a port from 1 to {PORT_MAX}", raw)
         return Broker(host, port, parts["scheme"] == "mqtts")
-
-    def written(self, value: object) -> str:
-        assert isinstance(value, Broker)
-        return quoted(f"{'mqtts' if value.tls else 'mqtt'}://{HostPort(value.host, value.port)}")
 
 
 def _without_credentials(url: str) -> str:

@@ -9,7 +9,14 @@ from pathlib import Path
 
 from gateway.config.keys import ROOT
 from gateway.config.kinds import MismatchError
-from gateway.config.problems import DEFAULT, PROBLEMS_MAX, ConfigError, Origin, Problem
+from gateway.config.problems import (
+    COMMAND_LINE,
+    DEFAULT,
+    PROBLEMS_MAX,
+    ConfigError,
+    Origin,
+    Problem,
+)
 from gateway.config.schema import Key, Repeated, Table, known_keys
 from gateway.config.spelling import KeyPath, dotted, nearest
 
@@ -77,8 +84,14 @@ class Gathering:
             self.complain(origin, path, f"unknown key, did you mean {dotted(meant)}?")
 
     def raise_problems(self) -> None:
+        """File first, from top to bottom, then variables, then the command line."""
         if self._problems:
-            raise ConfigError(self._problems, self._left_out)
+            raise ConfigError(sorted(self._problems, key=_reading_order), self._left_out)
+
+
+def _reading_order(problem: Problem) -> tuple[bool, bool, int, int]:
+    origin = problem.origin
+    return origin == COMMAND_LINE, origin.line is None, origin.line or 0, origin.column or 0
 
 
 def _meant(table: Table, path: KeyPath) -> KeyPath | None:

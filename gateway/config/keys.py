@@ -4,6 +4,8 @@ The defaults themselves are those of `settings.py`. Meanings and reasons are ASC
 stop, because they become comments of a file and cells of a table.
 """
 
+from dataclasses import replace
+
 from gateway.config.addresses import Broker, BrokerUrl, Listen
 from gateway.config.kinds import (
     GIB,
@@ -90,7 +92,7 @@ UPSTREAM = Table("upstream", "The MQTT 5 broker", settings=UpstreamSettings, par
         "topics at the broker are those of the sensors", example='"site-7/"'),
     Key("trust", Choice(("connection", "session")),
         "What the broker remembers of a QoS 2 message over a lost connection: nothing for "
-        "certain (connection), or all that MQTT 5 promises (session)",
+        "certain, or with session all that MQTT 5 promises",
         "mosquitto forgets when it is killed"),
     Key("keep_alive_s", Integer(1, 65_535), "Longest silence towards the broker",
         "a dead connection is noticed within a minute"),
@@ -129,13 +131,13 @@ TOPIC_ID = Key("topic", Integer(1, 65_534),
                "twice", "0 and 65535 are reserved, MQTT-SN 1.2", example="1")
 
 PREDEFINED_TOPICS = Named("predefined_topics", "Topics with ids that all sensors know beforehand",
-                          TOPIC, TOPIC_ID)
+                          TOPIC, TOPIC_ID, example="sensors/boot")
 CLIENT = Table("client", "What is known beforehand about one sensor, by its client id",
                settings=ClientSettings, parts=(
     Named("predefined_topics", "Topics with ids that only this sensor knows beforehand",
-          TOPIC, TOPIC_ID),
+          TOPIC, replace(TOPIC_ID, example="2"), example="sensors/door"),
 ))
-CLIENTS = Named("clients", "Single sensors, by client id", CLIENT_ID, CLIENT)
+CLIENTS = Named("clients", "Single sensors, by client id", CLIENT_ID, CLIENT, example="sensor-7")
 
 QOS_MINUS_ONE = Table("qos_minus_one", "Messages from sensors that never connect (QoS -1)",
                       settings=QosMinusOneSettings, parts=(
@@ -146,9 +148,9 @@ QOS_MINUS_ONE = Table("qos_minus_one", "Messages from sensors that never connect
 ))
 
 MQTT_SN = Table("mqtt_sn", "How the gateway speaks with sensors", settings=MqttSnSettings, parts=(
-    Key("retry_after_s", Number(0.05, 3600), "Wait for an answer before sending again (T_retry)",
+    Key("retry_after_s", Number(0.05, 3600), "T_retry, the wait for an answer before sending again",
         "MQTT-SN 1.2, 7.2: 10 to 15 s"),
-    Key("retry_count_max", Integer(0, 100), "How often to send again (N_retry)",
+    Key("retry_count_max", Integer(0, 100), "N_retry, how often to send again",
         "MQTT-SN 1.2, 7.2: 3 to 5"),
     Key("empty_client_id", Choice(("reject", "assign")),
         "What a sensor gets that connects without a client id",
@@ -189,10 +191,12 @@ LIMITS = Table("limits", "What the gateway holds at most, whatever sensors do",
         "no use for flooding a third party"),
 ))
 
+LOG_LEVEL = Choice(("debug", "info", "warning", "error"))
+LOG_FORMAT = Choice(("text", "json"))
 LOG = Table("log", "What is written to stderr", settings=LogSettings, parts=(
-    Key("level", Choice(("debug", "info", "warning", "error")), "The least that is written",
+    Key("level", LOG_LEVEL, "The least that is written",
         "connections and faults, not every message"),
-    Key("format", Choice(("text", "json")), "One line for people, or one JSON object, per event",
+    Key("format", LOG_FORMAT, "One line for people, or one JSON object, per event",
         "people read it first"),
 ))
 # fmt: on

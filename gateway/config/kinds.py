@@ -51,8 +51,9 @@ class Kind:
     def from_text(self, text: str) -> object:
         return text
 
-    def written(self, value: object) -> str:
-        return quoted(str(value))
+    def written(self, value: object) -> str | None:
+        """Nothing for what is not set and has no way to say so."""
+        return None if value is None else quoted(str(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +255,7 @@ class FilePath(Kind):
 
     @property
     def expected(self) -> str:
-        return 'a path, absolute or from the folder of this file, without "~"'
+        return 'a path that does not begin with "~"'
 
     def read(self, raw: object) -> Path:
         if not isinstance(raw, str) or not raw or raw.startswith("~"):

@@ -95,7 +95,7 @@ class _Scanner:
         self.at += 2 if repeated else 1
         path: KeyPath = ()
         for name, at in self.key():
-            path = self._inside(path) + (name,)
+            path = (*self._inside(path), name)
             self._found(path, at)
         if repeated:
             self._lengths[path] = self._lengths.get(path, 0) + 1

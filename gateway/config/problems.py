@@ -1,7 +1,7 @@
-"""What is wrong with a configuration: every problem with its place, its key and what would be right.
+"""What is wrong with a configuration: each problem with its place, its key and what would be right.
 
-A ConfigError carries all of them at once, because a daemon on a wall is configured by somebody who has no wish to
-start it ten times. Values of the operator's appear in messages only through `spelling.shown`.
+A ConfigError carries all of them at once, because nobody likes to start a daemon ten times to find
+ten mistakes. The operator's values appear in messages only through `spelling.shown`.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from gateway.config.spelling import printable
 
-# A file can hold a million unknown keys; nobody reads more than this many lines. The rest is counted.
+# A file can hold a million unknown keys; nobody reads more than this. The rest is counted.
 PROBLEMS_MAX = 100
 
 

@@ -36,7 +36,7 @@ def check(settings: Settings, gathering: Gathering) -> None:
 
 def _check_needs(settings: Settings, gathering: Gathering) -> None:
     table: KeyPath = (UPSTREAM.name,)
-    for key in UPSTREAM.keys():
+    for key in UPSTREAM.keys:
         given = gathering.given.get((*table, key.name))
         if given is None:
             continue

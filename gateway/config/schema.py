@@ -31,6 +31,18 @@ class Key:
     def filled(self) -> tuple[str, ...]:
         return self.fields or (self.name,)
 
+    @property
+    def remark(self) -> str:
+        """The meaning, and what else must be true for the key to have one."""
+        parts = [self.meaning]
+        if self.needs:
+            parts.append(f"needs {self.needs}")
+        if self.needs_tls:
+            parts.append("needs mqtts://")
+        if self.no_effect:
+            parts.append(self.no_effect)
+        return "; ".join(parts)
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -44,8 +56,9 @@ class Table:
     def part(self, name: str) -> "Node | None":
         return next((part for part in self.parts if part.name == name), None)
 
-    def keys(self) -> Iterator[Key]:
-        return (part for part in self.parts if isinstance(part, Key))
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        return tuple(part for part in self.parts if isinstance(part, Key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +81,7 @@ class Named:
     meaning: str
     names: Kind
     entry: Key | Table
+    example: str  # a name
 
 
 @dataclass(frozen=True, slots=True)

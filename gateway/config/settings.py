@@ -1,8 +1,8 @@
-"""Everything an operator can decide, as frozen values: one class per table of the file, units in the names.
+"""All that an operator can decide, as frozen values: a class for each table, units in the names.
 
-The types and defaults stand here and nowhere else. What a key is called in TOML, which values it takes and where its
-default comes from stands in `schema.py`; every key there fills the field of the same name here, except
-`upstream.url` (host, port, tls) and `journal.size_max` (size_max_bytes).
+Types and defaults stand here and nowhere else. What a key is called in TOML, which values it takes
+and where its default comes from stands in `keys.py`; a key fills the field of its own name, except
+`upstream.url` (host, port and tls) and `journal.size_max` (size_max_bytes).
 
 These classes check nothing: `load` hands out only values that passed the schema and the rules.
 """
@@ -42,6 +42,10 @@ def client_id_for(gateway_name: str) -> str:
     return f"tidegate-{gateway_name}"
 
 
+ANY_ADDRESS = HostPort("0.0.0.0", 1883)
+THIS_MACHINE_ONLY = HostPort("127.0.0.1", 8080)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewaySettings:
     id: int = 1
@@ -51,7 +55,7 @@ class GatewaySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UdpSettings:
-    listen: HostPort = HostPort("0.0.0.0", 1883)
+    listen: HostPort = ANY_ADDRESS
     receive_buffer_bytes: int = 4 * MIB
     tick_ms_max: float = 2.0
 
@@ -109,7 +113,7 @@ class MqttSnSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminSettings:
-    listen: HostPort | None = HostPort("127.0.0.1", 8080)
+    listen: HostPort | None = THIS_MACHINE_ONLY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""How keys and values are spelled in messages: on one line, printable, bounded, and never a nested value whole."""
+"""How keys and values are spelled in messages: printable, on one line, and not at any length."""
 
 import json
 import re
