@@ -96,7 +96,7 @@ class Downlink:
         return effects
 
     def refused(self, news: SubscriptionRefused, now: float) -> list[Effect]:
-        """The broker will not have this filter: its subscribers lose it, narrower ones get theirs."""
+        """The broker refuses a filter: its subscribers lose it, narrower ones get theirs."""
         refused = news.topic_filter
         client_ids = self.subscriptions.subscribers_of(refused)
         effects: list[Effect] = []

@@ -36,7 +36,7 @@ class Connectionless:
     def receive(
         self, frame: Publish, peer: Peer, client_id: ClientId | None, now: float
     ) -> Forward | Dropped:
-        """The reading to forward, or why there is none; `client_id` of one known at this address."""
+        """The reading to forward, or why there is none; `client_id` if one is known there."""
         if not self._rules.allow:
             detail = "set qos_minus_one.allow = true to take such readings"
             return Dropped(Reason.QOS_MINUS_ONE_OFF, client_id, detail, peer)

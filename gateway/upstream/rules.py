@@ -18,7 +18,7 @@ RECEIVE_MAX = 1000  # unacknowledged messages from the broker at once
 
 @dataclass(frozen=True, slots=True)
 class UpstreamRules:
-    """`epoch` counts the starts of this gateway; with its name and a sequence it names a reading."""
+    """`epoch` counts the starts of this gateway; name, epoch and sequence name a reading."""
 
     gateway_name: str
     epoch: int
