@@ -1,7 +1,8 @@
 """Carries what the links bring into the engine, and what the engine answers out to the links.
 
-One input, one pass: all frames that one look at a socket brought are handled, then their packets to the broker
-leave in one write and their answers in one batch. Everything runs on one loop, so no lock is needed.
+One input, one pass: all frames that one look at a socket brought are handled, then their packets
+to the broker leave in one write and their answers in one batch. Everything runs on one loop, so
+no lock is needed.
 """
 
 from __future__ import annotations
