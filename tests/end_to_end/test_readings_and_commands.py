@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
-import aiomqtt
 import pytest
 
+from tests.support.application import application, delivery_tag, heard
 from tests.support.gateway import GatewayProcess
 from tests.support.hand_written_sensor import sensor
 from tests.support.mosquitto import Mosquitto
 
 RETAIN = 0x10
-MESSAGE_TIMEOUT_S = 10.0
-
-
-@asynccontextmanager
-async def application(broker: Mosquitto, *filters: str) -> AsyncIterator[aiomqtt.Client]:
-    """An MQTT 5 client at the broker that has subscribed at QoS 2."""
-    protocol = aiomqtt.ProtocolVersion.V5
-    async with aiomqtt.Client("127.0.0.1", broker.port, protocol=protocol) as client:
-        for topic_filter in filters:
-            await client.subscribe(topic_filter, qos=2)
-        yield client
-
-
-async def heard(client: aiomqtt.Client) -> aiomqtt.Message:
-    messages = client.messages
-    return await asyncio.wait_for(anext(messages), MESSAGE_TIMEOUT_S)
-
-
-def tag(message: aiomqtt.Message) -> dict[str, str]:
-    properties = message.properties
-    assert properties is not None
-    return dict(properties.UserProperty)
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
@@ -66,7 +42,7 @@ def test_each_reading_carries_its_delivery_tag(broker: Mosquitto, gateway: Gatew
             topic = await s1.register("field")
             for number, qos in enumerate((1, 2, 1)):
                 await s1.publish(topic, b"x", qos=qos)
-                found = tag(await heard(app))
+                found = delivery_tag(await heard(app))
                 assert found.pop("ts").isdigit()
                 assert found == {
                     "gw": "under-test",
@@ -75,7 +51,7 @@ def test_each_reading_carries_its_delivery_tag(broker: Mosquitto, gateway: Gatew
                     "seq": str(number),
                 }
             await s1.publish(topic, b"x", qos=0)
-            assert set(tag(await heard(app))) == {"gw", "client", "ts"}
+            assert set(delivery_tag(await heard(app))) == {"gw", "client", "ts"}
 
     asyncio.run(story())
 
