@@ -1,0 +1,169 @@
+"""`tidegate demo`: the whole of Tidegate on one machine, alive in the terminal.
+
+A real mosquitto, the real gateway and simulated sensors that speak MQTT-SN over real UDP. Only the
+verb is here; `play` says what runs in which order. What the demo needs beyond the gateway itself
+(aiomqtt, rich) is imported when it runs, so that the other verbs start without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import importlib.util
+import json
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from gateway.cli.demo.failure import EX_UNAVAILABLE, DemoError
+
+if TYPE_CHECKING:
+    from gateway.cli.demo.play import Play
+    from gateway.cli.demo.screen import Screen
+
+SENSORS_DEFAULT = 5
+SENSORS_MAX = 200
+SECONDS_MAX = 86_400.0
+NEEDED = {"aiomqtt": "aiomqtt>=2.5,<3", "rich": "rich>=13.7"}  # as the extra [demo] says
+
+DESCRIPTION = """\
+Start a broker, the gateway and simulated sensors on this machine, and show what they say to each
+other. Nothing is installed, nothing is left behind, and only 127.0.0.1 is used.
+"""
+EPILOG = """\
+exit codes: 0 readings came up from every sensor and a command went down and was confirmed (always,
+when ended by Ctrl-C without --seconds); 1 a half is missing or a part failed; 69 something that the
+demo needs is not installed; 73 no temporary folder.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument(
+        "--sensors",
+        type=_sensors,
+        default=SENSORS_DEFAULT,
+        metavar="N",
+        help=f"simulated sensors, 1 to {SENSORS_MAX} (default: {SENSORS_DEFAULT})",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=_seconds,
+        metavar="N",
+        help="end after N seconds and judge by the exit code (default: run until Ctrl-C)",
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of all random values (default: 1)")
+    parser.add_argument(
+        "--plain", action="store_true", help="one line per message, also in a terminal"
+    )
+    parser.add_argument("--json", action="store_true", help="print only a summary, as JSON")
+    parser.add_argument("--keep", action="store_true", help="keep the folder with logs and state")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        return _run(arguments)
+    except BrokenPipeError:
+        # The reader of our output is gone (`| head`). Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    table = not (arguments.json or arguments.plain) and sys.stdout.isatty()
+    try:
+        _require("aiomqtt", *(["rich"] if table else []))
+        play = _play(arguments, _screen(arguments.json, table))
+        began = time.monotonic()
+        failure = _perform(play)
+    except DemoError as failed:
+        _tell_failure(failed)
+        return failed.code
+    _show_summary(play, time.monotonic() - began, arguments)
+    if failure is not None:
+        _tell_failure(failure)
+        return failure.code
+    problem = play.seen.missing()
+    if problem is not None and arguments.seconds is not None:
+        print(problem, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _perform(play: Play) -> DemoError | None:
+    try:
+        asyncio.run(play.run())
+    except DemoError as failure:
+        return failure
+    return None
+
+
+def _play(arguments: argparse.Namespace, screen: Screen) -> Play:
+    from gateway.cli.demo.play import Play
+
+    return Play(arguments.sensors, arguments.seconds, arguments.seed, arguments.keep, screen)
+
+
+def _screen(as_json: bool, table: bool) -> Screen:
+    from gateway.cli.demo.screen import Lines, Silence
+
+    if as_json:
+        return Silence()
+    if table:
+        from rich.console import Console
+
+        from gateway.cli.demo.table import LiveTable
+
+        return LiveTable(Console())  # obeys NO_COLOR by itself
+    # A terminal that cannot show "°" gets a "?" and no traceback.
+    with contextlib.suppress(AttributeError):
+        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    return Lines(lambda line: print(line, flush=True))
+
+
+def _show_summary(play: Play, seconds: float, arguments: argparse.Namespace) -> None:
+    from gateway.cli.demo.summary import summary_json, summary_lines
+
+    kept = play.folder if arguments.keep else None
+    if arguments.json:
+        print(json.dumps(summary_json(play.seen, seconds, kept), indent=2))
+        return
+    for line in summary_lines(play.seen):
+        print(line)
+    if kept is not None:
+        print(f"Logs and state are kept in {kept}")
+
+
+def _tell_failure(failure: DemoError) -> None:
+    print(f"tidegate demo: {failure}", file=sys.stderr)
+    if failure.evidence:
+        print("The last lines of its log:", file=sys.stderr)
+        for line in failure.evidence.splitlines():
+            print(f"  {line}", file=sys.stderr)
+
+
+def _require(*names: str) -> None:
+    missing = [NEEDED[name] for name in names if importlib.util.find_spec(name) is None]
+    if missing:
+        packages = " ".join(f"'{package}'" for package in missing)
+        raise DemoError(
+            f"The demo needs packages that are not installed. Install them with:\n"
+            f"  {sys.executable} -m pip install {packages}",
+            code=EX_UNAVAILABLE,
+        )
+
+
+def _sensors(text: str) -> int:
+    with contextlib.suppress(ValueError):
+        if 1 <= int(text) <= SENSORS_MAX:
+            return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {SENSORS_MAX}")
+
+
+def _seconds(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) <= SECONDS_MAX:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds up to {SECONDS_MAX:g}")

@@ -1,0 +1,76 @@
+"""The demo's own mosquitto: on a free loopback port, without persistence, in the demo's folder."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+from pathlib import Path
+
+from gateway.cli.demo.children import Child
+from gateway.cli.demo.failure import EX_UNAVAILABLE, DemoError
+
+SYSTEM_PLACES = ("/usr/sbin", "/usr/local/sbin")  # not on a user's PATH
+START_S = 10.0
+LOOK_AGAIN_S = 0.02
+
+CONFIGURATION = """\
+# Written by `tidegate demo`.
+listener {port} 127.0.0.1
+allow_anonymous true
+persistence false
+log_dest stderr
+"""
+
+
+def find_mosquitto() -> str:
+    places = os.pathsep.join([os.environ.get("PATH", os.defpath), *SYSTEM_PLACES])
+    found = shutil.which("mosquitto", path=places)
+    if found is None:
+        raise DemoError(
+            "The demo needs the broker mosquitto, which is not installed. Install it with:\n"
+            "  sudo apt-get install -y mosquitto",
+            code=EX_UNAVAILABLE,
+        )
+    return found
+
+
+async def start_broker(folder: Path, port: int) -> Child:
+    """A child that accepts connections on the port."""
+    configuration, user = _configure(folder, port)
+    command = [find_mosquitto(), "-c", str(configuration)]
+    broker = await Child.start("broker", command, folder, user=user)
+    try:
+        await _accepts(broker, port)
+    except BaseException:
+        await broker.end()
+        raise
+    return broker
+
+
+def _configure(folder: Path, port: int) -> tuple[Path, str | None]:
+    """The configuration, and the user to run it as; None: as ourselves."""
+    configuration = folder / "mosquitto.conf"
+    configuration.write_text(CONFIGURATION.format(port=port))
+    if os.geteuid() != 0:
+        return configuration, None
+    # Started by root, mosquitto would change its user itself, and the kernel forgets
+    # PR_SET_PDEATHSIG when a process does so: it would outlive a killed demo.
+    folder.chmod(0o711)
+    configuration.chmod(0o644)
+    return configuration, "nobody"
+
+
+async def _accepts(broker: Child, port: int) -> None:
+    try:
+        async with asyncio.timeout(START_S):
+            while broker.running.returncode is None:
+                with contextlib.suppress(OSError):
+                    _, writer = await asyncio.open_connection("127.0.0.1", port)
+                    writer.close()
+                    return
+                await asyncio.sleep(LOOK_AGAIN_S)
+    except TimeoutError:
+        raise broker.failed(f"The broker did not open port {port} within {START_S:g} s.") from None
+    raise await broker.ended()
