@@ -81,10 +81,11 @@ def _run(arguments: argparse.Namespace) -> int:
     except DemoError as failed:
         _tell_failure(failed)
         return failed.code
-    _show_summary(play, time.monotonic() - began, arguments)
     if failure is not None:
         _tell_failure(failure)
+        _tell_kept(play, arguments.keep)
         return failure.code
+    _show_summary(play, time.monotonic() - began, arguments)
     problem = play.seen.missing()
     if problem is not None and arguments.seconds is not None:
         print(problem, file=sys.stderr)
@@ -126,14 +127,17 @@ def _screen(as_json: bool, table: bool) -> Screen:
 def _show_summary(play: Play, seconds: float, arguments: argparse.Namespace) -> None:
     from gateway.cli.demo.summary import summary_json, summary_lines
 
-    kept = play.folder if arguments.keep else None
     if arguments.json:
+        kept = play.folder if arguments.keep else None
         print(json.dumps(summary_json(play.seen, seconds, kept), indent=2))
-        return
-    for line in summary_lines(play.seen):
-        print(line)
-    if kept is not None:
-        print(f"Logs and state are kept in {kept}")
+    else:
+        print("\n".join(summary_lines(play.seen)))
+    _tell_kept(play, arguments.keep)
+
+
+def _tell_kept(play: Play, keep: bool) -> None:
+    if keep and play.folder is not None:
+        print(f"Logs and state are kept in {play.folder}", file=sys.stderr)
 
 
 def _tell_failure(failure: DemoError) -> None:

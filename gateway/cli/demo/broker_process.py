@@ -20,6 +20,8 @@ CONFIGURATION = """\
 listener {port} 127.0.0.1
 allow_anonymous true
 persistence false
+# Else a small message waits up to 40 ms for the acknowledgement of the one before.
+set_tcp_nodelay true
 log_dest stderr
 """
 

@@ -15,15 +15,16 @@ class Walk:
     name: str
     unit: str  # of the SenML units registry
     home: float
-    step: float
+    pull: float  # share of the way home that one reading goes
+    step: float  # standard deviation of what one reading adds
     decimals: int
     low: float
     high: float
     value: float
 
     def measure(self, dice: Random) -> Measurement:
-        pull = (self.home - self.value) * 0.02
-        value = self.value + pull + dice.gauss(0.0, self.step)
+        pulled = (self.home - self.value) * self.pull
+        value = self.value + pulled + dice.gauss(0.0, self.step)
         self.value = min(max(value, self.low), self.high)
         return Measurement(self.name, self.unit, round(self.value, self.decimals))
 
@@ -33,7 +34,7 @@ def indoor_walks(dice: Random) -> tuple[Walk, ...]:
     temperature, humidity = dice.uniform(17.0, 25.0), dice.uniform(35.0, 65.0)
     battery = dice.uniform(2.9, 3.2)
     return (
-        Walk("temperature", "Cel", temperature, 0.06, 2, -20.0, 60.0, temperature),
-        Walk("humidity", "%RH", humidity, 0.25, 1, 0.0, 100.0, humidity),
-        Walk("battery", "V", battery - 0.3, 0.001, 3, 2.0, 3.6, battery),
+        Walk("temperature", "Cel", temperature, 0.02, 0.06, 2, -20.0, 60.0, temperature),
+        Walk("humidity", "%RH", humidity, 0.02, 0.25, 1, 0.0, 100.0, humidity),
+        Walk("battery", "V", battery - 0.4, 0.0005, 0.0005, 3, 2.0, 3.6, battery),
     )

@@ -51,6 +51,7 @@ class Lines:
     write: Callable[[str], None]
 
     def opened(self, ports: Ports, seen: Seen) -> None:
+        self.write(f"Gateway 127.0.0.1:{ports.udp} (UDP), broker 127.0.0.1:{ports.broker}")
         for line in hints(ports, seen):
             self.write(line)
 
@@ -77,10 +78,10 @@ def line_for(event: Event) -> str:
             return f"up    {topic}  {values}  qos {event.qos}  {in_ms(event.latency_s)}"
         case CommandSent():
             who = "" if event.ours else "  (yours)"
-            return f"down  {command_topic_of(event.name)}  interval {event.text} s{who}"
+            return f"down  {command_topic_of(event.name)}  {event.text}{who}"
         case CommandConfirmed():
             after = in_ms(event.after_s)
-            return f"done  {topic_of(event.name)}  interval {event.text} s confirmed after {after}"
+            return f"done  {topic_of(event.name)}  now every {event.text} s, after {after}"
         case Notice():
             return f"note  {event.name}  {event.text}"
 

@@ -27,7 +27,8 @@ class SensorLink(asyncio.DatagramProtocol):
 
     async def open(self, host: str, port: int) -> None:
         loop = asyncio.get_running_loop()
-        await loop.create_datagram_endpoint(lambda: self, remote_addr=(host, port))
+        endpoint = loop.create_datagram_endpoint(lambda: self, remote_addr=(host, port))
+        self.transport, _ = await endpoint
         self._perform(self.sensor.start(loop.time()))
 
     def stop(self) -> None:
@@ -40,10 +41,6 @@ class SensorLink(asyncio.DatagramProtocol):
             self.transport.close()
 
     # From the event loop
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.DatagramTransport)
-        self.transport = transport
 
     def datagram_received(self, data: bytes, addr: object) -> None:
         try:

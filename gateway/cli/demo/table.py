@@ -11,7 +11,7 @@ import asyncio
 import time
 from dataclasses import dataclass, field
 
-from rich.console import Console, Group
+from rich.console import Console, Group, JustifyMethod
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -26,6 +26,8 @@ WIDE_COLUMNS = 110
 DRAW_EVERY_S = 0.25
 NOTICE_S = 5.0  # how long a notice stays
 LINES_AROUND = 13  # heading, status, hints and the table's own lines
+COMMAND = "command, done in"
+COMMAND_COLUMNS = 20  # else the table changes its width with each command
 VALUES = ("temperature", "humidity", "battery")
 DECIMALS = {"temperature": 1, "humidity": 0, "battery": 2}
 
@@ -67,7 +69,9 @@ class LiveTable:
         self.live.update(
             Group(
                 _heading(self.ports, time.monotonic() - self.started),
+                Text(""),
                 sensor_table(self.seen, self.console.width, self.console.height),
+                Text(""),
                 _status(self.seen),
                 self._notice(),
                 Text("\n".join(self.hints), style="dim"),
@@ -104,7 +108,9 @@ def sensor_table(seen: Seen, width: int, height: int) -> Table:
     wide = width >= WIDE_COLUMNS
     table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="bold")
     for title, right in _columns(wide):
-        table.add_column(title, justify="right" if right else "left", no_wrap=True)
+        columns = COMMAND_COLUMNS if title == COMMAND else None
+        justify: JustifyMethod = "right" if right else "left"
+        table.add_column(title, justify=justify, no_wrap=True, min_width=columns)
     sensors = list(seen.sensors.values())
     rows_max = max(1, height - LINES_AROUND)
     shown = sensors if len(sensors) <= rows_max else sensors[: max(1, rows_max - 1)]
@@ -116,10 +122,10 @@ def sensor_table(seen: Seen, width: int, height: int) -> Table:
 
 
 def _columns(wide: bool) -> list[tuple[str, bool]]:
-    latency = ["last", "median", "max"] if wide else ["last/med/max ms"]
+    latency = ["latency", "median", "max"] if wide else ["ms now/mid/max"]
     topic = ["topic"] if wide else []
-    left = {"sensor", "topic", "command"}
-    titles = ["sensor", *topic, "temp.", "humid.", "batt.", "QoS", "seen", *latency, "command"]
+    left = {"sensor", "topic", COMMAND}
+    titles = ["sensor", *topic, "temp", "hum", "batt", "QoS", "seen", *latency, COMMAND]
     return [(title, title not in left) for title in titles]
 
 
@@ -143,7 +149,7 @@ def _value(sensor: SensorSeen, name: str) -> str:
     for measurement in sensor.pack.measurements:
         if measurement.name == name:
             unit = UNITS.get(measurement.unit, measurement.unit)
-            return f"{measurement.value:.{DECIMALS[name]}f} {unit}"
+            return f"{measurement.value:.{DECIMALS[name]}f}{unit}"
     return "-"
 
 
@@ -165,4 +171,4 @@ def _command(sensor: SensorSeen) -> Text:
     asked = f"every {command.text} s"
     if command.confirmed_after_s is None:
         return Text(f"{asked} ...", style="yellow")
-    return Text(f"{asked} ok {in_ms(command.confirmed_after_s)}", style="green")
+    return Text(f"{asked}, {in_ms(command.confirmed_after_s)}", style="green")
