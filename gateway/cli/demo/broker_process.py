@@ -40,9 +40,14 @@ def find_mosquitto() -> str:
 
 async def start_broker(folder: Path, port: int) -> Child:
     """A child that accepts connections on the port."""
-    configuration, user = _configure(folder, port)
-    command = [find_mosquitto(), "-c", str(configuration)]
-    broker = await Child.start("broker", command, folder, user=user)
+    configuration = folder / "mosquitto.conf"
+    _write(configuration, port)
+    # Started by root, mosquitto would change its user itself, and the kernel forgets
+    # PR_SET_PDEATHSIG when a process does so: it would outlive a killed demo. And as that user it
+    # could not reach a folder of root's, so that it reads what we have opened.
+    user = "nobody" if os.geteuid() == 0 else None
+    command = [find_mosquitto(), "-c", "/dev/stdin"]
+    broker = await Child.start("broker", command, folder, read=configuration, user=user)
     try:
         await _accepts(broker, port)
     except BaseException:
@@ -51,17 +56,9 @@ async def start_broker(folder: Path, port: int) -> Child:
     return broker
 
 
-def _configure(folder: Path, port: int) -> tuple[Path, str | None]:
-    """The configuration, and the user to run it as; None: as ourselves."""
-    configuration = folder / "mosquitto.conf"
+def _write(configuration: Path, port: int) -> None:
     configuration.write_text(CONFIGURATION.format(port=port))
-    if os.geteuid() != 0:
-        return configuration, None
-    # Started by root, mosquitto would change its user itself, and the kernel forgets
-    # PR_SET_PDEATHSIG when a process does so: it would outlive a killed demo.
-    folder.chmod(0o711)
-    configuration.chmod(0o644)
-    return configuration, "nobody"
+    configuration.chmod(0o644)  # it has no secrets, and `nobody` opens it again
 
 
 async def _accepts(broker: Child, port: int) -> None:

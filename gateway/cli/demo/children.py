@@ -54,15 +54,18 @@ class Child:
         command: Sequence[str],
         folder: Path,
         *,
+        read: Path | None = None,
         environment: Mapping[str, str] | None = None,
         user: str | None = None,
     ) -> Self:
+        """Start `command`, with the file `read` as its standard input, as `user` if given."""
         log = folder / f"{name}.log"
         identity: dict[str, Any] = {} if user is None else {"user": user, "extra_groups": []}
-        with log.open("ab") as output:
+        source = Path(os.devnull) if read is None else read
+        with source.open("rb") as stdin, log.open("ab") as output:
             running = await asyncio.create_subprocess_exec(
                 *command,
-                stdin=asyncio.subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=output,
                 stderr=output,
                 env=environment,

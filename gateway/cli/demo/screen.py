@@ -88,4 +88,4 @@ def line_for(event: Event) -> str:
 
 def in_ms(seconds: float) -> str:
     ms = seconds * 1000
-    return f"{ms:.1f} ms" if ms < 100 else f"{ms:.0f} ms"
+    return f"{ms:.1f} ms" if ms < 99.95 else f"{ms:.0f} ms"

@@ -64,19 +64,20 @@ class LiveTable:
             self.live = None
 
     def _draw(self) -> None:
-        if self.live is None or self.seen is None or self.ports is None:
-            return
-        self.live.update(
-            Group(
-                _heading(self.ports, time.monotonic() - self.started),
-                Text(""),
-                sensor_table(self.seen, self.console.width, self.console.height),
-                Text(""),
-                _status(self.seen),
-                self._notice(),
-                Text("\n".join(self.hints), style="dim"),
-            ),
-            refresh=True,
+        if self.live is not None:
+            self.live.update(self.picture(), refresh=True)
+
+    def picture(self) -> Group:
+        assert self.seen is not None
+        assert self.ports is not None
+        return Group(
+            _heading(self.ports, time.monotonic() - self.started),
+            Text(""),
+            sensor_table(self.seen, self.console.width, self.console.height),
+            Text(""),
+            _status(self.seen),
+            self._notice(),
+            Text("\n".join(self.hints), style="dim"),
         )
 
     def _notice(self) -> Text:
