@@ -26,7 +26,7 @@ from gateway.cli.demo.broker_process import start_broker
 from gateway.cli.demo.children import Child
 from gateway.cli.demo.failure import EX_CANNOT_CREATE, DemoError, leaves
 from gateway.cli.demo.gateway_process import Ports, start_gateway
-from gateway.cli.demo.screen import Screen
+from gateway.cli.demo.screen import Screen, Silence
 from gateway.cli.demo.seen import Clock, Event, Seen, SensorSeen
 from gateway.cli.demo.sensor import News, SimulatedSensor
 from gateway.cli.demo.sensor_link import SensorLink
@@ -100,8 +100,7 @@ class Play:
                     tasks.create_task(watcher.run(), name="watcher"),
                 ]
                 await self._unless_stopped(watcher.subscribed.wait())
-                self.screen.opened(ports, self.seen)
-                running.append(tasks.create_task(self.screen.draw(), name="screen"))
+                running.append(tasks.create_task(self._show(ports), name="screen"))
                 await self._open_sensors(ports.udp, dice)
                 await self._settled()
                 for task in running:
@@ -109,7 +108,8 @@ class Play:
         finally:
             for link in self.links:
                 link.close()
-            self.screen.close()
+            with contextlib.suppress(OSError):
+                self.screen.close()
 
     async def _open_sensors(self, port: int, dice: Random) -> None:
         """Start the sensors and let them run until the end has come."""
@@ -133,7 +133,22 @@ class Play:
 
     def _tell(self, event: Event) -> None:
         self.progress.set()
-        self.screen.tell(event)
+        try:
+            self.screen.tell(event)
+        except OSError:
+            self._output_gone()
+
+    async def _show(self, ports: Ports) -> None:
+        try:
+            self.screen.opened(ports, self.seen)
+            await self.screen.draw()
+        except OSError:
+            self._output_gone()
+
+    def _output_gone(self) -> None:
+        """Nobody reads any more (`| head`, a closed terminal): that is the end as well."""
+        self.screen = Silence()
+        self.stop.set()
 
     async def _settled(self) -> None:
         for link in self.links:
