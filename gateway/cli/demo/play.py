@@ -35,6 +35,7 @@ from gateway.cli.demo.watcher import Watcher
 INTERVAL_S = 1.0
 START_SPREAD_S = 0.002  # between two sensors: 200 CONNECTs at once would be a flood, not a demo
 SETTLE_S = 2.0
+REAP_S = 1.0  # from the end of a connection to the news that the process behind it has ended
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 T = TypeVar("T")
@@ -97,7 +98,7 @@ class Play:
                 running = [
                     tasks.create_task(_guard(broker), name="guard broker"),
                     tasks.create_task(_guard(gateway), name="guard gateway"),
-                    tasks.create_task(watcher.run(), name="watcher"),
+                    tasks.create_task(_watch(watcher, broker), name="watcher"),
                 ]
                 await self._unless_stopped(watcher.subscribed.wait())
                 running.append(tasks.create_task(self._show(ports), name="screen"))
@@ -198,6 +199,17 @@ def _folder(keep: bool) -> Iterator[Path]:
 
 async def _guard(child: Child) -> None:
     raise await child.ended()
+
+
+async def _watch(watcher: Watcher, broker: Child) -> None:
+    """A connection that breaks because the broker died: the broker's log says more about it."""
+    try:
+        await watcher.run()
+    except DemoError:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(REAP_S):
+                raise await broker.ended() from None
+        raise
 
 
 def _first(failures: BaseExceptionGroup[DemoError]) -> DemoError:
