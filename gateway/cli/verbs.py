@@ -1,0 +1,40 @@
+"""The table of verbs. What `tidegate --help` says stands here, so that it need not import them."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """Implemented by `gateway/cli/<name>`. The help is one sentence, in lower case."""
+
+    name: str
+    help: str
+    example: str
+
+    @property
+    def module(self) -> str:
+        return f"gateway.cli.{self.name}"
+
+
+VERBS = (
+    Verb(
+        "run",
+        "serve sensors until told to stop",
+        "tidegate run --config /etc/tidegate/config.toml --log-level debug",
+    ),
+    Verb(
+        "check",
+        "say whether a configuration file is right, and everything that is wrong with it",
+        "tidegate check /etc/tidegate/config.toml --show",
+    ),
+    Verb(
+        "init",
+        "write a configuration file with every key in it, explained",
+        "tidegate init /etc/tidegate/config.toml",
+    ),
+    Verb(
+        "demo",
+        "show the gateway at work, with a broker and simulated sensors on this machine",
+        "tidegate demo --seconds 30",
+    ),
+)

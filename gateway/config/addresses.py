@@ -1,0 +1,117 @@
+"""Kinds of value that name a place in the network: where to listen, and which broker to reach."""
+
+import re
+from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from typing import NamedTuple
+
+from gateway.config.kinds import Kind, MismatchError
+from gateway.config.settings import HostPort
+from gateway.config.spelling import quoted
+
+PORT_MAX = 65_535
+HOST_LENGTH_MAX = 253  # RFC 1035, 2.3.4, as text
+
+_ADDRESS = re.compile(r"(?:\[(?P<six>[^\[\]]*)\]|(?P<four>[^:\[\]]*)):(?P<port>[0-9]{1,5})")
+_URL = re.compile(
+    r"(?P<scheme>mqtts?)://(?P<host>\[[^\[\]]*\]|[^:/\[\]]*)(?::(?P<port>[0-9]{1,5}))?/?"
+)
+_LABEL = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)")
+_URL_PORTS = {"mqtt": 1883, "mqtts": 8883}
+
+
+@dataclass(frozen=True, slots=True)
+class Listen(Kind):
+    """An address of this machine. No names: one name can be several addresses, or none at boot."""
+
+    optional: bool = False
+
+    @property
+    def name(self) -> str:
+        return "address and port"
+
+    @property
+    def range(self) -> str:
+        return '"" switches it off' if self.optional else ""
+
+    @property
+    def expected(self) -> str:
+        off = ', or "" to switch it off' if self.optional else ""
+        return f'an IP address and a port, such as "127.0.0.1:8080" or "[::]:1883"{off}'
+
+    def read(self, raw: object) -> HostPort | None:
+        if raw == "" and self.optional:
+            return None
+        parts = _ADDRESS.fullmatch(raw) if isinstance(raw, str) else None
+        if parts is None or int(parts["port"]) > PORT_MAX:
+            raise MismatchError(self.expected, raw)
+        four, six = parts["four"], parts["six"]
+        try:
+            host = IPv4Address(four) if six is None else IPv6Address(six)
+        except AddressValueError:
+            raise MismatchError(self.expected, raw) from None
+        return HostPort(str(host), int(parts["port"]))
+
+    def written(self, value: object) -> str:
+        return quoted("" if value is None else str(value))
+
+
+class Broker(NamedTuple):
+    """The three settings that `upstream.url` decides."""
+
+    host: str
+    port: int
+    tls: bool
+
+    def __str__(self) -> str:
+        return f"{'mqtts' if self.tls else 'mqtt'}://{HostPort(self.host, self.port)}"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerUrl(Kind):
+    @property
+    def name(self) -> str:
+        return "URL"
+
+    @property
+    def range(self) -> str:
+        return self.expected
+
+    @property
+    def expected(self) -> str:
+        return '"mqtt://host:port" or "mqtts://host:port"'
+
+    def read(self, raw: object) -> Broker:
+        if isinstance(raw, str) and "@" in raw:
+            raise MismatchError(
+                "a URL without user name and password (they belong in upstream.username and "
+                "upstream.password_file)",
+                _without_credentials(raw),
+            )
+        parts = _URL.fullmatch(raw) if isinstance(raw, str) else None
+        host = None if parts is None else _host(parts["host"])
+        if parts is None or host is None:
+            raise MismatchError(self.expected, raw)
+        port = int(parts["port"] or _URL_PORTS[parts["scheme"]])
+        if not 1 <= port <= PORT_MAX:
+            raise MismatchError(self.expected + f" with a port from 1 to {PORT_MAX}", raw)
+        return Broker(host, port, parts["scheme"] == "mqtts")
+
+
+def _without_credentials(url: str) -> str:
+    before, _, after = url.rpartition("@")
+    scheme, separator, _ = before.partition("://")
+    return f"{scheme}://***@{after}" if separator else f"***@{after}"
+
+
+def _host(text: str) -> str | None:
+    """A host name, or an address without its brackets; None if it is neither."""
+    try:
+        if text.startswith("["):
+            return str(IPv6Address(text[1:-1]))
+        if text.rpartition(".")[2].isdigit():  # no top-level domain is a number
+            return str(IPv4Address(text))
+    except AddressValueError:
+        return None
+    labels = text.removesuffix(".").split(".")
+    return text if len(text) <= HOST_LENGTH_MAX and all(map(_LABEL.fullmatch, labels)) else None

@@ -1,0 +1,104 @@
+"""What the sources gave so far: values that fit, problems, and keys about which nothing is certain.
+
+The sources are gathered in rising precedence, so that a later value replaces an earlier one. A bad
+value is a problem even when another source would have replaced it.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.config.keys import ROOT
+from gateway.config.kinds import MismatchError
+from gateway.config.problems import (
+    COMMAND_LINE,
+    DEFAULT,
+    PROBLEMS_MAX,
+    ConfigError,
+    Origin,
+    Problem,
+)
+from gateway.config.schema import Key, Repeated, Table, known_keys
+from gateway.config.spelling import KeyPath, dotted, nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    key: Key
+    value: object
+    origin: Origin
+
+
+class Gathering:
+    def __init__(self) -> None:
+        self.given: dict[KeyPath, Given] = {}
+        # The entries of each array of tables that a source gave, by who gave them first.
+        self.entries: dict[KeyPath, list[Origin]] = {}
+        # Keys that were given, perhaps under a misspelled name, but not understood: rules about
+        # them would only repeat the complaint. None in it means that nothing is certain.
+        self.unclear: set[KeyPath | None] = set()
+        self._problems: list[Problem] = []
+        self._left_out = 0
+
+    def put(self, key: Key, path: KeyPath, raw: object, origin: Origin, folder: Path) -> None:
+        """`folder` is where relative paths begin."""
+        try:
+            value = key.kind.read(raw)
+        except MismatchError as mismatch:
+            self.complain(origin, path, str(mismatch))
+            self.unclear.add(path)
+        else:
+            value = folder / value if isinstance(value, Path) else value
+            self.given[path] = Given(key, value, origin)
+
+    def open_entry(self, part: Repeated, path: KeyPath, index: int, origin: Origin) -> bool:
+        """Makes sure of an entry of an array of tables; only an existing or the next one can be."""
+        if index > self.highest_index(part, path):
+            return False
+        origins = self.entries.setdefault(path, [DEFAULT])
+        if index == len(origins):
+            origins.append(origin)
+        return True
+
+    def highest_index(self, part: Repeated, path: KeyPath) -> int:
+        """Of the entry that exists or could be added."""
+        return min(len(self.entries.get(path, [DEFAULT])), part.entries_max - 1)
+
+    def complain(self, origin: Origin, path: KeyPath | None, message: str) -> None:
+        if len(self._problems) >= PROBLEMS_MAX:
+            self._left_out += 1
+            return
+        self._problems.append(Problem(origin, None if path is None else dotted(path), message))
+
+    def complain_unknown(self, origin: Origin, table: Table, path: KeyPath) -> None:
+        """`path` is what was written, `table` the innermost one that was understood."""
+        if len(self._problems) >= PROBLEMS_MAX:
+            self._left_out += 1
+            return
+        meant = _meant(table, path)
+        if meant is None:
+            known = ", ".join(part.name for part in table.parts)
+            where = f"[{dotted(path[:-1])}]" if path[1:] else "the file"
+            self.complain(origin, path, f"unknown key, {where} knows {known}")
+        else:
+            self.unclear.add(meant)
+            self.complain(origin, path, f"unknown key, did you mean {dotted(meant)}?")
+
+    def raise_problems(self) -> None:
+        """File first, from top to bottom, then variables, then the command line."""
+        if self._problems:
+            raise ConfigError(sorted(self._problems, key=_reading_order), self._left_out)
+
+
+def _reading_order(problem: Problem) -> tuple[bool, bool, int, int]:
+    origin = problem.origin
+    return origin == COMMAND_LINE, origin.line is None, origin.line or 0, origin.column or 0
+
+
+def _meant(table: Table, path: KeyPath) -> KeyPath | None:
+    """The key of this table that is spelled most alike, else one of that very name elsewhere."""
+    name = str(path[-1])
+    near = nearest(name, [part.name for part in table.parts])
+    if near is not None:
+        return (*path[:-1], near)
+    elsewhere = [known for known in known_keys(ROOT) if known[-1] == name]
+    return elsewhere[0] if len(elsewhere) == 1 else None

@@ -1,0 +1,222 @@
+"""The table of keys: what a configuration may say, what each key means, why its default is so.
+
+The defaults themselves are those of `settings.py`. Meanings and reasons are ASCII, without a full
+stop, because they become comments of a file and cells of a table.
+"""
+
+from dataclasses import replace
+
+from gateway.config.addresses import Broker, BrokerUrl, Listen
+from gateway.config.kinds import (
+    GIB,
+    TEXT_BYTES_MAX,
+    Boolean,
+    Choice,
+    FilePath,
+    Integer,
+    Number,
+    Size,
+    Text,
+)
+from gateway.config.schema import Key, Later, Named, Repeated, Table
+from gateway.config.settings import (
+    KIB,
+    MIB,
+    NAME_LENGTH_MAX,
+    AdminSettings,
+    ClientSettings,
+    GatewaySettings,
+    JournalSettings,
+    LimitsSettings,
+    LogSettings,
+    MqttSnSettings,
+    QosMinusOneSettings,
+    Settings,
+    UdpSettings,
+    UpstreamSettings,
+)
+
+LISTENERS_MAX = 16
+# The largest PUBLISH that fits one UDP datagram over IPv4: 65,507 octets less a header of 9.
+PAYLOAD_BYTES_MAX = 65_498
+TOPIC_PREFIX_BYTES_MAX = 1024
+
+_NO_JOURNAL_YET = "the durable journal comes with a later release"
+_IN_MEMORY = (
+    "has no effect in this release, which has no durable journal: readings wait in memory, "
+    "up to upstream.waiting_messages_max"
+)
+
+# fmt: off
+GATEWAY = Table("gateway", "This gateway", settings=GatewaySettings, parts=(
+    Key("id", Integer(0, 255), "GwId, by which sensors know this gateway when they search for one",
+        "one gateway in a place"),
+    Key("name", Text(1, NAME_LENGTH_MAX, forbidden="+#/", characters=True),
+        "Name in topics, in delivery tags and in the MQTT client id; two gateways of one broker "
+        "need two names",
+        "the name that the machine has already", default="the host name", example='"greenhouse"'),
+    Key("state_dir", FilePath(), "Folder for what must survive a restart",
+        "systemd's StateDirectory"),
+))
+
+UDP = Table("udp", "Where sensors reach the gateway; repeat the table for more than one address",
+            settings=UdpSettings, parts=(
+    Key("listen", Listen(), 'Address and port; "[::]:1883" for IPv6, port 0 for any free port',
+        "port 1883/udp is registered for MQTT-SN"),
+    Key("receive_buffer_bytes", Size(4 * KIB, 256 * MIB),
+        "Room for datagrams that wait for the gateway; the kernel's net.core.rmem_max caps it",
+        "10,000 datagrams at once were received without loss"),
+    Key("tick_ms_max", Number(0, 20),
+        "Longest time for which datagrams are collected to be handled together, 0 for never",
+        "measured: a quarter of the CPU time, or less, at sensor loads"),
+))
+
+UPSTREAM = Table("upstream", "The MQTT 5 broker", settings=UpstreamSettings, parts=(
+    Key("url", BrokerUrl(), "Where the broker is; mqtts:// is TLS; without a port 1883, or 8883 "
+        "for mqtts", "a broker on this machine", fields=Broker._fields,
+        example='"mqtts://broker.example.org:8883"'),
+    Key("username", Text(1, TEXT_BYTES_MAX), "User name at the broker",
+        example='"greenhouse"'),
+    Key("password_file", FilePath(), "File that holds the password and nothing else",
+        example='"/etc/tidegate/upstream.password"', needs="username"),
+    Key("ca_file", FilePath(), "Certificates (PEM) to trust instead of the system's",
+        example='"/etc/tidegate/ca.pem"', needs_tls=True),
+    Key("cert_file", FilePath(), "Certificate (PEM) by which the broker knows this gateway",
+        example='"/etc/tidegate/gateway.pem"', needs_tls=True),
+    Key("key_file", FilePath(), "Private key (PEM) of cert_file, if it is not in the same file",
+        example='"/etc/tidegate/gateway.key"', needs="cert_file", needs_tls=True),
+    Key("client_id", Text(1, TEXT_BYTES_MAX), "MQTT client id; the broker keeps the session by it",
+        default='"tidegate-" and gateway.name', example='"tidegate-greenhouse"'),
+    Key("topic_prefix", Text(0, TOPIC_PREFIX_BYTES_MAX, forbidden="+#"),
+        "Put before every topic at the broker, exactly as written, so it should end in a slash",
+        "topics at the broker are those of the sensors", example='"site-7/"'),
+    Key("trust", Choice(("connection", "session")),
+        "What the broker remembers of a QoS 2 message over a lost connection: nothing for "
+        "certain, or with session all that MQTT 5 promises",
+        "mosquitto forgets when it is killed"),
+    Key("keep_alive_s", Integer(1, 65_535), "Longest silence towards the broker",
+        "a dead connection is noticed within a minute"),
+    Key("session_expiry_s", Integer(1, 0xFFFF_FFFF),
+        "How long the broker keeps the session without us; 4294967295 is for ever",
+        "a week, so a long weekend without power loses nothing"),
+    Key("connect_timeout_s", Number(0.1, 300), "Longest wait for the broker to accept",
+        "a mobile link answers within a few seconds"),
+    Key("reconnect_delay_s_min", Number(0.01, 3600), "First wait before connecting again",
+        "a broker that restarts is back in a second"),
+    Key("reconnect_delay_s_max", Number(0.01, 3600), "Longest wait before connecting again",
+        "a thousand gateways do not crush a broker that returns"),
+    Key("waiting_messages_max", Integer(1, 10_000_000),
+        "Readings kept in memory for the broker; when full, sensors are told: congestion",
+        "a day of one reading a second"),
+    Key("waiting_bytes_max", Size(64 * KIB, 16 * GIB), "The same limit in octets",
+        "an eighth of a board of 512 MiB"),
+))
+
+JOURNAL = Table("journal", "When a reading counts as safe", settings=JournalSettings, parts=(
+    Key("acknowledge",
+        Choice(("auto", "upstream"), later={"journal": _NO_JOURNAL_YET}),
+        "Who must have a reading before its sensor hears of success; in this release the broker, "
+        "by either word", "fast while the broker answers"),
+    Key("size_max", Size(2 * MIB, 1024 * GIB), "Room on disk for readings that wait",
+        "for the release with a durable journal", fields=("size_max_bytes",),
+        no_effect=_IN_MEMORY),
+    Key("when_full", Choice(("reject", "drop_oldest")), "What gives way when the journal is full",
+        "a sensor that is told can try again", no_effect=_IN_MEMORY),
+))
+
+CLIENT_ID = Text(1, 255)
+TOPIC = Text(1, TEXT_BYTES_MAX, forbidden="+#")
+TOPIC_ID = Key("topic", Integer(1, 65_534),
+               "Id by which sensors may call the topic without registering it; no id and no topic "
+               "twice", "0 and 65535 are reserved, MQTT-SN 1.2", example="1")
+
+PREDEFINED_TOPICS = Named("predefined_topics", "Topics with ids that all sensors know beforehand",
+                          TOPIC, TOPIC_ID, example="sensors/boot")
+CLIENT = Table("client", "What is known beforehand about one sensor, by its client id",
+               settings=ClientSettings, parts=(
+    Named("predefined_topics", "Topics with ids that only this sensor knows beforehand",
+          TOPIC, replace(TOPIC_ID, example="2"), example="sensors/door"),
+))
+CLIENTS = Named("clients", "Single sensors, by client id", CLIENT_ID, CLIENT, example="sensor-7")
+
+QOS_MINUS_ONE = Table("qos_minus_one", "Messages from sensors that never connect (QoS -1)",
+                      settings=QosMinusOneSettings, parts=(
+    Key("allow", Boolean(), "Accept them; anybody who reaches the port can then publish",
+        "nobody publishes unasked"),
+    Key("long_topics", Boolean(), "Accept full topic names in them, as some clients send",
+        "not in MQTT-SN 1.2"),
+))
+
+MQTT_SN = Table("mqtt_sn", "How the gateway speaks with sensors", settings=MqttSnSettings, parts=(
+    Key("retry_after_s", Number(0.05, 3600), "T_retry, the wait for an answer before sending again",
+        "MQTT-SN 1.2, 7.2: 10 to 15 s"),
+    Key("retry_count_max", Integer(0, 100), "N_retry, how often to send again",
+        "MQTT-SN 1.2, 7.2: 3 to 5"),
+    Key("empty_client_id", Choice(("reject", "assign")),
+        "What a sensor gets that connects without a client id",
+        "an assigned id cannot be told to the sensor in MQTT-SN 1.2"),
+    Key("client_id_bytes_max", Integer(1, 255), "Longest client id",
+        "MQTT-SN 1.2 says 23, real sensors use more"),
+    Key("allow_trailing_octets", Boolean(), "Accept messages with octets after their end",
+        "what they declare is whole, and some senders add octets"),
+))
+
+ADMIN = Table("admin", "Health, metrics and status over HTTP", settings=AdminSettings, parts=(
+    Key("listen", Listen(optional=True), "Address and port; there is no password, so open it to "
+        "others only in a network you trust", "only this machine"),
+))
+
+LIMITS = Table("limits", "What the gateway holds at most, whatever sensors do",
+               settings=LimitsSettings, parts=(
+    Key("clients_max", Integer(1, 1_000_000), "Sensors; when full, new ones are told: congestion",
+        "20 MiB of memory, at 2 KiB each"),
+    Key("topics_per_client_max", Integer(1, 65_534), "Registered topics of one sensor",
+        "sensors have few, a bridge of many values has a hundred"),
+    Key("subscriptions_per_client_max", Integer(1, 65_535), "Subscriptions of one sensor",
+        "sensors have few"),
+    Key("outbox_messages_max", Integer(1, 100_000),
+        "Messages that wait for one sensor, most of them while it sleeps",
+        "a day of one command each quarter of an hour"),
+    Key("outbox_bytes_max", Size(KIB, GIB), "The same limit in octets", "64 messages of full size"),
+    Key("payload_bytes_max", Integer(1, PAYLOAD_BYTES_MAX), "Largest payload, either way",
+        "four times what a LoRa frame carries"),
+    Key("retained_messages_max", Integer(0, 1_000_000),
+        "Retained messages kept for new subscribers", "one for each sensor"),
+    Key("retained_bytes_max", Size(KIB, GIB), "The same limit in octets",
+        "all of them at 1.6 KiB"),
+    Key("topic_bytes_max", Integer(1, TEXT_BYTES_MAX), "Longest topic name",
+        "longer ones do not fit a radio frame"),
+    Key("disconnects_per_s_max", Integer(0, 10_000),
+        "Answers a second to messages from strangers, 0 for none",
+        "no use for flooding a third party"),
+))
+
+LOG_LEVEL = Choice(("debug", "info", "warning", "error"))
+LOG_FORMAT = Choice(("text", "json"))
+LOG = Table("log", "What is written to stderr", settings=LogSettings, parts=(
+    Key("level", LOG_LEVEL, "The least that is written",
+        "connections and faults, not every message"),
+    Key("format", LOG_FORMAT, "One line for people, or one JSON object, per event",
+        "people read it first"),
+))
+# fmt: on
+
+ROOT = Table(
+    "",
+    "The whole file",
+    settings=Settings,
+    parts=(
+        GATEWAY,
+        Repeated(UDP, LISTENERS_MAX),
+        Later("serial", "serial lines come with a later release; this one serves UDP"),
+        UPSTREAM,
+        JOURNAL,
+        PREDEFINED_TOPICS,
+        CLIENTS,
+        QOS_MINUS_ONE,
+        MQTT_SN,
+        ADMIN,
+        LIMITS,
+        LOG,
+    ),
+)

@@ -1,0 +1,265 @@
+"""The kinds of value a key can take: what is accepted, how it is described, how it is written back.
+
+`read` takes a value as TOML has it. Variables and the command line have text only: `from_text`
+makes of it what TOML would have had, or leaves the text, and `read` then says what was expected.
+`written` is the other direction: the value as a TOML literal that reads back as the same value.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gateway.config.settings import KIB, MIB
+from gateway.config.spelling import quoted, shown
+
+GIB = 1024 * MIB
+TEXT_BYTES_MAX = 65_535  # the longest text that MQTT can carry
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,20}")
+_DECIMAL = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{1,20})?")
+_SIZE = re.compile(r"([0-9]{1,20}) ?(B|KiB|MiB|GiB)")
+_SIZE_UNITS = {"GiB": GIB, "MiB": MIB, "KiB": KIB, "B": 1}
+
+
+class MismatchError(ValueError):
+    """The value does not fit; says what would, and shows the value unless it may hold a secret."""
+
+    def __init__(self, expected: str, raw: object) -> None:
+        super().__init__(f"expected {expected}, got {shown(raw)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind without limits; `name` and `range` are the words of docs/configuration.md."""
+
+    @property
+    def name(self) -> str:
+        return "text"
+
+    @property
+    def range(self) -> str:
+        return ""
+
+    @property
+    def expected(self) -> str:
+        return f"{self.name}, {self.range}" if self.range else self.name
+
+    def read(self, raw: object) -> object:
+        raise NotImplementedError
+
+    def from_text(self, text: str) -> object:
+        return text
+
+    def written(self, value: object) -> str | None:
+        """Nothing for what is not set and has no way to say so."""
+        return None if value is None else quoted(str(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Boolean(Kind):
+    @property
+    def name(self) -> str:
+        return "true or false"
+
+    def read(self, raw: object) -> bool:
+        if not isinstance(raw, bool):
+            raise MismatchError(self.expected, raw)
+        return raw
+
+    def from_text(self, text: str) -> object:
+        return {"true": True, "false": False}.get(text, text)
+
+    def written(self, value: object) -> str:
+        return "true" if value else "false"
+
+
+@dataclass(frozen=True, slots=True)
+class Integer(Kind):
+    least: int
+    most: int
+
+    @property
+    def name(self) -> str:
+        return "whole number"
+
+    @property
+    def range(self) -> str:
+        return f"{self.least} to {self.most}"
+
+    @property
+    def expected(self) -> str:
+        return f"a whole number from {self.least} to {self.most}"
+
+    def read(self, raw: object) -> int:
+        # To Python, true is a number.
+        if isinstance(raw, bool) or not isinstance(raw, int) or not self.least <= raw <= self.most:
+            raise MismatchError(self.expected, raw)
+        return raw
+
+    def from_text(self, text: str) -> object:
+        return int(text) if _WHOLE.fullmatch(text) else text
+
+    def written(self, value: object) -> str:
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Number(Kind):
+    least: float
+    most: float
+
+    @property
+    def name(self) -> str:
+        return "number"
+
+    @property
+    def range(self) -> str:
+        return f"{self.written(self.least)} to {self.written(self.most)}"
+
+    @property
+    def expected(self) -> str:
+        return f"a number from {self.range}"
+
+    def read(self, raw: object) -> float:
+        if isinstance(raw, bool) or not isinstance(raw, int | float):
+            raise MismatchError(self.expected, raw)
+        # Compared before it becomes a float: an integer can be too large for one. NaN fails too.
+        if not self.least <= raw <= self.most:
+            raise MismatchError(self.expected, raw)
+        return float(raw)
+
+    def from_text(self, text: str) -> object:
+        return float(text) if _DECIMAL.fullmatch(text) else text
+
+    def written(self, value: object) -> str:
+        return str(value).removesuffix(".0")
+
+
+@dataclass(frozen=True, slots=True)
+class Size(Kind):
+    """Octets, as a number or as text with a unit: 65536, "64KiB", "512 MiB"."""
+
+    least: int
+    most: int
+
+    @property
+    def name(self) -> str:
+        return "size"
+
+    @property
+    def range(self) -> str:
+        return f"{_with_unit(self.least)} to {_with_unit(self.most)}"
+
+    @property
+    def expected(self) -> str:
+        return f'a size from {self.range}, such as 65536, "64KiB" or "16MiB"'
+
+    def read(self, raw: object) -> int:
+        size = self._octets(raw)
+        if size is None or not self.least <= size <= self.most:
+            raise MismatchError(self.expected, raw)
+        return size
+
+    def _octets(self, raw: object) -> int | None:
+        if isinstance(raw, str) and (size := _SIZE.fullmatch(raw)):
+            return int(size[1]) * _SIZE_UNITS[size[2]]
+        return raw if isinstance(raw, int) and not isinstance(raw, bool) else None
+
+    def from_text(self, text: str) -> object:
+        return int(text) if _WHOLE.fullmatch(text) else text
+
+    def written(self, value: object) -> str:
+        assert isinstance(value, int)
+        text = _with_unit(value)
+        return quoted(text) if text.endswith("B") else text
+
+
+def _with_unit(octets: int) -> str:
+    for unit, size in _SIZE_UNITS.items():
+        if size > 1 and octets and octets % size == 0:
+            return f"{octets // size}{unit}"
+    return str(octets)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Kind):
+    """One of a few words. `later` names words of the design that this release does not know yet."""
+
+    words: tuple[str, ...]
+    later: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return "one word"
+
+    @property
+    def range(self) -> str:
+        return ", ".join(map(quoted, self.words))
+
+    @property
+    def expected(self) -> str:
+        return f"{', '.join(map(quoted, self.words[:-1]))} or {quoted(self.words[-1])}"
+
+    def read(self, raw: object) -> str:
+        if not isinstance(raw, str) or raw not in self.words:
+            later = f" ({self.later[raw]})" if isinstance(raw, str) and raw in self.later else ""
+            raise MismatchError(self.expected + later, raw)
+        return raw
+
+
+@dataclass(frozen=True, slots=True)
+class Text(Kind):
+    """Text without control characters; lengths in octets of UTF-8 unless `characters` is set."""
+
+    least: int
+    most: int
+    forbidden: str = ""
+    characters: bool = False
+
+    @property
+    def range(self) -> str:
+        unit = "characters" if self.characters else "octets"
+        forbidden = f"{' '.join(self.forbidden)} or " if self.forbidden else ""
+        return f"{self.least} to {self.most} {unit} without {forbidden}control characters"
+
+    @property
+    def expected(self) -> str:
+        return f"text of {self.range}"
+
+    def read(self, raw: object) -> str:
+        if not isinstance(raw, str) or not self._fits(raw):
+            raise MismatchError(self.expected, raw)
+        return raw
+
+    def _fits(self, text: str) -> bool:
+        if any(letter in self.forbidden or is_control(letter) for letter in text):
+            return False
+        try:
+            octets = len(text.encode())
+        except UnicodeEncodeError:  # variables may hold octets that are not UTF-8
+            return False
+        return self.least <= (len(text) if self.characters else octets) <= self.most
+
+
+def is_control(letter: str) -> bool:
+    """C0, DEL and C1, which MQTT 5 (1.5.4) advises against and terminals obey."""
+    return letter < " " or "\x7f" <= letter < "\xa0"
+
+
+@dataclass(frozen=True, slots=True)
+class FilePath(Kind):
+    @property
+    def name(self) -> str:
+        return "path"
+
+    @property
+    def expected(self) -> str:
+        return 'a path that does not begin with "~"'
+
+    def read(self, raw: object) -> Path:
+        if not isinstance(raw, str) or not raw or raw.startswith("~"):
+            raise MismatchError(self.expected, raw)
+        if any(map(is_control, raw)):
+            raise MismatchError(self.expected, raw)
+        return Path(raw)

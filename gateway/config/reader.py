@@ -1,0 +1,105 @@
+"""From all sources to one Configuration, or to one ConfigError with everything that is wrong.
+
+Precedence: command line, environment, file, default. A configuration is read once, at the start;
+changing one means starting again.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gateway.config import rules
+from gateway.config.assignments import gather_environment, gather_overrides
+from gateway.config.files import gather_file
+from gateway.config.gathering import Gathering
+from gateway.config.problems import DEFAULT, Origin
+from gateway.config.schema import separated
+from gateway.config.settings import (
+    AdminSettings,
+    ClientSettings,
+    GatewaySettings,
+    JournalSettings,
+    LimitsSettings,
+    LogSettings,
+    MqttSnSettings,
+    QosMinusOneSettings,
+    Settings,
+    UdpSettings,
+    UpstreamSettings,
+    client_id_for,
+)
+from gateway.config.spelling import KeyPath, dotted
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The settings, who gave each of them, and what is allowed but probably not meant."""
+
+    settings: Settings
+    warnings: tuple[str, ...]
+    origins: Mapping[str, Origin]  # of what was given; the rest is default
+
+    def origin_of(self, key: str) -> str:
+        """Such as `config.toml:6:7`, `environment TIDEGATE_UPSTREAM__URL` or `default`.
+
+        The key is spelled as in messages: `upstream.url`, `udp.0.listen`,
+        `predefined_topics."sensors/boot"`.
+        """
+        return str(self.origins.get(key, DEFAULT))
+
+
+def load(
+    path: Path | None, *, environment: Mapping[str, str], overrides: Sequence[str]
+) -> Configuration:
+    """`overrides` are KEY=VALUE from the command line; without a path there is no file."""
+    gathering = Gathering()
+    if path is not None:
+        gather_file(path, gathering)
+    gather_environment(environment, gathering)
+    gather_overrides(overrides, gathering)
+    settings = _settings(gathering)
+    rules.check(settings, gathering)
+    gathering.raise_problems()
+    return Configuration(
+        settings=settings,
+        warnings=tuple(rules.warnings(settings, gathering)),
+        origins={dotted(key): given.origin for key, given in gathering.given.items()},
+    )
+
+
+def _settings(gathering: Gathering) -> Settings:
+    """What was given, over the defaults that the settings classes have."""
+    tables = _tables(gathering)
+    gateway = GatewaySettings(**tables[("gateway",)])
+    upstream = {"client_id": client_id_for(gateway.name)} | tables[("upstream",)]
+    listeners = len(gathering.entries.get(("udp",), [DEFAULT]))
+    clients = {
+        str(path[1]): ClientSettings(predefined_topics=topics)
+        for path, topics in list(tables.items())
+        if path[0] == "clients"
+    }
+    return Settings(
+        gateway=gateway,
+        udp=tuple(UdpSettings(**tables[("udp", index)]) for index in range(listeners)),
+        upstream=UpstreamSettings(**upstream),
+        journal=JournalSettings(**tables[("journal",)]),
+        predefined_topics=tables[("predefined_topics",)],
+        clients=clients,
+        qos_minus_one=QosMinusOneSettings(**tables[("qos_minus_one",)]),
+        mqtt_sn=MqttSnSettings(**tables[("mqtt_sn",)]),
+        admin=AdminSettings(**tables[("admin",)]),
+        limits=LimitsSettings(**tables[("limits",)]),
+        log=LogSettings(**tables[("log",)]),
+    )
+
+
+def _tables(gathering: Gathering) -> defaultdict[KeyPath, dict[str, Any]]:
+    """The given settings by the table they stand in. A test holds them against their types."""
+    tables: defaultdict[KeyPath, dict[str, Any]] = defaultdict(dict)
+    for path, given in gathering.given.items():
+        name = str(path[-1])
+        filled = separated(given.key, given.value) if name == given.key.name else None
+        tables[path[:-1]].update({name: given.value} if filled is None else filled)
+    return tables

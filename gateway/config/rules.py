@@ -1,0 +1,160 @@
+"""What no key can know alone: keys that contradict each other, and values that look unintended.
+
+A rule speaks only of keys that were read without a problem. A misspelled or bad value would
+otherwise be reported twice, the second time as something that the operator never wrote.
+"""
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from ipaddress import ip_address
+from pathlib import Path
+
+from gateway.config.gathering import Gathering
+from gateway.config.keys import UPSTREAM
+from gateway.config.settings import HostPort, Settings
+from gateway.config.spelling import KeyPath, dotted, printable, quoted
+
+# The first must be at least the second: a limit that no single message could keep, and the like.
+AT_LEAST: tuple[tuple[KeyPath, KeyPath], ...] = (
+    (("upstream", "reconnect_delay_s_max"), ("upstream", "reconnect_delay_s_min")),
+    (("upstream", "waiting_bytes_max"), ("limits", "payload_bytes_max")),
+    (("limits", "outbox_bytes_max"), ("limits", "payload_bytes_max")),
+    (("limits", "retained_bytes_max"), ("limits", "payload_bytes_max")),
+)
+
+
+def check(settings: Settings, gathering: Gathering) -> None:
+    if None in gathering.unclear:
+        return
+    _check_needs(settings, gathering)
+    _check_at_least(settings, gathering)
+    _check_listeners(settings, gathering)
+    _check_predefined_topics(settings, gathering)
+    _check_client_ids(settings, gathering)
+
+
+def _check_needs(settings: Settings, gathering: Gathering) -> None:
+    table: KeyPath = (UPSTREAM.name,)
+    for key in UPSTREAM.keys:
+        given = gathering.given.get((*table, key.name))
+        if given is None:
+            continue
+        path, needed = (*table, key.name), (*table, key.needs)
+        if key.needs and needed not in gathering.given and needed not in gathering.unclear:
+            gathering.complain(given.origin, path, f"expected {dotted(needed)} beside it")
+        url = (*table, "url")
+        if key.needs_tls and not settings.upstream.tls and url not in gathering.unclear:
+            message = "expected upstream.url to be mqtts://, as there are no certificates without"
+            gathering.complain(given.origin, path, message)
+
+
+def _check_at_least(settings: Settings, gathering: Gathering) -> None:
+    for large, small in AT_LEAST:
+        if large in gathering.unclear or small in gathering.unclear:
+            continue
+        most, least = _number(settings, large), _number(settings, small)
+        if most >= least:
+            continue
+        if large in gathering.given:
+            message = f"expected at least {dotted(small)} ({least:g}), got {most:g}"
+            gathering.complain(gathering.given[large].origin, large, message)
+        else:
+            message = f"expected at most {dotted(large)} ({most:g}), got {least:g}"
+            gathering.complain(gathering.given[small].origin, small, message)
+
+
+def _number(settings: Settings, path: KeyPath) -> float:
+    table, name = map(str, path)
+    value = getattr(getattr(settings, table), name)
+    assert isinstance(value, int | float)
+    return value
+
+
+def _check_listeners(settings: Settings, gathering: Gathering) -> None:
+    seen: list[tuple[int, HostPort]] = []
+    for index, listener in enumerate(settings.udp):
+        path: KeyPath = ("udp", index, "listen")
+        if path in gathering.unclear:
+            continue
+        for earlier, address in seen:
+            if _overlap(address, listener.listen):
+                given = gathering.given.get(path)
+                origin = given.origin if given else gathering.entries[("udp",)][index]
+                message = (
+                    f"expected an address that no other listener has, got "
+                    f"{quoted(str(listener.listen))} beside udp.{earlier}.listen "
+                    f"{quoted(str(address))}"
+                )
+                gathering.complain(origin, path, message)
+                break
+        seen.append((index, listener.listen))
+
+
+def _overlap(one: HostPort, other: HostPort) -> bool:
+    """Whether the second of two sockets would find its port in use."""
+    first, second = ip_address(one.host), ip_address(other.host)
+    if one.port != other.port or one.port == 0 or first.version != second.version:
+        return False
+    return first == second or first.is_unspecified or second.is_unspecified
+
+
+def _check_predefined_topics(settings: Settings, gathering: Gathering) -> None:
+    """Ids are also unique between all sensors and one: an id must never mean two topics to it."""
+    table: KeyPath = ("predefined_topics",)
+    for_all = _check_ids(table, settings.predefined_topics, {}, gathering)
+    for client_id, client in settings.clients.items():
+        _check_ids(("clients", client_id, *table), client.predefined_topics, for_all, gathering)
+
+
+def _check_ids(
+    table: KeyPath, topics: Mapping[str, int], for_all: Mapping[int, str], gathering: Gathering
+) -> dict[int, str]:
+    topic_of = dict(for_all)
+    for topic, topic_id in topics.items():
+        other = topic_of.setdefault(topic_id, topic)
+        if other != topic:
+            path = (*table, topic)
+            message = f"expected an id of its own, got {topic_id}, which is {quoted(other)}"
+            gathering.complain(gathering.given[path].origin, path, message)
+    return topic_of
+
+
+def _check_client_ids(settings: Settings, gathering: Gathering) -> None:
+    length_max = settings.mqtt_sn.client_id_bytes_max
+    for client_id, client in settings.clients.items():
+        if len(client_id.encode()) > length_max:
+            path: KeyPath = ("clients", client_id)
+            topic = next(iter(client.predefined_topics))
+            message = f"expected a client id of at most mqtt_sn.client_id_bytes_max ({length_max})"
+            origin = gathering.given[(*path, "predefined_topics", topic)].origin
+            gathering.complain(origin, path, message)
+
+
+def warnings(settings: Settings, gathering: Gathering) -> Iterator[str]:
+    for path, given in gathering.given.items():
+        if given.key.no_effect:
+            yield f"{given.origin}: {dotted(path)}: {given.key.no_effect}"
+        if given.key.name.endswith("_file") and isinstance(given.value, Path):
+            doubt = _doubt_about_file(given.value, secret=given.key.name == "password_file")
+            if doubt:
+                yield f"{given.origin}: {dotted(path)}: {printable(str(given.value))} {doubt}"
+    prefix = settings.upstream.topic_prefix
+    if prefix and not prefix.endswith("/"):
+        path = ("upstream", "topic_prefix")
+        origin = gathering.given[path].origin
+        example = quoted(f"{prefix}sensors/boot")
+        yield f"{origin}: {dotted(path)}: has no slash at its end: topics become {example}"
+
+
+def _doubt_about_file(path: Path, secret: bool) -> str | None:
+    """Only a doubt: the file may come later, or be readable to the daemon's own user alone."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        return f"cannot be read now: {error.strerror}"
+    if not os.access(path, os.R_OK):
+        return "cannot be read now: Permission denied"
+    if secret and mode & stat.S_IROTH:
+        return "can be read by everybody on this machine; chmod o-r helps"
+    return None

@@ -1,0 +1,151 @@
+"""All that an operator can decide, as frozen values: a class for each table, units in the names.
+
+Types and defaults stand here and nowhere else. What a key is called in TOML, which values it takes
+and where its default comes from stands in `keys.py`; a key fills the field of its own name, except
+`upstream.url` (host, port and tls) and `journal.size_max` (size_max_bytes).
+
+These classes check nothing: `load` hands out only values that passed the schema and the rules.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+KIB = 1024
+MIB = 1024 * KIB
+
+NAME_LENGTH_MAX = 64
+
+
+class HostPort(NamedTuple):
+    """Where to listen: an IPv4 or IPv6 address without brackets. Port 0 takes any free port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def host_name() -> str:
+    """This machine's name, made to fit `gateway.name`: it ends up in topics and client ids."""
+    name = "".join(
+        "-" if letter in "+#/" or not letter.isprintable() else letter
+        for letter in os.uname().nodename
+    )
+    return name[:NAME_LENGTH_MAX] or "tidegate"
+
+
+def client_id_for(gateway_name: str) -> str:
+    return f"tidegate-{gateway_name}"
+
+
+ANY_ADDRESS = HostPort("0.0.0.0", 1883)
+THIS_MACHINE_ONLY = HostPort("127.0.0.1", 8080)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewaySettings:
+    id: int = 1
+    name: str = field(default_factory=host_name)
+    state_dir: Path = Path("/var/lib/tidegate")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UdpSettings:
+    listen: HostPort = ANY_ADDRESS
+    receive_buffer_bytes: int = 4 * MIB
+    tick_ms_max: float = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamSettings:
+    host: str = "127.0.0.1"
+    port: int = 1883
+    tls: bool = False
+    username: str | None = None
+    password_file: Path | None = None
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    client_id: str = field(default_factory=lambda: client_id_for(host_name()))
+    topic_prefix: str = ""
+    trust: Literal["connection", "session"] = "connection"
+    keep_alive_s: int = 30
+    session_expiry_s: int = 604_800
+    connect_timeout_s: float = 10.0
+    reconnect_delay_s_min: float = 0.5
+    reconnect_delay_s_max: float = 30.0
+    waiting_messages_max: int = 100_000
+    waiting_bytes_max: int = 64 * MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalSettings:
+    acknowledge: Literal["auto", "journal", "upstream"] = "auto"
+    size_max_bytes: int = 512 * MIB
+    when_full: Literal["reject", "drop_oldest"] = "reject"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """What is known beforehand about one sensor, by its MQTT-SN client id."""
+
+    predefined_topics: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QosMinusOneSettings:
+    allow: bool = False
+    long_topics: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MqttSnSettings:
+    retry_after_s: float = 10.0
+    retry_count_max: int = 4
+    empty_client_id: Literal["reject", "assign"] = "reject"
+    client_id_bytes_max: int = 64
+    allow_trailing_octets: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminSettings:
+    listen: HostPort | None = THIS_MACHINE_ONLY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitsSettings:
+    clients_max: int = 10_000
+    topics_per_client_max: int = 256
+    subscriptions_per_client_max: int = 64
+    outbox_messages_max: int = 100
+    outbox_bytes_max: int = 64 * KIB
+    payload_bytes_max: int = 1024
+    retained_messages_max: int = 10_000
+    retained_bytes_max: int = 16 * MIB
+    topic_bytes_max: int = 512
+    disconnects_per_s_max: int = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings:
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["text", "json"] = "text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    gateway: GatewaySettings = field(default_factory=GatewaySettings)
+    udp: tuple[UdpSettings, ...] = (UdpSettings(),)
+    upstream: UpstreamSettings = field(default_factory=UpstreamSettings)
+    journal: JournalSettings = JournalSettings()
+    predefined_topics: Mapping[str, int] = field(default_factory=dict)
+    clients: Mapping[str, ClientSettings] = field(default_factory=dict)
+    qos_minus_one: QosMinusOneSettings = QosMinusOneSettings()
+    mqtt_sn: MqttSnSettings = MqttSnSettings()
+    admin: AdminSettings = AdminSettings()
+    limits: LimitsSettings = LimitsSettings()
+    log: LogSettings = LogSettings()

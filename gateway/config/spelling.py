@@ -1,0 +1,70 @@
+"""How keys and values are spelled in messages: printable, on one line, and not at any length."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+
+KeyPath = tuple[str | int, ...]
+
+SHOWN_LENGTH_MAX = 80
+# difflib takes quadratic time, and the keys of a file are not ours.
+COMPARED_LENGTH_MAX = 60
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def printable(text: str) -> str:
+    """The text with everything that could break a line or a terminal escaped."""
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
+
+
+def quoted(text: str) -> str:
+    """The text as a TOML string that says the same, also for control characters."""
+    body = json.dumps(text, ensure_ascii=False)[1:-1]
+    return '"' + "".join(map(_as_toml, body)) + '"'
+
+
+def _as_toml(letter: str) -> str:
+    if letter.isprintable():
+        return letter
+    return f"\\u{ord(letter):04X}" if ord(letter) < 0x10000 else f"\\U{ord(letter):08X}"
+
+
+def dotted(path: KeyPath) -> str:
+    """`("clients", "pump 1", "x")` as `clients."pump 1".x`, which is what `--set` takes."""
+    return ".".join(_key_part(part) for part in path)
+
+
+def _key_part(part: str | int) -> str:
+    return str(part) if isinstance(part, int) or _BARE_KEY.fullmatch(part) else quoted(part)
+
+
+def shown(raw: object) -> str:
+    """A value of the operator's as he wrote it, cut to a length that fits a line."""
+    match raw:
+        case bool():
+            return "true" if raw else "false"
+        case str():
+            return quoted(shortened(raw))
+        case Mapping():
+            return "a table"
+        case list():
+            return "an array"
+        case int() if abs(raw) >= 10**20:
+            return "a number of more than 20 digits"
+    return shortened(str(raw))
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= SHOWN_LENGTH_MAX else text[:SHOWN_LENGTH_MAX] + "..."
+
+
+def nearest(word: str, candidates: Iterable[str]) -> str | None:
+    close = get_close_matches(word[:COMPARED_LENGTH_MAX].lower(), list(candidates), n=1)
+    return close[0] if close else None
