@@ -266,7 +266,8 @@ def test_a_wrong_argument_is_a_usage_error(arguments: list[str], complaint: str)
 
 
 def test_without_aiomqtt_it_says_how_to_install_it() -> None:
-    program = "import sys; sys.modules['aiomqtt'] = None; import runpy; runpy.run_module('gateway')"
+    program = "import sys; sys.modules['aiomqtt'] = None; import runpy;"
+    program += "runpy.run_module('gateway', run_name='__main__')"
     done = subprocess.run(
         [sys.executable, "-c", program, "demo"], capture_output=True, text=True, timeout=PATIENCE_S
     )
@@ -278,7 +279,7 @@ def test_without_a_folder_for_temporary_files_it_says_so(tmp_path: Path) -> None
     nowhere = {**os.environ, "TMPDIR": "/proc/nowhere", "TEMP": "", "TMP": ""}
     full = "import tempfile; tempfile.tempdir = '/proc/nowhere'; import sys, runpy;"
     done = subprocess.run(
-        [sys.executable, "-c", full + "runpy.run_module('gateway')", "demo"],
+        [sys.executable, "-c", full + "runpy.run_module('gateway', run_name='__main__')", "demo"],
         capture_output=True,
         text=True,
         env=nowhere,

@@ -16,9 +16,10 @@ import pytest
 from gateway.cli.demo import broker_process, children
 from gateway.cli.demo.broker_process import find_mosquitto, start_broker
 from gateway.cli.demo.children import Child
-from gateway.cli.demo.failure import EX_UNAVAILABLE, DemoError
+from gateway.cli.demo.failure import DemoError
 from gateway.cli.demo.gateway_process import Ports, environment, start_gateway
 from gateway.cli.demo.play import free_port
+from gateway.cli.exit_codes import ExitCode
 
 PATIENCE_S = 15.0
 
@@ -160,7 +161,7 @@ def test_without_mosquitto_the_message_has_the_command_to_install_it(
     monkeypatch.setattr(broker_process, "SYSTEM_PLACES", ())
     with pytest.raises(DemoError, match="sudo apt-get install -y mosquitto") as failed:
         find_mosquitto()
-    assert failed.value.code == EX_UNAVAILABLE
+    assert failed.value.code == ExitCode.UNAVAILABLE
 
 
 def test_mosquitto_is_found_where_debian_puts_it(

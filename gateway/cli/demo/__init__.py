@@ -12,12 +12,12 @@ import asyncio
 import contextlib
 import importlib.util
 import json
-import os
 import sys
 import time
 from typing import TYPE_CHECKING
 
-from gateway.cli.demo.failure import EX_UNAVAILABLE, DemoError
+from gateway.cli.demo.failure import DemoError
+from gateway.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from gateway.cli.demo.play import Play
@@ -28,19 +28,15 @@ SENSORS_MAX = 200
 SECONDS_MAX = 86_400.0
 NEEDED = {"aiomqtt": "aiomqtt>=2.5,<3", "rich": "rich>=13.7"}  # as the extra [demo] says
 
-DESCRIPTION = """\
-Start a broker, the gateway and simulated sensors on this machine, and show what they say to each
-other. Nothing is installed, nothing is left behind, and only 127.0.0.1 is used.
-"""
-EPILOG = """\
-exit codes: 0 readings came up from every sensor and a command went down and was confirmed (always,
-when ended by Ctrl-C without --seconds); 1 a half is missing or a part failed; 69 something that the
-demo needs is not installed; 73 no temporary folder.
+EPILOG = """
+Only 127.0.0.1 is used and nothing is left behind. The exit code is 0 when readings came up from
+every sensor and a command went down and was confirmed, or when Ctrl-C ends a demo that has no
+--seconds; 1 when one of the two ways is missing or a part failed.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.epilog = f"{parser.epilog or ''}\n{EPILOG}"
     parser.add_argument(
         "--sensors",
         type=_sensors,
@@ -63,15 +59,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    try:
-        return _run(arguments)
-    except BrokenPipeError:
-        # The reader of our output is gone (`| head`). Python would complain once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-
-
-def _run(arguments: argparse.Namespace) -> int:
     table = not (arguments.json or arguments.plain) and sys.stdout.isatty()
     try:
         _require("aiomqtt", *(["rich"] if table else []))
@@ -89,8 +76,8 @@ def _run(arguments: argparse.Namespace) -> int:
     problem = play.seen.missing()
     if problem is not None and arguments.seconds is not None:
         print(problem, file=sys.stderr)
-        return 1
-    return 0
+        return ExitCode.FAILURE
+    return ExitCode.OK
 
 
 def _perform(play: Play) -> DemoError | None:
@@ -118,9 +105,6 @@ def _screen(as_json: bool, table: bool) -> Screen:
         from gateway.cli.demo.table import LiveTable
 
         return LiveTable(Console())  # obeys NO_COLOR by itself
-    # A terminal that cannot show "°" gets a "?" and no traceback.
-    with contextlib.suppress(AttributeError):
-        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     return Lines(lambda line: print(line, flush=True))
 
 
@@ -155,7 +139,7 @@ def _require(*names: str) -> None:
         raise DemoError(
             f"The demo needs packages that are not installed. Install them with:\n"
             f"  {sys.executable} -m pip install {packages}",
-            code=EX_UNAVAILABLE,
+            code=ExitCode.UNAVAILABLE,
         )
 
 

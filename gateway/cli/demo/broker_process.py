@@ -9,7 +9,8 @@ import shutil
 from pathlib import Path
 
 from gateway.cli.demo.children import Child
-from gateway.cli.demo.failure import EX_UNAVAILABLE, DemoError
+from gateway.cli.demo.failure import DemoError
+from gateway.cli.exit_codes import ExitCode
 
 SYSTEM_PLACES = ("/usr/sbin", "/usr/local/sbin")  # not on a user's PATH
 START_S = 10.0
@@ -33,7 +34,7 @@ def find_mosquitto() -> str:
         raise DemoError(
             "The demo needs the broker mosquitto, which is not installed. Install it with:\n"
             "  sudo apt-get install -y mosquitto",
-            code=EX_UNAVAILABLE,
+            code=ExitCode.UNAVAILABLE,
         )
     return found
 

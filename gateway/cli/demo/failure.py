@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-E = TypeVar("E", bound=BaseException)
+from gateway.cli.exit_codes import ExitCode
 
-EX_FAILURE = 1
-EX_UNAVAILABLE = 69  # sysexits.h: something the demo needs is not installed
-EX_CANNOT_CREATE = 73
+E = TypeVar("E", bound=BaseException)
 
 
 class DemoError(Exception):
     """`evidence` are the last log lines of the part that failed."""
 
-    def __init__(self, message: str, *, code: int = EX_FAILURE, evidence: str = "") -> None:
+    def __init__(
+        self, message: str, *, code: ExitCode = ExitCode.FAILURE, evidence: str = ""
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.evidence = evidence

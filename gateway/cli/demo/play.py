@@ -24,13 +24,14 @@ from typing import TypeVar
 
 from gateway.cli.demo.broker_process import start_broker
 from gateway.cli.demo.children import Child
-from gateway.cli.demo.failure import EX_CANNOT_CREATE, DemoError, leaves
+from gateway.cli.demo.failure import DemoError, leaves
 from gateway.cli.demo.gateway_process import Ports, start_gateway
 from gateway.cli.demo.screen import Screen, Silence
 from gateway.cli.demo.seen import Clock, Event, Seen, SensorSeen
 from gateway.cli.demo.sensor import News, SimulatedSensor
 from gateway.cli.demo.sensor_link import SensorLink
 from gateway.cli.demo.watcher import Watcher
+from gateway.cli.exit_codes import ExitCode
 
 INTERVAL_S = 1.0
 START_SPREAD_S = 0.002  # between two sensors: 200 CONNECTs at once would be a flood, not a demo
@@ -189,7 +190,7 @@ def _folder(keep: bool) -> Iterator[Path]:
         folder = Path(tempfile.mkdtemp(prefix="tidegate-demo-"))
     except OSError as error:
         message = f"Cannot create a temporary folder: {error}. Set TMPDIR to one with room."
-        raise DemoError(message, code=EX_CANNOT_CREATE) from error
+        raise DemoError(message, code=ExitCode.CANNOT_CREATE) from error
     try:
         yield folder
     finally:
