@@ -8,7 +8,6 @@ import json
 import os
 import pty
 import re
-import select
 import signal
 import struct
 import subprocess
@@ -22,6 +21,8 @@ from typing import IO
 
 import aiomqtt
 import pytest
+
+from tests.cli.test_demo_children import await_end
 
 PATIENCE_S = 30.0
 DEMO = [sys.executable, "-m", "gateway", "demo"]
@@ -46,16 +47,6 @@ def demo(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 def children_of(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def await_end(pid: int) -> None:
-    try:
-        process = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    ended, _, _ = select.select([process], [], [], PATIENCE_S)
-    os.close(process)
-    assert ended, f"{pid} is still running"
 
 
 def line_with(output: IO[str] | None, pattern: str) -> str:
@@ -273,6 +264,21 @@ def test_without_aiomqtt_it_says_how_to_install_it() -> None:
     )
     assert done.returncode == 69, done.stderr
     assert f"{sys.executable} -m pip install 'aiomqtt" in done.stderr
+
+
+def test_without_mosquitto_it_says_how_to_install_it(tmp_path: Path) -> None:
+    program = "import gateway.cli.demo.broker_process as places; places.SYSTEM_PLACES = ();"
+    program += "import runpy; runpy.run_module('gateway', run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "demo"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": str(tmp_path)},
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 69, done.stderr
+    assert "sudo apt-get install -y mosquitto\n" in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_a_folder_for_temporary_files_it_says_so(tmp_path: Path) -> None:

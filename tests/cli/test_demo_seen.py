@@ -19,7 +19,7 @@ from gateway.cli.demo.seen import (
     Seen,
     SensorSeen,
 )
-from gateway.cli.demo.sensor import Published, Refused
+from gateway.cli.demo.sensor import Published, Refused, Unreadable
 from gateway.cli.demo.summary import summary_json, summary_lines
 from gateway.frames import Pubrel
 
@@ -118,13 +118,15 @@ def test_a_reading_that_was_acknowledged_and_did_not_arrive_is_missing() -> None
     assert seen.all_arrived()
 
 
-def test_retransmissions_and_reconnects_are_counted() -> None:
+def test_retransmissions_reconnects_and_unreadable_datagrams_are_counted() -> None:
     seen = a_view()
     seen.news("sensor-1", Retransmitted(Pubrel(1)))
     (notice,) = seen.news("sensor-1", WentAway(AwayReason.SILENCE))
     assert notice == Notice("sensor-1", "connects again: no answer")
+    (notice,) = seen.news("sensor-1", Unreadable("length octet is 0"))
+    assert notice == Notice("sensor-1", "got an unreadable datagram: length octet is 0")
     sensor = seen.sensors["sensor-1"]
-    assert (sensor.retransmitted, sensor.reconnects) == (1, 1)
+    assert (sensor.retransmitted, sensor.reconnects, sensor.unreadable) == (1, 1, 1)
 
 
 # The verdict

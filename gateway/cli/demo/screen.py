@@ -13,10 +13,14 @@ from gateway.cli.demo.hints import hints
 from gateway.cli.demo.seen import CommandConfirmed, CommandSent, Event, Notice, ReadingArrived, Seen
 from gateway.cli.demo.sensor import INTERVAL_NAME, command_topic_of, topic_of
 
+STARTING = "Starting mosquitto and the gateway ..."
 UNITS = {"Cel": "°C", "%RH": "%"}  # SenML's names of units, as people write them
 
 
 class Screen(Protocol):
+    def starting(self) -> None:
+        """Broker and gateway are being started, which takes seconds on a small board."""
+
     def opened(self, ports: Ports, seen: Seen) -> None:
         """Gateway and broker answer; the sensors start."""
 
@@ -30,6 +34,9 @@ class Screen(Protocol):
 
 class Silence:
     """For --json: nothing but the summary."""
+
+    def starting(self) -> None:
+        pass
 
     def opened(self, ports: Ports, seen: Seen) -> None:
         pass
@@ -49,6 +56,9 @@ class Lines:
     """One line per event; `write` gets each without its end."""
 
     write: Callable[[str], None]
+
+    def starting(self) -> None:
+        self.write(STARTING)
 
     def opened(self, ports: Ports, seen: Seen) -> None:
         self.write(f"Gateway 127.0.0.1:{ports.udp} (UDP), broker 127.0.0.1:{ports.broker}")

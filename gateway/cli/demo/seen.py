@@ -21,6 +21,7 @@ from gateway.cli.demo.sensor import (
     News,
     Published,
     Refused,
+    Unreadable,
     command_topic_of,
     interval_in,
     printable,
@@ -99,6 +100,7 @@ class SensorSeen:
     retransmitted: int = 0
     dropped: int = 0
     reconnects: int = 0
+    unreadable: int = 0
     latency_last_s: float = 0.0
     latency_max_s: float = 0.0
     latencies_s: deque[float] = field(default_factory=lambda: deque(maxlen=LATENCIES_MAX))
@@ -192,6 +194,9 @@ class Seen:
             case WentAway():
                 sensor.reconnects += 1
                 return [Notice(name, f"connects again: {news.reason.value}")]
+            case Unreadable():
+                sensor.unreadable += 1
+                return [Notice(name, f"got an unreadable datagram: {news.reason}")]
             case Refused():
                 return self._refused(sensor, news)
             case _:

@@ -42,7 +42,14 @@ class Refused:
     command: str
 
 
-News = Effect | Published | Obeyed | Refused
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A datagram from the gateway that is no MQTT-SN message, and why."""
+
+    reason: str
+
+
+News = Effect | Published | Obeyed | Refused | Unreadable
 
 
 def topic_of(name: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gateway.cli.demo.client_effects import Send
-from gateway.cli.demo.sensor import News, SimulatedSensor
+from gateway.cli.demo.sensor import News, SimulatedSensor, Unreadable
 from gateway.frames import MalformedFrame, decode, encode
 
 
@@ -21,7 +21,6 @@ class SensorLink(asyncio.DatagramProtocol):
     on_news: Callable[[str, News], None]
     transport: asyncio.DatagramTransport | None = field(default=None, init=False)
     timer: asyncio.TimerHandle | None = field(default=None, init=False)
-    malformed: int = field(default=0, init=False)
 
     # From the owner
 
@@ -45,8 +44,8 @@ class SensorLink(asyncio.DatagramProtocol):
     def datagram_received(self, data: bytes, addr: object) -> None:
         try:
             frame = decode(data)
-        except MalformedFrame:
-            self.malformed += 1
+        except MalformedFrame as error:
+            self.on_news(self.sensor.name, Unreadable(str(error)))
             return
         self._perform(self.sensor.receive(frame, asyncio.get_running_loop().time()))
 

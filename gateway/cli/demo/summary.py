@@ -54,6 +54,7 @@ def _sensor_json(sensor: SensorSeen) -> dict[str, object]:
         "retransmitted": sensor.retransmitted,
         "dropped": sensor.dropped,
         "reconnects": sensor.reconnects,
+        "unreadable": sensor.unreadable,
         "latency_p50_ms": round(sensor.latency_p50_s() * 1000, 3),
         "latency_max_ms": round(sensor.latency_max_s * 1000, 3),
         "commands_sent": sensor.commands_sent,

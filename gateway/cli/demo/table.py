@@ -18,7 +18,7 @@ from rich.text import Text
 
 from gateway.cli.demo.gateway_process import Ports
 from gateway.cli.demo.hints import hints
-from gateway.cli.demo.screen import UNITS, in_ms
+from gateway.cli.demo.screen import STARTING, UNITS, in_ms
 from gateway.cli.demo.seen import Event, Notice, Seen, SensorSeen
 from gateway.cli.demo.sensor import topic_of
 
@@ -41,6 +41,9 @@ class LiveTable:
     started: float = field(default_factory=time.monotonic, init=False)
     notice: tuple[float, str] | None = field(default=None, init=False)
     hints: list[str] = field(default_factory=list, init=False)
+
+    def starting(self) -> None:
+        self.console.print(Text(STARTING, style="dim"))
 
     def opened(self, ports: Ports, seen: Seen) -> None:
         self.ports, self.seen = ports, seen
