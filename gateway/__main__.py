@@ -5,35 +5,30 @@ is shown a traceback.
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from io import TextIOWrapper
 
+from gateway.cli import output
 from gateway.cli.exit_codes import MEANING, ExitCode
 from gateway.cli.verbs import VERBS, Verb
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    if isinstance(sys.stdout, TextIOWrapper):
-        # A name in a file must not fail on a terminal that cannot show it.
-        sys.stdout.reconfigure(errors="backslashreplace")
+    output.prepare()
     try:
         code = _obey(sys.argv[1:] if argv is None else argv)
-        sys.stdout.flush()
+        output.finish()
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        _forget_output()
+        output.abandon()
+        return ExitCode.FAILURE
+    except output.OutputError as error:
+        output.abandon()
+        output.complain(f"tidegate: the answer cannot be written: {error}")
         return ExitCode.FAILURE
     return code
-
-
-def _forget_output() -> None:
-    """Else the interpreter flushes once more at its end, and complains."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
 
 
 def _obey(argv: Sequence[str]) -> int:
@@ -44,7 +39,7 @@ def _obey(argv: Sequence[str]) -> int:
     except SystemExit as end:  # --help, or a usage error that argparse has explained
         return end.code if isinstance(end.code, int) else ExitCode.USAGE
     if arguments.version:
-        print(f"tidegate {_version()}")
+        output.say(f"tidegate {_version()}")
         return ExitCode.OK
     if arguments.verb is None:
         parser.print_help(sys.stderr)

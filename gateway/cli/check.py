@@ -3,11 +3,11 @@
 import argparse
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 from gateway.cli.exit_codes import ExitCode
+from gateway.cli.output import complain, say
 from gateway.config import ConfigError, Configuration, Problem, load
 from gateway.config.listing import as_toml, entries
 from gateway.config.spelling import dotted
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.json:
             _print_json(_refusal(error))
         else:
-            print(error, file=sys.stderr)
+            complain(str(error))
         return ExitCode.CONFIGURATION
     if arguments.json:
         _print_json(_approval(configuration, arguments.show))
@@ -42,16 +42,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _print_lines(configuration: Configuration, show: bool) -> None:
     for warning in configuration.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        complain(f"warning: {warning}")
     if show:
-        for line in as_toml(entries(configuration)):
-            print(line)
+        say("\n".join(as_toml(entries(configuration))))
     # After a listing still TOML, so that the listing can be used as a file.
-    print("# ok" if show else "ok")
+    say("# ok" if show else "ok")
 
 
 def _print_json(answer: dict[str, Any]) -> None:
-    print(json.dumps({"schema": SCHEMA} | answer, indent=2))
+    say(json.dumps({"schema": SCHEMA} | answer, indent=2))
 
 
 def _refusal(error: ConfigError) -> dict[str, Any]:

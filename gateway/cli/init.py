@@ -1,10 +1,10 @@
 """`tidegate init`: a configuration file to start from. Never replaces one unless told to."""
 
 import argparse
-import sys
 from pathlib import Path
 
 from gateway.cli.exit_codes import ExitCode
+from gateway.cli.output import complain, say
 from gateway.config.template import template
 
 STDOUT = "-"
@@ -19,15 +19,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.file == STDOUT:
-        print(template(), end="")
+        say(template().removesuffix("\n"))
         return ExitCode.OK
     path = Path(arguments.file)
     try:
-        # "x" creates or fails, with no moment between looking and writing.
-        with path.open("w" if arguments.force else "x", encoding="utf-8") as file:
-            file.write(template())
-    except FileExistsError:
-        return _refuse(f"{path} is there already; --force replaces it", ExitCode.CANNOT_CREATE)
+        write = _replace if arguments.force else _create
+        write(path)
+    except (FileExistsError, IsADirectoryError):
+        there = "is a folder" if path.is_dir() else "is there already; --force replaces it"
+        return _refuse(f"{path} {there}", ExitCode.CANNOT_CREATE)
     except PermissionError:
         return _refuse(f"no permission to write {path}", ExitCode.PERMISSION)
     except FileNotFoundError:
@@ -35,10 +35,25 @@ def run(arguments: argparse.Namespace) -> int:
         return _refuse(message, ExitCode.CANNOT_CREATE)
     except OSError as error:
         return _refuse(f"cannot write {path}: {error.strerror}", ExitCode.CANNOT_CREATE)
-    print(f"{path} is written; next: tidegate check {path}", file=sys.stderr)
+    complain(f"{path} is written; next: tidegate check {path}")
     return ExitCode.OK
 
 
+def _create(path: Path) -> None:
+    """Creates or fails, with no moment between looking and writing; leaves no half of a file."""
+    with path.open("x", encoding="utf-8") as file:
+        try:
+            file.write(template())
+            file.flush()
+        except OSError:
+            path.unlink()
+            raise
+
+
+def _replace(path: Path) -> None:
+    path.write_text(template(), encoding="utf-8")
+
+
 def _refuse(message: str, code: ExitCode) -> int:
-    print(f"tidegate init: {message}", file=sys.stderr)
+    complain(f"tidegate init: {message}")
     return code

@@ -2,12 +2,12 @@
 
 import argparse
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from gateway.cli.exit_codes import ExitCode
+from gateway.cli.output import complain
 from gateway.config import ConfigError, Configuration, load
 from gateway.config.keys import LOG_FORMAT, LOG_LEVEL
 
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         configuration = configuration_for(arguments, os.environ)
     except ConfigError as error:
-        print(error, file=sys.stderr)
+        complain(str(error))
         return ExitCode.CONFIGURATION
     from gateway.daemon import serve
 

@@ -24,6 +24,7 @@ _SYNTAX_ERROR = re.compile(
     r"(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)",
     re.DOTALL,
 )
+_LONG_NUMBER = re.compile(r"[0-9_]{4000,}")
 _TWICE = ("Cannot overwrite", "Cannot declare", "Duplicate inline")
 _QUOTES = 'text needs quotes, as in level = "debug"'
 _ADVICE = {
@@ -87,8 +88,9 @@ def _parsed(text: str, source: str) -> tuple[dict[str, object], dict[KeyPath, Pl
 
 def _not_toml(error: str, text: str, source: str) -> _NotReadableError:
     parts = _SYNTAX_ERROR.fullmatch(error)
-    if parts is None:  # int() refuses thousands of digits in words of its own
-        return _NotReadableError(Origin(source), f"not valid TOML: {printable(error)}")
+    if parts is None:  # the only ValueError that is not tomllib's: int() refuses long numbers
+        before = text[: match.start()] if (match := _LONG_NUMBER.search(text)) else text
+        return _NotReadableError(_end_of(before, source), "expected a number of fewer digits")
     before = text
     if parts["line"]:
         lines = text.split("\n")[: int(parts["line"])]
@@ -101,9 +103,9 @@ def _not_toml(error: str, text: str, source: str) -> _NotReadableError:
 
 def _given_twice(text: str, source: str) -> _NotReadableError:
     path, position, before = last_key(text)
-    message = f"expected {dotted(path)} once"
+    message = f"expected {dotted(path)} only once"
     if before is not None:
-        message += f", it is in line {before.key.line} already"
+        message += f", line {before.key.line} has it already"
     if len(path) == 1 and isinstance(ROOT.part(str(path[0])), Repeated):
         message += f"; several are written [[{path[0]}]]"
     return _NotReadableError(Origin(source, *position), message)
@@ -134,7 +136,7 @@ class _Walk:
                 if isinstance(value, Mapping):
                     self._table(node, path, value)
                 else:
-                    self._expected(f"a table, [{dotted(path)}]", path, value)
+                    self._expected("a table", path, value)
 
     def _table(self, node: Table | Named, path: KeyPath, table: Mapping[str, object]) -> None:
         for name, value in table.items():
@@ -156,7 +158,7 @@ class _Walk:
 
     def _repeated(self, node: Repeated, path: KeyPath, value: object) -> None:
         if not isinstance(value, list) or not value:
-            self._expected(f"one or more tables, [[{node.name}]]", path, value)
+            self._expected(f"one or more tables, each below [[{node.name}]]", path, value)
             return
         if len(value) > node.entries_max:
             origin = self._key_at((*path, node.entries_max))

@@ -255,7 +255,7 @@ class FilePath(Kind):
 
     @property
     def expected(self) -> str:
-        return 'a path that does not begin with "~"'
+        return 'a path without control characters and without "~" at its beginning'
 
     def read(self, raw: object) -> Path:
         if not isinstance(raw, str) or not raw or raw.startswith("~"):

@@ -55,7 +55,8 @@ environment TIDEGATE_LOG__FORMAT: log.format: expected "text" or "json", got "xm
 ```
 
 A file that is not TOML is reported with the first place where it is not. Limits: a file of
-{FILE_BYTES_MAX // MIB} MiB, {LISTENERS_MAX} listeners, the first {PROBLEMS_MAX} mistakes; further ones are counted.
+{FILE_BYTES_MAX // MIB} MiB, {LISTENERS_MAX} listeners, the first {PROBLEMS_MAX} mistakes (the rest
+are counted).
 
 ## Keys
 """

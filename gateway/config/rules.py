@@ -45,7 +45,7 @@ def _check_needs(settings: Settings, gathering: Gathering) -> None:
             gathering.complain(given.origin, path, f"expected {dotted(needed)} beside it")
         url = (*table, "url")
         if key.needs_tls and not settings.upstream.tls and url not in gathering.unclear:
-            message = "expected upstream.url to be mqtts://, as there are no certificates without"
+            message = "expected an upstream.url with mqtts:// beside it, as mqtt:// has no TLS"
             gathering.complain(given.origin, path, message)
 
 

@@ -10,6 +10,8 @@ KeyPath = tuple[str | int, ...]
 SHOWN_LENGTH_MAX = 80
 # difflib takes quadratic time, and the keys of a file are not ours.
 COMPARED_LENGTH_MAX = 60
+# "user" is still "username" (0.67), "url" is no longer "journal" (0.6).
+SIMILARITY_MIN = 0.65
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -55,7 +57,7 @@ def shown(raw: object) -> str:
         case Mapping():
             return "a table"
         case list():
-            return "an array"
+            return "an array" if raw else "an empty array"
         case int() if abs(raw) >= 10**20:
             return "a number of more than 20 digits"
     return shortened(str(raw))
@@ -66,5 +68,6 @@ def shortened(text: str) -> str:
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str | None:
-    close = get_close_matches(word[:COMPARED_LENGTH_MAX].lower(), list(candidates), n=1)
+    start = word[:COMPARED_LENGTH_MAX].lower()
+    close = get_close_matches(start, list(candidates), n=1, cutoff=SIMILARITY_MIN)
     return close[0] if close else None

@@ -85,8 +85,9 @@ def encode(frame: Frame) -> bytes:
 
 
 def has_trailing_octets(datagram: bytes) -> bool:
-    """Whether `decode` leaves octets unread. Never raises: without a message nothing trails it.
+    """Whether octets follow the declared length, which `decode` does not read.
 
+    Looks at the length alone and never raises; after a length that makes no sense there is nothing.
     All that a forwarder carries is inner message: ask again with that.
     """
     try:

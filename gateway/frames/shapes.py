@@ -179,4 +179,4 @@ class NamesTopic(WithTail):
         if topic_id_type not in _TWO_OCTET_TOPICS or len(topic) == 2:
             return None
         kind = topic_id_type.name.lower()
-        return f"{cls.spec_name()} has a {kind} topic of {len(topic)} octets instead of 2"
+        return f"{cls.spec_name()} has a {kind} topic of {len(topic)} instead of 2 octets"

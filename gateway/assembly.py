@@ -1,0 +1,77 @@
+"""From settings to the rules of the core: which setting decides what."""
+
+from __future__ import annotations
+
+from gateway.config.settings import Settings
+from gateway.engine import EngineRules
+from gateway.routing.admission import AdmissionRules
+from gateway.routing.connectionless import ConnectionlessRules
+from gateway.session.rules import PredefinedTopics, SessionRules
+from gateway.upstream.rules import UpstreamRules
+
+# What a PUBLISH from the broker has beside the payload we take: topic, properties, fixed header.
+PACKET_HEAD_BYTES = 128 * 1024
+# MQTT-SN heads are at most 9 octets; names of REGISTER and filters of SUBSCRIBE must fit as well.
+DATAGRAM_HEAD_BYTES = 16
+DATAGRAM_BYTES_MIN = 2048
+
+
+def engine_rules(settings: Settings, epoch: int, password: bytes | None) -> EngineRules:
+    predefined = PredefinedTopics.of(settings.predefined_topics)
+    limits = settings.limits
+    return EngineRules(
+        upstream=upstream_rules(settings, epoch, password),
+        session=SessionRules(
+            retry_after_s=settings.mqtt_sn.retry_after_s,
+            retry_count_max=settings.mqtt_sn.retry_count_max,
+            topics_max=limits.topics_per_client_max,
+            subscriptions_max=limits.subscriptions_per_client_max,
+            outbox_messages_max=limits.outbox_messages_max,
+            outbox_bytes_max=limits.outbox_bytes_max,
+            payload_bytes_max=limits.payload_bytes_max,
+            topic_bytes_max=limits.topic_bytes_max,
+        ),
+        admission=AdmissionRules(
+            clients_max=limits.clients_max,
+            client_id_bytes_max=settings.mqtt_sn.client_id_bytes_max,
+            assign_empty_client_id=settings.mqtt_sn.empty_client_id == "assign",
+            answers_per_s_max=limits.disconnects_per_s_max,
+        ),
+        connectionless=ConnectionlessRules(
+            settings.qos_minus_one.allow, settings.qos_minus_one.long_topics
+        ),
+        predefined=predefined,
+        clients_predefined={
+            client_id: predefined.overlaid_with(client.predefined_topics)
+            for client_id, client in settings.clients.items()
+        },
+        retained_messages_max=limits.retained_messages_max,
+        retained_bytes_max=limits.retained_bytes_max,
+        allow_trailing_octets=settings.mqtt_sn.allow_trailing_octets,
+    )
+
+
+def upstream_rules(settings: Settings, epoch: int, password: bytes | None) -> UpstreamRules:
+    upstream = settings.upstream
+    return UpstreamRules(
+        gateway_name=settings.gateway.name,
+        epoch=epoch,
+        client_id=upstream.client_id,
+        username=upstream.username,
+        password=password,
+        topic_prefix=upstream.topic_prefix,
+        trust_session=upstream.trust == "session",
+        keep_alive_s=upstream.keep_alive_s,
+        session_expiry_s=upstream.session_expiry_s,
+        connack_timeout_s=upstream.connect_timeout_s,
+        packet_bytes_max=settings.limits.payload_bytes_max + PACKET_HEAD_BYTES,
+        waiting_messages_max=upstream.waiting_messages_max,
+        waiting_bytes_max=upstream.waiting_bytes_max,
+    )
+
+
+def datagram_bytes_max(settings: Settings) -> int:
+    """The largest datagram that can hold a frame within the limits."""
+    limits = settings.limits
+    content = max(limits.payload_bytes_max, limits.topic_bytes_max)
+    return max(DATAGRAM_BYTES_MIN, content + DATAGRAM_HEAD_BYTES)

@@ -1,0 +1,252 @@
+"""The vocabulary between core and shell.
+
+Imperative effects are work: the shell (or, for `Forward`, `SubscribeTo` and `UnsubscribeFrom`, the
+engine) performs them, in order. Past-tense effects are news: the shell counts and logs them.
+
+`Send`, `Transmit`, `Forward`, `Settled` and `Arrived` are made for every message. They are not
+frozen because a frozen `__init__` costs four times a plain one; nothing changes them after they
+are made, but for the `sequence` that the upstream session gives a `Forward` once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NewType
+
+from gateway.frames import Frame
+
+ClientId = NewType("ClientId", str)
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Where a client is: its link, and its address there in the link's own raw form."""
+
+    link: int
+    address: bytes
+
+
+@dataclass(slots=True)
+class Message:
+    """Application data on its way to clients, as the broker published it."""
+
+    topic: str
+    payload: bytes
+    qos: int = 0
+    retain: bool = False
+
+
+# Work
+
+
+@dataclass(slots=True)
+class Send:
+    """Put a frame on the air."""
+
+    peer: Peer
+    frame: Frame
+
+
+@dataclass(slots=True)
+class Transmit:
+    """Write one MQTT packet to the broker."""
+
+    packet: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DropUpstream:
+    """Close the connection to the broker; the link makes a new one after its delay."""
+
+    reason: str
+
+
+@dataclass(slots=True, eq=False)
+class Forward:
+    """Carry a reading to the broker, then say `settled` or `refused` to the session it came from.
+
+    Compared by identity: a retry with equal contents is another reading until a session says
+    otherwise. `received_at` is in the core's monotonic seconds. `sequence` is -1 until the
+    upstream session takes the reading; QoS 0 readings never get one. `upstream_qos` is what the
+    broker gets: not more than it takes.
+    """
+
+    client_id: ClientId
+    topic: str
+    payload: bytes
+    qos: int
+    retain: bool
+    topic_id: int
+    message_id: int
+    received_at: float
+    sequence: int = -1
+    upstream_qos: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribeTo:
+    """Let a client hear what matches `topic_filter`; then say `subscribed` to its session."""
+
+    client_id: ClientId
+    topic_filter: str
+    qos: int
+    message_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnsubscribeFrom:
+    client_id: ClientId
+    topic_filter: str
+
+
+# News
+
+
+class State(Enum):
+    """Where a client is in its conversation; the arrows are in `session/states.py`."""
+
+    DISCONNECTED = "disconnected"
+    CONNECTING = "connecting"
+    ACTIVE = "active"
+    ASLEEP = "asleep"
+    AWAKE = "awake"
+    LOST = "lost"
+
+
+class Reason(Enum):
+    """Why something was dropped or refused. The values are the `reason` labels of the metrics."""
+
+    MALFORMED = "malformed"
+    TRAILING_OCTETS = "trailing_octets"
+    STRANGER = "stranger"
+    OUT_OF_TURN = "out_of_turn"
+    NOT_FROM_A_CLIENT = "not_from_a_client"
+    NOT_SUPPORTED = "not_supported"
+    PROTOCOL_ID = "protocol_id"
+    CLIENT_ID = "client_id"
+    CLIENTS_FULL = "clients_full"
+    TOPICS_FULL = "topics_full"
+    SUBSCRIPTIONS_FULL = "subscriptions_full"
+    UNKNOWN_TOPIC_ID = "unknown_topic_id"
+    BAD_TOPIC = "bad_topic"
+    BAD_FILTER = "bad_filter"
+    PAYLOAD_TOO_LARGE = "payload_too_large"
+    QOS_MINUS_ONE_OFF = "qos_minus_one_off"
+    REPEATED = "repeated"
+    UNSETTLED_FULL = "unsettled_full"
+    BROKER_AWAY = "broker_away"
+    BROKER_SLOW = "broker_slow"
+    BROKER_REFUSED = "broker_refused"
+    WAITING_FULL = "waiting_full"
+    OUTBOX_FULL = "outbox_full"
+    NOT_CONNECTED = "not_connected"
+    CLIENT_REFUSED = "client_refused"
+    SESSION_ENDED = "session_ended"
+    RETAINED_FULL = "retained_full"
+    TOO_LONG_FOR_FRAME = "too_long_for_frame"
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Something ended here and was answered as the protocol has it; nobody need act.
+
+    `peer` stands in where no client is known yet. `detail` is for the log, with the numbers.
+    """
+
+    reason: Reason
+    client_id: ClientId | None = None
+    detail: str = ""
+    peer: Peer | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StateChanged:
+    client_id: ClientId
+    before: State
+    after: State
+    peer: Peer | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamUp:
+    """The broker took us. `session_present` is its word on whether it still knew our session."""
+
+    session_present: bool
+    resent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamRefused:
+    """The broker said no: in CONNACK, or in a DISCONNECT of its own."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionRefused:
+    """The broker will not let us subscribe; the clients that asked hear nothing on this filter."""
+
+    topic_filter: str
+    reason: str
+    client_ids: tuple[ClientId, ...] = ()
+
+
+# Between the upstream session and the engine
+
+
+@dataclass(slots=True)
+class Settled:
+    """The broker took the reading for good (PUBACK for QoS 1, PUBCOMP for QoS 2)."""
+
+    forward: Forward
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A QoS 1 or 2 reading will not reach the broker; its sensor shall hear `return_code`."""
+
+    forward: Forward
+    return_code: int
+    reason: Reason
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Arrived:
+    """A message from the broker. Answer with `Upstream.acknowledge` once it is in good hands.
+
+    `is_replay`: the broker had retained it before we subscribed; else it is a live publication.
+    """
+
+    message: Message
+    packet_id: int
+    is_replay: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """The broker granted our subscription to one filter."""
+
+    topic_filter: str
+
+
+Effect = (
+    Send
+    | Transmit
+    | DropUpstream
+    | Forward
+    | SubscribeTo
+    | UnsubscribeFrom
+    | Dropped
+    | StateChanged
+    | UpstreamUp
+    | UpstreamRefused
+    | SubscriptionRefused
+    | Settled
+    | Refused
+    | Arrived
+    | Granted
+)

@@ -1,0 +1,55 @@
+"""Who holds a UDP port, as far as /proc tells: for the one line that says why we cannot have it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_TABLES = ("net/udp", "net/udp6")
+_LOCAL, _INODE = 1, 9  # columns of these tables
+
+
+def udp_port_owner(port: int, proc: Path = Path("/proc")) -> str | None:
+    """`mosquitto (process 412)`; None if nobody, or if only root may know."""
+    sockets = {f"socket:[{inode}]" for inode in _inodes(port, proc)}
+    if not sockets:
+        return None
+    for process in proc.glob("[0-9]*"):
+        if _holds(process, sockets):
+            return f"{_name(process)} (process {process.name})"
+    return None
+
+
+def _inodes(port: int, proc: Path) -> list[str]:
+    found = []
+    for table in _TABLES:
+        try:
+            lines = (proc / table).read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            columns = line.split()
+            if int(columns[_LOCAL].rpartition(":")[2], 16) == port:
+                found.append(columns[_INODE])
+    return found
+
+
+def _holds(process: Path, sockets: set[str]) -> bool:
+    try:
+        descriptors = list((process / "fd").iterdir())
+    except OSError:  # another user's, or gone
+        return False
+    return any(_target(descriptor) in sockets for descriptor in descriptors)
+
+
+def _target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except OSError:
+        return ""
+
+
+def _name(process: Path) -> str:
+    try:
+        return (process / "comm").read_text().strip()
+    except OSError:
+        return "a process"

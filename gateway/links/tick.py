@@ -1,0 +1,79 @@
+"""When to look at the socket next: at once, or a millisecond or two later with more to fetch.
+
+At sensor loads a datagram arrives alone, and waking up costs several times more than handling it.
+To look only every few milliseconds while traffic lasts costs 4 to 9 times less CPU, here and in
+the broker. It must not slow down those who wait for us, so a wait has three limits, all measured
+over a short window:
+
+- patience: no source is looked at later than a quarter of its own interval. Clients in closed loop
+  send as fast as we answer, so that their interval is our own delay and the wait shrinks to
+  nothing;
+- enough: past some 32 datagrams a look, waiting longer saves nothing more;
+- worth: a look that finds fewer than 2 saves nothing at all.
+
+A source's interval is that of the source of the average *datagram*, not of the average source: one
+client in request and response among a hundred slow sensors counts by what it sends, and so does
+not have to wait. Waits are whole milliseconds, because event loops count in those.
+
+No clock, no loop, no socket: times and addresses come in, seconds go out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from operator import itemgetter
+
+WINDOW_S = 0.05
+PATIENCE = 0.25
+DATAGRAMS_ENOUGH = 32
+DATAGRAMS_WORTH = 2
+
+# At this many in one window the limit `enough` alone forbids the shortest wait: who sent them is
+# no longer of interest, and not counted, which also bounds the memory of a window.
+COUNTED_MAX = int(DATAGRAMS_ENOUGH * WINDOW_S * 1000)
+
+_source = itemgetter(0)
+
+
+class AdaptiveTick:
+    """The wait between two looks. `tick_ms_max` below 1 means never to wait."""
+
+    def __init__(self, tick_ms_max: float) -> None:
+        self.tick_ms_max = int(tick_ms_max)
+        self._wait_s = 0.0
+        self._since: float | None = None
+        self._arrived = 0
+        self._by_source: Counter[bytes] = Counter()
+
+    def arrived(self, batch: Sequence[tuple[bytes, bytes]]) -> None:
+        """What one call to the socket brought: (source, datagram)."""
+        if self._arrived < COUNTED_MAX and self.tick_ms_max:
+            self._by_source.update(map(_source, batch))
+        self._arrived += len(batch)
+
+    def wait_s(self, now: float, *, full: bool) -> float:
+        """Seconds until the next look; 0: as soon as something is there.
+
+        `full`: the last call brought as many as it could, so that more is waiting already.
+        """
+        if self._since is None:
+            self._since = now
+        elif now - self._since >= WINDOW_S:
+            self._wait_s = self._best_wait_ms(now - self._since) / 1000
+            self._since = now
+            self._arrived = 0
+            self._by_source.clear()
+        return 0.0 if full else self._wait_s
+
+    def _best_wait_ms(self, elapsed_s: float) -> int:
+        counts = self._by_source.values()
+        counted = sum(counts)
+        if not counted or self._arrived >= COUNTED_MAX:
+            return 0
+        arrived_per_ms = self._arrived / elapsed_s / 1000
+        own_per_ms = sum(count * count for count in counts) / counted / elapsed_s / 1000
+        wait_ms = int(
+            min(self.tick_ms_max, PATIENCE / own_per_ms, DATAGRAMS_ENOUGH / arrived_per_ms)
+        )
+        return wait_ms if arrived_per_ms * wait_ms >= DATAGRAMS_WORTH else 0

@@ -1,0 +1,96 @@
+"""Opening the listening socket, and saying what to do when that is refused."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+import struct
+from contextlib import suppress
+
+from gateway.links.errors import LinkError
+from gateway.links.port_owner import udp_port_owner
+from gateway.links.socket_address import address_of, socket_address
+
+log = logging.getLogger("tidegate.udp")
+
+# Linux, not in Python's socket module. An old kernel answers with an error, which is looked for.
+_SO_RCVBUFFORCE = 33
+_SO_MEMINFO = 55
+_MEMINFO = struct.Struct("=9I")
+_MEMINFO_DROPS = 8
+
+
+def open_udp_socket(listen: tuple[str, int], receive_buffer_bytes: int) -> socket.socket:
+    """A non-blocking socket bound to this numeric address, or LinkError."""
+    host, port = listen
+    address = socket_address(address_of(host, port))
+    try:
+        opened = socket.socket(_family(host), socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    except OSError as error:
+        raise LinkError(f"cannot listen on {_shown(host, port)}: {error.strerror}") from error
+    try:
+        if opened.family == socket.AF_INET6:
+            # So that "0.0.0.0" and "::" can both listen on one port.
+            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        opened.bind(address)
+    except OSError as error:
+        opened.close()
+        raise LinkError(explain_bind(error, host, port)) from error
+    _ask_for_buffer(opened, receive_buffer_bytes)
+    return opened
+
+
+def explain_bind(error: OSError, host: str, port: int) -> str:
+    """Why we may not listen there, and what to do."""
+    where = f"cannot listen on UDP {_shown(host, port)}: "
+    match error.errno:
+        case errno.EADDRINUSE:
+            owner = udp_port_owner(port) or "another process"
+            return f"{where}{owner} has this port; stop it or choose another port"
+        case errno.EACCES | errno.EPERM:
+            return (
+                f"{where}ports below 1024 need a privilege; choose a port above 1023, "
+                "or give the service AmbientCapabilities=CAP_NET_BIND_SERVICE"
+            )
+        case errno.EADDRNOTAVAIL:
+            every = "::" if ":" in host else "0.0.0.0"  # the operator's choice, not ours
+            return (
+                f"{where}this machine does not have that address; "
+                f"use one that `ip address` shows, or {every} for all"
+            )
+        case _:
+            return f"{where}{error.strerror or error}"
+
+
+def receive_buffer_drops(socket_: socket.socket) -> int:
+    """Datagrams that found the receive buffer full; 0 if the kernel does not tell."""
+    with suppress(OSError, struct.error):
+        answer = socket_.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, _MEMINFO.size)
+        return int(_MEMINFO.unpack(answer)[_MEMINFO_DROPS])
+    return 0
+
+
+def _ask_for_buffer(socket_: socket.socket, wanted_bytes: int) -> None:
+    try:
+        socket_.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, wanted_bytes)
+    except OSError:
+        socket_.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, wanted_bytes)
+    # Linux answers with twice what it was asked for; the other half is its own book-keeping.
+    got_bytes = socket_.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
+    if got_bytes < wanted_bytes:
+        log.info(
+            "the kernel allows a receive buffer of %d bytes where %d were asked for, "
+            "a burst may be lost; to allow it: sysctl -w net.core.rmem_max=%d",
+            got_bytes,
+            wanted_bytes,
+            wanted_bytes,
+        )
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _shown(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

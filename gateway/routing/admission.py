@@ -1,0 +1,73 @@
+"""Who may come in, and how much those get who have not.
+
+Strangers have a budget of their own, so that a flood of them costs members nothing:
+`answers_per_s_max` DISCONNECTs a second in all for frames from unknown addresses, beyond which
+they hear nothing. Clients are bounded by `clients_max`, sessions that are kept for absent clients
+included; a further CONNECT is answered with congestion.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.effects import ClientId, Reason
+from gateway.frames import Connect, ReturnCode
+from gateway.session.topic_rules import text
+
+PROTOCOL_ID = 0x01  # MQTT-SN 1.2
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionRules:
+    clients_max: int = 10_000
+    client_id_bytes_max: int = 64  # 1.2 says 23; gateways in the field take more
+    assign_empty_client_id: bool = False
+    answers_per_s_max: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    return_code: ReturnCode
+    reason: Reason
+    detail: str = ""
+
+
+class Admission:
+    def __init__(self, rules: AdmissionRules) -> None:
+        self._rules = rules
+        self._assigned = 0
+        self._answers_left = float(rules.answers_per_s_max)
+        self._counted_at = 0.0
+
+    def judge(self, frame: Connect, members: int, known: bool) -> Refusal | None:
+        """Why this CONNECT is refused, or None; `known`: its client has a session already."""
+        if frame.protocol_id != PROTOCOL_ID:
+            detail = f"protocol id {frame.protocol_id:#04x}"
+            return Refusal(ReturnCode.NOT_SUPPORTED, Reason.PROTOCOL_ID, detail)
+        if not known and members >= self._rules.clients_max:
+            detail = f"{self._rules.clients_max} clients, all places taken"
+            return Refusal(ReturnCode.CONGESTION, Reason.CLIENTS_FULL, detail)
+        return None
+
+    def client_id_of(self, frame: Connect) -> ClientId | Refusal:
+        """The id as text, or one made up for a client without."""
+        raw = frame.client_id
+        if not raw and self._rules.assign_empty_client_id:
+            self._assigned += 1
+            return ClientId(f"auto-{self._assigned}")
+        client_id = text(raw)
+        if not raw or client_id is None or len(raw) > self._rules.client_id_bytes_max:
+            detail = f"client id {raw[:64]!r} of {len(raw)} bytes"
+            return Refusal(ReturnCode.NOT_SUPPORTED, Reason.CLIENT_ID, detail)
+        return ClientId(client_id)
+
+    def may_answer_stranger(self, now: float) -> bool:
+        """Whether the strangers' budget has an answer left."""
+        limit = self._rules.answers_per_s_max
+        earned = (now - self._counted_at) * limit
+        self._answers_left = min(float(limit), self._answers_left + earned)
+        self._counted_at = now
+        if self._answers_left < 1:
+            return False
+        self._answers_left -= 1
+        return True

@@ -1,0 +1,371 @@
+"""One client's conversation, as a value: frames, messages, receipts and time in; effects out, in
+order.
+
+The states and their arrows are in `states.py`. What goes up is in `publishing.py`, what comes
+down in `delivering.py`, numbers for topics in `topic_registry.py`, the will in `will.py`. This
+file joins them: it decides which frame may come in which state, and supervises silence.
+
+Silence is supervised by one deadline, `heard_at + silence_max_s`, whatever the state: keep-alive
+for a client that is active, the declared sleep for one that sleeps, the patience of a will
+handshake for one that connects; one that is awake is supervised by its retries. Hearing a client
+only moves the deadline away, so no timer is touched per message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+from gateway.effects import (
+    ClientId,
+    Dropped,
+    Effect,
+    Forward,
+    Message,
+    Peer,
+    Reason,
+    Send,
+    State,
+    StateChanged,
+    SubscribeTo,
+    UnsubscribeFrom,
+)
+from gateway.frames import (
+    Connack,
+    Connect,
+    Disconnect,
+    Frame,
+    Pingreq,
+    Pingresp,
+    Puback,
+    Pubcomp,
+    Publish,
+    Pubrec,
+    Pubrel,
+    Regack,
+    Register,
+    ReturnCode,
+    Subscribe,
+    Unsubscribe,
+    WillMsg,
+    WillMsgReq,
+    WillMsgResp,
+    WillMsgUpd,
+    WillTopic,
+    WillTopicReq,
+    WillTopicResp,
+    WillTopicUpd,
+)
+from gateway.session.delivering import Delivering
+from gateway.session.publishing import Publishing
+from gateway.session.rules import PredefinedTopics, SessionRules, deadline_s
+from gateway.session.states import Input, after
+from gateway.session.subscribing import Subscribing
+from gateway.session.topic_registry import TopicRegistry
+from gateway.session.topic_rules import topic_name
+from gateway.session.will import Will, named_by, with_message_of, with_topic_of
+
+LISTENING = frozenset({State.ACTIVE, State.AWAKE})
+
+
+class Session:
+    __slots__ = (
+        "_named_will", "_publishing", "_rules", "_subscribing", "_topics", "clean", "client_id",
+        "delivering", "heard_at", "keep_alive_s", "peer", "scheduled_at", "silence_max_s",
+        "sleep_s", "state", "will",
+    )  # fmt: skip
+
+    def __init__(
+        self, client_id: ClientId, peer: Peer, rules: SessionRules, predefined: PredefinedTopics
+    ) -> None:
+        self.client_id = client_id
+        self.peer = peer
+        self.state = State.DISCONNECTED
+        self.clean = False
+        self.will: Will | None = None
+        self.keep_alive_s = 0
+        self.sleep_s = 0
+        self.heard_at = 0.0
+        self.silence_max_s = inf
+        self.scheduled_at = (
+            inf  # when the engine will look at this session next; the engine's own note
+        )
+        self._rules = rules
+        self._named_will: Will | None = None
+        self._topics = TopicRegistry(predefined, rules.topics_max)
+        self._publishing = Publishing(self._topics, rules)
+        self._subscribing = Subscribing(self._topics, rules)
+        self.delivering = Delivering(self._topics, rules)
+
+    # From the client
+
+    def receive(self, frame: Frame, now: float) -> list[Effect]:
+        """Any frame but CONNECT, which comes through `connect` after admission."""
+        self.heard_at = now
+        if self.state is State.CONNECTING:
+            return self._receive_connecting(frame, now)
+        if type(frame) is Publish:
+            return self._publishing.receive(frame, self.client_id, self.peer, now)
+        receiver = _RECEIVERS.get(type(frame))
+        if receiver is None:
+            return [Dropped(Reason.OUT_OF_TURN, self.client_id, type(frame).__name__.upper())]
+        effects = receiver(self, frame, now)
+        if self.state is State.AWAKE and not self.delivering.waiting:
+            effects += self._drained()
+        return effects
+
+    def connect(self, frame: Connect, peer: Peer, now: float) -> list[Effect]:
+        """CONNECT, admitted by the engine, which makes a new session for a clean one (1.2, 6.2)."""
+        self.heard_at = now
+        self.peer = peer
+        self.keep_alive_s = frame.duration_s
+        asleep = self.state in (State.ASLEEP, State.AWAKE)
+        if asleep and not frame.clean_session and not frame.will:
+            return self._admit(Input.SIGNAL, now)
+        self.clean = frame.clean_session
+        effects = self._move(Input.CONNECT)
+        self.delivering.pause()
+        self._topics.start_connection()
+        self._named_will = None
+        if not frame.will:
+            return effects + self._admit(Input.ADMITTED, now)
+        self.silence_max_s = self._rules.retry_after_s * (self._rules.retry_count_max + 1)
+        return [*effects, Send(peer, WillTopicReq())]
+
+    # From the broker
+
+    def deliver(self, message: Message, now: float) -> list[Effect]:
+        """Pass a message on, or keep it for a client that does not listen now."""
+        if self.state in LISTENING:
+            return self.delivering.deliver(message, self.client_id, self.peer, now)
+        if message.qos == 0 and self.state is not State.ASLEEP:
+            return [Dropped(Reason.NOT_CONNECTED, self.client_id)]
+        return self.delivering.keep(message, self.client_id)
+
+    # From the engine
+
+    def settled(self, forward: Forward) -> list[Effect]:
+        """A reading is in the broker's hands (or on disk): acknowledge it."""
+        return self._publishing.settled(forward, self.peer)
+
+    def refused(self, forward: Forward, return_code: int) -> list[Effect]:
+        """A reading cannot go on: its sensor keeps it."""
+        return self._publishing.refused(forward, return_code, self.peer)
+
+    def is_asking(self, asked: SubscribeTo) -> bool:
+        """Whether this session still waits for the answer to this wish."""
+        return self._subscribing.is_asking(asked)
+
+    def subscribed(self, asked: SubscribeTo, return_code: int) -> list[Effect]:
+        """The answer to `SubscribeTo`."""
+        return self._subscribing.subscribed(asked, return_code, self.peer)
+
+    def unsubscribed(self, topic_filter: str) -> None:
+        """The subscription ended without the client: the broker refuses it from now on."""
+        self._subscribing.forget(topic_filter)
+
+    def displace(self) -> list[Effect]:
+        """Another client id connects from this client's address: it is gone, but not lost (A4)."""
+        if after(self.state, Input.DISCONNECT) is None:
+            return []
+        return self._leave(Input.DISCONNECT, "another client id connected from its address")
+
+    def end(self) -> list[Effect]:
+        """The session is over for good: nothing of it stays."""
+        effects: list[Effect] = [
+            UnsubscribeFrom(self.client_id, topic_filter)
+            for topic_filter in self._subscribing.filters
+        ]
+        if self.delivering.waiting:
+            count = self.delivering.waiting
+            effects.append(Dropped(Reason.SESSION_ENDED, self.client_id, count=count))
+        return effects
+
+    # Time
+
+    def wake_at(self) -> float:
+        """When `handle_time` has something to do, as far as is known now; infinity for never."""
+        deadline = self.heard_at + self.silence_max_s
+        due_at = self.delivering.due_at
+        return due_at if due_at is not None and due_at < deadline else deadline
+
+    def handle_time(self, now: float) -> list[Effect]:
+        if now >= self.heard_at + self.silence_max_s:
+            return self._silent(now)
+        due_at = self.delivering.due_at
+        if due_at is None or now < due_at:
+            return []
+        repeated = self.delivering.retry(self.peer, now)
+        return self._unanswered(now) if repeated is None else repeated
+
+    # Moving between states
+
+    def _move(self, given: Input, detail: str = "") -> list[Effect]:
+        before = self.state
+        following = after(before, given)
+        assert following is not None, f"no arrow from {before} by {given}"
+        self.state = following
+        if following is before:
+            return []
+        return [StateChanged(self.client_id, before, following, self.peer, detail)]
+
+    def _admit(self, given: Input, now: float) -> list[Effect]:
+        effects = self._move(given, f"keep-alive {self.keep_alive_s} s")
+        self._supervise(self.keep_alive_s)
+        effects.append(Send(self.peer, Connack(ReturnCode.ACCEPTED)))
+        return effects + self.delivering.resume(self.client_id, self.peer, now)
+
+    def _leave(self, given: Input, detail: str) -> list[Effect]:
+        self.delivering.pause()
+        self.silence_max_s = inf
+        return self._move(given, detail)
+
+    def _lose(self, given: Input, detail: str, now: float) -> list[Effect]:
+        effects = self._leave(given, detail)
+        if self.will is not None:
+            effects.append(self.will.forward(self.client_id, now))
+        return effects
+
+    def _silent(self, now: float) -> list[Effect]:
+        detail = f"silent for {now - self.heard_at:.0f} s"
+        if self.state is State.CONNECTING:
+            return self._leave(Input.SILENT, f"will handshake not finished, {detail}")
+        return self._lose(Input.SILENT, detail, now)
+
+    def _unanswered(self, now: float) -> list[Effect]:
+        """The client acknowledges nothing: its message is kept, but nobody waits (A3, A8)."""
+        detail = f"no answer after {self._rules.retry_count_max} retries"
+        if self.state is State.AWAKE:
+            self.delivering.pause()
+            self._supervise(self.sleep_s)
+            return self._move(Input.UNANSWERED, detail)
+        return self._lose(Input.UNANSWERED, detail, now)
+
+    def _drained(self) -> list[Effect]:
+        self._supervise(self.sleep_s)
+        return [*self._move(Input.DRAINED), Send(self.peer, Pingresp())]
+
+    def _supervise(self, declared_s: int) -> None:
+        """Expect to hear from the client within what it declared; 0 is "no keep-alive" (A4)."""
+        self.silence_max_s = deadline_s(declared_s) if declared_s else inf
+
+    # Frame by frame
+
+    def _receive_connecting(self, frame: Frame, now: float) -> list[Effect]:
+        match frame:
+            case WillTopic() if self._named_will is None:
+                return self._receive_will_topic(frame, now)
+            case WillMsg(payload) if self._named_will is not None:
+                if len(payload) > self._rules.payload_bytes_max:
+                    return self._refuse(ReturnCode.NOT_SUPPORTED, Reason.PAYLOAD_TOO_LARGE)
+                named = self._named_will
+                self.will = Will(named.topic, payload, named.qos, named.retain)
+                return self._admit(Input.ADMITTED, now)
+            case WillTopic():
+                return [Send(self.peer, WillMsgReq())]  # a copy: its answer was lost
+            case Disconnect():
+                return self._receive_disconnect(frame, now)
+        return [Dropped(Reason.OUT_OF_TURN, self.client_id, type(frame).__name__.upper())]
+
+    def _receive_will_topic(self, frame: WillTopic, now: float) -> list[Effect]:
+        if not frame.topic:
+            self.will = None
+            return self._admit(Input.ADMITTED, now)
+        named = named_by(frame, self._rules)
+        if isinstance(named, ReturnCode):
+            return self._refuse(named, Reason.BAD_TOPIC)
+        self._named_will = named
+        return [Send(self.peer, WillMsgReq())]
+
+    def _refuse(self, return_code: ReturnCode, reason: Reason) -> list[Effect]:
+        effects = self._leave(Input.REFUSED, f"will refused: {reason.value}")
+        dropped = Dropped(reason, self.client_id, "will")
+        return [dropped, Send(self.peer, Connack(return_code)), *effects]
+
+    def _receive_register(self, frame: Register, _now: float) -> list[Effect]:
+        name = topic_name(frame.topic_name, self._rules.topic_bytes_max)
+        if name is None:
+            refused = Regack(0, frame.message_id, ReturnCode.INVALID_TOPIC_ID)
+            detail = f"REGISTER of {frame.topic_name[:64]!r}"
+            return [Dropped(Reason.BAD_TOPIC, self.client_id, detail), Send(self.peer, refused)]
+        topic_id = self._topics.register(name)
+        if topic_id is None:
+            full = Regack(0, frame.message_id, ReturnCode.CONGESTION)
+            detail = f"{self._rules.topics_max} topics, all in use"
+            return [Dropped(Reason.TOPICS_FULL, self.client_id, detail), Send(self.peer, full)]
+        return [Send(self.peer, Regack(topic_id, frame.message_id, ReturnCode.ACCEPTED))]
+
+    def _receive_regack(self, frame: Regack, now: float) -> list[Effect]:
+        return self.delivering.receive_regack(frame, self.client_id, self.peer, now)
+
+    def _receive_puback(self, frame: Puback, now: float) -> list[Effect]:
+        return self.delivering.receive_puback(frame, self.client_id, self.peer, now)
+
+    def _receive_pubrec(self, frame: Pubrec, now: float) -> list[Effect]:
+        return self.delivering.receive_pubrec(frame.message_id, self.peer, now)
+
+    def _receive_pubcomp(self, frame: Pubcomp, now: float) -> list[Effect]:
+        return self.delivering.receive_pubcomp(frame.message_id, self.client_id, self.peer, now)
+
+    def _receive_pubrel(self, frame: Pubrel, now: float) -> list[Effect]:
+        return self._publishing.receive_pubrel(frame.message_id, self.peer, now)
+
+    def _receive_subscribe(self, frame: Subscribe, _now: float) -> list[Effect]:
+        return self._subscribing.receive_subscribe(frame, self.client_id, self.peer)
+
+    def _receive_unsubscribe(self, frame: Unsubscribe, _now: float) -> list[Effect]:
+        return self._subscribing.receive_unsubscribe(frame, self.client_id, self.peer)
+
+    def _receive_pingreq(self, frame: Pingreq, now: float) -> list[Effect]:
+        """A ping is answered here: the broker's health is not the sensor's business (A7)."""
+        if not frame.client_id or self.state is State.ACTIVE:
+            return [Send(self.peer, Pingresp())]
+        if self.state is State.AWAKE:
+            return []  # a copy: what is under way goes on by its own timer, PINGRESP follows
+        self.silence_max_s = inf
+        effects = self._move(Input.PING)
+        return effects + self.delivering.resume(self.client_id, self.peer, now)
+
+    def _receive_disconnect(self, frame: Disconnect, _now: float) -> list[Effect]:
+        """DISCONNECT is always echoed; with a duration it announces sleep (1.2, 5.4.21, 6.14)."""
+        answer = Send(self.peer, Disconnect())
+        if frame.duration_s and self.state is not State.CONNECTING:
+            self.delivering.pause()
+            self.sleep_s = frame.duration_s
+            self._supervise(self.sleep_s)
+            return [answer, *self._move(Input.SLEEP, f"for {frame.duration_s} s")]
+        return [answer, *self._leave(Input.DISCONNECT, "said goodbye")]
+
+    def _receive_will_topic_upd(self, frame: WillTopicUpd, _now: float) -> list[Effect]:
+        if not frame.topic:
+            self.will = None
+            return [Send(self.peer, WillTopicResp(ReturnCode.ACCEPTED))]
+        changed = with_topic_of(self.will, frame, self._rules)
+        return [Send(self.peer, WillTopicResp(self._change_will(changed)))]
+
+    def _receive_will_msg_upd(self, frame: WillMsgUpd, _now: float) -> list[Effect]:
+        changed = with_message_of(self.will, frame, self._rules)
+        return [Send(self.peer, WillMsgResp(self._change_will(changed)))]
+
+    def _change_will(self, changed: Will | ReturnCode) -> ReturnCode:
+        if isinstance(changed, ReturnCode):
+            return changed
+        self.will = changed
+        return ReturnCode.ACCEPTED
+
+
+_RECEIVERS: dict[type, Callable[[Session, Any, float], list[Effect]]] = {
+    Register: Session._receive_register,
+    Regack: Session._receive_regack,
+    Puback: Session._receive_puback,
+    Pubrec: Session._receive_pubrec,
+    Pubcomp: Session._receive_pubcomp,
+    Pubrel: Session._receive_pubrel,
+    Subscribe: Session._receive_subscribe,
+    Unsubscribe: Session._receive_unsubscribe,
+    Pingreq: Session._receive_pingreq,
+    Disconnect: Session._receive_disconnect,
+    WillTopicUpd: Session._receive_will_topic_upd,
+    WillMsgUpd: Session._receive_will_msg_upd,
+}

@@ -1,0 +1,62 @@
+"""The states a client can be in, and the only arrows between them.
+
+Everything that moves a client from state to state is in TRANSITIONS; an arrow that is not there
+is not allowed, and the frame that asked for it is answered as `session.py` says. docs/states.svg
+is drawn from this table by `python -m gateway.session.states_drawing`, so the picture cannot
+disagree with the code.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from gateway.effects import State
+
+
+class Input(Enum):
+    CONNECT = "CONNECT"
+    ADMITTED = "admitted"  # all that CONNECT asked for is here; CONNACK may go
+    REFUSED = "refused"
+    SIGNAL = "CONNECT as a wake signal"  # clean=0 without will, from a client that sleeps (A14.1)
+    SLEEP = "DISCONNECT with a duration"
+    DISCONNECT = "DISCONNECT"
+    PING = "PINGREQ with a client id"
+    DRAINED = "outbox drained"
+    UNANSWERED = "retries spent"
+    SILENT = "silent past its deadline"
+
+
+# fmt: off
+TRANSITIONS: dict[State, dict[Input, State]] = {
+    State.DISCONNECTED: {Input.CONNECT:    State.CONNECTING},
+    State.CONNECTING:   {Input.CONNECT:    State.CONNECTING,
+                         Input.ADMITTED:   State.ACTIVE,
+                         Input.REFUSED:    State.DISCONNECTED,
+                         Input.DISCONNECT: State.DISCONNECTED,
+                         Input.SILENT:     State.DISCONNECTED},
+    State.ACTIVE:       {Input.CONNECT:    State.CONNECTING,
+                         Input.SLEEP:      State.ASLEEP,
+                         Input.DISCONNECT: State.DISCONNECTED,
+                         Input.UNANSWERED: State.LOST,
+                         Input.SILENT:     State.LOST},
+    State.ASLEEP:       {Input.CONNECT:    State.CONNECTING,
+                         Input.SIGNAL:     State.ACTIVE,
+                         Input.PING:       State.AWAKE,
+                         Input.SLEEP:      State.ASLEEP,
+                         Input.DISCONNECT: State.DISCONNECTED,
+                         Input.SILENT:     State.LOST},
+    State.AWAKE:        {Input.CONNECT:    State.CONNECTING,
+                         Input.SIGNAL:     State.ACTIVE,
+                         Input.PING:       State.AWAKE,
+                         Input.DRAINED:    State.ASLEEP,
+                         Input.UNANSWERED: State.ASLEEP,    # what was not acknowledged waits
+                         Input.SLEEP:      State.ASLEEP,
+                         Input.DISCONNECT: State.DISCONNECTED},
+    State.LOST:         {Input.CONNECT:    State.CONNECTING},
+}
+# fmt: on
+
+
+def after(state: State, given: Input) -> State | None:
+    """The state that follows, or None where the table has no such arrow."""
+    return TRANSITIONS[state].get(given)

@@ -1,0 +1,52 @@
+"""A client's will: asked for when it connects, kept over its reconnects, published when it is
+lost.
+
+MQTT-SN keeps a will per client, not per connection (1.2, 6.3): a CONNECT with clean=0 and no will
+flag leaves the stored one as it is. An empty WILLTOPIC or WILLTOPICUPD deletes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gateway.effects import ClientId, Forward
+from gateway.frames import ReturnCode, WillMsgUpd, WillTopic, WillTopicUpd
+from gateway.session.rules import SessionRules
+from gateway.session.topic_rules import topic_name
+
+
+@dataclass(frozen=True, slots=True)
+class Will:
+    topic: str
+    payload: bytes
+    qos: int
+    retain: bool
+
+    def forward(self, client_id: ClientId, now: float) -> Forward:
+        """The will as a reading. Nobody waits for its acknowledgement, so it has no message id."""
+        return Forward(client_id, self.topic, self.payload, self.qos, self.retain, 0, 0, now)
+
+
+def named_by(frame: WillTopic | WillTopicUpd, rules: SessionRules) -> Will | ReturnCode:
+    """A will without its message yet, or why not."""
+    if not 0 <= frame.qos <= 2:
+        return ReturnCode.NOT_SUPPORTED
+    topic = topic_name(frame.topic, rules.topic_bytes_max)
+    if topic is None:
+        return ReturnCode.INVALID_TOPIC_ID
+    return Will(topic, b"", frame.qos, frame.retain)
+
+
+def with_topic_of(will: Will | None, frame: WillTopicUpd, rules: SessionRules) -> Will | ReturnCode:
+    """The stored will with a new topic; its message stays (empty if there was none)."""
+    named = named_by(frame, rules)
+    if isinstance(named, Will) and will is not None:
+        return replace(named, payload=will.payload)
+    return named
+
+
+def with_message_of(will: Will | None, frame: WillMsgUpd, rules: SessionRules) -> Will | ReturnCode:
+    """The stored will with a new message; a message without a topic is refused."""
+    if will is None or len(frame.payload) > rules.payload_bytes_max:
+        return ReturnCode.NOT_SUPPORTED
+    return replace(will, payload=frame.payload)

@@ -1,0 +1,132 @@
+"""Carries what the links bring into the engine, and what the engine answers out to the links.
+
+One input, one pass: all frames that one look at a socket brought are handled, then their packets to the broker
+leave in one write and their answers in one batch. Everything runs on one loop, so no lock is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Protocol
+
+from gateway.effects import DropUpstream, Effect, Send, Transmit, UpstreamUp
+from gateway.engine import Engine
+from gateway.frames import encode
+from gateway.links.clock import now
+
+# Half of what makes the broker link give up a connection that takes nothing.
+CLOGGED_BYTES = 4 << 20
+
+
+class SensorLink(Protocol):
+    """A link to sensors, as the shell needs it."""
+
+    def send(self, address: bytes, datagram: bytes) -> None: ...
+    def flush(self) -> None: ...
+
+
+class BrokerConnection(Protocol):
+    """The link to the broker, as the shell needs it."""
+
+    def write(self, chunks: list[bytes]) -> None: ...
+    def drop(self, reason: str) -> None: ...
+    def settled(self) -> None: ...
+    @property
+    def unsent_bytes(self) -> int: ...
+
+
+class Shell:
+    links: Sequence[SensorLink]
+    broker: BrokerConnection
+
+    def __init__(
+        self, engine: Engine, tell: Callable[[Effect], None], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.sent: dict[type, int] = {}  # frames, by kind
+        self._engine = engine
+        self._tell = tell
+        self._loop = loop
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = inf
+        self._is_clogged = False
+
+    # From the links
+
+    def on_datagrams(self, link: int, datagrams: list[tuple[bytes, bytes]]) -> None:
+        self._perform(self._engine.receive(link, datagrams, now()))
+
+    def on_open(self) -> None:
+        self._perform(self._engine.opened(now()))
+
+    def on_bytes(self, data: bytes) -> None:
+        self._perform(self._engine.receive_upstream(data, now()))
+
+    def on_closed(self, _reason: str) -> None:
+        self._perform(self._engine.closed(now()))
+
+    # From the daemon
+
+    def stop(self) -> None:
+        """Say goodbye and set no more alarms."""
+        self._perform(self._engine.stop(now()))
+        if self._alarm is not None:
+            self._alarm.cancel()
+
+    # Effects
+
+    def _perform(self, effects: list[Effect]) -> None:
+        packets: list[bytes] = []
+        links, sent = self.links, self.sent
+        used: set[SensorLink] = set()
+        drop_reason: str | None = None
+        for effect in effects:
+            if type(effect) is Send:
+                frame, peer = effect.frame, effect.peer
+                link = links[peer.link]
+                link.send(peer.address, encode(frame))
+                used.add(link)
+                kind = type(frame)
+                sent[kind] = sent.get(kind, 0) + 1
+            elif type(effect) is Transmit:
+                packets.append(effect.packet)
+            elif type(effect) is DropUpstream:
+                drop_reason = effect.reason
+            else:
+                self._inform(effect)
+        if packets:
+            self._write(packets)
+        for link in used:
+            link.flush()
+        if drop_reason is not None:
+            self.broker.drop(drop_reason)
+        self._set_alarm()
+
+    def _inform(self, effect: Effect) -> None:
+        if type(effect) is UpstreamUp:
+            self.broker.settled()
+        self._tell(effect)
+
+    def _write(self, packets: list[bytes]) -> None:
+        self.broker.write(packets)
+        is_clogged = self.broker.unsent_bytes > CLOGGED_BYTES
+        if is_clogged is not self._is_clogged:
+            self._is_clogged = is_clogged
+            self._engine.set_clogged(is_clogged=is_clogged)
+
+    # Time
+
+    def _set_alarm(self) -> None:
+        """One timer for everything; one that rings too early costs a look, so only sooner ones count."""
+        wake_at = self._engine.wake_at()
+        if wake_at >= self._alarm_at:
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_at = wake_at
+        self._alarm = self._loop.call_later(max(0.0, wake_at - now()), self._ring)
+
+    def _ring(self) -> None:
+        self._alarm, self._alarm_at = None, inf
+        self._perform(self._engine.handle_time(now()))

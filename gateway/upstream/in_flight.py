@@ -1,0 +1,117 @@
+"""Readings that the broker has not settled yet: on the wire, and waiting for their turn.
+
+The packet id of a reading follows from its sequence, so that it is the same after a crash; an id
+that is still in use is passed over. A QoS 1 reading is settled by PUBACK, a QoS 2 reading by
+PUBCOMP.
+
+Limits: on the wire the broker's Receive Maximum and QOS2_IN_FLIGHT_MAX; waiting
+`waiting_messages_max` and `waiting_bytes_max`, beyond which a reading is refused with congestion
+and its sensor keeps it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from gateway.effects import Forward
+from gateway.upstream.rules import PUBLISH_IDS, QOS2_IN_FLIGHT_MAX
+
+OVERHEAD_BYTES = 200  # what a waiting reading costs beside topic and payload, roughly
+
+
+class InFlight:
+    def __init__(self, waiting_messages_max: int, waiting_bytes_max: int) -> None:
+        self.published: dict[int, Forward] = {}  # by packet id, PUBLISH sent
+        self.released: dict[int, Forward] = {}  # PUBREC came, PUBREL sent
+        self.waiting: deque[Forward] = deque()
+        self.window = 0  # the broker's Receive Maximum
+        self._waiting_bytes = 0
+        self._qos2 = 0
+        self._waiting_messages_max = waiting_messages_max
+        self._waiting_bytes_max = waiting_bytes_max
+
+    def __len__(self) -> int:
+        return len(self.published) + len(self.released)
+
+    @property
+    def waiting_bytes(self) -> int:
+        return self._waiting_bytes
+
+    # Onto the wire
+
+    def has_room(self, qos: int) -> bool:
+        """Whether a reading of this QoS may go out now."""
+        if len(self.published) + len(self.released) >= self.window:
+            return False
+        return qos < 2 or self._qos2 < QOS2_IN_FLIGHT_MAX
+
+    def publish(self, forward: Forward) -> int:
+        """Take a packet id for a reading that goes out now."""
+        packet_id = forward.sequence % PUBLISH_IDS + 1
+        while packet_id in self.published or packet_id in self.released:
+            packet_id = packet_id % PUBLISH_IDS + 1
+        self.published[packet_id] = forward
+        self._qos2 += forward.upstream_qos == 2
+        return packet_id
+
+    def release(self, packet_id: int) -> bool:
+        """PUBREC came. False for an id that is not in flight."""
+        forward = self.published.get(packet_id)
+        if forward is None or forward.upstream_qos != 2:
+            return packet_id in self.released
+        self.released[packet_id] = self.published.pop(packet_id)
+        return True
+
+    def settle(self, packet_id: int) -> Forward | None:
+        """PUBACK, PUBCOMP or a refusal came: the reading leaves the wire."""
+        forward = self.published.pop(packet_id, None) or self.released.pop(packet_id, None)
+        if forward is not None:
+            self._qos2 -= forward.upstream_qos == 2
+        return forward
+
+    # Waiting
+
+    def wait(self, forward: Forward) -> bool:
+        """Queue behind the others; False when there is no room."""
+        size = _cost(forward)
+        full = len(self.waiting) >= self._waiting_messages_max
+        if full or self._waiting_bytes + size > self._waiting_bytes_max:
+            return False
+        self.waiting.append(forward)
+        self._waiting_bytes += size
+        return True
+
+    def next_waiting(self) -> Forward | None:
+        """The reading whose turn it is, if it may go out now. Nothing overtakes it."""
+        if not self.waiting or not self.has_room(self.waiting[0].upstream_qos):
+            return None
+        forward = self.waiting.popleft()
+        self._waiting_bytes -= _cost(forward)
+        return forward
+
+    # After a break
+
+    def in_order(self) -> list[tuple[int, Forward]]:
+        """All that is in flight, in the order in which it was taken."""
+        return sorted(
+            [*self.released.items(), *self.published.items()], key=lambda item: item[1].sequence
+        )
+
+    def start_over(self) -> None:
+        """The broker knows none of it: what was in flight goes out as new, before the rest."""
+        again = [forward for _, forward in self.in_order()]
+        self.published.clear()
+        self.released.clear()
+        self._qos2 = 0
+        self.waiting.extendleft(reversed(again))
+        self._waiting_bytes += sum(map(_cost, again))
+
+    def unrelease(self) -> None:
+        """Forget which were released: all of it is published again (trust = connection)."""
+        ordered = dict(self.in_order())
+        self.released.clear()
+        self.published = ordered
+
+
+def _cost(forward: Forward) -> int:
+    return len(forward.payload) + len(forward.topic) + OVERHEAD_BYTES

@@ -1,0 +1,132 @@
+"""MQTT 5 packets that the codec package would be slow at, or that it leaves to its caller.
+
+A reading's PUBLISH carries five user properties (the delivery tag), of which only the sequence
+and the time differ from one reading of a client to its next. Written piece by piece from what is
+cached it takes a third of the time of a general encoder; tests hold it against the codec package
+byte by byte.
+
+`CACHE_MAX` topics and clients are remembered; a full cache is emptied.
+"""
+
+from __future__ import annotations
+
+from gateway.effects import Forward
+from gateway.upstream.rules import UpstreamRules
+
+CACHE_MAX = 20_000
+
+PUBLISH = 0x30
+PUBACK = 0x40
+USER_PROPERTY = b"\x26"
+REMAINING_LENGTH_OCTETS_MAX = 4
+
+
+class BadPacketError(Exception):
+    """The broker sent octets that are no MQTT 5 packet, or one larger than we said we take."""
+
+
+def varint(value: int) -> bytes:
+    """A variable byte integer (MQTT 5, 1.5.5)."""
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+_VARINTS = tuple(varint(value) for value in range(2048))
+
+
+def user_property(name: str, value: str) -> bytes:
+    return USER_PROPERTY + _string(name) + _string(value)
+
+
+def _string(text: str) -> bytes:
+    octets = text.encode()
+    return len(octets).to_bytes(2, "big") + octets
+
+
+_SEQUENCE_HEAD = (
+    USER_PROPERTY + _string("seq") + b"\x00"
+)  # then one octet of length, then the digits
+
+
+class PublishWriter:
+    """Readings as MQTT 5 PUBLISH packets with their delivery tag."""
+
+    def __init__(self, rules: UpstreamRules) -> None:
+        self._prefix = rules.topic_prefix
+        self._gateway = user_property("gw", rules.gateway_name)
+        self._epoch = user_property("epoch", str(rules.epoch))
+        self._topics: dict[str, bytes] = {}
+        self._clients: dict[str, bytes] = {}
+        self._time: tuple[int, bytes] = (-1, b"")
+
+    def write(self, forward: Forward, packet_id: int, unix_ms: int, *, dup: bool = False) -> bytes:
+        topic = self._topics.get(forward.topic) or self._topic(forward.topic)
+        client = self._clients.get(forward.client_id) or self._client(forward.client_id)
+        time = self._time[1] if self._time[0] == unix_ms else self._stamp(unix_ms)
+        first = PUBLISH | forward.upstream_qos << 1 | forward.retain | dup << 3
+        payload = forward.payload
+        if forward.upstream_qos == 0:
+            tag: tuple[bytes, ...] = (client, time)
+            tag_octets = len(client) + len(time)
+            head_octets = len(topic)
+            head: tuple[bytes, ...] = (topic,)
+        else:
+            digits = b"%d" % forward.sequence
+            tag = (client, self._epoch, _SEQUENCE_HEAD, _VARINTS[len(digits)], digits, time)
+            tag_octets = (
+                len(client) + len(self._epoch) + len(_SEQUENCE_HEAD) + 1 + len(digits) + len(time)
+            )
+            head_octets = len(topic) + 2
+            head = (topic, packet_id.to_bytes(2, "big"))
+        properties = _length(tag_octets)
+        remaining = _length(head_octets + len(properties) + tag_octets + len(payload))
+        return b"".join((first.to_bytes(1, "big"), remaining, *head, properties, *tag, payload))
+
+    def _topic(self, topic: str) -> bytes:
+        if len(self._topics) >= CACHE_MAX:
+            self._topics.clear()
+        octets = self._topics[topic] = _string(self._prefix + topic)
+        return octets
+
+    def _client(self, client_id: str) -> bytes:
+        if len(self._clients) >= CACHE_MAX:
+            self._clients.clear()
+        octets = self._clients[client_id] = self._gateway + user_property("client", client_id)
+        return octets
+
+    def _stamp(self, unix_ms: int) -> bytes:
+        octets = user_property("ts", str(unix_ms))
+        self._time = (unix_ms, octets)
+        return octets
+
+
+def packet_end(data: bytes, start: int, packet_bytes_max: int) -> int | None:
+    """Where the packet that begins at `start` ends, or None if it has not all come yet.
+
+    Raises BadPacketError for a length that is none, or is more than we announced (Maximum Packet Size).
+    """
+    length = 0
+    for number in range(REMAINING_LENGTH_OCTETS_MAX):
+        position = start + 1 + number
+        if position >= len(data):
+            return None
+        octet = data[position]
+        length |= (octet & 0x7F) << 7 * number
+        if octet < 0x80:
+            break
+    else:
+        raise BadPacketError("a packet length of more than four octets")
+    if position + 1 - start + length > packet_bytes_max:
+        raise BadPacketError(
+            f"a packet of {length} octets, more than the {packet_bytes_max} we take"
+        )
+    end = position + 1 + length
+    return end if end <= len(data) else None
+
+
+def _length(value: int) -> bytes:
+    return _VARINTS[value] if value < len(_VARINTS) else varint(value)

@@ -1,0 +1,39 @@
+"""MQTT 5 reason codes as sentences that say what to do."""
+
+from __future__ import annotations
+
+_ADVICE = {
+    0x81: "it calls our packet malformed; please report this with its log",
+    0x82: "it calls our packet a protocol error; please report this with its log",
+    0x84: "it does not speak MQTT 5; use a broker that does (mosquitto 1.6 or newer)",
+    0x85: "it does not accept our client id; set upstream.client_id",
+    0x86: "bad user name or password; check upstream.username and upstream.password_file",
+    0x87: "not authorised; check the broker's access rules for this user and topic",
+    0x88: "it is unavailable; it will be tried again",
+    0x89: "it is busy; it will be tried again",
+    0x8A: "it has banned this client; ask its operator",
+    0x8B: "it is shutting down; it will be tried again",
+    0x8C: "it wants another authentication method than user name and password",
+    0x8D: "it heard nothing from us for its keep-alive; is this machine overloaded?",
+    0x8E: "another client took over our session; give each gateway a gateway.name of its own",
+    0x8F: "it does not accept this topic filter",
+    0x90: "it does not accept this topic name",
+    0x93: "we sent more than its Receive Maximum; please report this with its log",
+    0x95: "a packet was larger than it takes; raise its limit or lower limits.payload_bytes_max",
+    0x96: "it says we send too fast",
+    0x97: "a quota of the broker is exceeded",
+    0x98: "its operator closed the connection",
+    0x99: "it says the payload has not the format that was declared",
+    0x9A: "it does not keep retained messages",
+    0x9B: "it does not support this QoS",
+    0x9C: "it asks us to use another server; set upstream.url",
+    0x9D: "the server has moved; set upstream.url",
+    0x9F: "it says we connect too often; it will be tried again later",
+}
+
+
+def spoken(packet: str, code: int, detail: str | None) -> str:
+    """One clause for a log line: what the broker said, its own words, and what to do."""
+    advice = _ADVICE.get(code, "see MQTT 5, 2.4 for the reason code")
+    words = f' ("{detail}")' if detail else ""
+    return f"the broker answered {packet} {code:#04x}{words}: {advice}"

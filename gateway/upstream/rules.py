@@ -1,0 +1,39 @@
+"""What the upstream session needs to know of the gateway and its settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# mosquitto walks its list of QoS 2 messages in flight for each packet: 80,000/s with a window of
+# 1,000, 1,400 with 20,000. Half a thousand stays clear of that whatever the broker would allow.
+QOS2_IN_FLIGHT_MAX = 500
+
+# Packet ids 1..65000 follow from sequences (in_flight.py); SUBSCRIBE and UNSUBSCRIBE have the rest.
+PUBLISH_IDS = 65_000
+CONTROL_ID_FIRST = PUBLISH_IDS + 1
+CONTROL_ID_LAST = 65_535
+
+RECEIVE_MAX = 1000  # unacknowledged messages from the broker at once
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamRules:
+    """`epoch` counts the starts of this gateway; name, epoch and sequence name a reading."""
+
+    gateway_name: str
+    epoch: int
+    client_id: str
+    username: str | None = None
+    password: bytes | None = None
+    topic_prefix: str = ""
+    trust_session: bool = False
+    keep_alive_s: int = 30
+    session_expiry_s: int = 604_800
+    connack_timeout_s: float = 10.0
+    packet_bytes_max: int = 1 << 20
+    waiting_messages_max: int = 100_000
+    waiting_bytes_max: int = 64 << 20
+
+    @property
+    def presence_topic(self) -> str:
+        return f"{self.topic_prefix}tidegate/{self.gateway_name}/state"

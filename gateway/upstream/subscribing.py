@@ -1,0 +1,205 @@
+"""Our subscriptions at the broker: brought from what there is to what is wanted, losing nothing.
+
+Rule 1: what is no longer wanted is given up only when everything wanted was granted. So when the
+        covering set grows (`a/#` in place of `a/b`) or shrinks, there is no moment without a
+        subscription.
+Rule 2: live messages and retained ones can be told apart. With retained messages wanted, a filter
+        is subscribed twice in a row: first with an odd subscription identifier, Retain Handling 0
+        and Retain As Published off (whatever comes with that id and the retain flag was retained
+        before), then with an even one, Retain Handling 2 and Retain As Published on (with the
+        flag: a live publication that the broker retains). The second replaces the first, so a
+        message is never sent for both. A broker without subscription identifiers gets the first
+        form only, without an identifier.
+Rule 3: identifiers carry the gateway's epoch. A broker that still has subscriptions from before a
+        restart of the gateway sends their messages too; those are told by their identifiers and
+        dropped.
+
+Limits: `FILTERS_PER_PACKET_MAX` filters in a packet; packet ids for control are 535, and what
+finds none waits for an answer. The number of filters is bounded by the sessions' limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import mqtt5
+
+from gateway.effects import Effect, Granted, SubscriptionRefused, Transmit
+from gateway.upstream.rules import CONTROL_ID_FIRST, CONTROL_ID_LAST
+
+FILTERS_PER_PACKET_MAX = 64
+REFUSED = 0x80
+EPOCH_SHIFT = 16
+EPOCHS = 4096  # with 16 bits of counter this stays below the 28 bits of an identifier
+ASKED_MAX = (CONTROL_ID_LAST - CONTROL_ID_FIRST + 1) // 2
+
+
+@dataclass(slots=True)
+class _Actual:
+    """A subscription as the broker has it, or will have when it answers."""
+
+    qos: int
+    granted: bool = False
+
+
+class UpstreamSubscriptions:
+    def __init__(self, topic_prefix: str, epoch: int) -> None:
+        self._prefix = topic_prefix
+        self._epoch = epoch % EPOCHS
+        self._wanted: dict[str, int] = {}
+        self._actual: dict[str, _Actual] = {}
+        self._missing: dict[
+            str, bool
+        ] = {}  # to be subscribed: filter -> with its retained messages
+        self._asked: dict[int, list[str]] = {}  # SUBSCRIBE under way, by packet id
+        self._giving_up: set[int] = set()  # UNSUBSCRIBE under way
+        self._stale: dict[str, None] = {}  # no longer wanted, in the order given
+        self._identifier = 0
+        self._last_packet_id = CONTROL_ID_LAST
+        self.tells_retained = True  # subscription identifiers are available, so rule 2 works
+        self.connected = False
+
+    @property
+    def settled(self) -> bool:
+        """Whether the broker has granted all that is wanted."""
+        return not self._asked and not self._missing
+
+    @property
+    def overlapping(self) -> bool:
+        """Whether the broker may have two subscriptions of ours that match the same message."""
+        return bool(self._stale or self._giving_up)
+
+    def are_ours(self, identifiers: Sequence[int]) -> bool:
+        """Whether a message came for a subscription of this life of the gateway (rule 3)."""
+        epoch = self._epoch
+        return not identifiers or any(number >> EPOCH_SHIFT == epoch for number in identifiers)
+
+    def is_granted(self, topic_filter: str) -> bool:
+        actual = self._actual.get(topic_filter)
+        return actual is not None and actual.granted
+
+    # From the engine
+
+    def want(self, topic_filter: str, qos: int, *, retained: bool) -> None:
+        """Subscribe to a filter, or raise its QoS; `advance` does it."""
+        self._wanted[topic_filter] = qos
+        actual = self._actual.get(topic_filter)
+        if topic_filter in self._stale or actual is None:
+            self._stale.pop(topic_filter, None)
+            self._missing[topic_filter] = retained
+        elif qos > actual.qos:
+            self._missing.setdefault(topic_filter, False)
+
+    def unwant(self, topic_filter: str) -> None:
+        self._wanted.pop(topic_filter, None)
+        self._missing.pop(topic_filter, None)
+        if topic_filter in self._actual:
+            self._stale[topic_filter] = None
+
+    def advance(self) -> list[Effect]:
+        """Send what may be sent now."""
+        if not self.connected:
+            return []
+        effects: list[Effect] = []
+        while self._missing and len(self._asked) < ASKED_MAX:
+            effects += self._subscribe_next()
+        if self.settled and self._stale and not self._giving_up:
+            effects.append(self._unsubscribe())
+        return effects
+
+    # From the connection
+
+    def open(self, *, identifiers_available: bool) -> list[Effect]:
+        """A new connection: subscribe to everything again, for what changed while we were away."""
+        self.connected = True
+        self.tells_retained = identifiers_available
+        self._asked.clear()
+        self._giving_up.clear()
+        self._actual = {topic_filter: _Actual(0) for topic_filter in self._stale}
+        self._missing = dict.fromkeys(self._wanted, True)
+        return self.advance()
+
+    def close(self) -> None:
+        self.connected = False
+        for actual in self._actual.values():
+            actual.granted = False
+
+    def receive_suback(self, packet_id: int, codes: list[int]) -> list[Effect]:
+        filters = self._asked.pop(packet_id, [])
+        effects: list[Effect] = []
+        for topic_filter, code in zip(filters, codes, strict=False):
+            actual = self._actual.get(topic_filter)
+            if actual is None:
+                continue
+            if code < REFUSED:
+                actual.granted = True
+                effects.append(Granted(topic_filter))
+            else:
+                del self._actual[topic_filter]
+                self._stale.pop(topic_filter, None)
+                effects.append(SubscriptionRefused(topic_filter, f"SUBACK reason code {code:#04x}"))
+        return effects + self.advance()
+
+    def receive_unsuback(self, packet_id: int) -> list[Effect]:
+        self._giving_up.discard(packet_id)
+        return self.advance()
+
+    # Packets
+
+    def _subscribe_next(self) -> list[Effect]:
+        """One packet of filters that are alike in whether their retained messages are wanted."""
+        retained = next(iter(self._missing.values()))
+        filters = [key for key, value in self._missing.items() if value is retained]
+        filters = filters[:FILTERS_PER_PACKET_MAX]
+        for topic_filter in filters:
+            del self._missing[topic_filter]
+            self._actual[topic_filter] = _Actual(self._wanted[topic_filter])
+        self._identifier = (self._identifier + 2) % (1 << EPOCH_SHIFT)
+        packets = []
+        if retained or not self.tells_retained:
+            packets.append(self._subscribe(filters, live=False))
+        if self.tells_retained:
+            packets.append(self._subscribe(filters, live=True))
+        self._asked[self._last_packet_id] = filters
+        return [Transmit(packet) for packet in packets]
+
+    def _subscribe(self, filters: list[str], *, live: bool) -> bytes:
+        handling = mqtt5.RetainHandling.SEND_NEVER if live else mqtt5.RetainHandling.SEND_ALWAYS
+        topic_filters = [
+            mqtt5.TopicFilter(
+                self._prefix + topic_filter,
+                max_qos=mqtt5.QoS(self._wanted[topic_filter]),
+                retain_as_published=live,
+                retain_handling=handling,
+            )
+            for topic_filter in filters
+        ]
+        identifier = self._epoch << EPOCH_SHIFT | (self._identifier or 2) | (not live)
+        return mqtt5.SubscribePacket(
+            self._new_packet_id(),
+            topic_filters,
+            subscription_id=identifier if self.tells_retained else None,
+        ).write()
+
+    def _unsubscribe(self) -> Transmit:
+        filters = list(self._stale)[:FILTERS_PER_PACKET_MAX]
+        for topic_filter in filters:
+            del self._stale[topic_filter]
+            self._actual.pop(topic_filter, None)
+        packet_id = self._new_packet_id()
+        self._giving_up.add(packet_id)
+        patterns = [self._prefix + topic_filter for topic_filter in filters]
+        return Transmit(mqtt5.UnsubscribePacket(packet_id, patterns).write())
+
+    def _new_packet_id(self) -> int:
+        following = self._last_packet_id + 1
+        self._last_packet_id = following if following <= CONTROL_ID_LAST else CONTROL_ID_FIRST
+        return self._last_packet_id
+
+
+def is_replay(subscriptions: Sequence[int], *, retain: bool) -> bool:
+    """Whether the broker had retained the message, and it is no live publication (rule 2)."""
+    if not subscriptions:
+        return retain
+    return retain and all(identifier % 2 for identifier in subscriptions)
