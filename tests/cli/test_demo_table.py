@@ -68,6 +68,14 @@ def test_two_hundred_sensors_fit_the_height(height: int) -> None:
     assert any("more" in line for line in lines)
 
 
+@pytest.mark.parametrize("width", [66, 70, 78])
+def test_a_narrow_terminal_does_without_humidity_and_battery(width: int) -> None:
+    lines = drawn(a_view(9), width, 24)
+    (heading,) = [line for line in lines if line.startswith("sensor ")]
+    assert heading.split()[:3] == ["sensor", "temp", "QoS"]
+    assert not [line for line in lines if "…" in line]
+
+
 def test_it_says_what_to_type_next() -> None:
     text = "\n".join(drawn(a_view(5), 80, 24))
     assert "mosquitto_sub -p 65001 -t 'demo/#'" in text

@@ -115,7 +115,7 @@ def _show_summary(play: Play, seconds: float, arguments: argparse.Namespace) -> 
         kept = play.folder if arguments.keep else None
         print(json.dumps(summary_json(play.seen, seconds, kept), indent=2))
     else:
-        print("\n".join(summary_lines(play.seen)))
+        print("", *summary_lines(play.seen), sep="\n")
     _tell_kept(play, arguments.keep)
 
 

@@ -30,6 +30,9 @@ from gateway.cli.demo.sensor import (
 
 LATENCIES_MAX = 1000
 TIMES_MAX = 64
+# The broker sends a command of the user to us and to the gateway; the sensor may be the first to
+# have it, and its report be older than our knowledge of the command.
+ORDER_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,10 @@ class Command:
     interval_s: float | None  # None: not a command that a sensor obeys
     sent_at: float
     confirmed_after_s: float | None = None
-    refused: bool = False
+
+    @property
+    def refused(self) -> bool:
+        return self.interval_s is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +142,9 @@ class SensorSeen:
         command = self.command
         if command is None or command.interval_s is None or command.confirmed_after_s is not None:
             return []
-        if pack.time_s < command.sent_at or pack.value(INTERVAL_NAME) != command.interval_s:
+        if pack.value(INTERVAL_NAME) != command.interval_s:
+            return []
+        if pack.time_s < command.sent_at - (ORDER_S if self.commanded_by_user else 0.0):
             return []
         command.confirmed_after_s = now - command.sent_at
         self.commands_confirmed += 1
@@ -198,15 +206,11 @@ class Seen:
                 sensor.unreadable += 1
                 return [Notice(name, f"got an unreadable datagram: {news.reason}")]
             case Refused():
-                return self._refused(sensor, news)
+                text = f"refused the command {news.command!r}: not a number of seconds"
+                return [Notice(name, text)]
             case _:
                 pass
         return []
-
-    def _refused(self, sensor: SensorSeen, news: Refused) -> list[Event]:
-        if sensor.command is not None:
-            sensor.command.refused = True
-        return [Notice(sensor.name, f"refused the command {news.command!r}: not an interval in s")]
 
     # For the verdict
 

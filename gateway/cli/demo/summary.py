@@ -22,9 +22,10 @@ def summary_lines(seen: Seen) -> list[str]:
         up += f", median {in_ms(statistics.median(latencies))}, longest {in_ms(worst)}"
     return [
         up,
-        f"      {acknowledged} acknowledged to the sensors, of these {missing} missing at the "
-        f"broker, {_sum(sensors, 'repeats')} twice; {_sum(sensors, 'retransmitted')} repeated "
-        f"on the air",
+        f"      {acknowledged} acknowledged to the sensors: {missing} of them missing at the "
+        f"broker, {_sum(sensors, 'repeats')} twice",
+        f"      {_sum(sensors, 'retransmitted')} repeated on the air, "
+        f"{_sum(sensors, 'dropped')} dropped, {_sum(sensors, 'reconnects')} reconnects",
         f"Down: {_sum(sensors, 'commands_sent')} commands, "
         f"{_sum(sensors, 'commands_confirmed')} obeyed and confirmed",
     ]

@@ -1,6 +1,7 @@
 """The live table in the terminal, drawn with rich.
 
-It fits the terminal: under `WIDE_COLUMNS` columns the topic is left out and latency is one column;
+It fits the terminal: under `WIDE_COLUMNS` columns the topic is left out and latency is one column,
+under `NARROW_COLUMNS` humidity and battery are left out too;
 sensors that do not fit the height are counted in the last row. Drawing reads `Seen` four times a
 second and keeps nothing of its own.
 """
@@ -9,7 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from rich.console import Console, Group, JustifyMethod
 from rich.live import Live
@@ -23,12 +26,13 @@ from gateway.cli.demo.seen import Event, Notice, Seen, SensorSeen
 from gateway.cli.demo.sensor import topic_of
 
 WIDE_COLUMNS = 110
+NARROW_COLUMNS = 79
 DRAW_EVERY_S = 0.25
+DRAW_PAUSE_RATIO = 15  # drawing 50 rows takes 30 ms, in which nothing else is measured
 NOTICE_S = 5.0  # how long a notice stays
 LINES_AROUND = 13  # heading, status, hints and the table's own lines
-COMMAND = "command, done in"
 COMMAND_COLUMNS = 20  # else the table changes its width with each command
-VALUES = ("temperature", "humidity", "battery")
+TITLES = {"temperature": "temp", "humidity": "hum", "battery": "batt"}
 DECIMALS = {"temperature": 1, "humidity": 0, "battery": 2}
 
 
@@ -57,8 +61,10 @@ class LiveTable:
 
     async def draw(self) -> None:
         while True:
+            began = time.monotonic()
             self._draw()
-            await asyncio.sleep(DRAW_EVERY_S)
+            took_s = time.monotonic() - began
+            await asyncio.sleep(max(DRAW_EVERY_S, took_s * DRAW_PAUSE_RATIO))
 
     def close(self) -> None:
         if self.live is not None:
@@ -108,62 +114,68 @@ def _status(seen: Seen) -> Text:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Column:
+    title: str
+    cell: Callable[[SensorSeen], str | Text]
+    justify: JustifyMethod = "right"
+    width_min: int | None = None
+
+
 def sensor_table(seen: Seen, width: int, height: int) -> Table:
-    wide = width >= WIDE_COLUMNS
+    columns = _columns(width)
     table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="bold")
-    for title, right in _columns(wide):
-        columns = COMMAND_COLUMNS if title == COMMAND else None
-        justify: JustifyMethod = "right" if right else "left"
-        table.add_column(title, justify=justify, no_wrap=True, min_width=columns)
+    for column in columns:
+        table.add_column(
+            column.title, justify=column.justify, no_wrap=True, min_width=column.width_min
+        )
     sensors = list(seen.sensors.values())
     rows_max = max(1, height - LINES_AROUND)
     shown = sensors if len(sensors) <= rows_max else sensors[: max(1, rows_max - 1)]
     for sensor in shown:
-        table.add_row(*_row(sensor, wide))
+        table.add_row(*(column.cell(sensor) for column in columns))
     if len(shown) < len(sensors):
         table.add_row(Text(f"and {len(sensors) - len(shown)} more", style="dim"))
     return table
 
 
-def _columns(wide: bool) -> list[tuple[str, bool]]:
-    latency = ["latency", "median", "max"] if wide else ["ms now/mid/max"]
-    topic = ["topic"] if wide else []
-    left = {"sensor", "topic", COMMAND}
-    titles = ["sensor", *topic, "temp", "hum", "batt", "QoS", "seen", *latency, COMMAND]
-    return [(title, title not in left) for title in titles]
-
-
-def _row(sensor: SensorSeen, wide: bool) -> list[str | Text]:
-    topic = [topic_of(sensor.name)] if wide else []
-    values = [_value(sensor, name) for name in VALUES]
+def _columns(width: int) -> list[Column]:
+    wide = width >= WIDE_COLUMNS
+    quantities = list(TITLES) if width >= NARROW_COLUMNS else ["temperature"]
     return [
-        Text(sensor.name, style="cyan"),
-        *topic,
-        *values,
-        str(sensor.qos),
-        str(sensor.readings),
-        *_latency(sensor, wide),
-        _command(sensor),
+        Column("sensor", lambda sensor: Text(sensor.name, style="cyan"), "left"),
+        *([Column("topic", lambda sensor: topic_of(sensor.name), "left")] if wide else []),
+        *(Column(TITLES[quantity], partial(_value, quantity)) for quantity in quantities),
+        Column("QoS", lambda sensor: str(sensor.qos)),
+        Column("seen", lambda sensor: str(sensor.readings)),
+        *(WIDE_LATENCY if wide else NARROW_LATENCY),
+        Column("command, done in", _command, "left", COMMAND_COLUMNS),
     ]
 
 
-def _value(sensor: SensorSeen, name: str) -> str:
+def _value(quantity: str, sensor: SensorSeen) -> str:
     if sensor.pack is None:
         return "-"
     for measurement in sensor.pack.measurements:
-        if measurement.name == name:
+        if measurement.name == quantity:
             unit = UNITS.get(measurement.unit, measurement.unit)
-            return f"{measurement.value:.{DECIMALS[name]}f}{unit}"
+            return f"{measurement.value:.{DECIMALS[quantity]}f}{unit}"
     return "-"
 
 
-def _latency(sensor: SensorSeen, wide: bool) -> list[str]:
+def _latencies(sensor: SensorSeen) -> str:
     if not sensor.readings:
-        return ["-"] * (3 if wide else 1)
+        return "-"
     times = (sensor.latency_last_s, sensor.latency_p50_s(), sensor.latency_max_s)
-    if wide:
-        return [in_ms(seconds) for seconds in times]
-    return ["/".join(f"{seconds * 1000:.0f}" for seconds in times)]
+    return "/".join(f"{seconds * 1000:.0f}" for seconds in times)
+
+
+NARROW_LATENCY = [Column("ms now/mid/max", _latencies)]
+WIDE_LATENCY = [
+    Column("latency", lambda s: in_ms(s.latency_last_s) if s.readings else "-"),
+    Column("median", lambda s: in_ms(s.latency_p50_s()) if s.readings else "-"),
+    Column("max", lambda s: in_ms(s.latency_max_s) if s.readings else "-"),
+]
 
 
 def _command(sensor: SensorSeen) -> Text:
