@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from gateway.cli.demo import senml
-from gateway.cli.demo.client import SensorClient
+from gateway.cli.demo.client import Pace, SensorClient
 from gateway.cli.demo.client_effects import Connected, Effect, Received
 from gateway.cli.demo.readings import Walk, indoor_walks
 from gateway.frames import Frame
@@ -67,13 +67,15 @@ class SimulatedSensor:
     interval_s: float
     unix_offset_s: float  # Unix time minus `now`
     dice: Random
+    pace: Pace = field(default_factory=Pace)
     client: SensorClient = field(init=False)
     walks: tuple[Walk, ...] = field(init=False)
     measure_at: float | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         topic, commands = topic_of(self.name).encode(), command_topic_of(self.name).encode()
-        self.client = SensorClient(self.name.encode(), topic, commands, self.qos, self.dice)
+        name = self.name.encode()
+        self.client = SensorClient(name, topic, commands, self.qos, self.dice, self.pace)
         self.walks = indoor_walks(self.dice)
 
     # From the shell

@@ -18,7 +18,7 @@ from gateway.frames import MalformedFrame, decode, encode
 @dataclass(slots=True)
 class SensorLink(asyncio.DatagramProtocol):
     sensor: SimulatedSensor
-    on_news: Callable[[str, News], None]
+    on_news: Callable[[str, News], object]
     transport: asyncio.DatagramTransport | None = field(default=None, init=False)
     timer: asyncio.TimerHandle | None = field(default=None, init=False)
 
