@@ -157,7 +157,7 @@ main() {
     python=$(find_python)
     is_placed || rm -rf "$VENV"
     if ! has_uv && ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1; then rm -rf "$VENV"; fi
-    [[ -d $VENV ]] || check_disk
+    [[ -x $VENV/bin/python ]] || check_disk
     packages=$(missing_packages "$python")
     mkdir -p "$VENV"
     : >"$LOG"
