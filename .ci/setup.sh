@@ -74,12 +74,12 @@ check_disk() {
 
 # Says why the last step failed, from what its command wrote.
 explain() { # what failed
-    tail -n 12 "$LOG" | sed 's/^/    /' >&2
+    tail -n 12 "$LOG" | awk '{ print "    " $0 }' >&2
     if grep -qiE 'no space left|quota exceeded' "$LOG"; then
         fail 73 "$1 failed: the disk is full." "Free some space ($(df -h . | awk 'NR == 2 { print $4 }') left), then again."
     elif grep -qiE 'certificate is not yet valid|certificate has expired|is not valid yet' "$LOG"; then
         fail 69 "$1 failed: the clock may be wrong; it says $(date)." "Set it ( timedatectl status  tells), then again."
-    elif grep -qiE 'resolv|unreachable|timed? ?out|connection (refused|reset|broken|failed)|dns error|error sending request|connect error' "$LOG"; then
+    elif grep -qiE 'resol[uv]|unreachable|timed? ?out|connection (refused|reset|broken|failed)|dns error|error sending request|connect error' "$LOG"; then
         fail 69 "$1 failed: the network or the package index did not answer." \
             "Check the connection (a proxy goes in HTTPS_PROXY), then again."
     fi
@@ -105,7 +105,7 @@ install_packages() { # names; from Debian
     say "installing $* with apt-get"
     "${how[@]}" bash .ci/install-packages.sh "$@" >>"$LOG" 2>&1 || explain "Installing $*"
     if [[ " $* " == *" mosquitto "* ]]; then
-        say "mosquitto's own system service was left off (sudo systemctl enable --now mosquitto)"
+        say "Debian's own mosquitto service was left off (sudo systemctl enable --now mosquitto)"
     fi
 }
 
