@@ -23,7 +23,10 @@ FILE_LINES_MAX = 450
 SOURCE_SUFFIXES = {".py", ".sh", ".c", ".h", ".js", ".css"}
 
 # What is written or drawn from the code, and the module that prints it.
-GENERATED = {"docs/configuration.md": "gateway.config.reference"}
+GENERATED = {
+    "docs/configuration.md": "gateway.config.reference",
+    "docs/states.svg": "gateway.session.states_drawing",
+}
 GENERATED_MARK = re.compile(r"[Gg]enerated by `?python -m ([\w.]+)")
 RUN_AS_MODULE = re.compile(r"python3? -m (gateway[\w.]*)")
 MARKDOWN_LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)|(?:src|href)=\"([^\"#]+)")
