@@ -7,6 +7,7 @@
 # and which removes itself if we are killed.
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive
+export PATH=$PATH:/usr/sbin:/sbin # which dpkg needs, and plain `su` leaves out
 readonly POLICY=/usr/sbin/policy-rc.d
 readonly LOCK_WAIT_S=300 # a fresh board often runs its first unattended upgrade just then
 
