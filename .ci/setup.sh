@@ -74,7 +74,7 @@ check_disk() {
 
 # Says why the last step failed, from what its command wrote.
 explain() { # what failed
-    tail -n 12 "$LOG" | awk '{ print "    " $0 }' >&2
+    tail -n 6 "$LOG" | awk '{ print "    " substr($0, 1, 160) }' >&2
     if grep -qiE 'no space left|quota exceeded' "$LOG"; then
         fail 73 "$1 failed: the disk is full." "Free some space ($(df -h . | awk 'NR == 2 { print $4 }') left), then again."
     elif grep -qiE 'certificate is not yet valid|certificate has expired|is not valid yet' "$LOG"; then

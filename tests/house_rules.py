@@ -53,8 +53,7 @@ FORBIDDEN_TEXT = {
 def tracked(root: Path) -> list[Path]:
     """The repository's files; of a tree that is none, all but what tools leave behind."""
     # The checkout may belong to another user than the one who runs the tests.
-    git = ["git", "-c", "safe.directory=*", "-C", str(root), "ls-files"]
-    command = [*git, "-z", "--cached", "--others", "--exclude-standard"]
+    command = ["git", "-c", "safe.directory=*", "-C", str(root), "ls-files", "-z"]
     names = [str(path.relative_to(root)) for path in root.rglob("*") if is_ours(path, root)]
     if (root / ".git").exists():
         names = subprocess.run(command, capture_output=True, check=True).stdout.decode().split("\0")

@@ -90,10 +90,11 @@ def test_caches_and_the_environment_are_not_searched(tmp_path: Path) -> None:
     assert [path.name for path in house_rules.tracked(planted)] == ["run"]
 
 
-def test_in_a_repository_new_files_are_searched_and_ignored_ones_are_not(tmp_path: Path) -> None:
-    plant(tmp_path, {".gitignore": "*.log\n", "new.py": "", "setup.log": ""})
-    subprocess.run(["git", "-C", str(tmp_path), "init", "-q"], check=True)
-    assert [path.name for path in house_rules.tracked(tmp_path)] == [".gitignore", "new.py"]
+def test_in_a_repository_only_its_own_files_are_searched(tmp_path: Path) -> None:
+    plant(tmp_path, {"added.py": "", "tidegate.toml": "# somebody's own"})
+    for command in (["init", "-q"], ["add", "added.py"]):
+        subprocess.run(["git", "-C", str(tmp_path), *command], check=True)
+    assert [path.name for path in house_rules.tracked(tmp_path)] == ["added.py"]
 
 
 def test_every_file_of_the_gateway_is_used() -> None:
