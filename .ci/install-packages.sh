@@ -19,7 +19,7 @@ hold_mosquitto() {
     cat >"$POLICY" <<EOF
 #!/bin/sh
 # Tidegate's set-up is installing mosquitto (process $$) and removes this file afterwards.
-kill -0 $$ || { rm -f "\$0"; exit 0; }
+kill -0 $$ 2>/dev/null || { rm -f "\$0"; exit 0; }
 case "\$1" in mosquitto*) exit 101 ;; esac
 exit 0
 EOF
