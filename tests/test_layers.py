@@ -40,7 +40,8 @@ def allowed(*layers: str, packages: tuple[str, ...] = ()) -> Allowed:
 
 EVERY_LAYER = (
     *("frames", "effects", "session", "routing", "upstream", "downlink", "engine"),
-    *("config", "links", "journal", "state", "admin", "daemon", "cli", "__main__"),
+    *("config", "links", "journal", "state", "admin", "shell", "assembly"),
+    *("daemon", "cli", "__main__"),
 )
 EVERY_PACKAGE = (
     *(
@@ -69,6 +70,8 @@ LAYERS = {
     "journal": allowed("effects", "frames", "config"),
     "state": allowed("effects", "frames", "config"),
     "admin": allowed("effects", "frames", "config", packages=("microdot", "prometheus_client")),
+    "shell": allowed("engine", "effects", "frames", "links"),
+    "assembly": allowed("config", "engine", "routing", "session", "upstream"),
     "daemon": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),
     "cli": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),
     "__main__": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),
@@ -213,6 +216,9 @@ BREACHES = [
     ("gateway/state/store.py", "import gateway.routing", "state must not import gateway.routing"),
     ("gateway/admin/pages.py", "import gateway.daemon", "admin must not import gateway.daemon"),
     ("gateway/journal/files.py", "import gateway.state", "journal must not import gateway.state"),
+    ("gateway/shell.py", "import gateway.session", "shell must not import gateway.session"),
+    ("gateway/shell.py", "import gateway.daemon", "shell must not import gateway.daemon"),
+    ("gateway/assembly.py", "import gateway.links", "assembly must not import gateway.links"),
     ("gateway/config/reader.py", "import gateway.frames", "config must not import gateway.frames"),
     ("gateway/config/reader.py", "import pydantic", "config must not import the package pydantic"),
     ("gateway/__init__.py", "import gateway.daemon", "__init__ must not import gateway.daemon"),
