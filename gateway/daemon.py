@@ -1,8 +1,9 @@
 """Builds every part, starts and stops them in order; the only file that knows all of them.
 
-Start: state folder and epoch, engine, sockets to the sensors, admin page, connection to the broker. What cannot
-be had at the start ends the daemon with one line and an exit code; the broker may be away at any time.
-Stop (SIGTERM, SIGINT): no more from the sensors, goodbye to the broker, page, state folder.
+Start: state folder and epoch, engine, sockets to the sensors, admin page, connection to the
+broker. What cannot be had at the start ends the daemon with one line and an exit code; the broker
+may be away at any time. Stop (SIGTERM, SIGINT): no more from the sensors, goodbye to the broker,
+page, state folder.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ log = logging.getLogger("tidegate")
 
 HOUSEKEEPING_S = 1.0
 
-# The collector's default looks at everything after a few thousand new objects; with 100,000 sessions one look
+# The default looks at everything after a few thousand new objects; with 100,000 sessions one look
 # takes a third of a second. The core makes no reference cycles, so there is little to find.
 GC_THRESHOLD = (100_000, 50, 50)
 
@@ -42,6 +43,7 @@ GC_THRESHOLD = (100_000, 50, 50)
 def serve(configuration: Configuration) -> int:
     """Run until told to stop; returns the exit code."""
     settings = configuration.settings
+    logging.basicConfig(level=settings.log.level.upper())
     for warning in configuration.warnings:
         log.warning("%s", warning)
     try:

@@ -1,7 +1,8 @@
 """Carries what the links bring into the engine, and what the engine answers out to the links.
 
-One input, one pass: all frames that one look at a socket brought are handled, then their packets to the broker
-leave in one write and their answers in one batch. Everything runs on one loop, so no lock is needed.
+One input, one pass: all frames that one look at a socket brought are handled, then their packets
+to the broker leave in one write and their answers in one batch. Everything runs on one loop, so
+no lock is needed.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ class Shell:
     # Time
 
     def _set_alarm(self) -> None:
-        """One timer for everything; one that rings too early costs a look, so only sooner ones count."""
+        """One timer for everything; to ring too early costs a look, so only sooner ones count."""
         wake_at = self._engine.wake_at()
         if wake_at >= self._alarm_at:
             return

@@ -1,8 +1,10 @@
-"""The gateway's epoch: a counter raised durably at every start, in a folder that only one gateway uses.
+"""The gateway's epoch: a counter raised durably at every start, in a folder that only one gateway
+uses.
 
-With the gateway's name and a reading's sequence it names the reading for ever, so a number must never be
-used twice. The file is replaced whole (written beside it, synced, renamed, folder synced); should it be
-damaged all the same, the seconds since 1970 take over, which no counter of starts will have reached.
+With the gateway's name and a reading's sequence it names the reading for ever, so a number must
+never be used twice. The file is replaced whole (written beside it, synced, renamed, folder
+synced); should it be damaged all the same, the seconds since 1970 take over, which no counter of
+starts will have reached.
 """
 
 from __future__ import annotations

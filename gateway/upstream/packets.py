@@ -107,7 +107,8 @@ class PublishWriter:
 def packet_end(data: bytes, start: int, packet_bytes_max: int) -> int | None:
     """Where the packet that begins at `start` ends, or None if it has not all come yet.
 
-    Raises BadPacketError for a length that is none, or is more than we announced (Maximum Packet Size).
+    Raises BadPacketError for a length that is none, or is more than we announced (Maximum Packet
+    Size).
     """
     length = 0
     for number in range(REMAINING_LENGTH_OCTETS_MAX):

@@ -1,0 +1,190 @@
+"""What goes wrong around a gateway, and what its sensors and its operator then see."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.application import application, delivery_tag, heard
+from tests.support.gateway import GatewayProcess
+from tests.support.hand_written_sensor import sensor, u16
+from tests.support.mosquitto import Mosquitto, free_tcp_port
+
+UNAVAILABLE, CANNOT_CREATE, CONFIGURATION = 69, 73, 78
+
+
+@pytest.fixture
+def persistent_broker() -> Iterator[Mosquitto]:
+    with Mosquitto(["persistence true"]) as running:
+        running.extra_config.append(f"persistence_location {running.folder}/")
+        running.restart()
+        yield running
+
+
+def test_a_reading_is_not_acknowledged_before_the_broker_has_it(
+    broker: Mosquitto, gateway: GatewayProcess
+) -> None:
+    async def story() -> None:
+        async with sensor(gateway.port, "s1") as s1:
+            await s1.connect()
+            topic = await s1.register("field")
+            broker.stop()
+            gateway.wait_for_log("is away")
+            await s1.say(0x0C, b"\x20" + u16(topic) + u16(77) + b"kept")
+            # The answer to a later PINGREQ comes first: nothing was said about the reading.
+            assert await s1.ask(0x16, b"", 0x17) == b""
+            broker.start()
+            assert await s1.hear() == (0x0D, u16(topic) + u16(77) + b"\x00")
+
+    asyncio.run(story())
+
+
+def test_a_reading_that_waited_arrives_with_its_tag_when_the_broker_is_back(
+    persistent_broker: Mosquitto, tmp_path: Path
+) -> None:
+    async def story(gateway: GatewayProcess) -> None:
+        async with sensor(gateway.port, "s1") as s1:
+            await s1.connect()
+            topic = await s1.register("field")
+            await s1.publish(topic, b"before", qos=1, retain=True)
+            persistent_broker.stop()
+            gateway.wait_for_log("is away")
+            await s1.say(0x0C, b"\x30" + u16(topic) + u16(77) + b"while away")
+            persistent_broker.start()
+            assert await s1.hear() == (0x0D, u16(topic) + u16(77) + b"\x00")
+            async with application(persistent_broker, "field") as app:
+                message = await heard(app)
+                assert message.payload == b"while away"
+                assert delivery_tag(message)["seq"] == "1"
+
+    with GatewayProcess(tmp_path, persistent_broker.url) as gateway:
+        gateway.wait_until_connected()
+        asyncio.run(story(gateway))
+
+
+def test_subscriptions_live_through_a_restart_of_the_broker(
+    broker: Mosquitto, gateway: GatewayProcess
+) -> None:
+    async def story() -> None:
+        async with sensor(gateway.port, "s1") as s1:
+            await s1.connect()
+            topic = await s1.subscribe(b"field/set", qos=1)
+            broker.restart()
+            gateway.wait_for_log("is back")
+            async with application(broker) as app:
+                # Retained, so that it comes whenever the gateway has subscribed again.
+                await app.publish("field/set", b"on", qos=1, retain=True)
+                assert (await s1.message())[1:] == (topic, b"on")
+
+    asyncio.run(story())
+
+
+def test_a_gateway_without_its_broker_serves_its_sensors(tmp_path: Path) -> None:
+    port = free_tcp_port()
+
+    async def story(gateway: GatewayProcess) -> None:
+        async with sensor(gateway.port, "s1") as s1:
+            await s1.connect()
+            await s1.register("field")
+            await s1.subscribe(b"field/set", qos=1)
+            assert await s1.ask(0x16, b"", 0x17) == b""
+            with Mosquitto(port=port) as late:
+                async with application(late) as app:
+                    await app.publish("field/set", b"on", qos=1, retain=True)
+                    assert (await s1.message())[2] == b"on"
+                assert gateway.log.count(f"127.0.0.1:{port} is away") == 1
+
+    with GatewayProcess(tmp_path, f"mqtt://127.0.0.1:{port}") as gateway:
+        asyncio.run(story(gateway))
+
+
+def test_the_gateways_presence_is_retained_and_goes_with_it(
+    broker: Mosquitto, gateway: GatewayProcess
+) -> None:
+    async def story() -> None:
+        async with application(broker, "tidegate/under-test/state") as app:
+            assert (await heard(app)).payload == b"online"
+            assert gateway.stop() == 0
+            assert (await heard(app)).payload == b"offline"
+
+    asyncio.run(story())
+    assert "Traceback" not in gateway.log
+
+
+def test_the_broker_says_that_a_killed_gateway_is_offline(
+    broker: Mosquitto, gateway: GatewayProcess
+) -> None:
+    async def story() -> None:
+        async with application(broker, "tidegate/under-test/state") as app:
+            assert (await heard(app)).payload == b"online"
+            gateway.kill()
+            assert (await heard(app)).payload == b"offline"
+
+    asyncio.run(story())
+
+
+def test_each_start_is_a_new_epoch(broker: Mosquitto, tmp_path: Path) -> None:
+    async def epoch(gateway: GatewayProcess) -> str:
+        async with application(broker, "field") as app, sensor(gateway.port, "s1") as s1:
+            await s1.connect()
+            await s1.publish(await s1.register("field"), b"x", qos=1)
+            return delivery_tag(await heard(app))["epoch"]
+
+    found = []
+    for _ in range(2):
+        with GatewayProcess(tmp_path, broker.url) as gateway:
+            gateway.wait_until_connected()
+            found.append(asyncio.run(epoch(gateway)))
+    assert found == ["1", "2"]
+
+
+def test_a_port_in_use_ends_the_start_with_one_line(broker: Mosquitto, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(("127.0.0.1", 0))
+        port = other.getsockname()[1]
+        config = f'[[udp]]\nlisten = "127.0.0.1:{port}"\n'
+        with GatewayProcess(tmp_path, broker.url, config) as gateway:
+            assert gateway.wait_for_exit() == UNAVAILABLE
+            assert str(port) in gateway.log
+            assert "Traceback" not in gateway.log
+
+
+def test_a_second_gateway_on_the_same_state_folder_is_refused(
+    broker: Mosquitto, gateway: GatewayProcess, tmp_path: Path
+) -> None:
+    assert gateway.port
+    (tmp_path / "second").mkdir()
+    with GatewayProcess(tmp_path / "second", broker.url) as second:
+        second.kill()
+        second.config_path.write_text(gateway.config_path.read_text())
+        second.start()
+        assert second.wait_for_exit() == CANNOT_CREATE
+        assert f"process {gateway.pid}" in second.log
+
+
+def test_a_wrong_password_is_said_and_the_daemon_lives_on(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("hunter2\n")
+    config = f'username = "gateway"\npassword_file = "{tmp_path / "secret"}"\n'
+    with (
+        Mosquitto(allow_anonymous=False) as broker,
+        GatewayProcess(tmp_path, broker.url, config) as gateway,
+    ):
+        gateway.wait_for_log("bad user name or password")
+
+        async def story() -> None:
+            async with sensor(gateway.port, "s1") as s1:
+                await s1.connect()
+
+        asyncio.run(story())
+        assert "hunter2" not in gateway.log
+
+
+def test_a_wrong_configuration_ends_the_start_with_its_line(tmp_path: Path) -> None:
+    with GatewayProcess(tmp_path, "mqtt://127.0.0.1:1", "[gatway]\n") as gateway:
+        assert gateway.wait_for_exit() == CONFIGURATION
+        assert "gateway.toml:7:2" in gateway.log
+        assert "Traceback" not in gateway.log
