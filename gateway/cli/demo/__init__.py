@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SENSORS_DEFAULT = 5
 SENSORS_MAX = 200
 SECONDS_MAX = 86_400.0
-NEEDED = {"aiomqtt": "aiomqtt>=2.5,<3", "rich": "rich>=13.7"}  # as the extra [demo] says
+NEEDED = {"aiomqtt": "aiomqtt>=2.5,<3", "rich": "rich>=13.9"}  # as the extra [demo] says
 
 EPILOG = """
 Only 127.0.0.1 is used and nothing is left behind. The exit code is 0 when readings came up from
