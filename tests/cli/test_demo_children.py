@@ -213,3 +213,12 @@ def test_settings_of_the_environment_do_not_reach_the_gateway(
 ) -> None:
     monkeypatch.setenv("TIDEGATE_UPSTREAM__URL", "mqtt://production:1883")
     assert not [name for name in environment() if name.startswith("TIDEGATE_")]
+
+
+def test_the_gateway_is_this_package_and_finds_what_the_demo_finds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/usr/lib/sensors:/usr/lib/more")
+    ours, *others = environment()["PYTHONPATH"].split(os.pathsep)
+    assert Path(ours, "gateway", "__init__.py").exists()
+    assert others == ["/usr/lib/sensors", "/usr/lib/more"]

@@ -52,7 +52,8 @@ def command_for(configuration: Path) -> list[str]:
 def environment() -> dict[str, str]:
     """Ours, without settings that would overrule the demo's file, and with this very package."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
-    return {**kept, "PYTHONPATH": str(PACKAGE_PLACE), "PYTHONUNBUFFERED": "1"}
+    places = [str(PACKAGE_PLACE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**kept, "PYTHONPATH": os.pathsep.join(places), "PYTHONUNBUFFERED": "1"}
 
 
 async def start_gateway(folder: Path, ports: Ports, command: Sequence[str] | None = None) -> Child:
