@@ -18,10 +18,11 @@ UNAVAILABLE, CANNOT_CREATE, CONFIGURATION = 69, 73, 78
 
 
 @pytest.fixture
-def persistent_broker() -> Iterator[Mosquitto]:
-    with Mosquitto(["persistence true"]) as running:
-        running.extra_config.append(f"persistence_location {running.folder}/")
-        running.restart()
+def persistent_broker(tmp_path: Path) -> Iterator[Mosquitto]:
+    folder = tmp_path / "broker"
+    folder.mkdir()
+    lines = ["persistence true", f"persistence_location {folder}/"]
+    with Mosquitto(lines, folder=folder) as running:
         yield running
 
 
