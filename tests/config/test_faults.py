@@ -88,6 +88,21 @@ def test_what_a_message_shows_cannot_break_its_line_or_the_terminal() -> None:
     assert all(line.isprintable() for line in lines)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"[{'k' * 9999}]",
+        f"[{'k' * 9999}]\n[{'k' * 9999}]",
+        f'[predefined_topics]\n"{"t" * 9999}" = 1\n"{"u" * 9999}" = 1',
+        f'[predefined_topics]\n"{"#" * 9999}" = 1',
+        f"[a]\nb = 1\n[a.b.{'c' * 9999}]",
+        f'[gateway]\nname = "{"n" * 9999}"',
+    ],
+)
+def test_what_a_message_shows_is_shortened(text: str) -> None:
+    assert max(map(len, complaints(text))) < 600
+
+
 def test_a_syntax_error_hides_no_problem_of_another_source() -> None:
     lines = complaints("[log", {"TIDEGATE_LOG__LEVEL": "loud"}, ["gateway.id=300"])
     assert [line.partition(":")[0] for line in lines] == [

@@ -63,26 +63,26 @@ def outcome(
         assert len(line) < LINE_LENGTH_MAX, line
 
 
-@settings(max_examples=300)
+@settings(deadline=None, max_examples=300)
 @given(st.binary(max_size=200))
 def test_any_octets(octets: bytes) -> None:
     outcome(octets)
 
 
-@settings(max_examples=600)
+@settings(deadline=None, max_examples=600)
 @given(FROM_PIECES)
 def test_any_text_made_of_the_pieces_of_a_configuration(text: str) -> None:
     outcome(text.encode())
 
 
-@settings(max_examples=300)
+@settings(deadline=None, max_examples=300)
 @given(st.lists(st.tuples(st.sampled_from(KEYS), VALUES), max_size=6))
 def test_any_value_for_any_key(assignments: list[tuple[str, str]]) -> None:
     lines = [f"{key} = {value}" for key, value in assignments]
     outcome("\n".join(lines).encode("utf-8", "replace"))
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_any_damage_to_a_whole_file(data: st.DataObject) -> None:
     text = template().replace("\n#", "\n")
@@ -91,7 +91,7 @@ def test_any_damage_to_a_whole_file(data: st.DataObject) -> None:
     outcome((text[:at] + data.draw(FROM_PIECES) + text[until:]).encode())
 
 
-@settings(max_examples=300)
+@settings(deadline=None, max_examples=300)
 @given(
     st.dictionaries(
         st.one_of(NAMES, st.sampled_from(KEYS).map(lambda key: key.replace(".", "__").upper())).map(
