@@ -50,7 +50,7 @@ def _present(context: ssl.SSLContext, cert_file: Path, key_file: Path) -> None:
         # Without this OpenSSL asks on the terminal, where nobody sits.
         raise LinkError(
             f"key_file {key_file} is encrypted, and a daemon has nobody to ask: "
-            f"`openssl pkey -in {key_file} -out NEW_FILE` decrypts it; protect the new one by its mode"
+            f"`openssl pkey -in {key_file} -out NEW_FILE` decrypts it"
         )
 
     try:
