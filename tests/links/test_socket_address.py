@@ -7,7 +7,6 @@ import pytest
 from gateway.links.errors import LinkError
 from gateway.links.socket_address import address_of, address_text, raw_address, socket_address
 
-
 # As a little-endian machine has them.
 ROWS = [
     ("192.0.2.7", 1883, "02 00 | 07 5b | c0 00 02 07", "192.0.2.7:1883"),
