@@ -15,6 +15,7 @@ class Certificates:
         self.authority = self._authority("authority")
         self.other_authority = self._authority("other")
         self.server = self.signed("server", "subjectAltName=DNS:localhost,IP:127.0.0.1")
+        self.name_only = self.signed("name_only", "subjectAltName=DNS:localhost")
         self.wrong_name = self.signed("wrong_name", "subjectAltName=DNS:elsewhere.example")
         self.expired = self.signed("expired", "subjectAltName=DNS:localhost", days=-1)
         self.client = self.signed("client", "subjectAltName=DNS:gateway")

@@ -405,11 +405,57 @@ def test_a_broker_with_nagles_algorithm_is_not_kept_waiting(run: Run) -> None:
             own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
             started = now()
             for number in range(1, 51):
-                connection.write(b"a")
-                await asyncio.sleep(0)
-                connection.write(b"b")
+                link.write([b"publish"])
+                await eventually(partial(counts, serving.received, 7 * number), "it")
+                for answer in (b"a", b"b"):
+                    connection.write(answer)
+                    await asyncio.sleep(0)
                 await eventually(partial(counts, upper.received, 2 * number), "both")
             assert now() - started < 1.0
+            await link.stop()
+
+    run(story())
+
+
+def test_a_broker_that_pauses_gets_the_rest_when_it_reads_again(
+    run: Run, secured: Certificates | None
+) -> None:
+    async def story() -> None:
+        async with server(secured) as serving:
+            upper = Upper()
+            link = link_to(serving.port, upper, certificates=secured)
+            link.start(asyncio.get_running_loop())
+            await eventually(lambda: link.state is LinkState.OPEN, "the opening")
+            await eventually(lambda: serving.connections, "the other side of it")
+            serving.connections[0].pause_reading()
+            rows = [bytes([number]) * 50_000 for number in range(160)]
+            for row in rows:
+                link.write([row])
+            await eventually(lambda: link.unsent_bytes > 2_000_000, "a backlog")
+            serving.connections[0].resume_reading()
+            await eventually(lambda: len(serving.received) == 8_000_000, "all of it")
+            assert serving.received == b"".join(rows)
+            assert link.unsent_bytes == 0
+            await link.stop()
+
+    run(story())
+
+
+def test_what_comes_after_a_drop_is_not_heard(run: Run, secured: Certificates | None) -> None:
+    async def story() -> None:
+        async with server(secured) as serving:
+            upper = Upper()
+            link = link_to(serving.port, upper, certificates=secured)
+            link.start(asyncio.get_running_loop())
+            await eventually(lambda: link.state is LinkState.OPEN, "the opening")
+            await eventually(lambda: serving.connections, "the other side of it")
+            serving.connections[0].pause_reading()
+            link.write([bytes(8_000_000)])  # it takes a while to leave, and bytes come meanwhile
+            link.drop("enough")
+            serving.connections[0].write(b"too late")
+            await eventually(lambda: len(upper.told) >= 2, "the end")
+            assert upper.told[:2] == ["open", "enough"]
+            assert upper.received == b""
             await link.stop()
 
     run(story())

@@ -162,9 +162,11 @@ def test_a_certificate_that_we_refuse(
     run(story())
 
 
-def test_a_certificate_for_another_ip_address(run: Run, certificates: Certificates) -> None:
+def test_a_certificate_for_a_name_is_not_for_its_ip_address(
+    run: Run, certificates: Certificates
+) -> None:
     async def story() -> None:
-        server = certificates.server_context(certificates.wrong_name)
+        server = certificates.server_context(certificates.name_only)
         trusting = client_context(certificates.authority, None, None)
         _, reason = await tls_reason(server, trusting, "127.0.0.1")
         assert "is not for '127.0.0.1'" in reason

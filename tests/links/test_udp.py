@@ -193,13 +193,13 @@ def test_a_datagram_that_cannot_be_sent_is_counted_and_the_rest_leaves(
         good, bad = name_of(peer), address_of(host, port)
         for number in range(100):
             link.send(good, bytes([number]))
-            if number in (0, 1, 30, 99):
+            if number in (0, 1, 30, 59, 99):  # one in the last slot of a batch
                 link.send(bad, datagram)
         link.flush()
         assert await received(peer, 100) == [bytes([number]) for number in range(100)]
         assert link.counters.sent == 100
-        assert link.counters.send_failed[failure] == 4
-        assert sum(link.counters.send_failed.values()) == 4
+        assert link.counters.send_failed[failure] == 5
+        assert sum(link.counters.send_failed.values()) == 5
         link.close()
 
     run(story())
@@ -334,6 +334,7 @@ def test_the_link_can_be_closed_from_its_callback_and_twice(
             peer.sendto(b"x", link.listening_on)
         assert await received(peer, 1) == [b"bye"]
         assert calls == [DATAGRAMS_PER_CALL]
+        assert link.counters.receive_failed == 0  # the descriptor may be another's by now
         link.close()
         link.send(name_of(peer), b"too late")
         link.flush()
