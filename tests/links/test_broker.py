@@ -155,7 +155,8 @@ def test_a_lost_connection_is_made_again(run: Run, secured: Certificates | None)
             assert upper.told[0:6:2] == ["open"] * 3
             said = f"localhost:{serving.port} closed the connection without a word"
             assert all(reason.startswith(said) for reason in upper.told[1:6:2])
-            assert link.counters.failures[BrokerFailure.CLOSED] >= 3
+            closed = link.counters.failures
+            await eventually(lambda: closed[BrokerFailure.CLOSED] >= 3, "three counted")
             await link.stop()
 
     run(story())
@@ -399,7 +400,8 @@ def test_a_broker_with_nagles_algorithm_is_not_kept_waiting(run: Run) -> None:
             upper = Upper()
             link = link_to(serving.port, upper)
             link.start(asyncio.get_running_loop())
-            await eventually(lambda: serving.connections, "a connection")
+            await eventually(lambda: link.state is LinkState.OPEN, "the opening")
+            await eventually(lambda: serving.connections, "the other side of it")
             connection = serving.connections[0]
             own: socket.socket = connection.get_extra_info("socket")
             own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
