@@ -297,23 +297,27 @@ static uint64_t wait_until_due(const struct bench *bench, const struct pace *pac
 
 /* ---- the run ---- */
 
-static void publish_warm_up(struct bench *bench)
+static void warm_up_upwards(struct bench *bench)
 {
-    unsigned messages = bench->options.topic == TOPIC_OWN ? bench->options.clients : 1;
-    if (bench->options.mode == MODE_PUB) {
-        for (unsigned index = 0; index < bench->options.clients; index++)
-            if (bench->sensors[index].state == SENSOR_READY) {
-                sensor_publish_warm_up(bench, index);
-                return;
-            }
-        return;
+    for (unsigned index = 0; index < bench->options.clients; index++) {
+        if (bench->sensors[index].state == SENSOR_READY) {
+            sensor_publish_warm_up(bench, index);
+            return;
+        }
     }
+}
+
+static void warm_up_downwards(struct bench *bench, uint64_t give_up_at)
+{
+    bool own = bench->options.mode == MODE_SUB && bench->options.topic == TOPIC_OWN;
+    unsigned messages = own ? bench->options.clients : 1;
     for (unsigned index = 0; index < messages; index++) {
-        if (bench->options.mode == MODE_SUB && bench->options.topic == TOPIC_OWN
-            && bench->sensors[index].warmed_up)
+        if (own && bench->sensors[index].warmed_up)
             continue;
-        while (link_room(&bench->publisher, bench->options.qos) == 0)
+        while (link_room(&bench->publisher, bench->options.qos) == 0 && bench->now < give_up_at) {
+            link_flush(&bench->publisher);
             pump(bench, WAIT_NS_MAX);
+        }
         publish_downwards(bench, SEQUENCE_WARM_UP, index);
     }
     link_flush(&bench->publisher);
@@ -328,7 +332,10 @@ void warm_up(struct bench *bench)
         fatal("no client could connect (%llu refused)", (unsigned long long)bench->counts.refused);
     while (bench->warmed_up < wanted && bench->now < give_up_at) {
         if (bench->now >= repeat_at) {
-            publish_warm_up(bench);
+            if (bench->options.mode == MODE_PUB)
+                warm_up_upwards(bench);
+            else
+                warm_up_downwards(bench, give_up_at);
             repeat_at = bench->now + WARM_UP_REPEAT_NS;
         }
         pump(bench, WAIT_NS_MAX);
