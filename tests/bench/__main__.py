@@ -32,6 +32,8 @@ EXIT_INTERRUPTED = 130
 
 QUICK_SECONDS = 1.0
 QUICK_REPEATS = 1
+SECONDS_MAX = 3600
+REPEATS_MAX = 1000
 # What a run may take beyond its length: connecting (30 s), warming up, draining.
 RUN_OVERHEAD_S_MAX = 90.0
 
@@ -132,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME",
-        help="only the runs whose name begins with this; may be repeated",
+        help="only this run, or those whose name begins with this; may be repeated",
     )
     parser.add_argument("--repeats", type=_positive_int, metavar="N", help="runs per row (3)")
     parser.add_argument("--seconds", type=_positive, metavar="S", help="length of a run (5)")
@@ -171,16 +173,26 @@ def _request(asked: argparse.Namespace) -> Request:
 
 
 def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 3600:
-        raise argparse.ArgumentTypeError(f"expected more than 0 and at most 3600, got {text}")
-    return value
+    return _in_range(text, float(text) if _is_number(text) else 0.0, SECONDS_MAX)
 
 
 def _positive_int(text: str) -> int:
-    value = int(text)
-    if not 0 < value <= 1000:
-        raise argparse.ArgumentTypeError(f"expected 1 to 1000, got {text}")
+    return int(_in_range(text, int(text) if text.isdecimal() else 0, REPEATS_MAX))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _in_range(text: str, value: float, most: float) -> float:
+    if not 0 < value <= most:
+        raise argparse.ArgumentTypeError(
+            f"expected a number above 0 and at most {most:g}, got {text}"
+        )
     return value
 
 

@@ -38,13 +38,19 @@ class Row:
         """A run that failed fails every goal of its row: nobody knows what it would have shown."""
         result = self.result
         if self.errors or result is None:
-            why = self.errors[0].partition("\n")[0] if self.errors else "did not run"
-            return all_failed(self.goals, why)
+            return all_failed(self.goals, self.why_failed)
         return judged(self.goals, result)
 
     @property
+    def why_failed(self) -> str:
+        """In one line; the log behind it was told when it happened."""
+        return self.errors[0].partition("\n")[0].rstrip(":") if self.errors else "did not run"
+
+    @property
     def verdicts_to_tell(self) -> tuple[Verdict, ...]:
-        """Those of this row alone, and whatever did not pass."""
+        """Those of this row alone, and whatever did not pass; one for all after a failed run."""
+        if self.errors and self.goals:
+            return (Verdict(Outcome.FAIL, f"all {len(self.goals)}", self.why_failed),)
         own = {goal.text for goal in self.scenario.goals}
         return tuple(
             verdict

@@ -167,14 +167,21 @@ TUNED: tuple[Scenario, ...] = (
 
 
 def chosen(names: Sequence[str], *, with_tuned: bool) -> tuple[Scenario, ...]:
-    """All rows, or those whose name begins with one of `names`; none for a name is a KeyError."""
+    """All rows, or those with one of `names` or, where no row is called so, beginning with it.
+
+    A name without any row is a KeyError.
+    """
     rows = (*MATRIX, *TUNED) if with_tuned else MATRIX
-    if not names:
-        return rows
-    for name in names:
-        if not any(row.name.startswith(name) for row in rows):
-            raise KeyError(name)
-    return tuple(row for row in rows if row.name.startswith(tuple(names)))
+    wanted = {row.name for name in names for row in _called(name, rows)}
+    return tuple(row for row in rows if row.name in wanted) if names else rows
+
+
+def _called(name: str, rows: Sequence[Scenario]) -> list[Scenario]:
+    found = [row for row in rows if row.name == name]
+    found = found or [row for row in rows if row.name.startswith(name)]
+    if not found:
+        raise KeyError(name)
+    return found
 
 
 def interleaved(rows: Sequence[Scenario], repeats: int) -> Iterator[tuple[int, Scenario]]:

@@ -157,7 +157,7 @@ def _yardsticks(rows: Sequence[Row]) -> Table:
 def _yardstick_line(row: Row) -> tuple[str, ...]:
     result = row.result
     if result is None:
-        return (row.scenario.title, NOTHING, NOTHING, row.errors[0] if row.errors else NOTHING)
+        return (row.scenario.title, NOTHING, NOTHING, row.why_failed)
     figures = result.figures
     measured = figures.broker_cpu_us if row.scenario.needs_broker else figures.gateway_cpu_us
     return (

@@ -32,6 +32,10 @@ def test_rows_are_chosen_by_the_beginning_of_their_name() -> None:
     assert chosen([], with_tuned=False) == MATRIX
 
 
+def test_a_whole_name_is_that_row_alone() -> None:
+    assert [row.name for row in chosen(["qos1-up-1"], with_tuned=False)] == ["qos1-up-1"]
+
+
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(KeyError, match="qos7"):
         chosen(["qos1", "qos7"], with_tuned=False)

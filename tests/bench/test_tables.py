@@ -92,7 +92,9 @@ def test_a_row_without_figures_is_drawn_as_failed() -> None:
     traffic_table, goals = tables.tables([row])
     assert traffic_table.lines[0][-1] == "FAIL"
     assert set(traffic_table.lines[0][1:-1]) == {tables.NOTHING}
-    assert {line[2] for line in goals.lines} == {"the gateway ended with exit code 1:"}
+    assert goals.lines == (
+        ("QoS 1 up, 100 clients", "all 7", "the gateway ended with exit code 1", "FAIL"),
+    )
     assert tables.summary([row]) == "0 of 7 goals met"
     assert tables.progress(row) == "no figures"
 
