@@ -206,6 +206,21 @@ def test_both_ends_of_a_range_belong_to_it() -> None:
         assert complaints(f"[gateway]\nid = {number}\n")
 
 
+def test_the_shortest_and_the_longest_delay_may_be_the_same() -> None:
+    text = "[upstream]\nreconnect_delay_s_min = 7\nreconnect_delay_s_max = 7\n"
+    assert read(text).settings.upstream.reconnect_delay_s_max == 7
+
+
+@pytest.mark.parametrize("code", ["0000", "001F", "007F", "0080", "009F"])
+def test_control_characters_are_no_text(code: str) -> None:
+    assert complaints(f'[upstream]\nusername = "a\\u{code}"\n')
+
+
+def test_text_may_hold_everything_else() -> None:
+    text = "~ \N{NO-BREAK SPACE}\N{LATIN SMALL LETTER E WITH ACUTE}\N{SNOWMAN}#+/"
+    assert read(f'[upstream]\nusername = "{text}"\n').settings.upstream.username == text
+
+
 def test_a_number_of_seconds_may_be_written_without_a_fraction() -> None:
     retry = read("[mqtt_sn]\nretry_after_s = 12\n").settings.mqtt_sn.retry_after_s
     assert (retry, type(retry)) == (12.0, float)
