@@ -63,6 +63,10 @@ def test_the_defaults_are_those_that_were_promised() -> None:
         waiting_messages_max=100_000,
         waiting_bytes_max=64 * 2**20,
     )
+
+
+def test_the_defaults_for_sensors_are_those_that_were_promised() -> None:
+    settings = read("").settings
     assert settings.mqtt_sn == MqttSnSettings(
         retry_after_s=10, retry_count_max=4, client_id_bytes_max=64, allow_trailing_octets=True
     )
