@@ -18,10 +18,11 @@ UNAVAILABLE, CANNOT_CREATE, CONFIGURATION = 69, 73, 78
 
 
 @pytest.fixture
-def persistent_broker() -> Iterator[Mosquitto]:
-    with Mosquitto(["persistence true"]) as running:
-        running.extra_config.append(f"persistence_location {running.folder}/")
-        running.restart()
+def persistent_broker(tmp_path: Path) -> Iterator[Mosquitto]:
+    folder = tmp_path / "broker"
+    folder.mkdir()
+    lines = ["persistence true", f"persistence_location {folder}/"]
+    with Mosquitto(lines, folder=folder) as running:
         yield running
 
 
@@ -173,7 +174,9 @@ def test_a_wrong_password_is_said_and_the_daemon_lives_on(tmp_path: Path) -> Non
         Mosquitto(allow_anonymous=False) as broker,
         GatewayProcess(tmp_path, broker.url, config) as gateway,
     ):
-        gateway.wait_for_log("bad user name or password")
+        gateway.wait_for_log(
+            "CONNACK 0x8[67]: .* check upstream.username and upstream.password_file"
+        )
 
         async def story() -> None:
             async with sensor(gateway.port, "s1") as s1:
