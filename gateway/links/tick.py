@@ -1,7 +1,7 @@
 """When to look at the socket next: at once, or a millisecond or two later with more to fetch.
 
 At sensor loads a datagram arrives alone, and waking up costs several times more than handling it.
-To look only every few milliseconds while traffic lasts costs 4 to 9 times less CPU, here and in
+To look only every few milliseconds while traffic lasts costs 2 to 6 times less CPU, here and in
 the broker. It must not slow down those who wait for us, so a wait has four limits, all measured
 over a short window:
 

@@ -461,3 +461,30 @@ def test_what_comes_after_a_drop_is_not_heard(run: Run, secured: Certificates | 
             await link.stop()
 
     run(story())
+
+
+def test_a_defect_in_the_session_above_ends_the_connection_and_not_the_link(
+    secured: Certificates | None, loop_factory: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    async def story() -> None:
+        raised: list[object] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: raised.append(context.get("exception")))
+
+        def defect() -> None:
+            raise RuntimeError("a defect of ours")
+
+        async with server(secured) as serving:
+            upper = Upper(on_bytes=defect)
+            link = link_to(serving.port, upper, certificates=secured)
+            link.start(loop)
+            await eventually(lambda: serving.connections, "a connection")
+            serving.connections[0].write(b"x")
+            await eventually(lambda: upper.told.count("open") == 2, "the next connection")
+            said = f"localhost:{serving.port} failed: RuntimeError: a defect of ours"
+            assert upper.told[:3] == ["open", said, "open"]
+            assert [type(error) for error in raised] == [RuntimeError]
+            await link.stop()
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(story())
