@@ -37,3 +37,8 @@ def run(loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> Run:
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(params=[False, True], ids=["tcp", "tls"])
+def secured(request: pytest.FixtureRequest, certificates: Certificates) -> Certificates | None:
+    return certificates if request.param else None
