@@ -59,11 +59,9 @@ def test_an_honest_gateway_is_found_honest(load: Path, mode: tuple[str, ...]) ->
     assert found.figures.rate_per_s > 100
     assert found.figures.broker_cpu_us is not None
     assert found.figures.broker_cpu_us > 0
-    # The other two are the machine's: another program may drop datagrams or take the processor.
-    assert found.faults == Faults(
-        share_near_40ms=found.faults.share_near_40ms,
-        udp_receive_buffer_errors=found.faults.udp_receive_buffer_errors,
-    )
+    # Of the whole machine: another program may have dropped datagrams.
+    errors = found.faults.udp_receive_buffer_errors
+    assert found.faults == Faults(udp_receive_buffer_errors=errors)
 
 
 def test_a_message_that_is_acknowledged_and_dropped_is_lost(load: Path) -> None:
@@ -110,7 +108,7 @@ def test_a_repeated_delivery_is_a_duplicate_at_qos_1_and_none_at_qos_2(load: Pat
 def test_a_delay_of_42_ms_is_a_step_near_40_ms(load: Path) -> None:
     found, done_wrong = measured_through(load, Fault.DELAY, every=4, clients=1)
     assert done_wrong > 0
-    assert found.faults.share_near_40ms == pytest.approx(0.25, abs=0.1)
+    assert found.figures.share_near_40ms == pytest.approx(0.25, abs=0.1)
 
 
 def test_every_mode_without_a_gateway_gives_figures(load: Path) -> None:
