@@ -75,7 +75,7 @@ def test_the_defaults_for_sensors_are_those_that_were_promised() -> None:
         topics_per_client_max=256,
         subscriptions_per_client_max=64,
         outbox_messages_max=1000,
-        outbox_bytes_max=64 * 2**10,
+        outbox_bytes_max=256 * 2**10,
         payload_bytes_max=1024,
         retained_messages_max=10_000,
         retained_bytes_max=16 * 2**20,
