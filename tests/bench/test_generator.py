@@ -48,6 +48,7 @@ def measured_through(
         ("pub", "--qos", "-1", "--window", "20", "--topic", "short:ab"),
         ("pub", "--qos", "0", "--rate", "500"),
         ("pub", "--qos", "1", "--rate", "500"),
+        ("pub", "--qos", "1", "--rate", "500", "--burst", "10"),
         *(("sub", "--qos", qos, "--window", "10") for qos in ("0", "1", "2")),
         *(("sub", "--qos", qos, "--window", "10", "--topic", "shared") for qos in ("0", "1", "2")),
     ],
