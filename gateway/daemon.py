@@ -35,7 +35,7 @@ log = logging.getLogger("tidegate")
 
 HOUSEKEEPING_S = 1.0
 
-# The collector's default looks at everything after a few thousand new objects; with 100,000 sessions one look
+# The default looks at everything after a few thousand new objects; with 100,000 sessions one look
 # takes a third of a second. The core makes no reference cycles, so there is little to find.
 GC_THRESHOLD = (100_000, 50, 50)
 

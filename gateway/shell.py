@@ -119,7 +119,7 @@ class Shell:
     # Time
 
     def _set_alarm(self) -> None:
-        """One timer for everything; one that rings too early costs a look, so only sooner ones count."""
+        """One timer for everything; to ring too early costs a look, so only sooner ones count."""
         wake_at = self._engine.wake_at()
         if wake_at >= self._alarm_at:
             return

@@ -31,9 +31,17 @@ _ADVICE = {
     0x9F: "it says we connect too often; it will be tried again later",
 }
 
+# mosquitto answers a wrong password so.
+_ADVICE_AT_CONNECT = {
+    0x87: "not authorised; check upstream.username and upstream.password_file, and that the broker "
+    "lets this user write the gateway's presence topic",
+}
+
 
 def spoken(packet: str, code: int, detail: str | None) -> str:
     """One clause for a log line: what the broker said, its own words, and what to do."""
     advice = _ADVICE.get(code, "see MQTT 5, 2.4 for the reason code")
+    if packet == "CONNACK":
+        advice = _ADVICE_AT_CONNECT.get(code, advice)
     words = f' ("{detail}")' if detail else ""
     return f"the broker answered {packet} {code:#04x}{words}: {advice}"

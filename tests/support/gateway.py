@@ -72,7 +72,7 @@ class GatewayProcess:
         return self.log_path.read_text(encoding="utf-8")
 
     def wait_for_log(self, pattern: str, timeout_s: float = START_TIMEOUT_S) -> re.Match[str]:
-        """The first match in the log; raises GatewayError with the log when there is none in time."""
+        """The first match in the log; raises GatewayError when there is none in time."""
         deadline = time.monotonic() + timeout_s
         while True:
             found = re.search(pattern, self.log)

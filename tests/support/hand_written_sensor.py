@@ -88,7 +88,7 @@ class HandWrittenSensor:
             assert await self.ask(0x10, u16(message_id), 0x0E) == u16(message_id)
 
     async def message(self) -> tuple[int, int, bytes]:
-        """The next PUBLISH, acknowledged: flags, topic id, payload. A REGISTER before it is accepted."""
+        """The next PUBLISH, acknowledged: flags, topic id, payload; a REGISTER is accepted."""
         kind, body = await self.hear()
         if kind == 0x0A:
             await self.say(0x0B, body[:4] + b"\x00")

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Writes requirements.lock anew from pyproject.toml. Pins stay unless --upgrade (or
+# --upgrade-package NAME) is given.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+if ! command -v uv >/dev/null; then
+    echo "make lock needs uv:  pipx install uv" >&2
+    exit 69
+fi
+pins=$(mktemp)
+trap 'rm -f "$pins"' EXIT
+if [[ -e requirements.lock ]]; then cp requirements.lock "$pins"; fi
+uv pip compile --quiet --universal --python-version 3.11 --group dev --extra demo \
+    --no-emit-index-url --no-emit-find-links --no-header --annotation-style line \
+    --output-file "$pins" "$@" pyproject.toml >/dev/null
+cat - "$pins" >requirements.lock <<'EOF'
+# What `make setup` installs: the gateway, the demo and the tools of development, every version exact,
+# for Python 3.11 and newer on x86_64, aarch64 and armv7. Written by:
+#
+#     make lock                       keeps the versions that still fit pyproject.toml
+#     make lock ARGS=--upgrade        takes the newest
+#
+# Without hashes: Raspberry Pi OS takes its wheels from an index that builds them anew, so theirs
+# differ. Without an index: the one that the machine is set to serves.
+EOF

@@ -1,0 +1,174 @@
+#!/usr/bin/env bash
+# Makes .venv/bin/tidegate, and brings what `make demo` and `make test` need besides, on Debian 12
+# and 13 and Raspberry Pi OS with nothing prepared but python3, make and git.
+#
+# Rules
+# - Done once, it takes milliseconds and no network: .venv/.ready holds what decided the result.
+# - Interrupted anywhere, it starts again: .venv/.ready is written last.
+# - It changes nothing outside the repository but by apt-get, as root or by sudo without a password.
+# - Exit codes: 69 something is not to be had, 73 the disk, 77 permission.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+VENV=.venv
+READY=$VENV/.ready
+LOG=$VENV/setup.log
+DISK_FREE_KIB_MIN=409600 # measured: 220 MiB of environment, 60 MiB of downloads on their way
+started=$SECONDS
+
+say() { printf 'setup: %s\n' "$*"; }
+
+fail() { # code, lines
+    local code=$1
+    shift
+    printf 'setup: %s\n' "$1" >&2
+    shift
+    if (($#)); then printf '       %s\n' "$@" >&2; fi
+    exit "$code"
+}
+
+# What decides the result: where the environment is and which Python made it; then the contents.
+place() { printf '%s %s\n' "$PWD" "$(readlink -f "$VENV/bin/python" || true)"; }
+contents() { cat pyproject.toml requirements.lock .ci/setup.sh | sha256sum; }
+
+# Debian puts it in /usr/sbin, which is not on an ordinary user's PATH.
+has_mosquitto() { PATH=$PATH:/usr/sbin:/usr/local/sbin command -v mosquitto >/dev/null; }
+has_uv() { command -v uv >/dev/null; }
+is_placed() { [[ -r $READY && -x $VENV/bin/python && $(head -n 1 "$READY") == "$(place)" ]]; }
+is_ready() {
+    is_placed && [[ -x $VENV/bin/tidegate && $(tail -n 1 "$READY") == "$(contents)" ]] && has_mosquitto
+}
+
+is_new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+
+find_python() { # prints the first that is new enough
+    local candidate
+    for candidate in ${PYTHON:-} python3 python3.14 python3.13 python3.12 python3.11; do
+        if is_new_enough "$candidate"; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    fail 69 "Python 3.11 or newer is needed; python3 here is $(python3 --version 2>&1 || true)." \
+        "Debian 12 or newer and Raspberry Pi OS bookworm or newer have it: upgrade the system, or" \
+        "type  make setup PYTHON=/path/to/python3.11  with one that you installed yourself."
+}
+
+check_place() {
+    if [[ ! -w . ]]; then
+        fail 77 "$PWD cannot be written by $(id -un)." "Clone the repository to a folder of your own."
+    fi
+    if [[ -e $VENV && ! -w $VENV ]]; then
+        fail 77 "$VENV belongs to $(stat -c %U "$VENV")." "Type  sudo rm -rf $VENV  and then again."
+    fi
+}
+
+check_disk() {
+    local free_kib
+    free_kib=$(df -Pk . | awk 'NR == 2 { print $4 }')
+    if ((free_kib < DISK_FREE_KIB_MIN)); then
+        fail 73 "$((free_kib / 1024)) MiB are free here, $((DISK_FREE_KIB_MIN / 1024)) are needed." \
+            "Free some:  sudo apt-get clean  ;  du -xh --max-depth=2 ~ | sort -h | tail"
+    fi
+}
+
+# Says why the last step failed, from what its command wrote.
+explain() { # what failed
+    tail -n 6 "$LOG" | awk '{ print "    " substr($0, 1, 160) }' >&2
+    if grep -qiE 'no space left|quota exceeded' "$LOG"; then
+        fail 73 "$1 failed: the disk is full." "Free some space ($(df -h . | awk 'NR == 2 { print $4 }') left), then again."
+    elif grep -qiE 'certificate is not yet valid|certificate has expired|is not valid yet' "$LOG"; then
+        fail 69 "$1 failed: the clock may be wrong; it says $(date)." "Set it ( timedatectl status  tells), then again."
+    elif grep -qiE 'resol[uv]|unreachable|timed? ?out|connection (refused|reset|broken|failed)|dns error|error sending request|connect error' "$LOG"; then
+        fail 69 "$1 failed: the network or the package index did not answer." \
+            "Check the connection (a proxy goes in HTTPS_PROXY), then again."
+    fi
+    fail 69 "$1 failed; the whole output is in $LOG."
+}
+
+install_packages() { # names; from Debian
+    local command="apt-get install --no-install-recommends $*" how=()
+    if ! command -v apt-get >/dev/null; then
+        fail 69 "$* must be installed, and this system has no apt-get." \
+            "Install mosquitto 2 (and Python's venv) with its own package tool, then again."
+    fi
+    if ((EUID != 0)); then
+        if ! command -v sudo >/dev/null; then
+            fail 77 "missing: $*. Only the administrator can install that. Type" "" \
+                "    su -c 'apt-get update && $command'" "" "and then  make setup  again."
+        elif ! sudo -n true 2>/dev/null; then
+            fail 77 "missing: $*. Installing that needs your password. Type" "" \
+                "    sudo apt-get update && sudo $command" "" "and then  make setup  again."
+        fi
+        how=(sudo -n)
+    fi
+    say "installing $* with apt-get"
+    "${how[@]}" bash .ci/install-packages.sh "$@" >>"$LOG" 2>&1 || explain "Installing $*"
+    if [[ " $* " == *" mosquitto "* ]]; then
+        say "Debian's own mosquitto service was left off (sudo systemctl enable --now mosquitto)"
+    fi
+}
+
+missing_packages() { # python; prints names
+    if [[ ! -x $VENV/bin/python ]] && ! has_uv && ! "$1" -c 'import ensurepip, venv' 2>/dev/null; then
+        "$1" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'
+    fi
+    has_mosquitto || echo mosquitto
+}
+
+# A 32-bit Raspberry Pi OS runs a 64-bit kernel on most boards; without this its Python would call
+# the machine aarch64, and packages would be chosen that exist for 64 bits only.
+word_size() { # python; prints a command to prefix
+    if [[ $(uname -m) =~ 64 ]] && "$1" -c 'import sys; sys.exit(sys.maxsize > 2**32)'; then
+        echo setarch linux32
+    fi
+}
+
+make_environment() { # python
+    say "making $VENV with $("$1" --version) ($1)"
+    if has_uv; then
+        uv venv --quiet --allow-existing --python "$1" "$VENV" >>"$LOG" 2>&1 || explain "Making $VENV"
+    else
+        "$1" -m venv "$VENV" >>"$LOG" 2>&1 || explain "Making $VENV"
+    fi
+}
+
+install_python_packages() { # python
+    local install=("$VENV/bin/python" -m pip install --no-input --disable-pip-version-check)
+    local as32
+    read -ra as32 <<<"$(word_size "$1")"
+    if has_uv; then install=(uv pip install --python "$VENV/bin/python" --compile-bytecode); fi
+    say "installing $(grep -c == requirements.lock) Python packages (a minute or two on a small board)"
+    # The environment's own pip.conf apart, PIP_USER=1 would send everything to the home directory.
+    PIP_USER=0 "${as32[@]}" "${install[@]}" -r requirements.lock >>"$LOG" 2>&1 ||
+        explain "Installing the Python packages"
+    PIP_USER=0 "${as32[@]}" "${install[@]}" --no-deps --no-build-isolation --editable . >>"$LOG" 2>&1 ||
+        explain "Installing tidegate"
+}
+
+main() {
+    if is_ready; then return; fi
+    check_place
+    exec 9<"${BASH_SOURCE[0]}"
+    flock 9 # two make commands at once: the second waits, and finds everything done
+    if is_ready; then return; fi
+
+    local python packages
+    python=$(find_python)
+    is_placed || rm -rf "$VENV"
+    if ! has_uv && ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1; then rm -rf "$VENV"; fi
+    [[ -x $VENV/bin/python ]] || check_disk
+    packages=$(missing_packages "$python")
+    mkdir -p "$VENV"
+    : >"$LOG"
+    # shellcheck disable=SC2086 # names without spaces, one word each
+    if [[ -n $packages ]]; then install_packages $packages; fi
+    [[ -x $VENV/bin/python ]] || make_environment "$python"
+    install_python_packages "$python"
+    { place && contents; } >"$READY"
+    say "ready in $((SECONDS - started)) s: $VENV/bin/tidegate"
+}
+
+trap 'exit 130' INT
+trap 'exit 143' TERM
+main

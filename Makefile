@@ -1,0 +1,55 @@
+# What a newcomer and a developer type. `make` alone lists it.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+# Passed on by demo, test, bench, soak and lock: make demo ARGS="--seconds 10"
+ARGS ?=
+# Processes that share the tests out; 0 runs them in one.
+WORKERS ?= 2
+PYTHON ?=
+export PYTHON
+# Debian keeps mosquitto where an ordinary user's PATH does not look.
+export PATH := $(PATH):/usr/sbin:/usr/local/sbin
+
+BIN := .venv/bin
+
+.PHONY: help setup demo test check bench soak lock wheel clean
+
+help: ## list what can be made
+	@echo "Tidegate: MQTT-SN sensors to an MQTT 5 broker. Begin with: make demo"; echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## make .venv and install what is missing; the others do it themselves
+	@bash .ci/setup.sh
+
+demo: setup ## five simulated sensors, a broker and the gateway, live in this terminal
+	@$(BIN)/tidegate demo $(ARGS)
+
+# A part of the tests cannot cover the core whole, so with ARGS coverage is not measured.
+test: setup ## all tests but the soak tests, under five minutes; ARGS="-k name" for some
+	@$(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist loadfile $(or $(ARGS),--cov)
+
+check: setup ## lint, format and types, exactly as CI does
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@if [[ -x $(BIN)/mypy ]]; then $(BIN)/mypy; \
+	else echo "types not checked: mypy has no build for this machine, any 64-bit one has"; fi
+
+bench: setup ## rate, CPU per message, latency and memory against a real mosquitto
+	@if ! command -v gcc >/dev/null; then \
+	  echo "make bench compiles its load generator:  sudo apt-get install gcc libc6-dev" >&2; \
+	  exit 69; fi
+	@$(BIN)/python -m tests.bench $(or $(ARGS),--write-docs)
+
+soak: setup ## the long tests, an hour and more
+	@$(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)
+
+lock: ## write requirements.lock anew from pyproject.toml (needs uv)
+	@bash .ci/lock.sh $(ARGS)
+
+wheel: setup ## build dist/tidegate-*.whl
+	@$(BIN)/python -m hatchling build -t wheel
+
+clean: ## remove .venv, caches and everything built
+	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.*
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,320 @@
+"""Who may import whom: the rule of docs/design.md, held against every file.
+
+The core (`PURE`) touches no clock, socket, disk, thread or random source, and imports point down
+only; that is what lets the simulator run the very same code. Imports are read from the syntax tree,
+so that nothing is executed, and one inside a function or under TYPE_CHECKING counts like any other.
+What is not named here is refused: a new layer needs a line of its own.
+"""
+
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.imports import imports_of
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+# Import packages that never see each other; golden files bind them.
+TREES = ("gateway", "firmware", "spark_ingest")
+
+PURE = frozenset({"frames", "effects", "session", "routing", "upstream", "downlink", "engine"})
+ONE_FILE = ("effects", "downlink", "engine")
+FORBIDDEN_TO_PURE = frozenset(
+    {"asyncio", "socket", "time", "random", "logging", "os", "threading", "sqlite3"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    layers: frozenset[str] = frozenset()
+    packages: frozenset[str] = frozenset()  # by import name, beside the standard library
+
+
+def allowed(*layers: str, packages: tuple[str, ...] = ()) -> Allowed:
+    return Allowed(frozenset(layers), frozenset(packages))
+
+
+EVERY_LAYER = (
+    *("frames", "effects", "session", "routing", "upstream", "downlink", "engine"),
+    *("config", "links", "journal", "state", "admin", "shell", "assembly"),
+    *("daemon", "cli", "__main__"),
+)
+EVERY_PACKAGE = (
+    *(
+        "aiomqtt",
+        "cbor2",
+        "microdot",
+        "mqtt5",
+        "paho",
+        "prometheus_client",
+        "rich",
+        "serial",
+        "uvloop",
+    ),
+)
+LAYERS = {
+    "frames": allowed(),
+    "effects": allowed("frames"),
+    "session": allowed("effects", "frames"),
+    "upstream": allowed("effects", "frames", packages=("mqtt5",)),
+    "routing": allowed("session", "effects", "frames"),
+    # The engine's second half; see its first lines.
+    "downlink": allowed("routing", "session", "upstream", "effects", "frames"),
+    "engine": allowed("downlink", "routing", "session", "upstream", "effects", "frames"),
+    "config": allowed(),
+    "links": allowed("effects", "frames", "config", packages=("mqtt5", "serial")),
+    "journal": allowed("effects", "frames", "config"),
+    "state": allowed("effects", "frames", "config"),
+    "admin": allowed("effects", "frames", "config", packages=("microdot", "prometheus_client")),
+    "shell": allowed("engine", "effects", "frames", "links"),
+    "assembly": allowed("config", "engine", "routing", "session", "upstream"),
+    "daemon": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),
+    "cli": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),
+    "__main__": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),
+    "__init__": allowed(),
+}
+
+
+def layer_of(path: Path, root: Path) -> str:
+    return Path(path.relative_to(root).parts[1]).stem
+
+
+def breach_of(layer: str, module: str) -> str | None:
+    """What is wrong with this import in this layer of the gateway."""
+    first, *rest = module.split(".")
+    rule = LAYERS[layer]
+    if first == "gateway":
+        target = rest[0] if rest else "__init__"
+        # `gateway.__version__` and the like live in gateway/__init__.py, which imports nothing.
+        if target not in LAYERS or target in (layer, "__init__") or target in rule.layers:
+            return None
+        return f"{layer} must not import gateway.{target}"
+    if first in sys.stdlib_module_names:
+        if layer in PURE and first in FORBIDDEN_TO_PURE:
+            return f"{layer} is pure and must not import {first}"
+        return None
+    if first in TREES:
+        return f"gateway and {first} must not import each other"
+    return None if first in rule.packages else f"{layer} must not import the package {first}"
+
+
+def gateway_breaches(root: Path) -> Iterator[str]:
+    for path in sorted((root / "gateway").rglob("*.py")):
+        layer = layer_of(path, root)
+        where = path.relative_to(root)
+        if layer not in LAYERS:
+            yield f"{where}: no rule for the layer {layer}; give it a line in tests/test_layers.py"
+            continue
+        # `from x import a, b` is one import, not two.
+        found = {(used.line, breach_of(layer, used.module)) for used in imports_of(path, root)}
+        yield from (f"{where}:{line}: {breach}" for line, breach in sorted_found(found))
+
+
+def sorted_found(found: set[tuple[int, str | None]]) -> list[tuple[int, str]]:
+    return sorted((line, breach) for line, breach in found if breach is not None)
+
+
+def tree_breaches(root: Path) -> Iterator[str]:
+    for tree in TREES[1:]:
+        for path in sorted((root / tree).rglob("*.py")):
+            for used in imports_of(path, root):
+                other = used.module.split(".")[0]
+                if other in TREES and other != tree:
+                    where = f"{path.relative_to(root)}:{used.line}"
+                    yield f"{where}: {tree} and {other} must not import each other"
+
+
+def breaches(root: Path) -> list[str]:
+    return sorted({*gateway_breaches(root), *tree_breaches(root)})
+
+
+def plant(root: Path, path: str, source: str) -> None:
+    """The layers as empty packages, and one file with `source`."""
+    for name in ("frames", "session", "links"):
+        package = root / "gateway" / name
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text("")
+    planted = root / path
+    planted.parent.mkdir(parents=True, exist_ok=True)
+    planted.write_text(source)
+
+
+def test_every_layer_imports_only_what_it_may() -> None:
+    assert breaches(REPOSITORY) == []
+
+
+BREACHES = [
+    ("gateway/frames/codec.py", "import asyncio", "frames is pure and must not import asyncio"),
+    ("gateway/frames/codec.py", "import cbor2", "frames must not import the package cbor2"),
+    ("gateway/frames/codec.py", "import mqtt5", "frames must not import the package mqtt5"),
+    (
+        "gateway/frames/codec.py",
+        "from gateway.effects import Send",
+        "frames must not import gateway.effects",
+    ),
+    ("gateway/effects.py", "import time", "effects is pure and must not import time"),
+    (
+        "gateway/effects.py",
+        "from gateway.session.session import Session",
+        "effects must not import gateway.session",
+    ),
+    ("gateway/session/session.py", "import random", "session is pure and must not import random"),
+    ("gateway/session/session.py", "import mqtt5", "session must not import the package mqtt5"),
+    (
+        "gateway/session/session.py",
+        "from gateway import routing",
+        "session must not import gateway.routing",
+    ),
+    (
+        "gateway/session/session.py",
+        "from ..routing import topic_filter",
+        "session must not import gateway.routing",
+    ),
+    (
+        "gateway/session/session.py",
+        "from .. import links",
+        "session must not import gateway.links",
+    ),
+    (
+        "gateway/session/deep/down.py",
+        "from ...links import udp",
+        "session must not import gateway.links",
+    ),
+    (
+        "gateway/routing/retained.py",
+        "import sqlite3",
+        "routing is pure and must not import sqlite3",
+    ),
+    (
+        "gateway/routing/retained.py",
+        "from gateway.upstream import broker_session",
+        "routing must not import gateway.upstream",
+    ),
+    ("gateway/upstream/ids.py", "import socket", "upstream is pure and must not import socket"),
+    ("gateway/upstream/ids.py", "import aiomqtt", "upstream must not import the package aiomqtt"),
+    (
+        "gateway/upstream/ids.py",
+        "from gateway.session import states",
+        "upstream must not import gateway.session",
+    ),
+    ("gateway/engine.py", "import logging", "engine is pure and must not import logging"),
+    ("gateway/engine.py", "import threading", "engine is pure and must not import threading"),
+    ("gateway/engine.py", "from os.path import join", "engine is pure and must not import os"),
+    ("gateway/engine.py", "import mqtt5", "engine must not import the package mqtt5"),
+    ("gateway/engine.py", "import gateway.links.udp", "engine must not import gateway.links"),
+    (
+        "gateway/links/udp.py",
+        "from gateway.session import Session",
+        "links must not import gateway.session",
+    ),
+    ("gateway/links/udp.py", "import gateway.engine", "links must not import gateway.engine"),
+    ("gateway/links/udp.py", "import aioudp", "links must not import the package aioudp"),
+    ("gateway/state/store.py", "import gateway.routing", "state must not import gateway.routing"),
+    ("gateway/admin/pages.py", "import gateway.daemon", "admin must not import gateway.daemon"),
+    ("gateway/journal/files.py", "import gateway.state", "journal must not import gateway.state"),
+    ("gateway/shell.py", "import gateway.session", "shell must not import gateway.session"),
+    ("gateway/shell.py", "import gateway.daemon", "shell must not import gateway.daemon"),
+    ("gateway/assembly.py", "import gateway.links", "assembly must not import gateway.links"),
+    ("gateway/config/reader.py", "import gateway.frames", "config must not import gateway.frames"),
+    ("gateway/config/reader.py", "import pydantic", "config must not import the package pydantic"),
+    ("gateway/__init__.py", "import gateway.daemon", "__init__ must not import gateway.daemon"),
+    ("gateway/cli/run.py", "import requests", "cli must not import the package requests"),
+    ("gateway/cli/run.py", "import firmware", "gateway and firmware must not import each other"),
+    ("gateway/new/part.py", "", "no rule for the layer new"),
+    (
+        "gateway/session/late.py",
+        "def f() -> None:\n    import time",
+        "late.py:2: session is pure and must not import time",
+    ),
+    (
+        "gateway/session/typed.py",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from gateway.links import udp",
+        "typed.py:3: session must not import gateway.links",
+    ),
+    (
+        "gateway/session/dynamic.py",
+        "import importlib\nudp = importlib.import_module('gateway.links.udp')",
+        "dynamic.py:2: session must not import gateway.links",
+    ),
+    (
+        "firmware/app/main.py",
+        "from gateway.frames import codec",
+        "firmware and gateway must not import each other",
+    ),
+    (
+        "spark_ingest/job.py",
+        "import gateway",
+        "spark_ingest and gateway must not import each other",
+    ),
+    (
+        "spark_ingest/job.py",
+        "import firmware.app",
+        "spark_ingest and firmware must not import each other",
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "source", "message"), BREACHES)
+def test_a_planted_breach_is_found(tmp_path: Path, path: str, source: str, message: str) -> None:
+    plant(tmp_path, path, source)
+    (found,) = breaches(tmp_path)
+    assert found.startswith(path)
+    assert message in found
+
+
+@pytest.mark.parametrize("module", sorted(FORBIDDEN_TO_PURE))
+@pytest.mark.parametrize("layer", sorted(PURE))
+def test_no_pure_layer_may_import_what_touches_the_world(
+    tmp_path: Path, layer: str, module: str
+) -> None:
+    path = f"gateway/{layer}.py" if layer in ONE_FILE else f"gateway/{layer}/part.py"
+    plant(tmp_path, path, f"import {module}")
+    assert breaches(tmp_path) == [f"{path}:1: {layer} is pure and must not import {module}"]
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("gateway/frames/codec.py", "import struct\nfrom gateway.frames.messages import Frame"),
+        ("gateway/frames/codec.py", "from . import messages\nfrom .fields import Flags"),
+        ("gateway/session/session.py", "from gateway.effects import Send\nimport heapq"),
+        ("gateway/session/session.py", "from gateway import frames, effects, __version__"),
+        ("gateway/upstream/packets.py", "import mqtt5\nfrom ..effects import Send"),
+        ("gateway/engine.py", "from gateway.routing import subscriptions, retained"),
+        ("gateway/links/udp.py", "import asyncio, socket\nfrom gateway.config.settings import Udp"),
+        ("gateway/state/store.py", "import sqlite3\nfrom gateway.effects import Store"),
+        ("gateway/admin/metrics.py", "import prometheus_client, microdot"),
+        ("gateway/daemon.py", "from gateway import admin, engine, links, state\nimport uvloop"),
+        ("gateway/cli/demo/sensor.py", "import cbor2\nfrom gateway.frames import codec"),
+        ("gateway/__main__.py", "from gateway.cli import run"),
+        ("firmware/mqttsn/engine.py", "import machine\nfrom mqttsn import frames"),
+    ],
+)
+def test_what_points_down_is_free(tmp_path: Path, path: str, source: str) -> None:
+    plant(tmp_path, path, source)
+    assert breaches(tmp_path) == []
+
+
+def test_coverage_is_measured_in_all_of_the_core_and_left_out_of_the_shell_only() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    run = project["tool"]["coverage"]["run"]
+    assert run["source"] == ["gateway"]
+    left_out = {Path(pattern.removesuffix("/*")).stem for pattern in run["omit"]}
+    assert left_out <= LAYERS.keys() - PURE
+    assert project["tool"]["coverage"]["report"]["fail_under"] == 100
+
+
+def test_every_package_the_rules_name_is_a_declared_dependency() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    declared = " ".join([*project["dependencies"], *project["optional-dependencies"]["demo"]])
+    distributions = {
+        "paho": "paho-mqtt",
+        "prometheus_client": "prometheus-client",
+        "serial": "pyserial",
+    }
+    missing = [name for name in EVERY_PACKAGE if distributions.get(name, name) not in declared]
+    assert missing == []
