@@ -20,19 +20,21 @@ class LagMeter:
         *,
         beat_s: float = BEAT_S,
         unhealthy_after_s: float = UNHEALTHY_AFTER_S,
+        worst_kept_s: float = WORST_KEPT_S,
     ) -> None:
         self._loop = loop
         self._beat_s = beat_s
         self._unhealthy_after_s = unhealthy_after_s
+        self._worst_kept_s = worst_kept_s
         self._beat: asyncio.TimerHandle | None = None
         self._due_at = 0.0
         self._last_s = 0.0
-        # The worst of this minute and of the one before it.
+        # Of the period that runs, and of the one before it.
         self._worst_s = self._worst_before_s = 0.0
         self._worst_until = 0.0
 
     def start(self) -> None:
-        self._worst_until = self._loop.time() + WORST_KEPT_S
+        self._worst_until = self._loop.time() + self._worst_kept_s
         self._set_beat()
 
     def stop(self) -> None:
@@ -68,8 +70,9 @@ class LagMeter:
 
     def _beaten(self) -> None:
         self._last_s = self._overdue_s()
-        if self._loop.time() >= self._worst_until:
-            self._worst_until += WORST_KEPT_S
+        now = self._loop.time()
+        if now >= self._worst_until:
+            self._worst_until = now + self._worst_kept_s
             self._worst_before_s, self._worst_s = self._worst_s, 0.0
         self._worst_s = max(self._worst_s, self._last_s)
         self._set_beat()

@@ -17,9 +17,9 @@ def open_listener(host: str, port: int) -> socket.socket:
         family, kind, number, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST | socket.AI_PASSIVE
         )[0]
-    except (socket.gaierror, OverflowError) as error:
+    except socket.gaierror as error:
         raise AdminError(
-            f"admin.listen {where} is no address and port: write an address in numbers, "
+            f"admin.listen {where} is no address: write it in numbers, "
             "for example 127.0.0.1:8080, or 0.0.0.0:8080 for every IPv4 address"
         ) from error
     listener = socket.socket(family, kind, number)

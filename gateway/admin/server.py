@@ -48,6 +48,9 @@ ERRORS = {
     HTTPStatus.INTERNAL_SERVER_ERROR: "a fault of Tidegate; its log says more",
 }
 
+# The bound is on the whole head; Microdot's own on each line would refuse large cookies.
+Request.max_readline = HEAD_BYTES_MAX
+
 
 class AdminServer:
     """`numbers` is asked for each response. A check says what is wrong, or None."""
