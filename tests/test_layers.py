@@ -72,6 +72,8 @@ LAYERS = {
     "admin": allowed("effects", "frames", "config", packages=("microdot", "prometheus_client")),
     "shell": allowed("engine", "effects", "frames", "links"),
     "assembly": allowed("config", "engine", "routing", "session", "upstream"),
+    "census": allowed("admin", "effects", "engine", "links"),
+    "version": allowed(),
     "daemon": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),
     "cli": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),
     "__main__": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),

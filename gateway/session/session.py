@@ -66,7 +66,9 @@ from gateway.session.topic_registry import TopicRegistry
 from gateway.session.topic_rules import topic_name
 from gateway.session.will import Will, named_by, with_message_of, with_topic_of
 
-LISTENING = frozenset({State.ACTIVE, State.AWAKE})
+# Tuples, because members are found in them by identity; hashing a member costs ten times that.
+LISTENING = (State.ACTIVE, State.AWAKE)
+ABSENT = (State.DISCONNECTED, State.LOST)
 
 
 class Session:
@@ -143,23 +145,27 @@ class Session:
             return [Dropped(Reason.NOT_CONNECTED, self.client_id)]
         return self.delivering.keep(message, self.client_id)
 
-    # From the engine
+    # From the engine: what is answered to a client that has left might reach another one, who has
+    # its address now, and settle a reading of that one
 
     def settled(self, forward: Forward) -> list[Effect]:
         """A reading is in the broker's hands (or on disk): acknowledge it."""
-        return self._publishing.settled(forward, self.peer)
+        answers = self._publishing.settled(forward, self.peer)
+        return [] if self.state in ABSENT else answers
 
     def refused(self, forward: Forward, return_code: int) -> list[Effect]:
         """A reading cannot go on: its sensor keeps it."""
-        return self._publishing.refused(forward, return_code, self.peer)
+        answers = self._publishing.refused(forward, return_code, self.peer)
+        return [] if self.state in ABSENT else answers
 
-    def is_asking(self, asked: SubscribeTo) -> bool:
-        """Whether this session still waits for the answer to this wish."""
-        return self._subscribing.is_asking(asked)
+    def asking(self) -> list[SubscribeTo]:
+        """The wishes that wait for their answers."""
+        return self._subscribing.asking()
 
     def subscribed(self, asked: SubscribeTo, return_code: int) -> list[Effect]:
         """The answer to `SubscribeTo`."""
-        return self._subscribing.subscribed(asked, return_code, self.peer)
+        answers = self._subscribing.subscribed(asked, return_code, self.peer)
+        return [] if self.state in ABSENT else answers
 
     def unsubscribed(self, topic_filter: str) -> None:
         """The subscription ended without the client: the broker refuses it from now on."""

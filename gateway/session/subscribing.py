@@ -62,13 +62,12 @@ class Subscribing:
 
     # From the engine
 
-    def is_asking(self, asked: SubscribeTo) -> bool:
-        """Whether this very wish still waits for its answer."""
-        waiting = self._asked.get(asked.message_id)
-        return waiting is not None and waiting[1] is asked
+    def asking(self) -> list[SubscribeTo]:
+        """The wishes that wait for their answers."""
+        return [asked for _, asked in self._asked.values()]
 
     def subscribed(self, asked: SubscribeTo, return_code: int, peer: Peer) -> list[Effect]:
-        """The answer to `SubscribeTo`, for one that `is_asking`."""
+        """The answer to `SubscribeTo`."""
         message_id, wanted = asked.message_id, asked.topic_filter
         frame, _ = self._asked.pop(message_id)
         if return_code != ReturnCode.ACCEPTED:

@@ -97,7 +97,7 @@ def test_a_gateway_without_its_broker_serves_its_sensors(tmp_path: Path) -> None
                 async with application(late) as app:
                     await app.publish("field/set", b"on", qos=1, retain=True)
                     assert (await s1.message())[2] == b"on"
-                assert gateway.log.count(f"127.0.0.1:{port} is away") == 1
+                assert f"127.0.0.1:{port} is away" in gateway.log
 
     with GatewayProcess(tmp_path, f"mqtt://127.0.0.1:{port}") as gateway:
         asyncio.run(story(gateway))
