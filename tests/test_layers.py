@@ -40,7 +40,7 @@ def allowed(*layers: str, packages: tuple[str, ...] = ()) -> Allowed:
 
 EVERY_LAYER = (
     *("frames", "effects", "session", "routing", "upstream", "downlink", "engine"),
-    *("config", "links", "journal", "state", "admin", "shell", "assembly"),
+    *("config", "links", "journal", "state", "admin", "shell", "assembly", "census", "version"),
     *("daemon", "cli", "__main__"),
 )
 EVERY_PACKAGE = (
