@@ -206,14 +206,16 @@ def _admin_server(
         return None
     from gateway.admin.server import AdminServer
 
+    links = {f"udp{number}": link.check for number, link in enumerate(census.links)}
+    checks = {"event_loop": lag.check, **links}
     return AdminServer(
         settings.admin.listen,
         name=settings.gateway.name,
         version=version(),
         numbers=census.numbers,
         news=news,
-        checks={"event_loop": lag.check},
-        ready_checks={"event_loop": lag.check},
+        checks=checks,
+        ready_checks=links,
     )
 
 
