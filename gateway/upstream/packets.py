@@ -10,6 +10,8 @@ byte by byte.
 
 from __future__ import annotations
 
+import mqtt5
+
 from gateway.effects import Forward
 from gateway.upstream.rules import UpstreamRules
 
@@ -124,12 +126,29 @@ def packet_end(data: bytes, start: int, packet_bytes_max: int) -> int | None:
             break
     else:
         raise BadPacketError("a packet length of more than four octets")
-    if position + 1 - start + length > packet_bytes_max:
-        raise BadPacketError(
-            f"a packet of {length} octets, more than the {packet_bytes_max} we take"
-        )
     end = position + 1 + length
+    if end - start > packet_bytes_max:
+        raise BadPacketError(
+            f"a packet of {end - start} octets, more than the {packet_bytes_max} we take"
+        )
     return end if end <= len(data) else None
+
+
+def read_packet(octets: memoryview) -> object:
+    """The packet in these octets, all of them. Raises BadPacketError if there is none."""
+    try:
+        packet, size = mqtt5.read(octets)
+    except (ValueError, IndexError) as error:
+        raise BadPacketError(str(error)) from error
+    except BaseException as error:
+        # Text that is no UTF-8 makes the codec's native code panic, which arrives as a
+        # BaseException that cannot be imported; not every broker checks what its clients send.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise BadPacketError("text that is not UTF-8") from None
+    if size != len(octets):
+        raise BadPacketError(f"a packet of {size} octets that says it has {len(octets)}")
+    return packet
 
 
 def _length(value: int) -> bytes:
