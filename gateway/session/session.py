@@ -110,10 +110,7 @@ class Session:
         receiver = _RECEIVERS.get(type(frame))
         if receiver is None:
             return [Dropped(Reason.OUT_OF_TURN, self.client_id, type(frame).__name__.upper())]
-        effects = receiver(self, frame, now)
-        if self.state is State.AWAKE and not self.delivering.waiting:
-            effects += self._drained()
-        return effects
+        return self._until_drained(receiver(self, frame, now))
 
     def connect(self, frame: Connect, peer: Peer, now: float) -> list[Effect]:
         """CONNECT, admitted by the engine, which makes a new session for a clean one (1.2, 6.2)."""
@@ -196,8 +193,10 @@ class Session:
         due_at = self.delivering.due_at
         if due_at is None or now < due_at:
             return []
-        repeated = self.delivering.retry(self.peer, now)
-        return self._unanswered(now) if repeated is None else repeated
+        repeated = self.delivering.retry(self.client_id, self.peer, now)
+        if repeated is None:
+            return self._unanswered(now)
+        return self._until_drained(repeated)
 
     # Moving between states
 
@@ -242,9 +241,12 @@ class Session:
             return self._move(Input.UNANSWERED, detail)
         return self._lose(Input.UNANSWERED, detail, now)
 
-    def _drained(self) -> list[Effect]:
+    def _until_drained(self, effects: list[Effect]) -> list[Effect]:
+        """PINGRESP, and asleep again, as soon as one that is awake has acknowledged all (A14.2)."""
+        if self.state is not State.AWAKE or self.delivering.waiting:
+            return effects
         self._supervise(self.sleep_s)
-        return [*self._move(Input.DRAINED), Send(self.peer, Pingresp())]
+        return [*effects, *self._move(Input.DRAINED), Send(self.peer, Pingresp())]
 
     def _supervise(self, declared_s: int) -> None:
         """Expect to hear from the client within what it declared; 0 is "no keep-alive" (A4)."""
