@@ -63,7 +63,6 @@ from gateway.session.rules import PredefinedTopics, SessionRules, deadline_s
 from gateway.session.states import Input, after
 from gateway.session.subscribing import Subscribing
 from gateway.session.topic_registry import TopicRegistry
-from gateway.session.topic_rules import topic_name
 from gateway.session.will import Will, named_by, with_message_of, with_topic_of
 
 LISTENING = frozenset({State.ACTIVE, State.AWAKE})
@@ -122,9 +121,8 @@ class Session:
             return self._admit(Input.SIGNAL, now)
         self.clean = frame.clean_session
         effects = self._move(Input.CONNECT)
-        self.delivering.pause()
+        self._end_connection()
         self._topics.start_connection()
-        self._named_will = None
         if not frame.will:
             return effects + self._admit(Input.ADMITTED, now)
         self.silence_max_s = self._rules.retry_after_s * (self._rules.retry_count_max + 1)
@@ -144,7 +142,7 @@ class Session:
 
     def settled(self, forward: Forward) -> list[Effect]:
         """A reading is in the broker's hands (or on disk): acknowledge it."""
-        return self._publishing.settled(forward, self.peer)
+        return self._publishing.settled(forward, self.peer, self.heard_at)
 
     def refused(self, forward: Forward, return_code: int) -> list[Effect]:
         """A reading cannot go on: its sensor keeps it."""
@@ -216,7 +214,7 @@ class Session:
         return effects + self.delivering.resume(self.client_id, self.peer, now)
 
     def _leave(self, given: Input, detail: str) -> list[Effect]:
-        self.delivering.pause()
+        self._end_connection()
         self.silence_max_s = inf
         return self._move(given, detail)
 
@@ -240,6 +238,12 @@ class Session:
             self._supervise(self.sleep_s)
             return self._move(Input.UNANSWERED, detail)
         return self._lose(Input.UNANSWERED, detail, now)
+
+    def _end_connection(self) -> None:
+        """Nothing more to where the client was: it may be another client's address by now."""
+        self.delivering.pause()
+        self._publishing.end_connection()
+        self._named_will = None
 
     def _until_drained(self, effects: list[Effect]) -> list[Effect]:
         """PINGRESP, and asleep again, as soon as one that is awake has acknowledged all (A14.2)."""
@@ -286,17 +290,7 @@ class Session:
         return [dropped, Send(self.peer, Connack(return_code)), *effects]
 
     def _receive_register(self, frame: Register, _now: float) -> list[Effect]:
-        name = topic_name(frame.topic_name, self._rules.topic_bytes_max)
-        if name is None:
-            refused = Regack(0, frame.message_id, ReturnCode.INVALID_TOPIC_ID)
-            detail = f"REGISTER of {frame.topic_name[:64]!r}"
-            return [Dropped(Reason.BAD_TOPIC, self.client_id, detail), Send(self.peer, refused)]
-        topic_id = self._topics.register(name)
-        if topic_id is None:
-            full = Regack(0, frame.message_id, ReturnCode.CONGESTION)
-            detail = f"{self._rules.topics_max} topics, all in use"
-            return [Dropped(Reason.TOPICS_FULL, self.client_id, detail), Send(self.peer, full)]
-        return [Send(self.peer, Regack(topic_id, frame.message_id, ReturnCode.ACCEPTED))]
+        return self._publishing.receive_register(frame, self.client_id, self.peer)
 
     def _receive_regack(self, frame: Regack, now: float) -> list[Effect]:
         return self.delivering.receive_regack(frame, self.client_id, self.peer, now)
