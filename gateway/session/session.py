@@ -243,6 +243,7 @@ class Session:
         """Nothing more to where the client was: it may be another client's address by now."""
         self.delivering.pause()
         self._publishing.end_connection()
+        self._subscribing.end_connection()
         self._named_will = None
 
     def _until_drained(self, effects: list[Effect]) -> list[Effect]:
