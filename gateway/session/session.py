@@ -63,9 +63,7 @@ from gateway.session.rules import PredefinedTopics, SessionRules, deadline_s
 from gateway.session.states import Input, after
 from gateway.session.subscribing import Subscribing
 from gateway.session.topic_registry import TopicRegistry
-from gateway.session.will import Will, named_by, with_message_of, with_topic_of
-
-LISTENING = frozenset({State.ACTIVE, State.AWAKE})
+from gateway.session.will import Will, named_by, return_code, with_message_of, with_topic_of
 
 
 class Session:
@@ -87,9 +85,7 @@ class Session:
         self.sleep_s = 0
         self.heard_at = 0.0
         self.silence_max_s = inf
-        self.scheduled_at = (
-            inf  # when the engine will look at this session next; the engine's own note
-        )
+        self.scheduled_at = inf  # the engine's own note: when it will look at this session next
         self._rules = rules
         self._named_will: Will | None = None
         self._topics = TopicRegistry(predefined, rules.topics_max)
@@ -100,15 +96,19 @@ class Session:
     # From the client
 
     def receive(self, frame: Frame, now: float) -> list[Effect]:
-        """Any frame but CONNECT, which comes through `connect` after admission."""
+        """Any frame but what the engine takes itself: CONNECT, which comes through `connect`
+        after admission, and PUBLISH with QoS -1, which needs no session."""
         self.heard_at = now
-        if self.state is State.CONNECTING:
-            return self._receive_connecting(frame, now)
-        if type(frame) is Publish:
+        state = self.state
+        if type(frame) is Publish and state is State.ACTIVE:
             return self._publishing.receive(frame, self.client_id, self.peer, now)
+        if state is State.CONNECTING:
+            return self._receive_connecting(frame, now)
+        if state is State.DISCONNECTED or state is State.LOST:
+            return self._receive_gone(frame)
         receiver = _RECEIVERS.get(type(frame))
         if receiver is None:
-            return [Dropped(Reason.OUT_OF_TURN, self.client_id, type(frame).__name__.upper())]
+            return self._out_of_turn(frame)
         return self._until_drained(receiver(self, frame, now))
 
     def connect(self, frame: Connect, peer: Peer, now: float) -> list[Effect]:
@@ -132,9 +132,10 @@ class Session:
 
     def deliver(self, message: Message, now: float) -> list[Effect]:
         """Pass a message on, or keep it for a client that does not listen now."""
-        if self.state in LISTENING:
+        state = self.state
+        if state is State.ACTIVE or state is State.AWAKE:
             return self.delivering.deliver(message, self.client_id, self.peer, now)
-        if message.qos == 0 and self.state is not State.ASLEEP:
+        if message.qos == 0 and (state is State.DISCONNECTED or state is State.LOST):
             return [Dropped(Reason.NOT_CONNECTED, self.client_id)]
         return self.delivering.keep(message, self.client_id)
 
@@ -236,6 +237,7 @@ class Session:
         if self.state is State.AWAKE:
             self.delivering.pause()
             self._supervise(self.sleep_s)
+            self.silence_max_s += now - self.heard_at  # it sleeps from now on, not since then
             return self._move(Input.UNANSWERED, detail)
         return self._lose(Input.UNANSWERED, detail, now)
 
@@ -261,34 +263,48 @@ class Session:
 
     def _receive_connecting(self, frame: Frame, now: float) -> list[Effect]:
         match frame:
-            case WillTopic() if self._named_will is None:
-                return self._receive_will_topic(frame, now)
-            case WillMsg(payload) if self._named_will is not None:
-                if len(payload) > self._rules.payload_bytes_max:
-                    return self._refuse(ReturnCode.NOT_SUPPORTED, Reason.PAYLOAD_TOO_LARGE)
-                named = self._named_will
-                self.will = Will(named.topic, payload, named.qos, named.retain)
-                return self._admit(Input.ADMITTED, now)
             case WillTopic():
-                return [Send(self.peer, WillMsgReq())]  # a copy: its answer was lost
+                return self._receive_will_topic(frame, now)
+            case WillMsg() if self._named_will is not None:
+                return self._receive_will_msg(frame, now)
             case Disconnect():
-                return self._receive_disconnect(frame, now)
-        return [Dropped(Reason.OUT_OF_TURN, self.client_id, type(frame).__name__.upper())]
+                return self._receive_disconnect(Disconnect(), now)  # nobody who could sleep yet
+        return self._out_of_turn(frame)
 
     def _receive_will_topic(self, frame: WillTopic, now: float) -> list[Effect]:
+        """A copy gets the same answer: that one was lost."""
         if not frame.topic:
             self.will = None
             return self._admit(Input.ADMITTED, now)
         named = named_by(frame, self._rules)
-        if isinstance(named, ReturnCode):
-            return self._refuse(named, Reason.BAD_TOPIC)
+        if isinstance(named, Reason):
+            return self._refuse(named)
         self._named_will = named
         return [Send(self.peer, WillMsgReq())]
 
-    def _refuse(self, return_code: ReturnCode, reason: Reason) -> list[Effect]:
-        effects = self._leave(Input.REFUSED, f"will refused: {reason.value}")
+    def _receive_will_msg(self, frame: WillMsg, now: float) -> list[Effect]:
+        will = with_message_of(self._named_will, frame, self._rules)
+        if isinstance(will, Reason):
+            return self._refuse(will)
+        self.will = will
+        self._named_will = None
+        return self._admit(Input.ADMITTED, now)
+
+    def _refuse(self, reason: Reason) -> list[Effect]:
         dropped = Dropped(reason, self.client_id, "will")
-        return [dropped, Send(self.peer, Connack(return_code)), *effects]
+        answer = Send(self.peer, Connack(return_code(reason)))
+        return [dropped, answer, *self._leave(Input.REFUSED, f"will refused: {reason.value}")]
+
+    def _receive_gone(self, frame: Frame) -> list[Effect]:
+        """A client that left must connect again, and can only learn it by DISCONNECT (A4)."""
+        dropped = Dropped(Reason.STRANGER, self.client_id, type(frame).__name__.upper())
+        return [dropped, Send(self.peer, Disconnect())]
+
+    def _out_of_turn(self, frame: Frame) -> list[Effect]:
+        return [Dropped(Reason.OUT_OF_TURN, self.client_id, type(frame).__name__.upper())]
+
+    def _receive_publish(self, frame: Publish, now: float) -> list[Effect]:
+        return self._publishing.receive(frame, self.client_id, self.peer, now)
 
     def _receive_register(self, frame: Register, _now: float) -> list[Effect]:
         return self._publishing.receive_register(frame, self.client_id, self.peer)
@@ -316,10 +332,13 @@ class Session:
 
     def _receive_pingreq(self, frame: Pingreq, now: float) -> list[Effect]:
         """A ping is answered here: the broker's health is not the sensor's business (A7)."""
-        if not frame.client_id or self.state is State.ACTIVE:
-            return [Send(self.peer, Pingresp())]
+        if frame.client_id and frame.client_id != self.client_id.encode():
+            dropped = Dropped(Reason.STRANGER, self.client_id, f"PINGREQ of {frame.client_id!r}")
+            return [dropped, Send(self.peer, Disconnect())]
         if self.state is State.AWAKE:
             return []  # a copy: what is under way goes on by its own timer, PINGRESP follows
+        if not frame.client_id or self.state is State.ACTIVE:
+            return [Send(self.peer, Pingresp())]
         self.silence_max_s = inf
         effects = self._move(Input.PING)
         return effects + self.delivering.resume(self.client_id, self.peer, now)
@@ -327,32 +346,43 @@ class Session:
     def _receive_disconnect(self, frame: Disconnect, _now: float) -> list[Effect]:
         """DISCONNECT is always echoed; with a duration it announces sleep (1.2, 5.4.21, 6.14)."""
         answer = Send(self.peer, Disconnect())
-        if frame.duration_s and self.state is not State.CONNECTING:
-            self.delivering.pause()
-            self.sleep_s = frame.duration_s
-            self._supervise(self.sleep_s)
-            return [answer, *self._move(Input.SLEEP, f"for {frame.duration_s} s")]
-        return [answer, *self._leave(Input.DISCONNECT, "said goodbye")]
+        if not frame.duration_s:
+            return [answer, *self._leave(Input.DISCONNECT, "said goodbye")]
+        self.delivering.pause()
+        self.sleep_s = frame.duration_s
+        self._supervise(self.sleep_s)
+        return [answer, *self._move(Input.SLEEP, f"for {frame.duration_s} s")]
 
     def _receive_will_topic_upd(self, frame: WillTopicUpd, _now: float) -> list[Effect]:
         if not frame.topic:
             self.will = None
             return [Send(self.peer, WillTopicResp(ReturnCode.ACCEPTED))]
         changed = with_topic_of(self.will, frame, self._rules)
-        return [Send(self.peer, WillTopicResp(self._change_will(changed)))]
+        return self._change_will(changed, WillTopicResp)
 
     def _receive_will_msg_upd(self, frame: WillMsgUpd, _now: float) -> list[Effect]:
         changed = with_message_of(self.will, frame, self._rules)
-        return [Send(self.peer, WillMsgResp(self._change_will(changed)))]
+        return self._change_will(changed, WillMsgResp)
 
-    def _change_will(self, changed: Will | ReturnCode) -> ReturnCode:
-        if isinstance(changed, ReturnCode):
-            return changed
+    def _change_will(
+        self, changed: Will | Reason, answer: type[WillTopicResp] | type[WillMsgResp]
+    ) -> list[Effect]:
+        if isinstance(changed, Reason):
+            dropped = Dropped(changed, self.client_id, "will update")
+            return [dropped, Send(self.peer, answer(return_code(changed)))]
         self.will = changed
-        return ReturnCode.ACCEPTED
+        return [Send(self.peer, answer(ReturnCode.ACCEPTED))]
+
+    def _receive_copied_will(self, frame: WillTopic | WillMsg, _now: float) -> list[Effect]:
+        """A client repeats the end of its handshake when CONNACK was lost (1.2, 6.13)."""
+        ended_by = WillTopic() if self.will is None else WillMsg(self.will.payload)
+        if self.state is not State.ACTIVE or frame != ended_by:
+            return self._out_of_turn(frame)
+        return [Send(self.peer, Connack(ReturnCode.ACCEPTED))]
 
 
 _RECEIVERS: dict[type, Callable[[Session, Any, float], list[Effect]]] = {
+    Publish: Session._receive_publish,
     Register: Session._receive_register,
     Regack: Session._receive_regack,
     Puback: Session._receive_puback,
@@ -363,6 +393,8 @@ _RECEIVERS: dict[type, Callable[[Session, Any, float], list[Effect]]] = {
     Unsubscribe: Session._receive_unsubscribe,
     Pingreq: Session._receive_pingreq,
     Disconnect: Session._receive_disconnect,
+    WillTopic: Session._receive_copied_will,
+    WillMsg: Session._receive_copied_will,
     WillTopicUpd: Session._receive_will_topic_upd,
     WillMsgUpd: Session._receive_will_msg_upd,
 }
