@@ -101,6 +101,14 @@ class Publishing:
 
     # From the session
 
+    def rest(self) -> None:
+        """Give back what dictionaries keep free for a next entry: sleepers are many, and for long.
+
+        A plain copy would be as large as the dictionary ever was.
+        """
+        self._unsettled = dict(self._unsettled.items())
+        self._recent = dict(self._recent.items())
+
     def end_connection(self) -> None:
         """Whoever publishes from now on may be a client that restarted, or none."""
         if self._unsettled:
@@ -182,13 +190,12 @@ class Publishing:
         recent = self._recent
         if message_id in recent:
             del recent[message_id]
-        if len(recent) >= RECENT_MAX:
-            del recent[next(iter(recent))]
-        recent[message_id] = (contents, until)
-        oldest = next(iter(recent))
-        while recent[oldest][1] <= now:
-            del recent[oldest]
+        while recent:
             oldest = next(iter(recent))
+            if recent[oldest][1] > now and len(recent) < RECENT_MAX:
+                break
+            del recent[oldest]
+        recent[message_id] = (contents, until)
 
     def _take_from_unheard(self, message_id: int) -> bool:
         """Whether nobody listened for this acknowledgement. From now on its id is free again."""

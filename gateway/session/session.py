@@ -96,8 +96,7 @@ class Session:
     # From the client
 
     def receive(self, frame: Frame, now: float) -> list[Effect]:
-        """Any frame but what the engine takes itself: CONNECT, which comes through `connect`
-        after admission, and PUBLISH with QoS -1, which needs no session."""
+        """Any frame but CONNECT and a PUBLISH with QoS -1, which the engine takes itself."""
         self.heard_at = now
         state = self.state
         if type(frame) is Publish and state is State.ACTIVE:
@@ -349,6 +348,7 @@ class Session:
         if not frame.duration_s:
             return [answer, *self._leave(Input.DISCONNECT, "said goodbye")]
         self.delivering.pause()
+        self._publishing.rest()
         self.sleep_s = frame.duration_s
         self._supervise(self.sleep_s)
         return [answer, *self._move(Input.SLEEP, f"for {frame.duration_s} s")]
