@@ -50,9 +50,6 @@ class TopicRegistry:
         # clients never do, and an empty dictionary would cost each of them 64 bytes.
         self._spelled: dict[str, Reference] | None = None
 
-    def __len__(self) -> int:
-        return len(self._topics)
-
     # From the client
 
     def topic_of(self, topic_id: int, topic_id_type: TopicIdType) -> str | None:
