@@ -6,7 +6,7 @@ downlink. What remains in the list it returns is for the shell, in order.
 
 Addresses are compared raw, per link, so that finding a session costs two dictionary lookups. All
 timers are in one heap: a session's entry may be early (hearing a client only moves its deadline
-away), never late.
+away), never late. Entries that nearer ones replaced stay until they are due or too many.
 
 Limits: clients and answers to strangers in `routing/admission.py`, the rest where it is kept.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any
 
@@ -36,6 +36,7 @@ from gateway.effects import (
     StateChanged,
     SubscribeTo,
     SubscriptionRefused,
+    Transmit,
     UnsubscribeFrom,
     UpstreamUp,
 )
@@ -59,6 +60,8 @@ from gateway.session.rules import PredefinedTopics, SessionRules
 from gateway.session.session import Session
 from gateway.upstream.rules import UpstreamRules
 from gateway.upstream.session import UpstreamSession
+
+TIMERS_SPARE = 64  # entries beyond two for each session, so that few sessions do not rebuild often
 
 Datagrams = Iterable[tuple[bytes, bytes]]
 
@@ -143,11 +146,11 @@ class Engine:
 
     def set_clogged(self, *, is_clogged: bool) -> None:
         """Say whether what was to be transmitted piles up in the shell."""
-        self.upstream.is_clogged = is_clogged
+        self.upstream.readings.is_clogged = is_clogged
 
     def set_wall_clock(self, unix_ms_at_zero: float) -> None:
         """Unix milliseconds at the zero of the monotonic clock, for the time stamps of readings."""
-        self.upstream.unix_ms_at_zero = unix_ms_at_zero
+        self.upstream.readings.unix_ms_at_zero = unix_ms_at_zero
 
     def stop(self, _now: float) -> list[Effect]:
         """Say goodbye to the broker."""
@@ -163,9 +166,8 @@ class Engine:
     def handle_time(self, now: float) -> list[Effect]:
         effects = self.upstream.handle_time(now)
         self.downlink.handle_time(now)
-        timers = self._timers
-        while timers and timers[0][0] <= now:
-            due_at, _, session = heappop(timers)
+        while self._timers and self._timers[0][0] <= now:
+            due_at, _, session = heappop(self._timers)
             if session.scheduled_at != due_at:
                 continue  # an entry that a nearer one replaced
             session.scheduled_at = inf
@@ -188,10 +190,10 @@ class Engine:
 
     def _forward(self, forward: Forward, now: float) -> list[Effect]:
         self.forwarded[forward.qos] += 1
-        sent = self.upstream.publish(forward)
-        return (
-            sent if len(sent) == 0 or type(sent[0]) not in _PERFORMERS else self._perform(sent, now)
-        )
+        sent = self.upstream.readings.publish(forward)
+        if sent is None:
+            return []
+        return [sent] if type(sent) is Transmit else self._perform([sent], now)
 
     def _settled(self, news: Settled, _now: float) -> list[Effect]:
         session = self.sessions.get(news.forward.client_id)
@@ -233,7 +235,7 @@ class Engine:
     def _receive_connect(
         self, frame: Connect, peer: Peer, at_address: Session | None, now: float
     ) -> list[Effect]:
-        client_id = self._admission.client_id_of(frame)
+        client_id = self._admission.client_id_of(frame, self.sessions)
         if isinstance(client_id, Refusal):
             return _turned_away(client_id, peer)
         session = self.sessions.get(client_id)
@@ -275,7 +277,7 @@ class Engine:
 
     def _discard(self, session: Session, now: float) -> list[Effect]:
         """The session is over; the engine forgets it."""
-        effects = self._perform(session.end(), now)
+        effects = self.downlink.forget(session) + self._perform(session.end(), now)
         del self.sessions[session.client_id]
         session.scheduled_at = inf
         return effects
@@ -292,6 +294,14 @@ class Engine:
             session.scheduled_at = wake_at
             self._timers_made += 1
             heappush(self._timers, (wake_at, self._timers_made, session))
+            if len(self._timers) > 2 * len(self.sessions) + TIMERS_SPARE:
+                self._rebuild_timers()
+
+    def _rebuild_timers(self) -> None:
+        """Leave out the entries that nearer ones replaced, and those of sessions that are over."""
+        scheduled = [each for each in self.sessions.values() if each.scheduled_at < inf]
+        self._timers = [(each.scheduled_at, n, each) for n, each in enumerate(scheduled)]
+        heapify(self._timers)
 
 
 def _turned_away(refusal: Refusal, peer: Peer) -> list[Effect]:
@@ -315,8 +325,8 @@ def _granted(engine: Engine, effect: Granted, now: float) -> list[Effect]:
     return engine.downlink.granted(effect, now)
 
 
-def _subscription_refused(engine: Engine, effect: SubscriptionRefused, now: float) -> list[Effect]:
-    return engine.downlink.refused(effect, now)
+def _subscription_refused(engine: Engine, effect: SubscriptionRefused, _now: float) -> list[Effect]:
+    return engine.downlink.refused(effect)
 
 
 _PERFORMERS: dict[type, Callable[[Engine, Any, float], list[Effect]]] = {

@@ -15,7 +15,7 @@ from gateway.config.kinds import MismatchError
 from gateway.config.positions import Place, last_key, places
 from gateway.config.problems import Origin
 from gateway.config.schema import Key, Later, Named, Node, Repeated, Table
-from gateway.config.spelling import KeyPath, dotted, printable, shown
+from gateway.config.spelling import KEY_LENGTH_MAX, KeyPath, printable, shortened, shown, shown_key
 
 # Room for 65,534 predefined topics of 100 octets, and then some.
 FILE_BYTES_MAX = 8 * 1024 * 1024
@@ -97,13 +97,13 @@ def _not_toml(error: str, text: str, source: str) -> _NotReadableError:
         before = "\n".join([*lines[:-1], lines[-1][: int(parts["column"]) - 1]])
     if parts["what"].startswith(_TWICE):
         return _given_twice(before, source)
-    what = _ADVICE.get(parts["what"], f"not valid TOML: {parts['what']}")
+    what = _ADVICE.get(parts["what"], f"not valid TOML: {shortened(parts['what'], KEY_LENGTH_MAX)}")
     return _NotReadableError(_end_of(before, source), printable(what))
 
 
 def _given_twice(text: str, source: str) -> _NotReadableError:
     path, position, before = last_key(text)
-    message = f"expected {dotted(path)} only once"
+    message = f"expected {shown_key(path)} only once"
     if before is not None:
         message += f", line {before.key.line} has it already"
     if len(path) == 1 and isinstance(ROOT.part(str(path[0])), Repeated):
@@ -164,7 +164,7 @@ class _Walk:
             origin = self._key_at((*path, node.entries_max))
             self._gathering.complain(origin, path, f"expected at most {node.entries_max} of them")
         self._gathering.entries[path] = [self._key_at((*path, 0))]
-        for index, entry in enumerate(value[: node.entries_max]):
+        for index, entry in enumerate(value):
             self._gathering.open_entry(node, path, index, self._key_at((*path, index)))
             self.node(node.entry, (*path, index), entry)
 

@@ -18,7 +18,7 @@ from gateway.config.problems import (
     Problem,
 )
 from gateway.config.schema import Key, Later, Repeated, Table, known_keys
-from gateway.config.spelling import KeyPath, dotted, nearest
+from gateway.config.spelling import KeyPath, nearest, shown_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Gathering:
         if len(self._problems) >= PROBLEMS_MAX:
             self._left_out += 1
             return
-        self._problems.append(Problem(origin, None if path is None else dotted(path), message))
+        self._problems.append(Problem(origin, None if path is None else shown_key(path), message))
 
     def complain_unknown(self, origin: Origin, table: Table, path: KeyPath) -> None:
         """`path` is what was written, `table` the innermost one that was understood."""
@@ -77,11 +77,11 @@ class Gathering:
         meant = _meant(table, path)
         if meant is None:
             known = ", ".join(part.name for part in table.parts if not isinstance(part, Later))
-            where = f"[{dotted(path[:-1])}]" if path[1:] else "the file"
+            where = f"[{shown_key(path[:-1])}]" if path[1:] else "the file"
             self.complain(origin, path, f"unknown key, {where} knows {known}")
         else:
             self.unclear.add(meant)
-            self.complain(origin, path, f"unknown key, did you mean {dotted(meant)}?")
+            self.complain(origin, path, f"unknown key, did you mean {shown_key(meant)}?")
 
     def raise_problems(self) -> None:
         """File first, from top to bottom, then variables, then the command line."""

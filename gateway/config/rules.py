@@ -13,7 +13,7 @@ from pathlib import Path
 from gateway.config.gathering import Gathering
 from gateway.config.keys import UPSTREAM
 from gateway.config.settings import HostPort, Settings
-from gateway.config.spelling import KeyPath, dotted, printable, quoted
+from gateway.config.spelling import KeyPath, dotted, printable, quoted, shortened, shown
 
 # The first must be at least the second: a limit that no single message could keep, and the like.
 AT_LEAST: tuple[tuple[KeyPath, KeyPath], ...] = (
@@ -115,7 +115,7 @@ def _check_ids(
         other = topic_of.setdefault(topic_id, topic)
         if other != topic:
             path = (*table, topic)
-            message = f"expected an id of its own, got {topic_id}, which is {quoted(other)}"
+            message = f"expected an id of its own, got {topic_id}, which is {shown(other)}"
             gathering.complain(gathering.given[path].origin, path, message)
     return topic_of
 
@@ -138,12 +138,13 @@ def warnings(settings: Settings, gathering: Gathering) -> Iterator[str]:
         if given.key.name.endswith("_file") and isinstance(given.value, Path):
             doubt = _doubt_about_file(given.value, secret=given.key.name == "password_file")
             if doubt:
-                yield f"{given.origin}: {dotted(path)}: {printable(str(given.value))} {doubt}"
+                file = printable(shortened(str(given.value)))
+                yield f"{given.origin}: {dotted(path)}: {file} {doubt}"
     prefix = settings.upstream.topic_prefix
     if prefix and not prefix.endswith("/"):
         path = ("upstream", "topic_prefix")
         origin = gathering.given[path].origin
-        example = quoted(f"{prefix}sensors/boot")
+        example = quoted(shortened(prefix) + "sensors/boot")
         yield f"{origin}: {dotted(path)}: has no slash at its end: topics become {example}"
 
 

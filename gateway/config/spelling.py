@@ -8,6 +8,8 @@ from difflib import get_close_matches
 KeyPath = tuple[str | int, ...]
 
 SHOWN_LENGTH_MAX = 80
+# Room for any key of ours, but not for a name of 8 MiB.
+KEY_LENGTH_MAX = 200
 # difflib takes quadratic time, and the keys of a file are not ours.
 COMPARED_LENGTH_MAX = 60
 # "user" is still "username" (0.67), "url" is no longer "journal" (0.6).
@@ -43,6 +45,10 @@ def dotted(path: KeyPath) -> str:
     return ".".join(_key_part(part) for part in path)
 
 
+def shown_key(path: KeyPath) -> str:
+    return shortened(dotted(path), KEY_LENGTH_MAX)
+
+
 def _key_part(part: str | int) -> str:
     return str(part) if isinstance(part, int) or _BARE_KEY.fullmatch(part) else quoted(part)
 
@@ -63,8 +69,8 @@ def shown(raw: object) -> str:
     return shortened(str(raw))
 
 
-def shortened(text: str) -> str:
-    return text if len(text) <= SHOWN_LENGTH_MAX else text[:SHOWN_LENGTH_MAX] + "..."
+def shortened(text: str, length_max: int = SHOWN_LENGTH_MAX) -> str:
+    return text if len(text) <= length_max else text[:length_max] + "..."
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str | None:

@@ -25,9 +25,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import cast
 
-from gateway.links.broker_failures import BrokerFailure, diagnose, explain, spoke_tls
+from gateway.links.broker_failures import (
+    BrokerFailure,
+    diagnose,
+    diagnose_end,
+    explain,
+    spoke_tls,
+)
 from gateway.links.broker_socket import acknowledge_at_once, connected_socket
 from gateway.links.clock import now
+from gateway.links.outflow import Outflow
 from gateway.links.reconnect import Backoff, Reasons
 
 __all__ = ["BrokerCounters", "BrokerFailure", "BrokerLink", "LinkState", "explain"]
@@ -95,7 +102,7 @@ class BrokerLink:
         self._away_since: float | None = None
         self._loop: asyncio.AbstractEventLoop
         self._task: asyncio.Task[None] | None = None
-        self._transport: asyncio.Transport | None = None  # while OPEN or SETTLED
+        self._outflow: Outflow | None = None  # while OPEN or SETTLED
         self._drop_reason: str | None = None
         self._stopping = False
 
@@ -122,20 +129,20 @@ class BrokerLink:
 
     def write(self, chunks: list[bytes]) -> None:
         """All packets of one pass in one write."""
-        transport = self._transport
-        if transport is None:
+        outflow = self._outflow
+        if outflow is None:
             self.counters.writes_ignored += 1
             return
         joined = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         self.counters.bytes_out += len(joined)
-        transport.write(joined)
-        if transport.get_write_buffer_size() > self._unsent_bytes_max:
+        outflow.write(joined)
+        if outflow.unsent_bytes > self._unsent_bytes_max:
             self.drop(f"{self._where} takes nothing: more than {self._unsent_bytes_max} bytes wait")
 
     @property
     def unsent_bytes(self) -> int:
         """Written but not yet taken by the kernel."""
-        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return 0 if self._outflow is None else self._outflow.unsent_bytes
 
     def drop(self, reason: str) -> None:
         """Ends this connection, sending what was written; another follows after a wait."""
@@ -156,13 +163,13 @@ class BrokerLink:
 
     # From the connection
 
-    def _opened(self, transport: asyncio.Transport) -> None:
-        self.state, self._transport = LinkState.OPEN, transport
+    def _opened(self, outflow: Outflow) -> None:
+        self.state, self._outflow = LinkState.OPEN, outflow
         self.counters.connects += 1
         self._on_open()
 
     def _received(self, data: bytes, *, first: bool) -> None:
-        if self._transport is None:
+        if self._outflow is None:
             return
         self.counters.bytes_in += len(data)
         if first and self._tls is None and data.startswith(_TLS_ALERT):
@@ -170,16 +177,15 @@ class BrokerLink:
         else:
             self._on_bytes(data)
 
-    def _closed(self, error: Exception | None) -> tuple[BrokerFailure, str]:
-        self.state, self._transport = LinkState.CLOSING, None
+    def _closed(self, error: Exception | None, *, answered: bool) -> tuple[BrokerFailure, str]:
+        self.state, self._outflow = LinkState.CLOSING, None
         if self._drop_reason is not None:
             failure, reason = BrokerFailure.DROPPED, self._drop_reason
             self._drop_reason = None
-        elif error is None:
-            failure = BrokerFailure.CLOSED
-            reason = f"{self._where} closed the connection: see the log of the broker"
         else:
-            failure, reason = diagnose(error, self._host, self._port, tls=False)
+            failure, reason = diagnose_end(
+                error, self._host, self._port, tls=self._tls is not None, answered=answered
+            )
         self._on_closed(reason)
         return failure, reason
 
@@ -218,13 +224,13 @@ class BrokerLink:
         return await connection.ended
 
     def _close(self, reason: str, within_s: float) -> None:
-        transport = self._transport
-        if transport is None:
+        outflow = self._outflow
+        if outflow is None:
             return
-        self.state, self._transport, self._drop_reason = LinkState.CLOSING, None, reason
-        transport.close()
+        self.state, self._outflow, self._drop_reason = LinkState.CLOSING, None, reason
+        outflow.close()
         # To close waits for a peer that may be gone; to abort an ended connection does nothing.
-        self._loop.call_later(within_s, transport.abort)
+        self._loop.call_later(within_s, outflow.abort)
 
     def _note(self, failure: BrokerFailure, reason: str, delay_s: float) -> None:
         self.counters.failures[failure] += 1
@@ -247,18 +253,26 @@ class _Connection(asyncio.Protocol):
         self.ended = ended
         self._link = link
         self._socket = socket_
-        self._first = True
+        self._answered = False
+        self._outflow: Outflow
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports have the methods but not the base class.
-        self._link._opened(cast("asyncio.Transport", transport))
+        self._outflow = Outflow(cast("asyncio.Transport", transport))
+        self._link._opened(self._outflow)
 
     def data_received(self, data: bytes) -> None:
         acknowledge_at_once(self._socket)
-        first, self._first = self._first, False
+        first, self._answered = not self._answered, True
         self._link._received(data, first=first)
 
+    def pause_writing(self) -> None:
+        self._outflow.pause()
+
+    def resume_writing(self) -> None:
+        self._outflow.resume()
+
     def connection_lost(self, exc: Exception | None) -> None:
-        outcome = self._link._closed(exc)
+        outcome = self._link._closed(exc, answered=self._answered)
         if not self.ended.done():
             self.ended.set_result(outcome)

@@ -47,7 +47,13 @@ _WRONG_NAME = {62, 64}  # host name, IP address
 _PLAIN_PORT = "is this a plain MQTT port (usually 1883; TLS is usually 8883)?"
 
 # Reasons of OpenSSL, in its spelling, by what the operator has to look at.
-_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "EOF_OCCURRED")
+_NO_TLS = (
+    "WRONG_VERSION_NUMBER",
+    "RECORD_LAYER_FAILURE",
+    "PACKET_LENGTH_TOO_LONG",
+    "HTTP_REQUEST",
+    "EOF_OCCURRED",
+)
 _OLD_TLS = ("UNSUPPORTED_PROTOCOL", "ALERT_PROTOCOL_VERSION")
 _CLIENT_CERTIFICATE = (
     "CERTIFICATE_REQUIRED",
@@ -70,7 +76,7 @@ def explain(error: BaseException, host: str, port: int, tls: bool) -> str:
 
 def diagnose(error: BaseException, host: str, port: int, tls: bool) -> tuple[BrokerFailure, str]:
     """The label and the sentence."""
-    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    where = _where(host, port)
     match error:
         case ssl.SSLError():
             return BrokerFailure.TLS, _explain_tls(error, host, where)
@@ -93,9 +99,40 @@ def diagnose(error: BaseException, host: str, port: int, tls: bool) -> tuple[Bro
             return BrokerFailure.OTHER, f"{where} failed: {type(error).__name__}: {error}"
 
 
+def diagnose_end(
+    error: Exception | None, host: str, port: int, *, tls: bool, answered: bool
+) -> tuple[BrokerFailure, str]:
+    """For a connection that was open. `answered`: the broker had sent something on it.
+
+    TLS 1.3 lets a client without the right certificate in and throws it out afterwards. mosquitto
+    does that, and ends plain connections to its TLS port, without a word.
+    """
+    where = _where(host, port)
+    lost = (ConnectionError, ssl.SSLEOFError)
+    if error is not None and not isinstance(error, lost):
+        return diagnose(error, host, port, tls)
+    if answered:
+        said = f"{where} closed the connection: see the log of the broker"
+    elif tls:
+        said = (
+            f"{where} closed the connection without a word: see the log of the broker; "
+            "if it asks for a client certificate, check upstream.cert_file and upstream.key_file"
+        )
+    else:
+        said = (
+            f"{where} closed the connection without a word: see the log of the broker; "
+            "if this is its TLS port, write mqtts:// in upstream.url"
+        )
+    return BrokerFailure.CLOSED, said
+
+
 def spoke_tls(host: str, port: int) -> str:
     """For a connection without TLS on which a TLS alert arrived."""
-    return f"{host}:{port} answers in TLS: write mqtts:// in upstream.url, or use its plain port"
+    return f"{_where(host, port)} answers in TLS: write mqtts:// in upstream.url"
+
+
+def _where(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _explain_name(error: socket.gaierror, host: str) -> str:

@@ -41,7 +41,8 @@ def acknowledge_at_once(socket_: socket.socket) -> None:
     """After each read. The kernel forgets the wish by itself.
 
     A broker that leaves Nagle's algorithm on, as mosquitto does, holds back its next small packet
-    until the last is acknowledged, which else takes 40 ms: 227 instead of 136,500 messages a second.
+    until the last is acknowledged, which else takes
+    40 ms: 227 instead of 136,500 messages a second.
     """
     if _QUICK_ACK is not None:
         with suppress(OSError):
@@ -70,7 +71,8 @@ async def _look_up(loop: asyncio.AbstractEventLoop, host: str, port: int) -> _Fo
     """In a daemon thread of its own and not in the loop's executor.
 
     A dead name server holds a look-up for half a minute, and the loop would wait for its executor
-    before the gateway could stop. The number of such threads is bounded by that time and our time limit.
+    before the gateway could stop. The number of such threads is bounded by that time
+    and our time limit.
     """
     answer: asyncio.Future[_Found] = loop.create_future()
 

@@ -1,6 +1,7 @@
 """TLS towards the broker: version 1.2 or newer, certificate and host name always verified.
 
-There is no switch to turn verification off: with it off, anyone on the way reads the password.
+All three are Python's own defaults for a client. There is no switch to turn verification off: with
+it off, anyone on the way reads the password.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ def client_context(
     Without ca_file the system's authorities are trusted. The key may be in cert_file.
     """
     context = ssl.create_default_context() if ca_file is None else _trusting(Path(ca_file))
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
     if cert_file is not None:
         _present(context, Path(cert_file), Path(key_file or cert_file))
     elif key_file is not None:
@@ -50,7 +50,7 @@ def _present(context: ssl.SSLContext, cert_file: Path, key_file: Path) -> None:
         # Without this OpenSSL asks on the terminal, where nobody sits.
         raise LinkError(
             f"key_file {key_file} is encrypted, and a daemon has nobody to ask: "
-            f"`openssl pkey -in {key_file} -out NEW_FILE` decrypts it; protect the new one by its mode"
+            f"`openssl pkey -in {key_file} -out NEW_FILE` decrypts it"
         )
 
     try:

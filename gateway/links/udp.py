@@ -157,6 +157,10 @@ class UdpLink:
         self._socket.close()
         self._socket = None
 
+    def check(self) -> str | None:
+        """For health: what is wrong, or None."""
+        return "its socket is closed" if self._socket is None else None
+
     def read_receive_buffer_drops(self) -> int:
         """Asks the kernel and notes it in the counters: a system call, so now and then."""
         if self._socket is not None:
@@ -190,6 +194,7 @@ class UdpLink:
     def _turn(self) -> tuple[int, float]:
         """How many datagrams came, and the seconds to wait until the next look."""
         calls, counters, tick = self._calls, self.counters, self._tick
+        began = now()
         found = count = 0
         try:
             for _ in range(CALLS_PER_TURN):
@@ -205,7 +210,7 @@ class UdpLink:
             counters.truncated = calls.truncated
             counters.receive_failed = calls.receive_failed
             self.flush()
-        return found, tick.wait_s(now(), full=count == DATAGRAMS_PER_CALL)
+        return found, tick.wait_s(began, now(), full=count == DATAGRAMS_PER_CALL)
 
     # Sending
 

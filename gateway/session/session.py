@@ -65,6 +65,10 @@ from gateway.session.subscribing import Subscribing
 from gateway.session.topic_registry import TopicRegistry
 from gateway.session.will import Will, named_by, return_code, with_message_of, with_topic_of
 
+# Tuples, because members are found in them by identity; hashing a member costs ten times that.
+LISTENING = (State.ACTIVE, State.AWAKE)
+ABSENT = (State.DISCONNECTED, State.LOST)
+
 
 class Session:
     __slots__ = (
@@ -103,8 +107,8 @@ class Session:
             return self._publishing.receive(frame, self.client_id, self.peer, now)
         if state is State.CONNECTING:
             return self._receive_connecting(frame, now)
-        if state is State.DISCONNECTED or state is State.LOST:
-            return self._receive_gone(frame)
+        if state in ABSENT:
+            return self._receive_absent(frame)
         receiver = _RECEIVERS.get(type(frame))
         if receiver is None:
             return self._out_of_turn(frame)
@@ -131,10 +135,9 @@ class Session:
 
     def deliver(self, message: Message, now: float) -> list[Effect]:
         """Pass a message on, or keep it for a client that does not listen now."""
-        state = self.state
-        if state is State.ACTIVE or state is State.AWAKE:
+        if self.state in LISTENING:
             return self.delivering.deliver(message, self.client_id, self.peer, now)
-        if message.qos == 0 and (state is State.DISCONNECTED or state is State.LOST):
+        if message.qos == 0 and self.state in ABSENT:
             return [Dropped(Reason.NOT_CONNECTED, self.client_id)]
         return self.delivering.keep(message, self.client_id)
 
@@ -148,9 +151,9 @@ class Session:
         """A reading cannot go on: its sensor keeps it."""
         return self._publishing.refused(forward, return_code, self.peer)
 
-    def is_asking(self, asked: SubscribeTo) -> bool:
-        """Whether this session still waits for the answer to this wish."""
-        return self._subscribing.is_asking(asked)
+    def asking(self) -> list[SubscribeTo]:
+        """The wishes that wait for their answers."""
+        return self._subscribing.asking()
 
     def subscribed(self, asked: SubscribeTo, return_code: int) -> list[Effect]:
         """The answer to `SubscribeTo`."""
@@ -219,10 +222,8 @@ class Session:
         return self._move(given, detail)
 
     def _lose(self, given: Input, detail: str, now: float) -> list[Effect]:
-        effects = self._leave(given, detail)
-        if self.will is not None:
-            effects.append(self.will.forward(self.client_id, now))
-        return effects
+        wills = [] if self.will is None else [self.will.forward(self.client_id, now)]
+        return [*self._leave(given, detail), *wills]
 
     def _silent(self, now: float) -> list[Effect]:
         detail = f"silent for {now - self.heard_at:.0f} s"
@@ -294,7 +295,7 @@ class Session:
         answer = Send(self.peer, Connack(return_code(reason)))
         return [dropped, answer, *self._leave(Input.REFUSED, f"will refused: {reason.value}")]
 
-    def _receive_gone(self, frame: Frame) -> list[Effect]:
+    def _receive_absent(self, frame: Frame) -> list[Effect]:
         """A client that left must connect again, and can only learn it by DISCONNECT (A4)."""
         dropped = Dropped(Reason.STRANGER, self.client_id, type(frame).__name__.upper())
         return [dropped, Send(self.peer, Disconnect())]

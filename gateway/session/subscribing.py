@@ -1,14 +1,19 @@
 """What a client asked to hear.
 
 SUBACK waits for the broker's word: `receive_subscribe` answers with `SubscribeTo`, only
-`subscribed` with SUBACK. A SUBSCRIBE that comes again meanwhile is dropped, its answer is on the
-way. A wish that the client gave up on (by UNSUBSCRIBE, by another wish under its message id, by
-the end of its connection) gets no answer.
+`subscribed` with SUBACK. Each wish is answered once, and until then nothing else is done about its
+message id or its filter: the client comes again.
+
+A client that restarted, or another one at its address, would take the SUBACK of a wish before it
+for its own. So a wish is fulfilled without SUBACK once its connection has ended, or when another
+one comes under its id.
 
 Full: `subscriptions_max` filters for a client; a further one is answered with congestion.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from gateway.effects import (
     ClientId,
@@ -26,22 +31,30 @@ from gateway.session.topic_registry import TopicRegistry
 from gateway.session.topic_rules import has_wildcard, topic_filter
 
 
+@dataclass(slots=True)
+class Wish:
+    frame: Subscribe
+    asked: SubscribeTo
+    is_awaited: bool = True  # whether SUBACK would be understood
+
+
 class Subscribing:
-    __slots__ = ("_asked", "_rules", "_topics", "filters")
+    __slots__ = ("_rules", "_topics", "_wishes", "filters")
 
     def __init__(self, topics: TopicRegistry, rules: SessionRules) -> None:
         self._topics = topics
         self._rules = rules
-        self._asked: dict[int, tuple[Subscribe, SubscribeTo]] | None = None  # while one waits
+        self._wishes: dict[int, Wish] | None = None  # while one waits; by message id
         self.filters: dict[str, int] = {}
 
     # From the client
 
     def receive_subscribe(self, frame: Subscribe, client_id: ClientId, peer: Peer) -> list[Effect]:
         wanted = self._filter_of(frame)
-        if self._is_copy(frame, wanted):
+        if self._wishes is not None and frame.message_id in self._wishes:
+            wish = self._wishes[frame.message_id]
+            wish.is_awaited = _is_copy(frame, wanted, wish)
             return [Dropped(Reason.REPEATED, client_id, "SUBSCRIBE")]
-        self._give_up(frame.message_id)
         objection = self._objection(frame, wanted)
         if objection is not None:
             code, reason = objection
@@ -50,9 +63,9 @@ class Subscribing:
             return [Dropped(reason, client_id, detail), Send(peer, refusal)]
         assert wanted is not None, "no filter is an objection"
         asked = SubscribeTo(client_id, wanted, frame.qos, frame.message_id)
-        if self._asked is None:
-            self._asked = {}
-        self._asked[frame.message_id] = (frame, asked)
+        if self._wishes is None:
+            self._wishes = {}
+        self._wishes[frame.message_id] = Wish(frame, asked)
         return [asked]
 
     def receive_unsubscribe(
@@ -61,9 +74,8 @@ class Subscribing:
         """UNSUBACK whatever was subscribed (A14.7)."""
         answer = Send(peer, Unsuback(frame.message_id))
         wanted = self._filter_of(frame)
-        for _, asked in list((self._asked or {}).values()):
-            if asked.topic_filter == wanted:
-                self._give_up(asked.message_id)
+        if any(asked.topic_filter == wanted for asked in self.asking()):
+            return [Dropped(Reason.OUT_OF_TURN, client_id, "UNSUBSCRIBE before SUBACK")]
         if wanted is None or wanted not in self.filters:
             return [answer]
         self.forget(wanted)
@@ -72,33 +84,25 @@ class Subscribing:
     # From the session
 
     def end_connection(self) -> None:
-        self._asked = None
+        for wish in self._wishes.values() if self._wishes is not None else ():
+            wish.is_awaited = False
 
     # From the engine
 
-    def is_asking(self, asked: SubscribeTo) -> bool:
-        """Whether this very wish still waits for its answer."""
-        waiting = None if self._asked is None else self._asked.get(asked.message_id)
-        return waiting is not None and waiting[1] is asked
+    def asking(self) -> list[SubscribeTo]:
+        """The wishes that wait for their answers."""
+        return [] if self._wishes is None else [wish.asked for wish in self._wishes.values()]
 
     def subscribed(self, asked: SubscribeTo, return_code: int, peer: Peer) -> list[Effect]:
-        """The answer to `SubscribeTo`, for one that `is_asking`."""
-        assert self._asked is not None, "it is asking"
-        message_id, wanted = asked.message_id, asked.topic_filter
-        frame, _ = self._asked[message_id]
-        self._give_up(message_id)
-        topic_id = _echoed_id(frame)
-        if return_code != ReturnCode.ACCEPTED:
-            return [Send(peer, Suback(topic_id, message_id, return_code, frame.qos))]
-        if frame.topic_id_type is not TopicIdType.NORMAL:
-            self._topics.spell(wanted, (frame.topic_id_type, topic_id))
-        elif not has_wildcard(wanted):
-            self._topics.unspell(wanted)
-            registered = self._topics.register(wanted)
-            assert registered is not None, "it had its number when it was asked for"
-            topic_id = registered
-        self.filters[wanted] = frame.qos
-        return [Send(peer, Suback(topic_id, message_id, ReturnCode.ACCEPTED, frame.qos))]
+        """The answer to `SubscribeTo`."""
+        wish = self._answered(asked.message_id)
+        frame, topic_id = wish.frame, _echoed_id(wish.frame)
+        if return_code == ReturnCode.ACCEPTED:
+            self.filters[asked.topic_filter] = frame.qos
+            topic_id = self._reference(wish, topic_id)
+        if not wish.is_awaited:
+            return []
+        return [Send(peer, Suback(topic_id, asked.message_id, return_code, frame.qos))]
 
     def forget(self, topic_filter: str) -> None:
         self.filters.pop(topic_filter, None)
@@ -106,19 +110,25 @@ class Subscribing:
 
     # What waits
 
-    def _is_copy(self, frame: Subscribe, wanted: str | None) -> bool:
-        """The id alone does not tell: a client that restarted counts from 1 again."""
-        if self._asked is None or frame.message_id not in self._asked:
-            return False
-        before, asked = self._asked[frame.message_id]
-        alike = before.qos == frame.qos and before.topic_id_type is frame.topic_id_type
-        return alike and asked.topic_filter == wanted
+    def _answered(self, message_id: int) -> Wish:
+        assert self._wishes is not None, "each wish is answered once"
+        wish = self._wishes.pop(message_id)
+        if not self._wishes:
+            self._wishes = None
+        return wish
 
-    def _give_up(self, message_id: int) -> None:
-        if self._asked is not None:
-            self._asked.pop(message_id, None)
-            if not self._asked:
-                self._asked = None
+    def _reference(self, wish: Wish, topic_id: int) -> int:
+        """How the client will hear of what it subscribed to; 0 for a filter with wildcards."""
+        wanted, kind = wish.asked.topic_filter, wish.frame.topic_id_type
+        if kind is not TopicIdType.NORMAL:
+            self._topics.spell(wanted, (kind, topic_id))
+        elif not has_wildcard(wanted):
+            self._topics.unspell(wanted)
+            if wish.is_awaited:
+                number = self._topics.register(wanted)
+                assert number is not None, "it had its number when it was asked for"
+                return number
+        return topic_id
 
     # What a frame asks for
 
@@ -136,7 +146,7 @@ class Subscribing:
             return ReturnCode.NOT_SUPPORTED, Reason.BAD_FILTER
         if wanted is None:
             return ReturnCode.INVALID_TOPIC_ID, Reason.UNKNOWN_TOPIC_ID
-        used = len(self.filters) + len(self._asked or ())
+        used = len(self.filters) + len(self._wishes or ())
         if wanted not in self.filters and used >= self._rules.subscriptions_max:
             return ReturnCode.CONGESTION, Reason.SUBSCRIPTIONS_FULL
         is_named = kind is TopicIdType.NORMAL and not has_wildcard(wanted)
@@ -150,3 +160,8 @@ def _echoed_id(frame: Subscribe) -> int:
     if frame.topic_id_type in (TopicIdType.PREDEFINED, TopicIdType.SHORT):
         return int.from_bytes(frame.topic[:2], "big")
     return 0
+
+
+def _is_copy(frame: Subscribe, wanted: str | None, wish: Wish) -> bool:
+    alike = (frame.qos, frame.topic_id_type) == (wish.frame.qos, wish.frame.topic_id_type)
+    return alike and wanted == wish.asked.topic_filter

@@ -62,12 +62,15 @@ class PublishWriter:
         self._topics: dict[str, bytes] = {}
         self._clients: dict[str, bytes] = {}
         self._time: tuple[int, bytes] = (-1, b"")
+        self.retain_available = True
 
-    def write(self, forward: Forward, packet_id: int, unix_ms: int, *, dup: bool = False) -> bytes:
+    def write(self, forward: Forward, packet_id: int, *, dup: bool = False) -> bytes:
         topic = self._topics.get(forward.topic) or self._topic(forward.topic)
         client = self._clients.get(forward.client_id) or self._client(forward.client_id)
+        unix_ms = forward.unix_ms
         time = self._time[1] if self._time[0] == unix_ms else self._stamp(unix_ms)
-        first = PUBLISH | forward.upstream_qos << 1 | forward.retain | dup << 3
+        retain = forward.retain and self.retain_available
+        first = PUBLISH | forward.upstream_qos << 1 | retain | dup << 3
         payload = forward.payload
         if forward.upstream_qos == 0:
             tag: tuple[bytes, ...] = (client, time)

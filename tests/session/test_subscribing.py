@@ -52,9 +52,9 @@ def test_suback_names_what_was_subscribed_and_waits_for_the_broker(
     assert client.says(Subscribe(3, topic, qos=2, topic_id_type=kind)) == []
     (wish,) = client.wishes
     assert wish == SubscribeTo(DEV1, topic_filter, 2, 3)
-    assert client.session.is_asking(wish)
+    assert client.session.asking() == [wish]
     assert is_granted(client, wish) == [Suback(topic_id, 3, ACCEPTED, qos=2)]
-    assert not client.session.is_asking(wish)
+    assert client.session.asking() == []
 
 
 @pytest.mark.parametrize(
@@ -186,28 +186,31 @@ def test_a_subscribe_repeated_after_its_answer_is_asked_and_answered_again() -> 
         Subscribe(3, b"e/f", qos=1),
         Subscribe(3, b"c/d", qos=0),
         Subscribe(3, b"\x00\x07", qos=1, topic_id_type=PREDEFINED),
+        Subscribe(3, b"a/#/b", qos=1),
     ],
     ids=repr,
 )
-def test_another_subscribe_under_the_same_id_takes_the_place_of_the_first(
+def test_under_the_id_of_a_wish_that_waits_nothing_is_answered_until_that_is_done(
     other: Subscribe,
 ) -> None:
     """A client that restarted would take the first one's answer for its own."""
     client = connected()
     client.says(Subscribe(3, b"c/d", qos=1))
-    (first,) = client.wishes
-    client.says(other)
-    (second,) = client.wishes
-    assert not client.session.is_asking(first)
-    assert client.session.is_asking(second)
+    (wish,) = client.wishes
+    assert client.says(other) == []
+    assert client.drops == [Reason.REPEATED]
+    assert is_granted(client, wish) == []
+    client.says(other, at=10.0)
+    assert Reason.REPEATED not in client.drops
 
 
-def test_a_bad_subscribe_under_the_same_id_is_answered_alone() -> None:
+def test_a_client_that_comes_back_to_its_first_subscribe_hears_suback() -> None:
     client = connected()
-    client.says(Subscribe(3, b"c/d"))
-    (first,) = client.wishes
-    client.says(Subscribe(3, b"a/#/b"))
-    assert not client.session.is_asking(first)
+    client.says(Subscribe(3, b"c/d", qos=1))
+    (wish,) = client.wishes
+    client.says(Subscribe(3, b"e/f", qos=1))
+    client.says(Subscribe(3, b"c/d", qos=1, dup=True), at=10.0)
+    assert is_granted(client, wish) == [Suback(2, 3, ACCEPTED, qos=1)]
 
 
 def test_two_wishes_may_wait_at_once() -> None:
@@ -221,12 +224,38 @@ def test_two_wishes_may_wait_at_once() -> None:
 
 
 @pytest.mark.parametrize("frame", [Connect(DEV1.encode(), 60), Disconnect()], ids=repr)
-def test_a_wish_ends_with_its_connection(frame: Connect | Disconnect) -> None:
+@pytest.mark.parametrize(
+    ("topic", "kind", "topic_filter"),
+    [(b"c/d", NORMAL, "c/d"), (b"c/#", NORMAL, "c/#"), (b"\x00\x07", PREDEFINED, "sensors/boot")],
+)
+def test_a_wish_whose_connection_ended_is_fulfilled_without_suback(
+    topic: bytes, kind: TopicIdType, topic_filter: str, frame: Connect | Disconnect
+) -> None:
+    client = connected()
+    client.says(Subscribe(3, topic, topic_id_type=kind))
+    client.says(Unsubscribe(4, b"e/f"))
+    (wish,) = client.session.asking()
+    client.says(frame)
+    assert is_granted(client, wish) == []
+    assert client.session.end() == [UnsubscribeFrom(DEV1, topic_filter)]
+
+
+def test_a_name_whose_number_came_in_no_suback_is_registered_before_its_first_message() -> None:
     client = connected()
     client.says(Subscribe(3, b"c/d"))
     (wish,) = client.wishes
-    client.says(frame)
-    assert not client.session.is_asking(wish)
+    client.says(Connect(DEV1.encode(), 60))
+    is_granted(client, wish)
+    assert client.is_sent("c/d") == [Register(2, 1, b"c/d")]
+
+
+def test_a_client_that_asks_again_after_reconnecting_hears_suback() -> None:
+    client = connected()
+    client.says(Subscribe(3, b"c/d"))
+    (wish,) = client.wishes
+    client.says(Connect(DEV1.encode(), 60))
+    client.says(Subscribe(3, b"c/d", dup=True))
+    assert is_granted(client, wish) == [Suback(2, 3, ACCEPTED)]
 
 
 def test_a_wish_is_answered_to_a_client_that_went_to_sleep() -> None:
@@ -301,15 +330,16 @@ def test_unsuback_comes_whatever_was_subscribed(frame: Unsubscribe) -> None:
     assert len(client.effects) == 1
 
 
-def test_unsubscribe_ends_a_wish_that_still_waits() -> None:
+def test_unsubscribe_waits_until_the_wish_for_its_filter_is_answered() -> None:
     client = connected()
     client.says(Subscribe(3, b"c/d"))
-    (unwanted,) = client.wishes
-    client.says(Subscribe(4, b"e/f"))
-    (wanted,) = client.wishes
-    assert client.says(Unsubscribe(5, b"c/d")) == [Unsuback(5)]
-    assert not client.session.is_asking(unwanted)
-    assert client.session.is_asking(wanted)
+    (wish,) = client.wishes
+    assert client.says(Unsubscribe(5, b"c/d")) == []
+    assert client.drops == [Reason.OUT_OF_TURN]
+    assert client.says(Unsubscribe(6, b"e/f")) == [Unsuback(6)]
+    is_granted(client, wish)
+    assert client.says(Unsubscribe(5, b"c/d"), at=10.0) == [Unsuback(5)]
+    assert UnsubscribeFrom(DEV1, "c/d") in client.effects
 
 
 def test_after_unsubscribe_a_predefined_id_is_not_used_for_the_name_any_more() -> None:

@@ -1,0 +1,157 @@
+"""`tidegate demo`: the whole of Tidegate on one machine, alive in the terminal.
+
+A real mosquitto, the real gateway and simulated sensors that speak MQTT-SN over real UDP. Only the
+verb is here; `play` says what runs in which order. What the demo needs beyond the gateway itself
+(aiomqtt, rich) is imported when it runs, so that the other verbs start without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import importlib.util
+import json
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from gateway.cli.demo.failure import DemoError
+from gateway.cli.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from gateway.cli.demo.play import Play
+    from gateway.cli.demo.screen import Screen
+
+SENSORS_DEFAULT = 5
+SENSORS_MAX = 200
+SECONDS_MAX = 86_400.0
+NEEDED = {"aiomqtt": "aiomqtt>=2.5,<3", "rich": "rich>=13.9"}  # as the extra [demo] says
+
+EPILOG = """
+Only 127.0.0.1 is used and nothing is left behind. The exit code is 0 when readings came up from
+every sensor and a command went down and was confirmed, or when Ctrl-C ends a demo that has no
+--seconds; 1 when one of the two ways is missing or a part failed.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = f"{parser.epilog or ''}\n{EPILOG}"
+    parser.add_argument(
+        "--sensors",
+        type=_sensors,
+        default=SENSORS_DEFAULT,
+        metavar="N",
+        help=f"simulated sensors, 1 to {SENSORS_MAX} (default: {SENSORS_DEFAULT})",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=_seconds,
+        metavar="N",
+        help="end after N seconds and judge by the exit code (default: run until Ctrl-C)",
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of all random values (default: 1)")
+    parser.add_argument(
+        "--plain", action="store_true", help="one line per message, also in a terminal"
+    )
+    parser.add_argument("--json", action="store_true", help="print only a summary, as JSON")
+    parser.add_argument("--keep", action="store_true", help="keep the folder with logs and state")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    table = not (arguments.json or arguments.plain) and sys.stdout.isatty()
+    try:
+        _require("aiomqtt", *(["rich"] if table else []))
+        play = _play(arguments, _screen(arguments.json, table))
+        began = time.monotonic()
+        failure = _perform(play)
+    except DemoError as failed:
+        _tell_failure(failed)
+        return failed.code
+    if failure is not None:
+        _tell_failure(failure)
+        _tell_kept(play, arguments.keep)
+        return failure.code
+    _show_summary(play, time.monotonic() - began, arguments)
+    problem = play.seen.missing()
+    if problem is not None and arguments.seconds is not None:
+        print(problem, file=sys.stderr)
+        return ExitCode.FAILURE
+    return ExitCode.OK
+
+
+def _perform(play: Play) -> DemoError | None:
+    try:
+        asyncio.run(play.run())
+    except DemoError as failure:
+        return failure
+    return None
+
+
+def _play(arguments: argparse.Namespace, screen: Screen) -> Play:
+    from gateway.cli.demo.play import Play
+
+    return Play(arguments.sensors, arguments.seconds, arguments.seed, arguments.keep, screen)
+
+
+def _screen(as_json: bool, table: bool) -> Screen:
+    from gateway.cli.demo.screen import Lines, Silence
+
+    if as_json:
+        return Silence()
+    if table:
+        from rich.console import Console
+
+        from gateway.cli.demo.table import LiveTable
+
+        return LiveTable(Console())  # obeys NO_COLOR by itself
+    return Lines(lambda line: print(line, flush=True))
+
+
+def _show_summary(play: Play, seconds: float, arguments: argparse.Namespace) -> None:
+    from gateway.cli.demo.summary import summary_json, summary_lines
+
+    if arguments.json:
+        kept = play.folder if arguments.keep else None
+        print(json.dumps(summary_json(play.seen, seconds, kept), indent=2))
+    else:
+        print("", *summary_lines(play.seen), sep="\n")
+    _tell_kept(play, arguments.keep)
+
+
+def _tell_kept(play: Play, keep: bool) -> None:
+    if keep and play.folder is not None:
+        print(f"Logs and state are kept in {play.folder}", file=sys.stderr)
+
+
+def _tell_failure(failure: DemoError) -> None:
+    print(f"tidegate demo: {failure}", file=sys.stderr)
+    if failure.evidence:
+        print("The last lines of its log:", file=sys.stderr)
+        for line in failure.evidence.splitlines():
+            print(f"  {line}", file=sys.stderr)
+
+
+def _require(*names: str) -> None:
+    missing = [NEEDED[name] for name in names if importlib.util.find_spec(name) is None]
+    if missing:
+        packages = " ".join(f"'{package}'" for package in missing)
+        raise DemoError(
+            f"The demo needs packages that are not installed. Install them with:\n"
+            f"  {sys.executable} -m pip install {packages}",
+            code=ExitCode.UNAVAILABLE,
+        )
+
+
+def _sensors(text: str) -> int:
+    with contextlib.suppress(ValueError):
+        if 1 <= int(text) <= SENSORS_MAX:
+            return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {SENSORS_MAX}")
+
+
+def _seconds(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) <= SECONDS_MAX:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds up to {SECONDS_MAX:g}")

@@ -1,0 +1,220 @@
+"""The demo from its first to its last moment: what is started, in which order, and ended.
+
+Order: folder, broker, gateway, watcher, sensors; and back. Whatever goes wrong in between, all that
+was started is ended, and a signal at any moment counts as "end now".
+
+Limits: at the end the demo waits at most `SETTLE_S` for readings that were acknowledged to a sensor
+and are still on their way to the broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import signal
+import socket
+import tempfile
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import TypeVar
+
+from gateway.cli.demo.broker_process import start_broker
+from gateway.cli.demo.children import Child
+from gateway.cli.demo.failure import DemoError, leaves
+from gateway.cli.demo.gateway_process import Ports, start_gateway
+from gateway.cli.demo.screen import Screen, Silence
+from gateway.cli.demo.seen import Clock, Event, Seen, SensorSeen
+from gateway.cli.demo.sensor import News, SimulatedSensor
+from gateway.cli.demo.sensor_link import SensorLink
+from gateway.cli.demo.watcher import Watcher
+from gateway.cli.exit_codes import ExitCode
+
+INTERVAL_S = 1.0
+START_SPREAD_S = 0.002  # between two sensors: 200 CONNECTs at once would be a flood, not a demo
+SETTLE_S = 2.0
+REAP_S = 1.0  # from the end of a connection to the news that the process behind it has ended
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+T = TypeVar("T")
+
+
+class InterruptedStartError(Exception):
+    """A signal came before the sensors were started."""
+
+
+@dataclass(slots=True)
+class Play:
+    sensors: int
+    seconds: float | None
+    seed: int
+    keep: bool
+    screen: Screen
+    gateway_command: Sequence[str] | None = None
+    clock: Clock = field(default_factory=Clock.started, init=False)
+    seen: Seen = field(init=False)
+    stop: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    progress: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    folder: Path | None = field(default=None, init=False)
+    links: list[SensorLink] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        names = [f"sensor-{number}" for number in range(1, self.sensors + 1)]
+        self.seen = Seen({name: SensorSeen(name, n % 3) for n, name in enumerate(names)})
+
+    async def run(self) -> None:
+        """Until --seconds are over or a signal comes; raises `DemoError` if a part fails."""
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self.stop.set)
+        try:
+            await self._run()
+        except InterruptedStartError:
+            return
+        except BaseExceptionGroup as group:
+            if (failures := group.subgroup(DemoError)) is not None:
+                raise _first(failures) from None
+            if group.split(InterruptedStartError)[1] is not None:
+                raise
+
+    async def _run(self) -> None:
+        async with AsyncExitStack() as stack:
+            self.folder = stack.enter_context(_folder(self.keep))
+            self.screen.starting()
+            ports = Ports(free_port("tcp"), free_port("udp"), free_port("tcp"))
+            broker = await self._unless_stopped(start_broker(self.folder, ports.broker))
+            stack.push_async_callback(broker.end)
+            command = self.gateway_command
+            gateway = await self._unless_stopped(start_gateway(self.folder, ports, command))
+            stack.push_async_callback(gateway.end)
+            await self._play(ports, broker, gateway)
+
+    async def _play(self, ports: Ports, broker: Child, gateway: Child) -> None:
+        dice = Random(self.seed)
+        watcher = Watcher(ports.broker, self.seen, self.clock, dice, self._tell)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                running = [
+                    tasks.create_task(_guard(broker), name="guard broker"),
+                    tasks.create_task(_guard(gateway), name="guard gateway"),
+                    tasks.create_task(_watch(watcher, broker), name="watcher"),
+                ]
+                await self._unless_stopped(watcher.subscribed.wait())
+                running.append(tasks.create_task(self._show(ports), name="screen"))
+                await self._open_sensors(ports.udp, dice)
+                await self._settled()
+                for task in running:
+                    task.cancel()
+        finally:
+            for link in self.links:
+                link.close()
+            with contextlib.suppress(OSError):
+                self.screen.close()
+
+    async def _open_sensors(self, port: int, dice: Random) -> None:
+        """Start the sensors and let them run until the end has come."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.seconds):
+                for seen in self.seen.sensors.values():
+                    if self.stop.is_set():
+                        return
+                    self.links.append(self._link(seen, Random(dice.random())))
+                    await self.links[-1].open("127.0.0.1", port)
+                    await asyncio.sleep(START_SPREAD_S)
+                await self.stop.wait()
+
+    def _link(self, seen: SensorSeen, dice: Random) -> SensorLink:
+        sensor = SimulatedSensor(seen.name, seen.qos, INTERVAL_S, self.clock.unix_offset_s, dice)
+        return SensorLink(sensor, self._news)
+
+    def _news(self, name: str, news: News) -> None:
+        for event in self.seen.news(name, news):
+            self._tell(event)
+
+    def _tell(self, event: Event) -> None:
+        self.progress.set()
+        try:
+            self.screen.tell(event)
+        except OSError:
+            self._output_gone()
+
+    async def _show(self, ports: Ports) -> None:
+        try:
+            self.screen.opened(ports, self.seen)
+            await self.screen.draw()
+        except OSError:
+            self._output_gone()
+
+    def _output_gone(self) -> None:
+        """Nobody reads any more (`| head`, a closed terminal): that is the end as well."""
+        self.screen = Silence()
+        self.stop.set()
+
+    async def _settled(self) -> None:
+        for link in self.links:
+            link.stop()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE_S):
+                while not self.seen.all_arrived():
+                    self.progress.clear()
+                    await self.progress.wait()
+
+    async def _unless_stopped(self, work: Coroutine[None, None, T]) -> T:
+        task = asyncio.create_task(work)
+        stopped = asyncio.create_task(self.stop.wait())
+        try:
+            await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            raise InterruptedStartError
+        finally:
+            for each in (task, stopped):
+                each.cancel()
+            await asyncio.wait((task, stopped))
+
+
+def free_port(kind: str) -> int:
+    """A port of 127.0.0.1 that was free a moment ago; "tcp" or "udp"."""
+    family = socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM
+    with socket.socket(socket.AF_INET, family) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def _folder(keep: bool) -> Iterator[Path]:
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="tidegate-demo-"))
+    except OSError as error:
+        message = f"Cannot create a temporary folder: {error}. Set TMPDIR to one with room."
+        raise DemoError(message, code=ExitCode.CANNOT_CREATE) from error
+    try:
+        yield folder
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _guard(child: Child) -> None:
+    raise await child.ended()
+
+
+async def _watch(watcher: Watcher, broker: Child) -> None:
+    """A connection that breaks because the broker died: the broker's log says more about it."""
+    try:
+        await watcher.run()
+    except DemoError:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(REAP_S):
+                raise await broker.ended() from None
+        raise
+
+
+def _first(failures: BaseExceptionGroup[DemoError]) -> DemoError:
+    """The failure to show: a child's log says more than a connection that broke with it."""
+    found = leaves(failures)
+    return next((failure for failure in found if failure.evidence), found[0])

@@ -1,0 +1,231 @@
+"""Measure the gateway: build the generator, run the matrix, print the tables.
+
+Each run has a fresh broker and a fresh gateway: MQTT sessions, subscriptions and warm caches of one
+run must not help or hinder the next.
+"""
+
+import argparse
+import json
+import shlex
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.bench import document, generator, tables
+from tests.bench.gateway_process import GatewayProcess, command_from
+from tests.bench.goals import Outcome
+from tests.bench.machine import Machine, this_machine
+from tests.bench.measurement import Measurement, MeasurementError
+from tests.bench.row import Row
+from tests.bench.scenarios import MATRIX, TUNED, Scenario, chosen, interleaved
+from tests.support.mosquitto import BrokerError, Mosquitto, find_mosquitto
+
+EXIT_OK = 0
+EXIT_FAILURE = 1
+EXIT_USAGE = 2
+EXIT_UNAVAILABLE = 69
+EXIT_INTERRUPTED = 130
+
+QUICK_SECONDS = 1.0
+QUICK_REPEATS = 1
+SECONDS_MAX = 3600
+REPEATS_MAX = 1000
+# What a run may take beyond its length: connecting (30 s), warming up, draining.
+RUN_OVERHEAD_S_MAX = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    rows: tuple[Scenario, ...]
+    repeats: int
+    seconds: float
+    gateway_command: tuple[str, ...]
+    mqtt_version: int
+
+
+def main(words: Sequence[str]) -> int:
+    parser = _parser()
+    asked = parser.parse_args(words)
+    try:
+        request = _request(asked)
+    except KeyError as error:
+        names = " ".join(row.name for row in (*MATRIX, *TUNED))
+        parser.error(f"no run begins with {error.args[0]!r}; there are: {names}")
+    # A benchmark that is told to end must still stop what it started.
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        find_mosquitto()
+        executable = generator.build()
+        machine = this_machine()
+        rows = measure(request, executable)
+        _tell(rows, machine, asked, shlex.join(["python", "-m", "tests.bench", *words]))
+    except (BrokerError, generator.BuildError) as error:
+        _say(str(error))
+        return EXIT_UNAVAILABLE
+    except document.DocumentError as error:
+        _say(str(error))
+        return EXIT_FAILURE
+    except KeyboardInterrupt:
+        _say("interrupted; gateway and broker are stopped")
+        return EXIT_INTERRUPTED
+    return _exit_code(rows, goals_count=asked.strict)
+
+
+def measure(request: Request, executable: Path) -> list[Row]:
+    rows = {scenario.name: Row(scenario) for scenario in request.rows}
+    runs = list(interleaved(request.rows, request.repeats))
+    for number, (repeat, scenario) in enumerate(runs, 1):
+        row = rows[scenario.name]
+        began = f"[{number}/{len(runs)}] repeat {repeat}: {scenario.title}"
+        try:
+            output = run_once(scenario, request, executable)
+            newest = Row(scenario, [output])
+            _say(f"{began}: {tables.progress(newest)}")
+            row.outputs.append(output)
+        except (MeasurementError, BrokerError) as error:
+            _say(f"{began}: failed: {error}")
+            row.errors.append(str(error))
+    return list(rows.values())
+
+
+def run_once(scenario: Scenario, request: Request, executable: Path) -> str:
+    """What the generator said, which is then known to be readable."""
+    arguments = list(scenario.arguments)
+    if scenario.lasts_as_asked:
+        arguments += ["--seconds", f"{request.seconds:g}"]
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-bench-")))
+        if scenario.needs_broker:
+            broker = stack.enter_context(Mosquitto(scenario.broker_config))
+            arguments += ["--broker-port", str(broker.port), "--broker-pid", str(broker.pid)]
+            arguments += ["--mqtt-version", str(request.mqtt_version)]
+        if scenario.needs_gateway:
+            gateway = stack.enter_context(
+                GatewayProcess(request.gateway_command, folder, broker.port)
+            )
+            arguments += ["--port", str(gateway.port), "--gateway-pid", str(gateway.pid)]
+        try:
+            output = generator.run(executable, arguments, request.seconds + RUN_OVERHEAD_S_MAX)
+        except MeasurementError as error:
+            if not scenario.needs_gateway:
+                raise
+            raise MeasurementError(f"{error}\nthe gateway's log:\n{gateway.log_tail()}") from error
+    Measurement.from_output(output)
+    return output
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench",
+        description="Measures the gateway against a real mosquitto. Wants the machine for itself.",
+        epilog="Runs: " + " ".join(row.name for row in (*MATRIX, *TUNED)),
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"every run once, {QUICK_SECONDS:g} s each: to see that it works, not to compare",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only this run, or those whose name begins with this; may be repeated",
+    )
+    parser.add_argument("--repeats", type=_positive_int, metavar="N", help="runs per row (3)")
+    parser.add_argument("--seconds", type=_positive, metavar="S", help="length of a run (5)")
+    parser.add_argument(
+        "--gateway-command",
+        metavar="COMMAND",
+        help="instead of this project's gateway; {config}, {port} and {broker_port} are filled in",
+    )
+    parser.add_argument(
+        "--broker",
+        choices=("default", "tuned"),
+        default="default",
+        help="tuned: some rows again with mosquitto's max_inflight_messages at 1000",
+    )
+    parser.add_argument(
+        "--mqtt-version", type=int, choices=(3, 5), default=5, help="of our own MQTT client (5)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every run there")
+    parser.add_argument(
+        "--write-docs", action="store_true", help="write the tables into docs/performance.md"
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="exit with 1 when a goal is missed or unclear"
+    )
+    return parser
+
+
+def _request(asked: argparse.Namespace) -> Request:
+    return Request(
+        rows=chosen(asked.only, with_tuned=asked.broker == "tuned"),
+        repeats=asked.repeats or (QUICK_REPEATS if asked.quick else 3),
+        seconds=asked.seconds or (QUICK_SECONDS if asked.quick else 5.0),
+        gateway_command=command_from(asked.gateway_command),
+        mqtt_version=asked.mqtt_version,
+    )
+
+
+def _positive(text: str) -> float:
+    return _in_range(text, float(text) if _is_number(text) else 0.0, SECONDS_MAX)
+
+
+def _positive_int(text: str) -> int:
+    return int(_in_range(text, int(text) if text.isdecimal() else 0, REPEATS_MAX))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _in_range(text: str, value: float, most: float) -> float:
+    if not 0 < value <= most:
+        raise argparse.ArgumentTypeError(
+            f"expected a number above 0 and at most {most:g}, got {text}"
+        )
+    return value
+
+
+def _tell(rows: list[Row], machine: Machine, asked: argparse.Namespace, command: str) -> None:
+    sys.stdout.write("\n\n".join(table.as_text() for table in tables.tables(rows)))
+    sys.stdout.write(f"\n\n{tables.summary(rows)}\n")
+    if asked.json is not None:
+        result = {
+            "command": command,
+            "machine": asdict(machine),
+            "rows": [row.as_json() for row in rows],
+        }
+        asked.json.write_text(json.dumps(result, indent=1) + "\n")
+    if asked.write_docs:
+        document.write_section(tables.section(rows, machine, command))
+
+
+def _exit_code(rows: Sequence[Row], *, goals_count: bool) -> int:
+    if any(row.errors for row in rows):
+        return EXIT_FAILURE
+    verdicts = [verdict for row in rows for verdict in row.verdicts]
+    missed = any(verdict.outcome is not Outcome.PASS for verdict in verdicts)
+    return EXIT_FAILURE if goals_count and missed else EXIT_OK
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,121 @@
+"""What a row must show, and whether it did. Not measured is not passed."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from tests.bench.measurement import Measurement
+
+# Of a million samples on a busy machine some last 35 to 50 ms by chance; a step of Nagle's
+# algorithm against a delayed ACK takes whole percents.
+NEAR_40MS_SHARE_MAX = 0.001
+# Above this median the row's own queue is long enough to put samples near 40 ms.
+SATURATED_P50_US = 20_000.0
+
+
+class Outcome(Enum):
+    PASS = "pass"
+    FAIL = "FAIL"
+    UNCLEAR = "unclear"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    outcome: Outcome
+    goal: str
+    measured: str
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    text: str
+    judge: Callable[[Measurement], tuple[Outcome, str]]
+
+    def verdict(self, measurement: Measurement) -> Verdict:
+        outcome, measured = self.judge(measurement)
+        return Verdict(outcome, self.text, measured)
+
+
+def _at_most(value: float | None, limit: float, unit: str) -> tuple[Outcome, str]:
+    if value is None:
+        return Outcome.UNCLEAR, "not measured"
+    return (Outcome.PASS if value <= limit else Outcome.FAIL), f"{value:.2f}{unit}"
+
+
+def cpu_at_most(limit_us: float) -> Goal:
+    return Goal(
+        f"gateway CPU at most {limit_us:g} µs",
+        lambda measurement: _at_most(measurement.figures.gateway_cpu_us, limit_us, " µs"),
+    )
+
+
+def ratio_at_most(limit: float) -> Goal:
+    return Goal(
+        f"gateway CPU at most {limit:g} times mosquitto's",
+        lambda measurement: _at_most(measurement.figures.gateway_to_broker, limit, " times"),
+    )
+
+
+def _nothing_arrived(measurement: Measurement) -> bool:
+    return measurement.figures.end_to_end_p50_us is None
+
+
+def _none_of(
+    text: str, count: Callable[[Measurement], float], *, of_arrivals: bool = False
+) -> Goal:
+    """`of_arrivals`: where nothing arrived, nothing could have been wrong with it."""
+
+    def judge(measurement: Measurement) -> tuple[Outcome, str]:
+        if of_arrivals and _nothing_arrived(measurement):
+            return Outcome.UNCLEAR, "nothing arrived"
+        found = count(measurement)
+        return (Outcome.PASS if found == 0 else Outcome.FAIL), f"{found:,.0f}"
+
+    return Goal(text, judge)
+
+
+def once() -> Goal:
+    return _none_of(
+        "no message twice", lambda measurement: measurement.faults.duplicates, of_arrivals=True
+    )
+
+
+def _judge_step(measurement: Measurement) -> tuple[Outcome, str]:
+    share = measurement.figures.share_near_40ms
+    if share is None:
+        return Outcome.UNCLEAR, "nothing arrived"
+    medians = (
+        measurement.figures.end_to_end_p50_us or 0.0,
+        measurement.figures.acknowledge_p50_us or 0.0,
+    )
+    text = f"{share:.3%}"
+    if share <= NEAR_40MS_SHARE_MAX:
+        return Outcome.PASS, text
+    if max(medians) >= SATURATED_P50_US:
+        return Outcome.UNCLEAR, f"{text}, but the median is {max(medians) / 1000:.0f} ms"
+    return Outcome.FAIL, text
+
+
+ALL_CONNECTED = _none_of(
+    "every client connected", lambda measurement: measurement.faults.not_connected
+)
+NONE_LOST = _none_of("no message lost", lambda measurement: measurement.faults.lost)
+NONE_ACKNOWLEDGED_LOST = _none_of(
+    "no acknowledged message lost", lambda measurement: measurement.faults.lost_acknowledged
+)
+IN_ORDER = _none_of(
+    "every message in order", lambda measurement: measurement.faults.out_of_order, of_arrivals=True
+)
+NO_STEP = Goal(f"at most {NEAR_40MS_SHARE_MAX:.1%} of the times near 40 ms", _judge_step)
+
+FOR_EVERY_STORM = (ALL_CONNECTED,)
+FOR_ALL_TRAFFIC = (ALL_CONNECTED, NONE_LOST, NONE_ACKNOWLEDGED_LOST, IN_ORDER, NO_STEP)
+
+
+def verdicts(goals: Sequence[Goal], measurement: Measurement) -> tuple[Verdict, ...]:
+    return tuple(goal.verdict(measurement) for goal in goals)
+
+
+def failed(goals: Sequence[Goal], why: str) -> tuple[Verdict, ...]:
+    """For a row without a measurement."""
+    return tuple(Verdict(Outcome.FAIL, goal.text, why) for goal in goals)

@@ -1,0 +1,23 @@
+/* What another process costs: CPU time of all its threads, and memory. */
+#ifndef LOAD_PROCESS_H
+#define LOAD_PROCESS_H
+
+#include <sys/types.h>
+
+struct process_usage {
+    double cpu_s;
+    long rss_kib;
+    long pss_kib;
+};
+
+/* pid 0: nobody to be measured, all zero. A process that is gone ends the run: its figures would be
+ * those of a gateway that crashed. */
+struct process_usage process_usage(pid_t pid);
+
+/* User and system time of this program. */
+double own_cpu_s(void);
+
+/* Datagrams that the kernel dropped on this machine because a receive buffer was full. */
+unsigned long long udp_receive_buffer_errors(void);
+
+#endif

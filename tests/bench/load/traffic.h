@@ -1,0 +1,16 @@
+/* The measured part of a run: messages in a closed loop or at a rate, then the stragglers. */
+#ifndef LOAD_TRAFFIC_H
+#define LOAD_TRAFFIC_H
+
+#include "bench.h"
+
+/* Opens our side of the broker; returns when it answers. */
+void open_broker_side(struct bench *bench);
+/* Lets the clients connect, all at once or a window at a time. */
+void connect_sensors(struct bench *bench);
+/* Returns when messages pass from end to end; ends the program when they never do. */
+void warm_up(struct bench *bench);
+void run_traffic(struct bench *bench);
+void stay_idle(struct bench *bench);
+
+#endif

@@ -1,0 +1,191 @@
+"""What one run of the load generator said, and what several runs of a row say together.
+
+Two kinds of number that must not be mixed: a *figure* (rate, CPU, latency) wanders with the
+machine, so several runs give its median; a *fault* (lost, out of order) must not be there at all,
+so several runs give the worst of it. A median would hide the one run that lost something. The
+share of times near 40 ms is a figure: a step is there in every run, a stall of the machine in one.
+"""
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+
+class MeasurementError(Exception):
+    """A run that gave no figures; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """None: this kind of run has no such figure."""
+
+    rate_per_s: float | None = None
+    gateway_cpu_us: float | None = None
+    broker_cpu_us: float | None = None
+    gateway_to_broker: float | None = None
+    generator_cpu_us: float | None = None
+    end_to_end_p50_us: float | None = None
+    end_to_end_p95_us: float | None = None
+    end_to_end_p99_us: float | None = None
+    end_to_end_p999_us: float | None = None
+    end_to_end_max_us: float | None = None
+    acknowledge_p50_us: float | None = None
+    acknowledge_p95_us: float | None = None
+    acknowledge_p99_us: float | None = None
+    acknowledge_p999_us: float | None = None
+    acknowledge_max_us: float | None = None
+    # Of end to end and of PUBACK, whichever is larger.
+    share_near_40ms: float | None = None
+    connect_s: float | None = None
+    connect_cpu_us: float | None = None
+    idle_cpu_percent: float | None = None
+    gateway_rss_start_kib: float | None = None
+    gateway_rss_end_kib: float | None = None
+    gateway_pss_end_kib: float | None = None
+    gateway_rss_kib_per_client: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    lost: float = 0
+    lost_acknowledged: float = 0
+    duplicates: float = 0
+    out_of_order: float = 0
+    not_connected: float = 0
+    connect_retries: float = 0
+    publish_retries: float = 0
+    given_up: float = 0
+    rejected: float = 0
+    disconnected: float = 0
+    malformed: float = 0
+    udp_receive_buffer_errors: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    figures: Figures
+    faults: Faults
+
+    @classmethod
+    def from_output(cls, text: str) -> Self:
+        """`text` is what the generator wrote to stdout."""
+        try:
+            said = json.loads(text)
+            mode = said["mode"]
+            if mode == "echo":
+                return cls(_echo_figures(said), Faults())
+            if mode == "storm":
+                return cls(_storm_figures(said), _storm_faults(said))
+            return cls(_traffic_figures(said), _traffic_faults(said))
+        except (ValueError, KeyError, TypeError) as error:
+            raise MeasurementError(
+                f"the load generator's output cannot be read ({error!r}): {text[:200]!r}"
+            ) from error
+
+
+def combine(runs: Sequence[Measurement]) -> Measurement:
+    if not runs:
+        raise MeasurementError("there is no run to combine")
+    medians = {
+        field.name: _median([getattr(run.figures, field.name) for run in runs])
+        for field in fields(Figures)
+    }
+    worst = {
+        field.name: max(getattr(run.faults, field.name) for run in runs) for field in fields(Faults)
+    }
+    return Measurement(Figures(**medians), Faults(**worst))
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def _echo_figures(said: Mapping[str, Any]) -> Figures:
+    return Figures(
+        rate_per_s=said["rate_per_s"],
+        # The echo stands where a gateway would.
+        gateway_cpu_us=said["cpu_us_per_message"],
+    )
+
+
+def _memory_figures(said: Mapping[str, Any]) -> dict[str, float | None]:
+    gateway = said["gateway"]
+    measured = gateway["rss_kib"]["end"] > 0
+    if not measured:
+        return {}
+    return {
+        "gateway_rss_start_kib": gateway["rss_kib"]["start"],
+        "gateway_rss_end_kib": gateway["rss_kib"]["end"],
+        "gateway_pss_end_kib": gateway["pss_kib"]["end"],
+        "gateway_rss_kib_per_client": gateway["rss_kib_per_client"],
+    }
+
+
+def _storm_figures(said: Mapping[str, Any]) -> Figures:
+    connect = said["connect"]
+    return Figures(
+        rate_per_s=connect["ready"] / connect["seconds"] if connect["seconds"] else None,
+        connect_s=connect["seconds"],
+        connect_cpu_us=said["gateway"]["connect_cpu_us_per_client"],
+        idle_cpu_percent=said["gateway"]["cpu_percent"],
+        **_memory_figures(said),
+    )
+
+
+def _traffic_figures(said: Mapping[str, Any]) -> Figures:
+    gateway_us = said["gateway"]["cpu_us_per_message"] or None
+    broker_us = said["broker"]["cpu_us_per_message"] or None
+    return Figures(
+        rate_per_s=said["rate_per_s"],
+        gateway_cpu_us=gateway_us,
+        broker_cpu_us=broker_us,
+        gateway_to_broker=gateway_us / broker_us if gateway_us and broker_us else None,
+        generator_cpu_us=said["generator_cpu_us_per_message"],
+        **_latencies("end_to_end", said["end_to_end_us"]),
+        **_latencies("acknowledge", said["acknowledge_us"]),
+        share_near_40ms=_share_near_40ms(said["end_to_end_us"], said["acknowledge_us"]),
+        **_memory_figures(said),
+    )
+
+
+def _latencies(prefix: str, times: Mapping[str, Any]) -> dict[str, float | None]:
+    if not times["count"]:
+        return {}
+    return {f"{prefix}_{name}_us": times[name] for name in ("p50", "p95", "p99", "p999", "max")}
+
+
+def _share_near_40ms(*times: Mapping[str, Any]) -> float | None:
+    shares = [each["share_near_40ms"] for each in times if each["count"]]
+    return max(shares, default=None)
+
+
+def _storm_faults(said: Mapping[str, Any]) -> Faults:
+    return Faults(
+        not_connected=said["clients"] - said["connect"]["ready"],
+        connect_retries=said["connect"]["retries"],
+        disconnected=said["disconnected"],
+        malformed=said["malformed"],
+        udp_receive_buffer_errors=said["udp_receive_buffer_errors"],
+    )
+
+
+def _traffic_faults(said: Mapping[str, Any]) -> Faults:
+    # The yardstick without a gateway has no clients that could fail to connect.
+    expected = 0 if said["mode"] == "direct" else said["clients"]
+    return Faults(
+        lost=said["lost"],
+        lost_acknowledged=said["lost_acknowledged"],
+        duplicates=said["duplicates"],
+        out_of_order=said["out_of_order"],
+        not_connected=expected - said["connect"]["ready"],
+        connect_retries=said["connect"]["retries"],
+        publish_retries=said["publish_retries"],
+        given_up=said["given_up"],
+        rejected=said["rejected"],
+        disconnected=said["disconnected"],
+        malformed=said["malformed"],
+        udp_receive_buffer_errors=said["udp_receive_buffer_errors"],
+    )

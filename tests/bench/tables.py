@@ -1,0 +1,217 @@
+"""The result as tables: the same cells for the terminal and for docs/performance.md."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.bench.goals import Outcome
+from tests.bench.machine import Machine
+from tests.bench.row import Row
+from tests.bench.scenarios import Kind
+
+NOTHING = "–"
+# With fewer, the memory of a client is lost in that of the interpreter.
+CLIENTS_FOR_MEMORY_MIN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    title: str
+    header: tuple[str, ...]
+    lines: tuple[tuple[str, ...], ...]
+
+    def as_text(self) -> str:
+        widths = [
+            max(len(line[column]) for line in (self.header, *self.lines))
+            for column in range(len(self.header))
+        ]
+        rule = tuple("-" * width for width in widths)
+        drawn = [
+            "  ".join(
+                _aligned(cell, width, column)
+                for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in (self.header, rule, *self.lines)
+        ]
+        return "\n".join([self.title, *drawn])
+
+    def as_markdown(self) -> str:
+        rule = tuple("---" if column == 0 else "---:" for column in range(len(self.header)))
+        drawn = [f"| {' | '.join(line)} |" for line in (self.header, rule, *self.lines)]
+        return "\n".join([f"### {self.title}", "", *drawn])
+
+
+def tables(rows: Sequence[Row]) -> list[Table]:
+    """Those that have a line."""
+    drawn = (_traffic(rows), _storms(rows), _yardsticks(rows), _goals(rows))
+    return [table for table in drawn if table.lines]
+
+
+def section(rows: Sequence[Row], machine: Machine, command: str) -> str:
+    """What stands between the markers of docs/performance.md."""
+    facts = [
+        f"Measured on {machine.measured_on} with `{command}`, revision `{machine.revision}`.",
+        f"{machine.processor}, {machine.cores} cores, {machine.memory_gib:.0f} GiB; "
+        f"{machine.system}, kernel {machine.kernel}; load average {machine.load_average:.1f} "
+        "at the start.",
+        f"Python {machine.python}, mosquitto {machine.mosquitto} with its default configuration, "
+        f"generator built by gcc {machine.compiler} -O2.",
+        f"{_runs(rows)}; figures are medians, faults (lost, twice, out of order) are of the "
+        "worst run.",
+    ]
+    return "\n\n".join(["\n".join(facts), *(table.as_markdown() for table in tables(rows))])
+
+
+def summary(rows: Sequence[Row]) -> str:
+    verdicts = [verdict for row in rows for verdict in row.verdicts]
+    met = sum(verdict.outcome is Outcome.PASS for verdict in verdicts)
+    return f"{met} of {len(verdicts)} goals met"
+
+
+def progress(row: Row) -> str:
+    """The newest state of a row, in a few words."""
+    result = row.result
+    if result is None:
+        return "no figures"
+    figures = result.figures
+    if row.scenario.kind is Kind.STORM:
+        return f"{_connected(row)} connected in {_number(figures.connect_s, 3)} s"
+    return (
+        f"{_number(figures.rate_per_s, 0)}/s, gateway {_number(figures.gateway_cpu_us, 2)} µs, "
+        f"mosquitto {_number(figures.broker_cpu_us, 2)} µs, {result.faults.lost:.0f} lost"
+    )
+
+
+def _traffic(rows: Sequence[Row]) -> Table:
+    return Table(
+        "Traffic through the gateway",
+        (
+            *("run", "messages/s", "gateway CPU µs", "mosquitto CPU µs", "ratio"),
+            *("end to end p50 / p99 ms", "PUBACK p50 / p99 ms"),
+            *("lost", "twice", "out of order", "near 40 ms", "KiB/client", "goals"),
+        ),
+        tuple(_traffic_line(row) for row in rows if row.scenario.kind is Kind.TRAFFIC),
+    )
+
+
+def _traffic_line(row: Row) -> tuple[str, ...]:
+    result = row.result
+    if result is None:
+        return (row.scenario.title, *[NOTHING] * 11, _outcome(row))
+    figures, faults = result.figures, result.faults
+    return (
+        row.scenario.title,
+        _number(figures.rate_per_s, 0),
+        _number(figures.gateway_cpu_us, 2),
+        _number(figures.broker_cpu_us, 2),
+        _number(figures.gateway_to_broker, 2),
+        _two_times(figures.end_to_end_p50_us, figures.end_to_end_p99_us),
+        _two_times(figures.acknowledge_p50_us, figures.acknowledge_p99_us),
+        _number(faults.lost, 0),
+        _number(faults.duplicates, 0),
+        _number(faults.out_of_order, 0),
+        NOTHING if figures.share_near_40ms is None else f"{figures.share_near_40ms:.2%}",
+        _memory(row, figures.gateway_rss_kib_per_client),
+        _outcome(row),
+    )
+
+
+def _storms(rows: Sequence[Row]) -> Table:
+    return Table(
+        "Connect storms",
+        (
+            *("run", "connected", "in s", "CONNECTs repeated", "gateway CPU µs/client"),
+            *("KiB/client", "RSS MiB", "idle CPU", "goals"),
+        ),
+        tuple(_storm_line(row) for row in rows if row.scenario.kind is Kind.STORM),
+    )
+
+
+def _storm_line(row: Row) -> tuple[str, ...]:
+    result = row.result
+    if result is None:
+        return (row.scenario.title, *[NOTHING] * 7, _outcome(row))
+    figures = result.figures
+    rss_kib = figures.gateway_rss_end_kib
+    idle = figures.idle_cpu_percent
+    return (
+        row.scenario.title,
+        _connected(row),
+        _number(figures.connect_s, 3),
+        _number(result.faults.connect_retries, 0),
+        _number(figures.connect_cpu_us, 1),
+        _memory(row, figures.gateway_rss_kib_per_client),
+        NOTHING if rss_kib is None else f"{rss_kib / 1024:.1f}",
+        NOTHING if idle is None else f"{idle:.2f} %",
+        _outcome(row),
+    )
+
+
+def _yardsticks(rows: Sequence[Row]) -> Table:
+    return Table(
+        "Yardsticks, in the same session",
+        ("run", "messages/s", "CPU µs", "end to end p50 / p99 ms"),
+        tuple(_yardstick_line(row) for row in rows if row.scenario.kind is Kind.YARDSTICK),
+    )
+
+
+def _yardstick_line(row: Row) -> tuple[str, ...]:
+    result = row.result
+    if result is None:
+        return (row.scenario.title, NOTHING, NOTHING, row.why_failed)
+    figures = result.figures
+    measured = figures.broker_cpu_us if row.scenario.needs_broker else figures.gateway_cpu_us
+    return (
+        row.scenario.title,
+        _number(figures.rate_per_s, 0),
+        _number(measured, 2),
+        _two_times(figures.end_to_end_p50_us, figures.end_to_end_p99_us),
+    )
+
+
+def _goals(rows: Sequence[Row]) -> Table:
+    return Table(
+        f"Goals: {summary(rows)}",
+        ("run", "goal", "measured", "outcome"),
+        tuple(
+            (row.scenario.title, verdict.goal, verdict.measured, verdict.outcome.value)
+            for row in rows
+            for verdict in row.verdicts_to_tell
+        ),
+    )
+
+
+def _outcome(row: Row) -> str:
+    outcomes = [verdict.outcome for verdict in row.verdicts]
+    if Outcome.FAIL in outcomes:
+        return str(Outcome.FAIL.value)
+    return str((Outcome.UNCLEAR if Outcome.UNCLEAR in outcomes else Outcome.PASS).value)
+
+
+def _connected(row: Row) -> str:
+    missing = row.result.faults.not_connected if row.result else row.scenario.clients
+    return f"{row.scenario.clients - missing:,.0f} of {row.scenario.clients:,}"
+
+
+def _memory(row: Row, kib: float | None) -> str:
+    return _number(kib, 2) if row.scenario.clients >= CLIENTS_FOR_MEMORY_MIN else NOTHING
+
+
+def _number(value: float | None, decimals: int) -> str:
+    return NOTHING if value is None else f"{value:,.{decimals}f}"
+
+
+def _two_times(first_us: float | None, second_us: float | None) -> str:
+    if first_us is None or second_us is None:
+        return NOTHING
+    return f"{first_us / 1000:.2f} / {second_us / 1000:.2f}"
+
+
+def _runs(rows: Sequence[Row]) -> str:
+    counts = sorted({len(row.outputs) for row in rows})
+    if counts == [1]:
+        return "One run per row"
+    return f"{' or '.join(map(str, counts))} interleaved runs per row"
+
+
+def _aligned(cell: str, width: int, column: int) -> str:
+    return cell.ljust(width) if column == 0 else cell.rjust(width)

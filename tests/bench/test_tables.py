@@ -1,0 +1,132 @@
+"""The same cells reach the terminal and the document, and a failed run is seen in both."""
+
+from tests.bench import tables
+from tests.bench.machine import Machine
+from tests.bench.row import Row
+from tests.bench.scenarios import MATRIX
+from tests.bench.test_measurement import process, storm, times, traffic
+
+ROWS = {row.name: row for row in MATRIX}
+ECHO = '{"mode":"echo","rate_per_s":9000,"cpu_us_per_message":1.5}'
+MACHINE = Machine(
+    measured_on="2026-11-21",
+    processor="A processor",
+    cores=4,
+    memory_gib=3.7,
+    system="Debian",
+    kernel="6.12",
+    python="3.13.5",
+    mosquitto="2.0.21",
+    compiler="14.2.0",
+    revision="abc1234",
+    load_average=0.25,
+)
+
+
+def measured(name: str, *outputs: str) -> Row:
+    return Row(ROWS[name], list(outputs))
+
+
+def test_a_table_is_aligned_in_text_and_ruled_in_markdown() -> None:
+    table = tables.Table("Numbers", ("run", "n"), (("one", "1"), ("thousand", "1,000")))
+    assert table.as_text().splitlines() == [
+        "Numbers",
+        "run           n",
+        "--------  -----",
+        "one           1",
+        "thousand  1,000",
+    ]
+    assert table.as_markdown().splitlines() == [
+        "### Numbers",
+        "",
+        "| run | n |",
+        "| --- | ---: |",
+        "| one | 1 |",
+        "| thousand | 1,000 |",
+    ]
+
+
+def test_a_line_of_traffic_has_its_figures_in_order() -> None:
+    (table, _) = tables.tables([measured("qos1-up-100", traffic(lost=1, duplicates=2))])
+    assert table.lines == (
+        (
+            *("QoS 1 up, 100 clients", "5,000", "10.00", "4.00", "2.50"),
+            *("1.00 / 3.00", "1.00 / 3.00", "1", "2", "0", "0.20%", "10.24", "FAIL"),
+        ),
+    )
+
+
+def test_a_line_of_a_storm_has_its_figures_in_order() -> None:
+    (table, _) = tables.tables([measured("storm-1000", storm())])
+    assert table.lines == (
+        (
+            *("1,000 CONNECTs at once", "998 of 1,000", "0.500", "4", "3.0", "10.24"),
+            *("2.0", "0.50 %", "FAIL"),
+        ),
+    )
+
+
+def test_memory_of_a_single_client_is_not_told() -> None:
+    (table, _) = tables.tables([measured("qos1-up-1", traffic())])
+    assert table.lines[0][table.header.index("KiB/client")] == tables.NOTHING
+
+
+def test_rows_go_to_the_table_of_their_kind() -> None:
+    drawn = tables.tables(
+        [
+            measured("qos1-up-100", traffic()),
+            measured("storm-1000", storm()),
+            measured("udp-echo", ECHO),
+        ]
+    )
+    assert [(table.title, len(table.lines)) for table in drawn[:3]] == [
+        ("Traffic through the gateway", 1),
+        ("Connect storms", 1),
+        ("Yardsticks, in the same session", 1),
+    ]
+    assert all(len(line) == len(table.header) for table in drawn for line in table.lines)
+
+
+def test_a_row_without_figures_is_drawn_as_failed() -> None:
+    row = Row(ROWS["qos1-up-100"], errors=["the gateway ended with exit code 1:\ntraceback"])
+    traffic_table, goals = tables.tables([row])
+    assert traffic_table.lines[0][-1] == "FAIL"
+    assert set(traffic_table.lines[0][1:-1]) == {tables.NOTHING}
+    assert goals.lines == (
+        ("QoS 1 up, 100 clients", "all 7", "the gateway ended with exit code 1", "FAIL"),
+    )
+    assert tables.summary([row]) == "0 of 7 goals met"
+    assert tables.progress(row) == "no figures"
+
+
+def test_goals_of_the_row_are_told_and_common_ones_only_when_missed() -> None:
+    clean = traffic(end_to_end_us=times(), acknowledge_us=times(), gateway=process(9.0))
+    _, goals = tables.tables([measured("qos1-up-100", clean)])
+    assert [line[1:] for line in goals.lines] == [
+        ("gateway CPU at most 14 µs", "9.00 µs", "pass"),
+        ("gateway CPU at most 2.5 times mosquitto's", "2.25 times", "pass"),
+    ]
+    assert tables.summary([measured("qos1-up-100", clean)]) == "7 of 7 goals met"
+
+
+def test_the_section_tells_machine_versions_and_command() -> None:
+    rows = [measured("qos1-up-100", traffic(), traffic(), traffic())]
+    text = tables.section(rows, MACHINE, "python -m tests.bench --repeats 3")
+    for fact in (
+        "2026-11-21",
+        "`python -m tests.bench --repeats 3`",
+        "abc1234",
+        "A processor, 4 cores, 4 GiB",
+        "kernel 6.12",
+        "Python 3.13.5, mosquitto 2.0.21",
+        "3 interleaved runs per row",
+        "| QoS 1 up, 100 clients | 5,000 |",
+    ):
+        assert fact in text
+
+
+def test_progress_says_the_figures_of_one_run() -> None:
+    assert tables.progress(measured("qos1-up-100", traffic())) == (
+        "5,000/s, gateway 10.00 µs, mosquitto 4.00 µs, 0 lost"
+    )
+    assert tables.progress(measured("storm-1000", storm())) == ("998 of 1,000 connected in 0.500 s")

@@ -1,0 +1,39 @@
+"""Runs `tidegate` as a user does: a process of its own, with the interpreter of the tests."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[2]
+TIMEOUT_S = 60
+
+
+def environment_with(more: Mapping[str, str]) -> dict[str, str]:
+    """Without variables that would configure the gateway, or the interpreter, by chance.
+
+    Unbuffered output would hide what happens to an answer that waits for the end of the process.
+    """
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("TIDEGATE", "PYTHON"))
+    }
+    return inherited | {"PYTHONPATH": str(REPOSITORY), **more}
+
+
+def tidegate(
+    *arguments: str | Path, folder: Path, environment: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    done = subprocess.run(
+        [sys.executable, "-m", "gateway", *map(str, arguments)],
+        cwd=folder,
+        env=environment_with(environment or {}),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done

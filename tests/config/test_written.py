@@ -1,0 +1,125 @@
+"""What is made from the table of keys: the file of `init`, the reference, the listing."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from gateway.config.keys import ROOT
+from gateway.config.listing import as_toml, entries
+from gateway.config.reference import reference
+from gateway.config.schema import known_keys
+from gateway.config.spelling import dotted, quoted
+from gateway.config.template import template
+from tests.config.reading import complaints, read
+
+REPOSITORY = Path(__file__).parents[2]
+LINES = template().split("\n")
+
+
+def is_example(line: str) -> bool:
+    return line[:1] == "#" and line[1:2] > " "
+
+
+EXAMPLES = [number for number, line in enumerate(LINES) if is_example(line)]
+
+
+def with_uncommented(numbers: set[int]) -> str:
+    return "\n".join(line[number in numbers :] for number, line in enumerate(LINES))
+
+
+def test_the_file_of_init_says_nothing_but_defaults() -> None:
+    assert read(template()).settings == read("").settings
+    assert read(template()).warnings == ()
+    assert set(tomllib.loads(template())) >= {"gateway", "udp", "upstream", "limits"}
+
+
+def test_the_file_of_init_holds_every_key() -> None:
+    everything = read(with_uncommented(set(EXAMPLES)))
+    assert set(map(dotted, known_keys(ROOT))) <= set(everything.origins)
+    assert everything.settings.predefined_topics
+    assert everything.settings.clients
+
+
+def test_its_examples_stay_right_while_they_are_uncommented_one_after_another() -> None:
+    for count in range(len(EXAMPLES) + 1):
+        read(with_uncommented(set(EXAMPLES[:count])))
+
+
+@pytest.mark.parametrize("number", EXAMPLES, ids=lambda number: LINES[number])
+def test_each_example_is_right_with_what_its_comment_says_it_needs(number: int) -> None:
+    numbers = {number}
+    comment = LINES[number - 1]
+    for needed in ("username", "cert_file"):
+        if f"needs {needed}" in comment:
+            numbers.add(LINES.index(next(one for one in LINES if one.startswith(f"#{needed} "))))
+    if "needs mqtts://" in comment:
+        numbers.add(LINES.index(next(one for one in LINES if one.startswith("#url "))))
+    if is_example(LINES[number - 1]):
+        numbers.add(number - 1)  # the header of a table
+    read(with_uncommented(numbers))
+
+
+def test_the_file_of_init_is_plain_and_fits_a_terminal() -> None:
+    assert template().isascii()
+    assert max(map(len, LINES)) <= 100
+    assert template().endswith("\n")
+
+
+def test_the_reference_in_docs_is_what_the_code_says() -> None:
+    stale = "docs/configuration.md is stale: python -m gateway.config.reference > it"
+    assert (REPOSITORY / "docs" / "configuration.md").read_text() == reference(), stale
+
+
+def test_the_command_in_the_reference_makes_it() -> None:
+    made = subprocess.run(
+        [sys.executable, "-m", "gateway.config.reference"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert made.stdout == reference()
+
+
+def test_the_reference_holds_every_key() -> None:
+    for path in known_keys(ROOT):
+        assert f"| `{path[-1]}` |" in reference()
+
+
+def test_the_mistakes_in_the_reference_are_shown_as_they_would_be() -> None:
+    example = reference().split("```")[1].strip().split("\n")
+    text = '\n\n\n\n[upstream]\nkeep_alive_s="sixty"\n\n\npasword_file = "x"\n'
+    assert complaints(text, {"TIDEGATE_LOG__FORMAT": "xml"}) == [
+        line.replace("config.toml", "c.toml") for line in example
+    ]
+
+
+def test_a_listing_reads_back_as_the_same_settings() -> None:
+    text = '[predefined_topics]\n"a/\\u0022b" = 7\n[clients."x y".predefined_topics]\nc = 8\n'
+    overrides = ["udp.0.listen=[::1]:5", "udp.1.listen=127.0.0.1:5", "admin.listen="]
+    before = read(text + with_uncommented(set()), overrides=overrides)
+    listed = "\n".join(as_toml(entries(before)))
+    assert read(listed).settings == before.settings
+
+
+def test_a_listing_of_everything_reads_back_as_the_same_settings() -> None:
+    before = read(with_uncommented(set(EXAMPLES)))
+    assert read("\n".join(as_toml(entries(before)))).settings == before.settings
+
+
+def test_a_listing_names_the_source_of_each_value() -> None:
+    configuration = read('log.level = "debug"', {"TIDEGATE_LOG__FORMAT": "json"}, ["gateway.id=2"])
+    origins = {dotted(entry.path): entry.origin for entry in entries(configuration)}
+    assert origins["log.level"] == "c.toml:1:13"
+    assert origins["log.format"] == "environment TIDEGATE_LOG__FORMAT"
+    assert origins["gateway.id"] == "command line"
+    assert origins["gateway.name"] == "default"
+
+
+@pytest.mark.parametrize("text", ["", 'a"b\\c', "\n\t\x00\x7f\x9f", "é\u202e\U000e0001", "x" * 99])
+def test_quoted_text_is_toml_for_that_text(text: str) -> None:
+    assert tomllib.loads(f"x = {quoted(text)}")["x"] == text
+    assert quoted(text).isprintable()
