@@ -296,7 +296,7 @@ class Session:
         return [dropped, answer, *self._leave(Input.REFUSED, f"will refused: {reason.value}")]
 
     def _receive_absent(self, frame: Frame) -> list[Effect]:
-        """A client that left must connect again, and can only learn it by DISCONNECT (A4)."""
+        """Only DISCONNECT tells a client that left to connect again (A4)."""
         dropped = Dropped(Reason.STRANGER, self.client_id, type(frame).__name__.upper())
         return [dropped, Send(self.peer, Disconnect())]
 

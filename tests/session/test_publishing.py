@@ -350,6 +350,14 @@ def test_more_unsettled_readings_than_the_limit_are_congestion() -> None:
     assert len(client.forwards) == 1
 
 
+def test_at_the_limit_a_new_reading_may_take_the_place_of_one_under_its_id() -> None:
+    client = connected()
+    for message_id in range(1, UNSETTLED_MAX + 1):
+        client.reads(b"before", message_id)
+    (reading,) = client.reads(b"after", 1, at=20.0)
+    assert client.settles(reading) == [Puback(1, 1, ACCEPTED)]
+
+
 def test_of_too_many_finished_ids_the_oldest_is_forgotten() -> None:
     client = connected()
     for message_id in range(1, RECENT_MAX + 2):
@@ -364,3 +372,14 @@ def test_of_too_many_exchanges_without_pubrel_the_oldest_is_forgotten() -> None:
         client.settles(client.reads(b"x", message_id, qos=2)[0])
     assert client.reads(b"x", 2, qos=2, dup=True, at=1.0) == []
     assert len(client.reads(b"x", 1, qos=2, dup=True, at=1.0)) == 1
+
+
+@pytest.mark.parametrize(("qos", "remembered_max"), [(1, RECENT_MAX), (2, RELEASES_MAX)])
+def test_an_id_that_is_used_again_is_not_the_oldest_any_more(qos: int, remembered_max: int) -> None:
+    client = connected()
+    for message_id in range(1, remembered_max + 1):
+        client.settles(client.reads(b"before", message_id, qos)[0])
+    for message_id in (1, remembered_max + 1):
+        client.settles(client.reads(b"after", message_id, qos)[0])
+    assert client.reads(b"after", 1, qos, dup=True, at=1.0) == []
+    assert len(client.reads(b"before", 2, qos, dup=True, at=1.0)) == 1
