@@ -236,7 +236,7 @@ class World:
         for session in engine.sessions.values():
             assert session.delivering.waiting <= OUTBOX_MAX + 1
             assert len(session._subscribing.filters) <= SUBSCRIPTIONS_MAX
-            assert len(session._topics) <= TOPICS_MAX
+            assert len(session._topics._topics) <= TOPICS_MAX
             assert len(session._publishing._unsettled) <= UNSETTLED_MAX
 
     def check_addresses(self) -> None:
