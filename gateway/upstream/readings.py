@@ -17,8 +17,6 @@ Limits: see in_flight.py. What the broker would find too large is refused, not s
 
 from __future__ import annotations
 
-from math import inf
-
 import mqtt5
 
 from gateway.effects import Dropped, Effect, Forward, Reason, Refused, Settled, Transmit
@@ -29,6 +27,7 @@ from gateway.upstream.reasons import spoken
 from gateway.upstream.rules import PUBLISH_IDS, UpstreamRules
 
 REFUSED = 0x80
+PACKET_BYTES_MAX = 268_435_460  # of MQTT itself
 
 # What the broker may accept later; all else it will refuse again (MQTT 5, 3.4.2.1).
 _PASSING = frozenset({0x80, 0x83, 0x91, 0x97})
@@ -42,7 +41,7 @@ class Readings:
         self.unix_ms_at_zero = 0.0
         self._trust_session = rules.trust_session
         self._writer = PublishWriter(rules)
-        self._packet_bytes_max: float = inf  # of the broker
+        self._packet_bytes_max = PACKET_BYTES_MAX  # of the broker
         self._sequence = 0
 
     # From the connection
@@ -51,7 +50,7 @@ class Readings:
         """The broker took us; it names its limits. Returns what goes out again."""
         self.is_open = True
         self._writer.retain_available = packet.retain_available
-        self._packet_bytes_max = packet.max_packet_size or inf
+        self._packet_bytes_max = packet.max_packet_size or PACKET_BYTES_MAX
         in_flight = self.in_flight
         in_flight.qos_max = int(packet.max_qos)
         in_flight.window = min(packet.receive_max, PUBLISH_IDS)
