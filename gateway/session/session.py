@@ -287,7 +287,6 @@ class Session:
         if isinstance(will, Reason):
             return self._refuse(will)
         self.will = will
-        self._named_will = None
         return self._admit(Input.ADMITTED, now)
 
     def _refuse(self, reason: Reason) -> list[Effect]:
