@@ -190,11 +190,10 @@ class Publishing:
         recent = self._recent
         if message_id in recent:
             del recent[message_id]
-        while recent:
-            oldest = next(iter(recent))
-            if recent[oldest][1] > now and len(recent) < RECENT_MAX:
-                break
-            del recent[oldest]
+        if recent:
+            oldest = next(iter(recent))  # one goes for each that comes, so the outdated do in time
+            if len(recent) >= RECENT_MAX or recent[oldest][1] <= now:
+                del recent[oldest]
         recent[message_id] = (contents, until)
 
     def _take_from_unheard(self, message_id: int) -> bool:
