@@ -164,7 +164,7 @@ class _Walk:
             origin = self._key_at((*path, node.entries_max))
             self._gathering.complain(origin, path, f"expected at most {node.entries_max} of them")
         self._gathering.entries[path] = [self._key_at((*path, 0))]
-        for index, entry in enumerate(value[: node.entries_max]):
+        for index, entry in enumerate(value):
             self._gathering.open_entry(node, path, index, self._key_at((*path, index)))
             self.node(node.entry, (*path, index), entry)
 

@@ -6,6 +6,7 @@ makes of it what TOML would have had, or leaves the text, and `read` then says w
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,8 +31,8 @@ class MismatchError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind without limits; `name` and `range` are the words of docs/configuration.md."""
+class Kind(ABC):
+    """`name` and `range` are the words of docs/configuration.md, `expected` those of a message."""
 
     @property
     def name(self) -> str:
@@ -45,8 +46,9 @@ class Kind:
     def expected(self) -> str:
         return f"{self.name}, {self.range}" if self.range else self.name
 
+    @abstractmethod
     def read(self, raw: object) -> object:
-        raise NotImplementedError
+        """The value, or a MismatchError."""
 
     def from_text(self, text: str) -> object:
         return text

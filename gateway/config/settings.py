@@ -121,8 +121,8 @@ class LimitsSettings:
     clients_max: int = 10_000
     topics_per_client_max: int = 256
     subscriptions_per_client_max: int = 64
-    outbox_messages_max: int = 100
-    outbox_bytes_max: int = 64 * KIB
+    outbox_messages_max: int = 1000
+    outbox_bytes_max: int = 256 * KIB
     payload_bytes_max: int = 1024
     retained_messages_max: int = 10_000
     retained_bytes_max: int = 16 * MIB

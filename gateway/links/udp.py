@@ -190,6 +190,7 @@ class UdpLink:
     def _turn(self) -> tuple[int, float]:
         """How many datagrams came, and the seconds to wait until the next look."""
         calls, counters, tick = self._calls, self.counters, self._tick
+        began = now()
         found = count = 0
         try:
             for _ in range(CALLS_PER_TURN):
@@ -205,7 +206,7 @@ class UdpLink:
             counters.truncated = calls.truncated
             counters.receive_failed = calls.receive_failed
             self.flush()
-        return found, tick.wait_s(now(), full=count == DATAGRAMS_PER_CALL)
+        return found, tick.wait_s(began, now(), full=count == DATAGRAMS_PER_CALL)
 
     # Sending
 

@@ -55,7 +55,7 @@ def section(rows: Sequence[Row], machine: Machine, command: str) -> str:
         "at the start.",
         f"Python {machine.python}, mosquitto {machine.mosquitto} with its default configuration, "
         f"generator built by gcc {machine.compiler} -O2.",
-        f"{_runs(rows)}; figures are medians, faults (lost, twice, out of order, near 40 ms) the "
+        f"{_runs(rows)}; figures are medians, faults (lost, twice, out of order) are of the "
         "worst run.",
     ]
     return "\n\n".join(["\n".join(facts), *(table.as_markdown() for table in tables(rows))])
@@ -109,7 +109,7 @@ def _traffic_line(row: Row) -> tuple[str, ...]:
         _number(faults.lost, 0),
         _number(faults.duplicates, 0),
         _number(faults.out_of_order, 0),
-        f"{faults.share_near_40ms:.2%}",
+        NOTHING if figures.share_near_40ms is None else f"{figures.share_near_40ms:.2%}",
         _memory(row, figures.gateway_rss_kib_per_client),
         _outcome(row),
     )

@@ -63,14 +63,16 @@ def test_a_run_of_traffic_gives_figures_and_faults() -> None:
     assert run.figures.end_to_end_p50_us == 1000
     assert run.figures.acknowledge_p999_us == 4000
     assert run.figures.gateway_rss_end_kib == 2048
-    assert run.faults == Faults(
-        lost=3, duplicates=2, out_of_order=1, connect_retries=4, share_near_40ms=0.002
-    )
+    assert run.figures.share_near_40ms == 0.002
+    assert run.faults == Faults(lost=3, duplicates=2, out_of_order=1, connect_retries=4)
 
 
 def test_the_larger_share_near_40_ms_counts() -> None:
     run = Measurement.from_output(traffic(acknowledge_us=times(near=0.5)))
-    assert run.faults.share_near_40ms == 0.5
+    assert run.figures.share_near_40ms == 0.5
+    nothing = times(count=0)
+    run = Measurement.from_output(traffic(end_to_end_us=nothing, acknowledge_us=nothing))
+    assert run.figures.share_near_40ms is None
 
 
 def test_what_was_not_measured_is_none_and_not_zero() -> None:

@@ -164,7 +164,7 @@ def test_when_a_part_dies_the_demo_says_which_and_ends_the_rest(victim: str) -> 
         await_end(child)
 
 
-def test_the_folder_is_kept_if_asked(tmp_path: Path) -> None:
+def test_the_folder_is_kept_if_asked_and_shows_an_orderly_end(tmp_path: Path) -> None:
     done = subprocess.run(
         [*DEMO, "--seconds", "0.5", "--keep"], capture_output=True, text=True, timeout=PATIENCE_S
     )
@@ -172,6 +172,9 @@ def test_the_folder_is_kept_if_asked(tmp_path: Path) -> None:
     assert f"Logs and state are kept in {folder}" in done.stderr
     names = {path.name for path in folder.iterdir()}
     assert names >= {"broker.log", "gateway.log", "demo.toml", "mosquitto.conf"}
+    broker_log = (folder / "broker.log").read_text()
+    goodbye = broker_log.index("Client tidegate-demo disconnected.")  # no mere end of connection
+    assert goodbye < broker_log.index("terminating")
 
 
 def test_a_run_too_short_for_a_command_fails_with_the_half_that_is_missing() -> None:

@@ -126,7 +126,7 @@ def test_a_closed_pipe_is_quiet(arguments: tuple[str, ...], tmp_path: Path) -> N
     command.wait()
 
 
-@pytest.mark.parametrize("arguments", [("init",), ("--version",), ("check", "c.toml", "--show")])
+@pytest.mark.parametrize("arguments", [("init",), ("--help",), ("check", "c.toml", "--show")])
 def test_a_full_disk_behind_the_answer_is_said(arguments: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "c.toml").touch()
     with Path("/dev/full").open("w") as full:

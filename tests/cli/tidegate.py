@@ -11,8 +11,15 @@ TIMEOUT_S = 60
 
 
 def environment_with(more: Mapping[str, str]) -> dict[str, str]:
-    """Without variables that would configure the gateway by chance."""
-    inherited = {name: value for name, value in os.environ.items() if "TIDEGATE" not in name}
+    """Without variables that would configure the gateway, or the interpreter, by chance.
+
+    Unbuffered output would hide what happens to an answer that waits for the end of the process.
+    """
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("TIDEGATE", "PYTHON"))
+    }
     return inherited | {"PYTHONPATH": str(REPOSITORY), **more}
 
 

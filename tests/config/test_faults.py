@@ -83,6 +83,14 @@ def test_of_very_many_faults_the_first_are_shown_and_the_rest_counted() -> None:
     assert lines[-1] == "... and 19900 more"
 
 
+@pytest.mark.parametrize("name", ["c\n.toml", "\x1b[2J", "\udce9"])
+def test_what_files_and_variables_are_called_cannot_break_the_line_either(name: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load(Path(name), environment={f"TIDEGATE_LOG__{name}": "1"}, overrides=[f"{name}=1"])
+    assert len(refused.value.problems) == 3
+    assert all(str(problem).isprintable() for problem in refused.value.problems)
+
+
 def test_what_a_message_shows_cannot_break_its_line_or_the_terminal() -> None:
     lines = complaints('[log]\n"a\\u001b[2J\\nb" = 1\nlevel = "\\u202e\\u0007\\n"\n')
     assert all(line.isprintable() for line in lines)

@@ -63,6 +63,10 @@ def test_the_defaults_are_those_that_were_promised() -> None:
         waiting_messages_max=100_000,
         waiting_bytes_max=64 * 2**20,
     )
+
+
+def test_the_defaults_for_sensors_are_those_that_were_promised() -> None:
+    settings = read("").settings
     assert settings.mqtt_sn == MqttSnSettings(
         retry_after_s=10, retry_count_max=4, client_id_bytes_max=64, allow_trailing_octets=True
     )
@@ -70,8 +74,8 @@ def test_the_defaults_are_those_that_were_promised() -> None:
         clients_max=10_000,
         topics_per_client_max=256,
         subscriptions_per_client_max=64,
-        outbox_messages_max=100,
-        outbox_bytes_max=64 * 2**10,
+        outbox_messages_max=1000,
+        outbox_bytes_max=256 * 2**10,
         payload_bytes_max=1024,
         retained_messages_max=10_000,
         retained_bytes_max=16 * 2**20,
@@ -204,6 +208,21 @@ def test_both_ends_of_a_range_belong_to_it() -> None:
         assert read(f"[gateway]\nid = {number}\n").settings.gateway.id == number
     for number in (-1, 256):
         assert complaints(f"[gateway]\nid = {number}\n")
+
+
+def test_the_shortest_and_the_longest_delay_may_be_the_same() -> None:
+    text = "[upstream]\nreconnect_delay_s_min = 7\nreconnect_delay_s_max = 7\n"
+    assert read(text).settings.upstream.reconnect_delay_s_max == 7
+
+
+@pytest.mark.parametrize("code", ["0000", "001F", "007F", "0080", "009F"])
+def test_control_characters_are_no_text(code: str) -> None:
+    assert complaints(f'[upstream]\nusername = "a\\u{code}"\n')
+
+
+def test_text_may_hold_everything_else() -> None:
+    text = "~ \N{NO-BREAK SPACE}\N{LATIN SMALL LETTER E WITH ACUTE}\N{SNOWMAN}#+/"
+    assert read(f'[upstream]\nusername = "{text}"\n').settings.upstream.username == text
 
 
 def test_a_number_of_seconds_may_be_written_without_a_fraction() -> None:

@@ -15,9 +15,14 @@ Run: TypeAlias = Callable[[Coroutine[Any, Any, None]], None]
 
 
 @pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Run:
+def loop_factory(request: pytest.FixtureRequest) -> Callable[[], asyncio.AbstractEventLoop]:
+    factory: Callable[[], asyncio.AbstractEventLoop] = request.param
+    return factory
+
+
+@pytest.fixture
+def run(loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> Run:
     """Runs a test's coroutine to its end; an exception that reached the loop fails the test."""
-    loop_factory: Callable[[], asyncio.AbstractEventLoop] = request.param
 
     def run_to_the_end(story: Coroutine[Any, Any, None]) -> None:
         stray: list[str] = []
@@ -32,3 +37,8 @@ def run(request: pytest.FixtureRequest) -> Run:
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(params=[False, True], ids=["tcp", "tls"])
+def secured(request: pytest.FixtureRequest, certificates: Certificates) -> Certificates | None:
+    return certificates if request.param else None

@@ -4,116 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import socket
-from collections.abc import AsyncIterator, Callable, Sized
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import partial
-from typing import cast
 
 import pytest
 
-from gateway.links import broker
-from gateway.links.broker import BrokerFailure, BrokerLink, LinkState
+from gateway.links.broker import BrokerFailure, LinkState
 from gateway.links.clock import now
-from gateway.links.tls import client_context
+from tests.links.broker_server import Upper, counts, link_to, server
 from tests.links.certificates import Certificates
 from tests.links.conftest import Run
 from tests.links.eventually import eventually
-
-
-@dataclass
-class Upper:
-    """The session above the link: what it was told, in order."""
-
-    told: list[str] = field(default_factory=list)
-    opens: list[str] = field(default_factory=list)
-    received: bytearray = field(default_factory=bytearray)
-    on_bytes: Callable[[], None] = lambda: None
-
-    def opened(self) -> None:
-        self.told.append("open")
-        self.opens.append("open")
-
-    def bytes(self, data: bytes) -> None:
-        self.received += data
-        self.on_bytes()
-
-    def closed(self, reason: str) -> None:
-        self.told.append(reason)
-
-
-class Peer(asyncio.Protocol):
-    """The broker's side of one connection."""
-
-    def __init__(self, serving: Server) -> None:
-        self._serving = serving
-        self.transport: asyncio.Transport
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)
-        self._serving.connections.append(self.transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._serving.received += data
-
-
-@dataclass
-class Server:
-    """One port, and all who came."""
-
-    port: int = 0
-    received: bytearray = field(default_factory=bytearray)
-    connections: list[asyncio.Transport] = field(default_factory=list)
-
-
-@asynccontextmanager
-async def server(certificates: Certificates | None = None) -> AsyncIterator[Server]:
-    serving = Server()
-    context = certificates.server_context(certificates.server) if certificates else None
-    listener = await asyncio.get_running_loop().create_server(
-        lambda: Peer(serving), "127.0.0.1", 0, ssl=context
-    )
-    serving.port = listener.sockets[0].getsockname()[1]
-    try:
-        yield serving
-    finally:
-        listener.close()
-        for connection in serving.connections:
-            connection.abort()
-
-
-def counts(things: Sized, number: int) -> bool:
-    return len(things) == number
-
-
-def link_to(
-    port: int,
-    upper: Upper,
-    *,
-    certificates: Certificates | None = None,
-    delays_s: tuple[float, float] = (0.01, 0.02),
-    unsent_bytes_max: int = broker.UNSENT_BYTES_MAX,
-) -> BrokerLink:
-    return BrokerLink(
-        "localhost",
-        port,
-        tls=client_context(certificates.authority, None, None) if certificates else None,
-        on_open=upper.opened,
-        on_bytes=upper.bytes,
-        on_closed=upper.closed,
-        connect_timeout_s=20,
-        reconnect_delay_s_min=delays_s[0],
-        reconnect_delay_s_max=delays_s[1],
-        dice=random.Random(1),
-        unsent_bytes_max=unsent_bytes_max,
-    )
-
-
-@pytest.fixture(params=[False, True], ids=["tcp", "tls"])
-def secured(request: pytest.FixtureRequest, certificates: Certificates) -> Certificates | None:
-    return certificates if request.param else None
 
 
 def test_bytes_flow_both_ways(run: Run, secured: Certificates | None) -> None:
@@ -203,101 +105,6 @@ def test_waits_grow_until_the_session_settles(run: Run) -> None:
             assert link.next_try_at is not None
             assert link.next_try_at - now() <= 0.02
             await link.stop()
-
-    run(story())
-
-
-def test_a_dropped_connection_sends_what_was_written_and_hears_no_more(
-    run: Run, secured: Certificates | None
-) -> None:
-    async def story() -> None:
-        async with server(secured) as serving:
-            upper = Upper()
-            link = link_to(serving.port, upper, certificates=secured)
-            upper.on_bytes = lambda: link.drop("protocol error")
-            link.start(asyncio.get_running_loop())
-            await eventually(lambda: serving.connections, "a connection")
-            await eventually(lambda: link.state is LinkState.OPEN, "the opening")
-            link.write([b"goodbye"])
-            serving.connections[0].write(b"nonsense")
-            await eventually(lambda: len(upper.told) >= 2, "the end")
-            link.drop("twice")
-            assert upper.told[:2] == ["open", "protocol error"]
-            await eventually(lambda: serving.received == b"goodbye", "the last words")
-            assert link.counters.failures[BrokerFailure.DROPPED] == 1
-            assert upper.received == b"nonsense"
-            await link.stop()
-
-    run(story())
-
-
-def test_a_broker_that_reads_nothing_is_dropped_before_memory_runs_out(
-    run: Run, secured: Certificates | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(broker, "DROP_S_MAX", 0.01)
-
-    async def story() -> None:
-        async with server(secured) as serving:
-            upper = Upper()
-            link = link_to(serving.port, upper, certificates=secured, unsent_bytes_max=1 << 20)
-            link.start(asyncio.get_running_loop())
-            await eventually(lambda: link.state is LinkState.OPEN, "the opening")
-            await eventually(lambda: serving.connections, "the other side of it")
-            serving.connections[0].pause_reading()
-            highest = 0
-
-            def written_too_much() -> bool:
-                nonlocal highest
-                link.write([bytes(1 << 16)])
-                highest = max(highest, link.unsent_bytes)
-                return len(upper.told) > 1
-
-            await eventually(written_too_much, "the end")
-            assert 0 < highest <= 1 << 20
-            where = f"localhost:{serving.port}"
-            assert upper.told[1] == f"{where} takes nothing: more than 1048576 bytes wait"
-            await link.stop()
-
-    run(story())
-
-
-def test_stopping_sends_what_was_written(run: Run, secured: Certificates | None) -> None:
-    async def story() -> None:
-        async with server(secured) as serving:
-            upper = Upper()
-            link = link_to(serving.port, upper, certificates=secured)
-            link.start(asyncio.get_running_loop())
-            await eventually(lambda: link.state is LinkState.OPEN, "the opening")
-            await eventually(lambda: serving.connections, "the other side of it")
-            serving.connections[0].pause_reading()
-            link.write([bytes(8_000_000)])
-            assert link.unsent_bytes > 0
-            stopping = asyncio.create_task(link.stop())
-            await asyncio.sleep(0)
-            serving.connections[0].resume_reading()
-            await stopping
-            await eventually(lambda: len(serving.received) == 8_000_000, "all of it")
-
-    run(story())
-
-
-def test_stopping_does_not_wait_for_a_broker_that_reads_nothing(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(broker, "STOP_S_MAX", 0.01)
-
-    async def story() -> None:
-        async with server() as serving:
-            upper = Upper()
-            link = link_to(serving.port, upper)
-            link.start(asyncio.get_running_loop())
-            await eventually(lambda: link.state is LinkState.OPEN, "the opening")
-            await eventually(lambda: serving.connections, "the other side of it")
-            serving.connections[0].pause_reading()
-            link.write([bytes(8_000_000)])
-            async with asyncio.timeout(20):
-                await link.stop()
-            assert upper.told == ["open", "the gateway stops"]
 
     run(story())
 
@@ -392,72 +199,28 @@ def test_the_socket_has_the_options_that_keep_it_fast_and_alive(run: Run) -> Non
     run(story())
 
 
-def test_a_broker_with_nagles_algorithm_is_not_kept_waiting(run: Run) -> None:
-    """Its second small packet waits for the acknowledgement of the first: 40 ms, if delayed."""
-
-    async def story() -> None:
-        async with server() as serving:
-            upper = Upper()
-            link = link_to(serving.port, upper)
-            link.start(asyncio.get_running_loop())
-            await eventually(lambda: link.state is LinkState.OPEN, "the opening")
-            await eventually(lambda: serving.connections, "the other side of it")
-            connection = serving.connections[0]
-            own: socket.socket = connection.get_extra_info("socket")
-            own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
-            started = now()
-            for number in range(1, 51):
-                link.write([b"publish"])
-                await eventually(partial(counts, serving.received, 7 * number), "it")
-                for answer in (b"a", b"b"):
-                    connection.write(answer)
-                    await asyncio.sleep(0)
-                await eventually(partial(counts, upper.received, 2 * number), "both")
-            assert now() - started < 1.0
-            await link.stop()
-
-    run(story())
-
-
-def test_a_broker_that_pauses_gets_the_rest_when_it_reads_again(
-    run: Run, secured: Certificates | None
+def test_a_defect_in_the_session_above_ends_the_connection_and_not_the_link(
+    secured: Certificates | None, loop_factory: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
     async def story() -> None:
+        raised: list[object] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: raised.append(context.get("exception")))
+
+        def defect() -> None:
+            raise RuntimeError("a defect of ours")
+
         async with server(secured) as serving:
-            upper = Upper()
+            upper = Upper(on_bytes=defect)
             link = link_to(serving.port, upper, certificates=secured)
-            link.start(asyncio.get_running_loop())
-            await eventually(lambda: link.state is LinkState.OPEN, "the opening")
-            await eventually(lambda: serving.connections, "the other side of it")
-            serving.connections[0].pause_reading()
-            rows = [bytes([number]) * 50_000 for number in range(160)]
-            for row in rows:
-                link.write([row])
-            await eventually(lambda: link.unsent_bytes > 2_000_000, "a backlog")
-            serving.connections[0].resume_reading()
-            await eventually(lambda: len(serving.received) == 8_000_000, "all of it")
-            assert serving.received == b"".join(rows)
-            assert link.unsent_bytes == 0
+            link.start(loop)
+            await eventually(lambda: serving.connections, "a connection")
+            serving.connections[0].write(b"x")
+            await eventually(lambda: upper.told.count("open") == 2, "the next connection")
+            said = f"localhost:{serving.port} failed: RuntimeError: a defect of ours"
+            assert upper.told[:3] == ["open", said, "open"]
+            assert [type(error) for error in raised] == [RuntimeError]
             await link.stop()
 
-    run(story())
-
-
-def test_what_comes_after_a_drop_is_not_heard(run: Run, secured: Certificates | None) -> None:
-    async def story() -> None:
-        async with server(secured) as serving:
-            upper = Upper()
-            link = link_to(serving.port, upper, certificates=secured)
-            link.start(asyncio.get_running_loop())
-            await eventually(lambda: link.state is LinkState.OPEN, "the opening")
-            await eventually(lambda: serving.connections, "the other side of it")
-            serving.connections[0].pause_reading()
-            link.write([bytes(8_000_000)])  # it takes a while to leave, and bytes come meanwhile
-            link.drop("enough")
-            serving.connections[0].write(b"too late")
-            await eventually(lambda: len(upper.told) >= 2, "the end")
-            assert upper.told[:2] == ["open", "enough"]
-            assert upper.received == b""
-            await link.stop()
-
-    run(story())
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(story())

@@ -14,7 +14,13 @@ def sources(count: int) -> list[bytes]:
 
 
 def after_traffic(
-    tick: AdaptiveTick, *, senders: int, each_per_s: float, seconds: float = 0.5, start: float = 0.0
+    tick: AdaptiveTick,
+    *,
+    senders: int,
+    each_per_s: float,
+    seconds: float = 0.5,
+    start: float = 0.0,
+    busy_share: float = 0.0,
 ) -> float:
     """The wait after looking each millisecond at open-loop senders, evenly spread."""
     names, sent, wait_s = sources(senders), 0, 0.0
@@ -22,7 +28,8 @@ def after_traffic(
         due = int(millisecond / 1000 * senders * each_per_s)
         tick.arrived([(names[index % senders], b"x") for index in range(sent, due)])
         sent = due
-        wait_s = tick.wait_s(start + millisecond / 1000, full=False)
+        now = start + millisecond / 1000
+        wait_s = tick.wait_s(now - busy_share / 1000, now, full=False)
     return wait_s
 
 
@@ -53,15 +60,15 @@ def test_the_longest_wait_is_the_owners(tick_ms_max: float, wait_s: float) -> No
 def test_there_is_no_wait_while_batches_are_full() -> None:
     tick = AdaptiveTick(2.0)
     assert after_traffic(tick, senders=100, each_per_s=50) > 0
-    assert tick.wait_s(0.501, full=True) == 0.0
-    assert tick.wait_s(0.502, full=False) > 0
+    assert tick.wait_s(0.501, 0.501, full=True) == 0.0
+    assert tick.wait_s(0.502, 0.502, full=False) > 0
 
 
 def test_the_first_datagrams_after_silence_are_not_kept_waiting() -> None:
     tick = AdaptiveTick(2.0)
     assert after_traffic(tick, senders=100, each_per_s=50) > 0
     tick.arrived([(b"sensor", b"x")])
-    assert tick.wait_s(60.0, full=False) == 0.0
+    assert tick.wait_s(60.0, 60.0, full=False) == 0.0
 
 
 def in_closed_loop(tick: AdaptiveTick, clients: int, turn_s: Callable[[float], float]) -> float:
@@ -70,7 +77,7 @@ def in_closed_loop(tick: AdaptiveTick, clients: int, turn_s: Callable[[float], f
     while now < 2.0:
         tick.arrived([(name, b"x") for name in names])
         answered += 1
-        now += turn_s(tick.wait_s(now, full=False))
+        now += turn_s(tick.wait_s(now, now, full=False))
     return answered / now
 
 
@@ -90,9 +97,29 @@ def test_one_client_in_closed_loop_among_sensors_does_not_wait() -> None:
         tick.arrived([(names[index % 100], b"x") for index in range(done, sensors)])
         tick.arrived([(b"waiting", b"x")])
         done = sensors
-        wait_s = tick.wait_s(now, full=False)
+        wait_s = tick.wait_s(now, now, full=False)
         now += max(wait_s, 0.0003)
     assert wait_s == 0.0
+
+
+@pytest.mark.parametrize("clients", [1, 10, 100, 1000])
+@pytest.mark.parametrize("work_s", [2e-6, 40e-6, 200e-6])
+def test_clients_whom_only_our_work_holds_up_never_wait(clients: int, work_s: float) -> None:
+    tick, names, now, waited_s = AdaptiveTick(2.0), sources(clients), 0.0, 0.0
+    while now < 2.0:
+        for first in range(0, clients, 256):
+            began, turn = now, names[first : first + 256]
+            tick.arrived([(name, b"x") for name in turn])
+            now += len(turn) * work_s
+            wait_s = tick.wait_s(began, now, full=False)
+            now, waited_s = now + wait_s, waited_s + wait_s
+    assert waited_s == 0.0
+
+
+def test_a_wait_ends_when_the_work_takes_most_of_the_time() -> None:
+    tick = AdaptiveTick(2.0)
+    assert after_traffic(tick, senders=100, each_per_s=50, busy_share=0.6) > 0
+    assert after_traffic(tick, senders=100, each_per_s=50, busy_share=0.8, start=0.5) == 0.0
 
 
 def test_a_sensor_that_empties_its_memory_does_not_end_the_waiting_of_all() -> None:

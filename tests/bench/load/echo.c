@@ -16,7 +16,7 @@
 #define BATCH 64
 #define DATAGRAM_BYTES_MAX 2048
 #define UNDER_WAY_MAX 128
-/* The bytes of an MQTT-SN PUBLISH around its payload, so that datagrams are as long as the others'. */
+/* What an MQTT-SN PUBLISH has around its payload: datagrams are as long as in the other runs. */
 #define PUBLISH_OVERHEAD_BYTES 7
 #define SOCKET_BUFFER_BYTES (4 << 20)
 /* A dropped datagram is replaced after this long. */
@@ -126,5 +126,8 @@ struct echo_result run_echo(const struct options *options)
     double cpu_s = process_usage(pid).cpu_s - cpu_before_s;
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-    return (struct echo_result){(double)echoes / seconds, cpu_s * 1e6 / (double)(echoes ? echoes : 1)};
+    return (struct echo_result){
+        .echoes_per_s = (double)echoes / seconds,
+        .server_cpu_us_per_echo = echoes ? cpu_s * 1e6 / (double)echoes : 0,
+    };
 }

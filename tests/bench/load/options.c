@@ -32,6 +32,7 @@ static const char HELP[] =
     "how\n"
     "  --seconds S              length of the run (5)\n"
     "  --rate R                 open loop, R messages a second in total; 0 = closed loop (0)\n"
+    "  --burst B                open loop: B messages at a time, at most 128 (1)\n"
     "  --window W               closed loop: messages (sub: deliveries) under way in total (256);\n"
     "                           QoS 1 and 2 of `pub` have one per client instead\n"
     "  --connect-window W       clients between CONNECT and ready; 0 = all at once (100)\n"
@@ -50,7 +51,7 @@ enum option_id {
     OPTION_GATEWAY_PID, OPTION_BROKER_PID, OPTION_CLIENTS, OPTION_QOS, OPTION_SUBSCRIPTION_QOS,
     OPTION_PAYLOAD_BYTES, OPTION_TOPIC, OPTION_SECONDS, OPTION_RATE, OPTION_WINDOW,
     OPTION_CONNECT_WINDOW, OPTION_CONNECT_TIMEOUT, OPTION_RETRY_AFTER, OPTION_RETRIES,
-    OPTION_KEEP_ALIVE, OPTION_DRAIN, OPTION_HOLD, OPTION_SLEEP, OPTION_CLOSE,
+    OPTION_KEEP_ALIVE, OPTION_DRAIN, OPTION_BURST, OPTION_HOLD, OPTION_SLEEP, OPTION_CLOSE,
 };
 
 static const struct option OPTIONS[] = {
@@ -68,6 +69,7 @@ static const struct option OPTIONS[] = {
     {"topic", required_argument, NULL, OPTION_TOPIC},
     {"seconds", required_argument, NULL, OPTION_SECONDS},
     {"rate", required_argument, NULL, OPTION_RATE},
+    {"burst", required_argument, NULL, OPTION_BURST},
     {"window", required_argument, NULL, OPTION_WINDOW},
     {"connect-window", required_argument, NULL, OPTION_CONNECT_WINDOW},
     {"connect-timeout", required_argument, NULL, OPTION_CONNECT_TIMEOUT},
@@ -169,6 +171,7 @@ static void set_how(struct options *options, int id, const char *value)
     switch (id) {
     case OPTION_SECONDS: options->seconds = number(value, 0, 86400); break;
     case OPTION_RATE: options->rate_per_s = number(value, 0, 1e7); break;
+    case OPTION_BURST: options->burst = (unsigned)whole(value, 1, BURST_MAX); break;
     case OPTION_WINDOW: options->window = (unsigned)whole(value, 1, WINDOW_MAX); break;
     case OPTION_CONNECT_WINDOW:
         options->connect_window = (unsigned)whole(value, 0, CLIENTS_MAX);
@@ -199,7 +202,7 @@ struct options options_from(int count, char **words)
 {
     struct options options = {
         .host = "127.0.0.1", .port = 1883, .broker_port = 1884, .mqtt_version = 5, .clients = 1,
-        .payload_bytes = 64, .seconds = 5, .window = 256, .connect_window = 100,
+        .payload_bytes = 64, .seconds = 5, .burst = 1, .window = 256, .connect_window = 100,
         .connect_timeout_s = 30, .retry_after_s = 2, .retries_max = 5, .keep_alive_s = 3600,
         .hold_s = 3, .drain_s = 5,
     };

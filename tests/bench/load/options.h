@@ -11,6 +11,8 @@
 #define CLIENTS_MAX 200000
 /* 65,535 packet identifiers, less room for those that are being given back. */
 #define WINDOW_MAX 60000
+/* Messages that are put on their way before what has arrived is looked at. */
+#define BURST_MAX 128
 
 enum mode { MODE_PUB, MODE_SUB, MODE_STORM, MODE_DIRECT, MODE_ECHO };
 enum topic_kind { TOPIC_OWN, TOPIC_SHARED, TOPIC_PREDEFINED, TOPIC_SHORT };
@@ -30,6 +32,7 @@ struct options {
     unsigned payload_bytes;
     double seconds;
     double rate_per_s;
+    unsigned burst;
     unsigned window;
     enum topic_kind topic;
     uint16_t predefined_id;

@@ -1,8 +1,7 @@
 #define _GNU_SOURCE
-#include "sensor.h"
+#include "sensor_parts.h"
 
 #include "bench.h"
-#include "frames.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -23,7 +22,7 @@
 
 /* ---- names and sockets ---- */
 
-static unsigned index_of(const struct bench *bench, const struct sensor *sensor)
+unsigned sensor_index(const struct bench *bench, const struct sensor *sensor)
 {
     return (unsigned)(sensor - bench->sensors);
 }
@@ -90,19 +89,19 @@ unsigned idle_take(struct idle_ring *ring)
 
 /* ---- sending ---- */
 
-static void send_frame(struct bench *bench, const struct sensor *sensor, const uint8_t *frame,
-                       size_t bytes)
+void send_frame(struct bench *bench, const struct sensor *sensor, const uint8_t *frame,
+                size_t bytes)
 {
     if (send(sensor->socket, frame, bytes, MSG_DONTWAIT) != (ssize_t)bytes)
         bench->counts.send_failed++;
 }
 
-static void wait_for_answer(struct bench *bench, struct sensor *sensor)
+void wait_for_answer(struct bench *bench, struct sensor *sensor)
 {
     sensor->deadline = bench->now + ns_from_seconds(bench->options.retry_after_s);
 }
 
-static uint16_t next_message_id(struct sensor *sensor)
+uint16_t next_message_id(struct sensor *sensor)
 {
     sensor->message_id = sensor->message_id == UINT16_MAX ? 1 : (uint16_t)(sensor->message_id + 1);
     return sensor->message_id;
@@ -112,7 +111,7 @@ static void send_connect(struct bench *bench, struct sensor *sensor)
 {
     uint8_t frame[64];
     char client_id[CLIENT_ID_BYTES_MAX + 1];
-    snprintf(client_id, sizeof client_id, "load-%u", index_of(bench, sensor));
+    snprintf(client_id, sizeof client_id, "load-%u", sensor_index(bench, sensor));
     send_frame(bench, sensor, frame,
                frame_connect(frame, client_id, bench->options.keep_alive_s));
 }
@@ -121,7 +120,7 @@ static void send_register(struct bench *bench, struct sensor *sensor)
 {
     uint8_t frame[64];
     char topic[TOPIC_BYTES_MAX];
-    topic_of(bench, index_of(bench, sensor), topic);
+    topic_of(bench, sensor_index(bench, sensor), topic);
     send_frame(bench, sensor, frame, frame_register(frame, next_message_id(sensor), topic));
 }
 
@@ -129,7 +128,7 @@ static void send_subscribe(struct bench *bench, struct sensor *sensor)
 {
     uint8_t frame[64];
     char topic[TOPIC_BYTES_MAX];
-    topic_of(bench, index_of(bench, sensor), topic);
+    topic_of(bench, sensor_index(bench, sensor), topic);
     send_frame(bench, sensor, frame,
                frame_subscribe(frame, bench->options.qos, next_message_id(sensor), topic));
 }
@@ -147,66 +146,6 @@ static void send_for_state(struct bench *bench, struct sensor *sensor)
     default: break;
     }
     wait_for_answer(bench, sensor);
-}
-
-static uint8_t topic_type(const struct options *options)
-{
-    switch (options->topic) {
-    case TOPIC_PREDEFINED: return FLAG_TOPIC_PREDEFINED;
-    case TOPIC_SHORT: return FLAG_TOPIC_SHORT;
-    default: return FLAG_TOPIC_NAME;
-    }
-}
-
-static uint16_t topic_field(const struct options *options, const struct sensor *sensor)
-{
-    switch (options->topic) {
-    case TOPIC_PREDEFINED: return options->predefined_id;
-    case TOPIC_SHORT: return get16((const uint8_t *)options->short_name);
-    default: return sensor->topic_id;
-    }
-}
-
-static void send_publish(struct bench *bench, struct sensor *sensor, uint8_t flags,
-                         uint64_t sequence, uint64_t sent_at)
-{
-    static uint8_t frame[FRAME_BYTES_MAX];
-    struct message_stamp stamp = {index_of(bench, sensor), sequence, sent_at};
-    size_t payload_bytes = bench->options.payload_bytes;
-    bool numbered = (flags & FLAG_QOS) != 0 && qos_of(flags) > 0;
-    size_t at = frame_publish_head(frame, flags | topic_type(&bench->options),
-                                   topic_field(&bench->options, sensor),
-                                   numbered ? sensor->message_id : 0, payload_bytes);
-    stamp_write(&bench->ledger, frame + at, &stamp);
-    memset(frame + at + PAYLOAD_BYTES_MIN, 'x', payload_bytes - PAYLOAD_BYTES_MIN);
-    send_frame(bench, sensor, frame, at + payload_bytes);
-}
-
-void sensor_publish(struct bench *bench, unsigned index)
-{
-    struct sensor *sensor = &bench->sensors[index];
-    sensor->sequence = ledger_sent(&bench->ledger);
-    sensor->sent_at = now_ns();
-    if (bench->options.qos > 0) {
-        next_message_id(sensor);
-        sensor->awaited = AWAITS_FIRST_ANSWER;
-        sensor->tries = 0;
-        bench->unacknowledged++;
-        wait_for_answer(bench, sensor);
-    }
-    send_publish(bench, sensor, qos_flag(bench->options.qos), sensor->sequence, sensor->sent_at);
-}
-
-void sensor_publish_warm_up(struct bench *bench, unsigned index)
-{
-    int qos = bench->options.qos < 0 ? -1 : 0;
-    send_publish(bench, &bench->sensors[index], qos_flag(qos), SEQUENCE_WARM_UP, now_ns());
-}
-
-static void send_pubrel(struct bench *bench, struct sensor *sensor)
-{
-    uint8_t frame[8];
-    send_frame(bench, sensor, frame, frame_handshake(frame, FRAME_PUBREL, sensor->message_id));
 }
 
 /* ---- becoming ready ---- */
@@ -297,106 +236,6 @@ static void after_disconnect(struct bench *bench, struct sensor *sensor)
     bench->counts.ready--;
 }
 
-/* ---- publishing ---- */
-
-static void finish_message(struct bench *bench, struct sensor *sensor)
-{
-    sensor->awaited = AWAITS_NOTHING;
-    bench->unacknowledged--;
-    bench->last_arrival = bench->now;
-    if (bench->running)
-        idle_put(&bench->idle, index_of(bench, sensor));
-}
-
-static void acknowledge_message(struct bench *bench, struct sensor *sensor)
-{
-    ledger_acknowledged(&bench->ledger, sensor->sequence);
-    histogram_add(&bench->acknowledging, bench->now - sensor->sent_at);
-    finish_message(bench, sensor);
-}
-
-static void after_puback(struct bench *bench, struct sensor *sensor, const uint8_t *fields)
-{
-    bool accepted = fields[4] == 0;
-    bool expected = sensor->awaited == AWAITS_FIRST_ANSWER
-                    && get16(fields + 2) == sensor->message_id;
-    if (!accepted)
-        bench->counts.rejected++;
-    if (!expected)
-        return;
-    if (!accepted)
-        finish_message(bench, sensor);
-    else if (bench->options.qos == 1)
-        acknowledge_message(bench, sensor);
-}
-
-static void after_pubrec(struct bench *bench, struct sensor *sensor, uint16_t message_id)
-{
-    if (bench->options.qos != 2 || message_id != sensor->message_id)
-        return;
-    if (sensor->awaited == AWAITS_NOTHING)
-        return;
-    sensor->awaited = AWAITS_PUBCOMP;
-    sensor->tries = 0;
-    wait_for_answer(bench, sensor);
-    send_pubrel(bench, sensor);
-}
-
-static void after_pubcomp(struct bench *bench, struct sensor *sensor, uint16_t message_id)
-{
-    if (sensor->awaited == AWAITS_PUBCOMP && message_id == sensor->message_id)
-        acknowledge_message(bench, sensor);
-}
-
-/* ---- being delivered to ---- */
-
-static void count_delivery(struct bench *bench, struct sensor *sensor, const uint8_t *payload,
-                           size_t bytes)
-{
-    struct message_stamp stamp;
-    unsigned index = index_of(bench, sensor);
-    bool own = bench->options.topic == TOPIC_OWN;
-    if (!stamp_read(&bench->ledger, payload, bytes, &stamp))
-        return;
-    bench->last_arrival = bench->now;
-    if (stamp.sequence == SEQUENCE_WARM_UP) {
-        bench->warmed_up += !sensor->warmed_up;
-        sensor->warmed_up = true;
-    } else if (own && stamp.client != index) {
-        bench->ledger.foreign++;
-    } else {
-        uint64_t row = own ? stamp.sequence / bench->options.clients : stamp.sequence;
-        if (ledger_arrived_down(&bench->ledger, index, row, &stamp))
-            histogram_add(&bench->end_to_end, bench->now - stamp.sent_at);
-    }
-}
-
-static void after_publish(struct bench *bench, struct sensor *sensor, const struct frame *publish)
-{
-    uint8_t answer[8];
-    uint16_t topic_id = get16(publish->fields + 1);
-    uint16_t message_id = get16(publish->fields + 3);
-    int qos = qos_of(publish->fields[0]);
-    bool repeated = false;
-    if (qos == 1) {
-        send_frame(bench, sensor, answer, frame_answer(answer, FRAME_PUBACK, topic_id, message_id));
-    } else if (qos == 2) {
-        repeated = sensor->receiving_id == message_id;
-        sensor->receiving_id = message_id;
-        send_frame(bench, sensor, answer, frame_handshake(answer, FRAME_PUBREC, message_id));
-    }
-    if (!repeated)
-        count_delivery(bench, sensor, publish->fields + PUBLISH_FIELDS_BYTES,
-                       publish->fields_bytes - PUBLISH_FIELDS_BYTES);
-}
-
-static void after_pubrel(struct bench *bench, struct sensor *sensor, uint16_t message_id)
-{
-    uint8_t answer[8];
-    sensor->receiving_id = 0;
-    send_frame(bench, sensor, answer, frame_handshake(answer, FRAME_PUBCOMP, message_id));
-}
-
 /* A gateway registers a topic before its first message to a wildcard subscriber. */
 static void after_register(struct bench *bench, struct sensor *sensor, const uint8_t *fields)
 {
@@ -456,22 +295,6 @@ static void retry_while_connecting(struct bench *bench, struct sensor *sensor)
     }
     bench->counts.connect_retries++;
     send_for_state(bench, sensor);
-}
-
-static void retry_message(struct bench *bench, struct sensor *sensor)
-{
-    if (sensor->tries++ == bench->options.retries_max) {
-        bench->counts.given_up++;
-        finish_message(bench, sensor);
-        return;
-    }
-    bench->counts.publish_retries++;
-    wait_for_answer(bench, sensor);
-    if (sensor->awaited == AWAITS_PUBCOMP)
-        send_pubrel(bench, sensor);
-    else
-        send_publish(bench, sensor, qos_flag(bench->options.qos) | FLAG_DUP, sensor->sequence,
-                     sensor->sent_at);
 }
 
 void sensors_handle_time(struct bench *bench)

@@ -2,6 +2,7 @@
 #include "traffic.h"
 
 #include "frames.h"
+#include "pace.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,18 +11,7 @@
 #define BROKER_TIMEOUT_S 5
 #define WARM_UP_TIMEOUT_S 10
 #define WARM_UP_REPEAT_NS (200 * NS_PER_MS)
-/* Messages that are put on their way before what has arrived is looked at. */
-#define BURST_MAX 128
 #define CONNECT_BURST_MAX 64
-/* An open loop wakes no more often than this: what is due in between goes as one small burst. */
-#define PACE_NS_MIN (50 * NS_PER_US)
-#define WAIT_NS_MAX NS_PER_MS
-/* A generator that was not scheduled this long leaves out what it missed instead of bursting: the
- * burst would measure the generator's own absence. */
-#define CATCH_UP_NS_MAX (5 * NS_PER_MS)
-/* Closed loop without acknowledgements: after this long without an arrival, what is under way is
- * taken for lost, so that the run goes on. */
-#define WRITE_OFF_AFTER_NS (300 * NS_PER_MS)
 /* The drain ends after this long without an arrival. */
 #define QUIET_NS (600 * NS_PER_MS)
 
@@ -156,11 +146,6 @@ void connect_sensors(struct bench *bench)
 
 /* ---- putting messages on their way ---- */
 
-static bool waits_for_its_client(const struct bench *bench)
-{
-    return bench->options.mode == MODE_PUB && bench->options.qos > 0;
-}
-
 static void publish_downwards(struct bench *bench, uint64_t sequence, unsigned index)
 {
     static uint8_t payload[PAYLOAD_BYTES_MAX];
@@ -221,78 +206,6 @@ static void publish_some(struct bench *bench, uint64_t count)
         publish_from_idle_sensors(bench, count);
     else
         publish_in_turn(bench, count);
-}
-
-/* ---- how many are due ---- */
-
-struct pace {
-    /* Open loop: when message 0 was due. Moves on by what was left out. */
-    uint64_t schedule_began;
-    /* Closed loop without acknowledgements. */
-    uint64_t received_before;
-    uint64_t progressed_at;
-    uint64_t written_off;
-};
-
-static uint64_t due_by_rate(struct bench *bench, struct pace *pace)
-{
-    double rate = bench->options.rate_per_s;
-    uint64_t sent = bench->ledger.sent;
-    uint64_t next_at = pace->schedule_began + ns_from_seconds((double)sent / rate);
-    if (bench->now < next_at)
-        return 0;
-    uint64_t late_ns = bench->now - next_at;
-    if (late_ns > bench->late_ns_max)
-        bench->late_ns_max = late_ns;
-    if (late_ns > CATCH_UP_NS_MAX) {
-        pace->schedule_began += late_ns;
-        bench->skipped_ns += late_ns;
-        return 1;
-    }
-    return (uint64_t)((double)late_ns / (double)NS_PER_S * rate) + 1;
-}
-
-static uint64_t due_by_window(struct bench *bench, struct pace *pace)
-{
-    unsigned per_message = bench->deliveries_per_message;
-    uint64_t under_way = bench->ledger.sent * per_message - bench->ledger.received;
-    if (bench->ledger.received != pace->received_before) {
-        pace->received_before = bench->ledger.received;
-        pace->progressed_at = bench->now;
-    } else if (bench->now - pace->progressed_at > WRITE_OFF_AFTER_NS) {
-        pace->written_off = under_way;
-        pace->progressed_at = bench->now;
-    }
-    under_way -= pace->written_off < under_way ? pace->written_off : under_way;
-    if (under_way >= bench->options.window)
-        return 0;
-    return (bench->options.window - under_way + per_message - 1) / per_message;
-}
-
-static uint64_t due(struct bench *bench, struct pace *pace)
-{
-    uint64_t count;
-    if (bench->options.rate_per_s > 0)
-        count = due_by_rate(bench, pace);
-    else if (waits_for_its_client(bench))
-        count = bench->idle.count;
-    else
-        count = due_by_window(bench, pace);
-    return count < BURST_MAX ? count : BURST_MAX;
-}
-
-static uint64_t wait_until_due(const struct bench *bench, const struct pace *pace)
-{
-    double rate = bench->options.rate_per_s;
-    if (rate <= 0)
-        return WAIT_NS_MAX; /* an arrival makes room, and wakes us */
-    uint64_t next_at =
-        pace->schedule_began + ns_from_seconds((double)bench->ledger.sent / rate);
-    uint64_t now = now_ns();
-    uint64_t wait_ns = next_at > now ? next_at - now : 0;
-    if (wait_ns < PACE_NS_MIN)
-        return PACE_NS_MIN;
-    return wait_ns < WAIT_NS_MAX ? wait_ns : WAIT_NS_MAX;
 }
 
 /* ---- the run ---- */
@@ -375,7 +288,7 @@ void run_traffic(struct bench *bench)
         idle_put(&bench->idle, index);
     uint64_t end = began + ns_from_seconds(bench->options.seconds);
     while (bench->now < end) {
-        uint64_t count = due(bench, &pace);
+        uint64_t count = messages_due(bench, &pace);
         publish_some(bench, count);
         pump(bench, count == BURST_MAX ? 0 : wait_until_due(bench, &pace));
     }
