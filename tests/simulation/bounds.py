@@ -13,10 +13,10 @@ TIMERS_SPARE = 64
 
 def check_bounds(engine: Engine, rules: EngineRules) -> None:
     upstream, sessions = engine.upstream, engine.sessions
-    in_flight = upstream.in_flight
+    in_flight = upstream.readings.in_flight
     counted = {
         "readings on the wire": (len(in_flight), in_flight.window),
-        "QoS 2 from the broker": (len(upstream._received), RECEIVE_MAX),
+        "QoS 2 from the broker": (len(upstream._receiving._unreleased), RECEIVE_MAX),
         "timers": (len(engine._timers), TIMERS_PER_SESSION_MAX * len(sessions) + TIMERS_SPARE),
         "sessions": (len(sessions), rules.admission.clients_max),
     }
@@ -26,7 +26,7 @@ def check_bounds(engine: Engine, rules: EngineRules) -> None:
     for client_id, session in sessions.items():
         publishing = session._publishing
         counted[f"unsettled of {client_id}"] = (len(publishing._unsettled), UNSETTLED_MAX)
-        counted[f"releases of {client_id}"] = (len(publishing._awaiting_release), RELEASES_MAX)
+        counted[f"releases of {client_id}"] = (len(publishing._awaiting_release or ()), RELEASES_MAX)
         counted[f"recent ids of {client_id}"] = (len(publishing._recent), RECENT_MAX)
         outbox = (session.delivering.waiting, rules.session.outbox_messages_max + 1)
         counted[f"outbox of {client_id}"] = outbox

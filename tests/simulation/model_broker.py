@@ -90,6 +90,7 @@ class BrokerSession:
     last_packet_id: int = 0
 
     def forget_in_flight(self) -> None:
+        self.last_packet_id = 0
         self.incoming.clear()
         self.outgoing.clear()
         self.queue.clear()
@@ -105,6 +106,7 @@ class ModelBroker:
         self.sessions: dict[str, BrokerSession] = {}
         self.retained: dict[str, Publication] = {}
         self.on_routed: Callable[[Publication], None] = nothing
+        self._connections: list[Connection] = []
         self._receive_max = receive_max
         self._retained_first = retained_first
         self._says_not_found = says_not_found
@@ -113,17 +115,19 @@ class ModelBroker:
 
     def accept(self, connection: Connection) -> None:
         """A client opens a connection; its CONNECT says who it is."""
+        self._connections = [one for one in self._connections if one.is_open]
+        self._connections.append(connection)
         conversation = _Conversation(self, connection)
         connection.to_broker.deliver = conversation.receive
         connection.lost_at_broker = self._lost
 
     def stop(self) -> None:
         self.up = False
+        for connection in self._connections:
+            connection.lost_at_broker = nothing
+            connection.sever()
         for session in self.sessions.values():
-            if session.connection is not None:
-                session.connection.lost_at_broker = nothing
-                session.connection.sever()
-                session.connection = None
+            session.connection = None
 
     def start(self, restart: Restart) -> None:
         self.up = True

@@ -7,7 +7,9 @@ quiet. QoS 0 readings go out beside all that.
 
 `keeps` sensors have a flash: readings, message ids and the stage of the exchange survive a reboot.
 Others start with message id 1 again and have forgotten what was not acknowledged, but stay off for
-as long as a datagram may live. No sensor uses a message id again within that time.
+REUSE_LIFETIMES times the longest life of a datagram: a late one may draw an answer that is as late
+again. No sensor uses a message id again within that time; one that has forgotten which it used
+waits a lifetime after CONNACK as well, for what was on its way to its former self.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ KEEP_ALIVE_S = 60
 PING_EVERY_S = 25.0
 REBOOT_S = 2.0
 RECENT_MAX = 16
+REUSE_LIFETIMES = 2
 
 Received = tuple[int, int, bytes]  # message id, topic id, payload
 
@@ -79,7 +82,7 @@ class Sensor:
         self.plan = plan
         self.address = b""
         self.on_acknowledged: Callable[[Sensor, Reading], None] = nothing
-        self.on_message: Callable[[Sensor, str, Publish], None] = nothing
+        self.on_message: Callable[[Sensor, Publish], None] = nothing
         self.on_subscribed: Callable[[Sensor, str], None] = nothing
         self.waiting: deque[Reading] = deque()
         self.outstanding: Outstanding | None = None
@@ -88,7 +91,9 @@ class Sensor:
         self._agenda = agenda
         self._transmit = transmit
         self._lifetime_s = lifetime_s
+        self._reuse_after_s = REUSE_LIFETIMES * lifetime_s
         self._on = False
+        self._off_until = 0.0
         self._exchange: Exchange | None = None
         self._steps: deque[Frame] = deque()  # what is left to say before it is ready
         self._subscribed: set[str] = set()
@@ -96,6 +101,8 @@ class Sensor:
         self._names: dict[int, str] = {}
         self._message_id = plan.message_id_first - 1
         self._used_at: dict[int, float] = {}
+        self._ids_free_at = 0.0
+        self._has_forgotten = False
         self._received: set[Received] = set()
         self._finished: dict[Received, float] = {}
         self._sent_at = 0.0
@@ -103,11 +110,14 @@ class Sensor:
 
     @property
     def is_done(self) -> bool:
-        return self.ready and self._exchange is None and not self.waiting
+        busy = self._exchange or self._steps or self.outstanding or self.waiting
+        return self.ready and not busy
 
     # From the world
 
     def boot(self) -> None:
+        if self._on or self._agenda.now < self._off_until:
+            return
         self._on = True
         self.boots += 1
         self._agenda.after(PING_EVERY_S, self._ping, self.boots)
@@ -120,18 +130,16 @@ class Sensor:
         self._unanswered_pings = 0
         pause_s = REBOOT_S
         if not self.plan.keeps:
-            pause_s += self._lifetime_s
+            pause_s += self._reuse_after_s
             self.outstanding = None
             self._message_id = 0
+            self._has_forgotten = True
             self._used_at.clear()
             self._received.clear()
             self._finished.clear()
             self._subscribed.clear()
-        self._agenda.after(pause_s, self._boot_again, self.boots)
-
-    def _boot_again(self, boots: int) -> None:
-        if boots == self.boots and not self._on:
-            self.boot()
+        self._off_until = self._agenda.now + pause_s
+        self._agenda.at(self._off_until, self.boot)
 
     def measure(self, reading: Reading) -> None:
         if reading.qos > 0:
@@ -157,6 +165,9 @@ class Sensor:
     def _receive_connack(self, frame: Connack) -> None:
         if not self._asked(Connect) or frame.return_code != ReturnCode.ACCEPTED:
             return
+        if self._has_forgotten:
+            self._has_forgotten = False
+            self._ids_free_at = self._agenda.now + self._lifetime_s
         self._topic_ids.clear()
         self._names.clear()
         if self.plan.clean:
@@ -233,7 +244,8 @@ class Sensor:
     def _next_message_id(self) -> int | None:
         """One that is not fresh any more; without one it goes on when there is."""
         message_id = self._message_id % self.plan.message_ids + 1
-        free_at = self._used_at.get(message_id, -self._lifetime_s) + self._lifetime_s
+        used_at = self._used_at.get(message_id)
+        free_at = self._ids_free_at if used_at is None else used_at + self._reuse_after_s
         if free_at > self._agenda.now:
             self._agenda.at(free_at, self._go_on)
             return None
@@ -267,7 +279,10 @@ class Sensor:
         if self._exchange is None or not isinstance(self._exchange.frame, kind):
             return None
         frame: Any = self._exchange.frame
-        return frame if frame.message_id == message_id else None
+        if frame.message_id != message_id:
+            return None
+        self._used_at[message_id] = self._agenda.now
+        return frame
 
     def _send(self, frame: Frame) -> None:
         self._sent_at = self._agenda.now
@@ -284,9 +299,8 @@ class Sensor:
         if frame.return_code == ReturnCode.CONGESTION:
             return  # T_WAIT: the retry timer sends it again
         if frame.return_code == ReturnCode.INVALID_TOPIC_ID:
-            self._exchange = None
-            topic = self.outstanding.reading.topic
-            self._steps.append(Register(0, 0, topic.encode()))
+            self._exchange = None  # and if one id is unknown, so may all be
+            self._steps = deque(Register(0, 0, topic.encode()) for topic in self.plan.topics)
             self._go_on()
             return
         assert frame.return_code == ReturnCode.ACCEPTED, frame
@@ -295,13 +309,14 @@ class Sensor:
             self._finish()
 
     def _receive_pubrec(self, frame: Pubrec) -> None:
-        if self._answered(Publish, frame.message_id) is not None and self.outstanding is not None:
-            if self.outstanding.reading.qos == 2:
-                self.on_acknowledged(self, self.outstanding.reading)
-                self.outstanding.released = True
-                self._ask(Pubrel(frame.message_id))
-        else:
+        outstanding = self.outstanding
+        if outstanding is None or outstanding.message_id != frame.message_id:
             self._send(Pubrel(frame.message_id))
+        elif outstanding.reading.qos == 2 and not outstanding.released and outstanding.sent:
+            self.on_acknowledged(self, outstanding.reading)
+            outstanding.released = True
+            if self._asked(Publish):
+                self._ask(Pubrel(frame.message_id))
 
     def _receive_pubcomp(self, frame: Pubcomp) -> None:
         if self._answered(Pubrel, frame.message_id) is not None:
@@ -319,26 +334,25 @@ class Sensor:
         self._send(Regack(frame.topic_id, frame.message_id, ReturnCode.ACCEPTED))
 
     def _receive_publish(self, frame: Publish) -> None:
-        name = self._names.get(frame.topic_id)
-        if name is None:
+        if frame.topic_id not in self._names:
             if frame.qos > 0:
                 code = ReturnCode.INVALID_TOPIC_ID
                 self._send(Puback(frame.topic_id, frame.message_id, code))
             return
         if frame.qos == 2:
-            self._receive_once(frame, name)
+            self._receive_once(frame)
             return
-        self.on_message(self, name, frame)
+        self.on_message(self, frame)
         if frame.qos == 1:
             self._send(Puback(frame.topic_id, frame.message_id, ReturnCode.ACCEPTED))
 
-    def _receive_once(self, frame: Publish, name: str) -> None:
+    def _receive_once(self, frame: Publish) -> None:
         received = (frame.message_id, frame.topic_id, frame.payload)
         finished_at = self._finished.get(received, -self._lifetime_s)
         is_late = finished_at + self._lifetime_s > self._agenda.now
         if received not in self._received and not is_late:
             self._received.add(received)
-            self.on_message(self, name, frame)
+            self.on_message(self, frame)
         self._send(Pubrec(frame.message_id))
 
     def _receive_pubrel(self, frame: Pubrel) -> None:

@@ -3,7 +3,8 @@
 Each `broken` names the promise. What a sensor's radio does to a reading is counted as *licences*:
 the gateway may give a reading as many tags as it heard the reading for the first time in a session
 (a clean CONNECT begins another), and one more for each copy of a QoS 1 PUBLISH that the network
-made of the first one: without the DUP flag it may be another reading.
+made of the first one: without the DUP flag it may be another reading. So may a copy that comes
+COPY_S after the one before it.
 """
 
 from __future__ import annotations
@@ -12,9 +13,18 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from gateway.frames import Frame, Puback, Publish, Pubrec, ReturnCode
+from gateway.session.publishing import COPY_S
 from gateway.session.session import Session
 from tests.simulation.model_broker import Publication, Restart, Tag
 from tests.simulation.plan import Plan, Reading, Trouble
+
+SETTLED = "1 acknowledged means settled"
+ONCE = "2 once"
+IN_ORDER = "3 in order"
+NO_HOLES = "5 no holes in seq"
+
+
+Sequence = tuple[str, str, int]  # client, topic, QoS if it matters
 
 
 class BrokenPromise(AssertionError):
@@ -28,6 +38,8 @@ class Fate:
     reading: Reading
     licences: int = 0
     taken: int | None = None  # in which order the gateway heard it
+    copies: int = 0  # how often the gateway heard it
+    heard_at: float = 0.0
     tags: dict[Tag, int] = field(default_factory=dict)  # how often the broker routed each
     routed: int = 0
     acknowledged: bool = False
@@ -40,14 +52,15 @@ class ReadingsWatch:
         self._heard: dict[tuple[str, int], Fate] = {}
         self._heard_in: set[tuple[bytes, Session]] = set()
         self._taken = 0
-        self._last_number: dict[tuple[str, str], int] = {}
-        self._last_taken: dict[tuple[str, str], int] = {}
+        self._keepers = {sensor.client_id for sensor in plan.sensors if sensor.keeps}
+        self._last_number: dict[Sequence, int] = {}
+        self._last_taken: dict[Sequence, int] = {}
         self._sequences: dict[str, set[int]] = {}
         self.breaks = 0
 
     # At the gateway
 
-    def heard(self, client_id: str, frame: Frame, session: Session | None) -> None:
+    def heard(self, client_id: str, frame: Frame, session: Session | None, now: float) -> None:
         """A datagram of this client reached the gateway, in this session."""
         if not isinstance(frame, Publish):
             return
@@ -59,8 +72,10 @@ class ReadingsWatch:
         if (frame.payload, session) not in self._heard_in:
             self._heard_in.add((frame.payload, session))
             fate.licences += 1
-        elif frame.qos == 1 and not frame.dup:
+        elif frame.qos == 1 and (not frame.dup or now - fate.heard_at >= COPY_S):
             fate.licences += 1
+        fate.heard_at = now
+        fate.copies += 1
         if fate.taken is None:
             self._taken += 1
             fate.taken = self._taken
@@ -74,9 +89,9 @@ class ReadingsWatch:
             if fate is not None and not fate.routed:
                 fate.taken = None
         elif fate is None:
-            broken("1 acknowledged means settled", f"{client_id}: {frame} for what it never heard")
+            broken(SETTLED, f"{client_id}: {frame} for what it never heard")
         elif not fate.routed:
-            broken("1 acknowledged means settled", f"{frame} before the broker has {fate.reading}")
+            broken(SETTLED, f"{frame} before the broker has {fate.reading}")
 
     def restarted(self) -> None:
         """The gateway forgot what it had taken."""
@@ -90,7 +105,7 @@ class ReadingsWatch:
         fate = self.fates[reading.payload]
         fate.acknowledged = True
         if not fate.routed:
-            broken("1 acknowledged means settled", f"a sensor was told so of {reading}")
+            broken(SETTLED, f"a sensor was told so of {reading}")
 
     # At the broker
 
@@ -102,7 +117,7 @@ class ReadingsWatch:
         if (publication.topic, publication.qos, publication.retain, publication.client_id) != (
             *(reading.topic, reading.qos, reading.retain, reading.client_id),
         ):
-            broken("2 once", f"{reading} became {publication}")
+            broken(ONCE, f"{reading} became {publication}")
         fate.routed += 1
         if publication.tag is not None:
             self._count(fate, publication.tag)
@@ -113,9 +128,9 @@ class ReadingsWatch:
         times = fate.tags[tag] = fate.tags.get(tag, 0) + 1
         self._sequences.setdefault(tag[1], set()).add(int(tag[2]))
         if len(fate.tags) > fate.licences:
-            broken("2 once", f"{fate.reading} has the tags {sorted(fate.tags)}")
+            broken(ONCE, f"{fate.reading} has the tags {sorted(fate.tags)}")
         if times > 1 and not self._may_repeat(fate.reading):
-            broken("2 once", f"the broker got {fate.reading} {times} times")
+            broken(ONCE, f"the broker got {fate.reading} {times} times")
 
     def _may_repeat(self, reading: Reading) -> bool:
         """Only a break makes a repeat, and at QoS 2 only a broker that is not trusted or forgot."""
@@ -125,20 +140,26 @@ class ReadingsWatch:
         return reading.qos == 1 or not faithful
 
     def _check_order(self, fate: Fate) -> None:
-        """QoS 1 and 2 as the sensor made them; QoS 0 and 1 as the gateway heard them.
+        """As the sensor made them at QoS 1 and 2; as the gateway heard them at QoS 0 and 1.
 
-        A broker routes a QoS 2 message only when it is released, so a QoS 0 reading may pass it.
+        A broker routes a QoS 2 message only when it is released, so another QoS may pass it; a
+        sensor that waits for each acknowledgement does not let that happen, one that forgets does.
         """
         reading = fate.reading
-        key = (reading.client_id, reading.topic)
+        topic = (reading.client_id, reading.topic)
         if reading.qos > 0:
-            if reading.number < self._last_number.get(key, -1):
-                broken("3 in order", f"{reading} after number {self._last_number[key]}")
-            self._last_number[key] = reading.number
-        if reading.qos < 2 and fate.taken is not None:
-            if fate.taken < self._last_taken.get(key, 0):
-                broken("3 in order", f"{reading} overtaken by a later one")
-            self._last_taken[key] = fate.taken
+            key = (*topic, 0 if reading.client_id in self._keepers else reading.qos)
+            self._check_turn(self._last_number, key, reading.number, reading)
+        # Of a QoS 0 reading the network's first copy may be lost, and the second come late.
+        if fate.taken is not None and (reading.qos == 1 or (reading.qos == 0 and fate.copies == 1)):
+            self._check_turn(self._last_taken, (*topic, 0), fate.taken, reading)
+
+    def _check_turn(
+        self, last: dict[Sequence, int], key: Sequence, number: int, reading: Reading
+    ) -> None:
+        if number < last.get(key, -1):
+            broken(IN_ORDER, f"{reading} after a later one")
+        last[key] = number
 
     # At the end
 
@@ -147,12 +168,12 @@ class ReadingsWatch:
         for fate in self.fates.values():
             reading = fate.reading
             if reading.qos > 0 and not fate.acknowledged and reading.client_id not in forgetful:
-                broken("1 acknowledged means settled", f"{reading} was never acknowledged")
+                broken(SETTLED, f"{reading} was never acknowledged")
         sequences = self._sequences.get(str(epoch), set())
         if sequences != set(range(len(sequences))):
-            broken("5 no holes", f"epoch {epoch}: {sorted(sequences)}")
+            broken(NO_HOLES, f"epoch {epoch}: {sorted(sequences)}")
         if not self._plan.has(Trouble.GATEWAY) and len(self._sequences) > 1:
-            broken("5 no holes", f"epochs {sorted(self._sequences)}")
+            broken(NO_HOLES, f"epochs {sorted(self._sequences)}")
 
 
 def broken(promise: str, evidence: str) -> NoReturn:

@@ -93,7 +93,7 @@ class World:
             if sensor.boots > 1 and not sensor.plan.keeps
         }
         self.readings.check_end(self._epoch, forgetful)
-        self.downlink.check_end(self._sensors)
+        self.downlink.check_end()
 
     # The plan
 
@@ -101,23 +101,23 @@ class World:
         agenda = self.agenda
         self.gateway.start()
         for number, sensor_plan in enumerate(self.plan.sensors):
-            agenda.at(0.1 * number, self._add_sensor, sensor_plan)
+            agenda.at(0.1 * number, self._add_sensor(sensor_plan).boot)
         for reading in self.plan.readings:
-            agenda.at(1.0 + reading.at, self._measure, reading)
+            agenda.at(reading.at, self._measure, reading)
         for command in self.plan.commands:
             agenda.at(command.at, self._command, command)
         for event in self.plan.events:
             agenda.at(event.at, self._trouble, event)
         agenda.at(CALM_AT_S, self._calm_down)
 
-    def _add_sensor(self, plan: SensorPlan) -> None:
+    def _add_sensor(self, plan: SensorPlan) -> Sensor:
         sensor = Sensor(plan, self.agenda, self._from_sensor, self.plan.weather.lifetime_s)
         sensor.on_acknowledged = self._acknowledged
         sensor.on_message = self.downlink.received
         sensor.on_subscribed = self.downlink.subscribed
         self._sensors[plan.client_id] = sensor
         self._give_address(sensor)
-        sensor.boot()
+        return sensor
 
     def _give_address(self, sensor: Sensor) -> None:
         self._addresses += 1
@@ -168,13 +168,12 @@ class World:
         self._note(f"the broker is back, {restart.value}")
         self.broker.start(restart)
         if restart is not Restart.KEPT:
-            self.downlink.messages_may_be_lost()
+            self.downlink.broker_forgot()
 
     def _restart_gateway(self) -> None:
         self.readings.breaks += 1
         self.readings.restarted()
-        self.downlink.messages_may_be_lost()
-        self.downlink.restarted()
+        self.downlink.gateway_restarted()
         self.gateway.stop()
         self._epoch += 1
         self.gateway = self._new_gateway()
@@ -210,8 +209,9 @@ class World:
         def arrive(octets: bytes) -> None:
             self._note_frame(f"  gateway < {sensor.plan.client_id}", octets)
             frame = decode(octets)
-            self.readings.heard(sensor.plan.client_id, frame, self._session_at(sensor, address))
-            self.downlink.heard(sensor, frame, self._session_at(sensor, address))
+            session = self._session_at(sensor, address)
+            self.readings.heard(sensor.plan.client_id, frame, session, self.agenda.now)
+            self.downlink.heard(sensor, frame, session)
             self.gateway.receive(address, octets)
 
         self._air.send(datagram, arrive)
@@ -276,7 +276,7 @@ class World:
     def _unfinished(self) -> str:
         """What still waits for something, as a line for the one who must find out why."""
         engine = self.gateway.engine
-        upstream = engine.upstream.in_flight
+        upstream = engine.upstream.readings.in_flight
         session = self.broker.sessions.get(MQTT_CLIENT_ID)
         waits = [name for name, sensor in self._sensors.items() if not sensor.is_done]
         if len(upstream) or upstream.waiting:
@@ -290,7 +290,7 @@ class World:
             waits.append("no connection to the broker")
         elif session.outgoing or session.queue:
             waits.append("messages at the broker")
-        if self.agenda.now < max((one.at for one in self.plan.readings), default=0.0) + 2.0:
+        if self.agenda.now < max(one.at for one in self.plan.readings):
             waits.append("readings to come")
         return ", ".join(waits)
 
