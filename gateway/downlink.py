@@ -38,6 +38,8 @@ from gateway.upstream.session import Phase, UpstreamSession
 
 REPLAY_WINDOW_S = 30.0
 
+_Key = tuple[ClientId, int]
+
 
 class Downlink:
     def __init__(
@@ -55,8 +57,11 @@ class Downlink:
         self._upstream = upstream
         self._rules = rules
         self._schedule = schedule
-        self._asked: dict[str, list[SubscribeTo]] = {}  # by the covering filter they wait for
-        self._newcomers: dict[ClientId, float] = {}  # until when a replay is theirs
+        # By the covering filter they wait for, then by client and message id.
+        self._asked: dict[str, dict[_Key, SubscribeTo]] = {}
+        # Until when a replay is theirs, in order; infinity for those that joined with the broker
+        # away.
+        self._newcomers: dict[ClientId, float] = {}
         self._confirm_until = inf
 
     # From the clients
@@ -64,17 +69,25 @@ class Downlink:
     def subscribe(self, asked: SubscribeTo, now: float) -> list[Effect]:
         change = self.subscriptions.ask(asked.topic_filter, asked.qos)
         effects = self._apply(change, retained=True)
-        cover = self.subscriptions.cover_of(asked.topic_filter)
-        assert cover is not None, "what was asked for is covered"
-        connected = self._upstream.phase is Phase.UP
-        if not connected or self._upstream.subscriptions.is_granted(cover):
+        cover = self._cover_of(asked)
+        if not self._is_up() or self._upstream.subscriptions.is_granted(cover):
             return effects + self._join(asked, now)
-        self._asked.setdefault(cover, []).append(asked)
+        self._wait(asked)
         return effects
 
     def unsubscribe(self, wish: UnsubscribeFrom) -> list[Effect]:
         change = self.subscriptions.leave(wish.client_id, wish.topic_filter)
         return self._apply(change, retained=False)
+
+    def forget(self, session: Session) -> list[Effect]:
+        """The session is over: it waits for nothing any more."""
+        self._newcomers.pop(session.client_id, None)
+        effects: list[Effect] = []
+        for asked in session.asking():
+            del self._asked[self._cover_of(asked)][_key(asked)]
+            change = self.subscriptions.withdraw(asked.topic_filter)
+            effects += self._apply(change, retained=True)
+        return effects
 
     # From the broker
 
@@ -83,47 +96,54 @@ class Downlink:
         kept: Kept | None = None
         if self._is_retained(message) and self.subscriptions.cover_of(message.topic) is not None:
             kept = self.retained.keep(message)
+        effects: list[Effect] = []
+        if kept is Kept.FULL:
+            effects.append(Dropped(Reason.RETAINED_FULL, None, message.topic))
         if arrived.is_replay:
-            effects = self._replay(message, kept, now)
+            effects += self._replay(message, kept, now)
         else:
-            effects = self._deliver(message, now)
+            effects += self._deliver(message, now)
         return effects + self._upstream.acknowledge(arrived)
 
     def granted(self, news: Granted, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        for asked in self._asked.pop(news.topic_filter, []):
+        for asked in self._asked.pop(news.topic_filter, {}).values():
             effects += self._join(asked, now)
         return effects
 
-    def refused(self, news: SubscriptionRefused, now: float) -> list[Effect]:
+    def refused(self, news: SubscriptionRefused) -> list[Effect]:
         """The broker refuses a filter: its subscribers lose it, narrower ones get theirs."""
         refused = news.topic_filter
-        client_ids = self.subscriptions.subscribers_of(refused)
+        if refused not in self.subscriptions.covering:
+            return []  # given up, or a wider one took its place meanwhile
         effects: list[Effect] = []
-        for asked in self._asked.pop(refused, []):
-            if asked.topic_filter != refused:
-                self._asked.setdefault(refused, []).append(asked)
-                continue
-            client_ids.append(asked.client_id)
-            effects += self._answer(asked, ReturnCode.NOT_SUPPORTED)
+        losers = self.subscriptions.subscribers_of(refused)
+        waiting = self._asked.get(refused, {})
+        own = [asked for asked in waiting.values() if asked.topic_filter == refused]
+        for asked in own:
+            del waiting[_key(asked)]
+            session = self._sessions[asked.client_id]
+            effects += session.subscribed(asked, ReturnCode.NOT_SUPPORTED)
             effects += self._apply(self.subscriptions.withdraw(refused), retained=True)
-        for client_id in self.subscriptions.subscribers_of(refused):
+        for client_id in losers:
             self._sessions[client_id].unsubscribed(refused)
             effects += self._apply(self.subscriptions.leave(client_id, refused), retained=True)
-        news = SubscriptionRefused(refused, news.reason, tuple(client_ids))
-        return [news, *effects, *self._rehome(refused, now)]
+        client_ids = tuple(dict.fromkeys([*losers, *(asked.client_id for asked in own)]))
+        return [SubscriptionRefused(refused, news.reason, client_ids), *effects]
 
     def opened(self, now: float) -> None:
         """The broker sends again what it retains; what it does not is gone after the window."""
         self.retained.doubt()
         self._confirm_until = now + REPLAY_WINDOW_S
+        self._forget_old_newcomers(now)
+        self._newcomers = dict.fromkeys(self._newcomers, now + REPLAY_WINDOW_S)
 
     def closed(self, now: float) -> list[Effect]:
         """Nobody waits for a broker that is away: the subscriptions are made when it is back."""
         self._confirm_until = inf
         effects: list[Effect] = []
         waiting, self._asked = self._asked, {}
-        for asked in (entry for entries in waiting.values() for entry in entries):
+        for asked in (entry for entries in waiting.values() for entry in entries.values()):
             effects += self._join(asked, now)
         return effects
 
@@ -141,9 +161,7 @@ class Downlink:
 
     def _join(self, asked: SubscribeTo, now: float) -> list[Effect]:
         """The client hears from now on: SUBACK first, then what is retained."""
-        session = self._sessions.get(asked.client_id)
-        if session is None or not session.is_asking(asked):
-            return self._apply(self.subscriptions.withdraw(asked.topic_filter), retained=False)
+        session = self._sessions[asked.client_id]
         self.subscriptions.join(asked.client_id, asked.topic_filter, asked.qos)
         effects = session.subscribed(asked, ReturnCode.ACCEPTED)
         self._welcome(asked.client_id, now)
@@ -151,12 +169,6 @@ class Downlink:
             effects += self._hand_over(session, message, asked.qos, now, retain=True)
         self._schedule(session)
         return effects
-
-    def _answer(self, asked: SubscribeTo, return_code: int) -> list[Effect]:
-        session = self._sessions.get(asked.client_id)
-        if session is None or not session.is_asking(asked):
-            return []
-        return session.subscribed(asked, return_code)
 
     def _apply(self, change: Change, *, retained: bool) -> list[Effect]:
         """Pass a change of the covering set on to the broker."""
@@ -166,24 +178,21 @@ class Downlink:
         for topic_filter in change.unwanted:
             upstream.unwant(topic_filter)
             self._forget_unheard(topic_filter)
-            waiting = self._asked.pop(topic_filter, None)
-            if waiting:
-                cover = self.subscriptions.cover_of(waiting[0].topic_filter)
-                if cover is not None:
-                    self._asked.setdefault(cover, []).extend(waiting)
+            # Those that waited for it wait for what covers them now, which was asked for just now.
+            for asked in self._asked.pop(topic_filter, {}).values():
+                self._wait(asked)
         return upstream.advance() if change.wanted or change.unwanted else []
 
-    def _rehome(self, refused: str, now: float) -> list[Effect]:
-        """Those that waited for a refused filter wait for the one that covers them now."""
-        effects: list[Effect] = []
-        for asked in self._asked.pop(refused, []):
-            cover = self.subscriptions.cover_of(asked.topic_filter)
-            assert cover is not None, "what was asked for is covered"
-            if self._upstream.subscriptions.is_granted(cover):
-                effects += self._join(asked, now)
-            else:
-                self._asked.setdefault(cover, []).append(asked)
-        return effects
+    def _wait(self, asked: SubscribeTo) -> None:
+        self._asked.setdefault(self._cover_of(asked), {})[_key(asked)] = asked
+
+    def _cover_of(self, asked: SubscribeTo) -> str:
+        cover = self.subscriptions.cover_of(asked.topic_filter)
+        assert cover is not None, "what was asked for is covered"
+        return cover
+
+    def _is_up(self) -> bool:
+        return self._upstream.phase is Phase.UP
 
     def _forget_unheard(self, topic_filter: str) -> None:
         """What nobody is subscribed to is no longer kept up to date, so it is not kept."""
@@ -192,10 +201,17 @@ class Downlink:
                 self.retained.forget(topic)
 
     def _welcome(self, client_id: ClientId, now: float) -> None:
-        gone = [known for known, until in self._newcomers.items() if until <= now]
-        for known in gone:
-            del self._newcomers[known]
-        self._newcomers[client_id] = now + REPLAY_WINDOW_S
+        self._forget_old_newcomers(now)
+        self._newcomers.pop(client_id, None)
+        self._newcomers[client_id] = now + REPLAY_WINDOW_S if self._is_up() else inf
+
+    def _forget_old_newcomers(self, now: float) -> None:
+        newcomers = self._newcomers
+        while newcomers:
+            oldest = next(iter(newcomers))
+            if newcomers[oldest] > now:
+                return
+            del newcomers[oldest]
 
     # Messages
 
@@ -223,8 +239,6 @@ class Downlink:
         if kept is Kept.SAME:
             return []
         effects: list[Effect] = []
-        if kept is Kept.FULL:
-            effects.append(Dropped(Reason.RETAINED_FULL, None, message.topic))
         for client_id, qos in self.subscriptions.matching(message.topic):
             is_new = self._newcomers.get(client_id, 0.0) > now
             if is_new or kept is not Kept.FULL:
@@ -257,3 +271,7 @@ class Downlink:
             return None
         detail = f"{message.topic[:64]!r} from the broker, {len(message.payload)} bytes"
         return Dropped(Reason.PAYLOAD_TOO_LARGE, None, detail)
+
+
+def _key(asked: SubscribeTo) -> _Key:
+    return asked.client_id, asked.message_id

@@ -5,7 +5,7 @@ engine) performs them, in order. Past-tense effects are news: the shell counts a
 
 `Send`, `Transmit`, `Forward`, `Settled` and `Arrived` are made for every message. They are not
 frozen because a frozen `__init__` costs four times a plain one; nothing changes them after they
-are made, but for the `sequence` that the upstream session gives a `Forward` once.
+are made, but for what the upstream session gives a `Forward` once.
 """
 
 from __future__ import annotations
@@ -67,9 +67,10 @@ class Forward:
     """Carry a reading to the broker, then say `settled` or `refused` to the session it came from.
 
     Compared by identity: a retry with equal contents is another reading until a session says
-    otherwise. `received_at` is in the core's monotonic seconds. `sequence` is -1 until the
-    upstream session takes the reading; QoS 0 readings never get one. `upstream_qos` is what the
-    broker gets: not more than it takes.
+    otherwise. `received_at` is in the core's monotonic seconds. `sequence` is -1 until the reading
+    goes to the broker for the first time; QoS 0 readings never get one. With it comes `unix_ms`,
+    the receive time as the wall clock had it then, so that a repeat says the same. `upstream_qos`
+    is what the broker gets: not more than it takes.
     """
 
     client_id: ClientId
@@ -81,6 +82,7 @@ class Forward:
     message_id: int
     received_at: float
     sequence: int = -1
+    unix_ms: int = 0
     upstream_qos: int = 0
 
 

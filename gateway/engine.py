@@ -6,7 +6,7 @@ downlink. What remains in the list it returns is for the shell, in order.
 
 Addresses are compared raw, per link, so that finding a session costs two dictionary lookups. All
 timers are in one heap: a session's entry may be early (hearing a client only moves its deadline
-away), never late.
+away), never late. Entries that nearer ones replaced stay until they are due or too many.
 
 Limits: clients and answers to strangers in `routing/admission.py`, the rest where it is kept.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any
 
@@ -36,6 +36,7 @@ from gateway.effects import (
     StateChanged,
     SubscribeTo,
     SubscriptionRefused,
+    Transmit,
     UnsubscribeFrom,
     UpstreamUp,
 )
@@ -59,6 +60,8 @@ from gateway.session.rules import PredefinedTopics, SessionRules
 from gateway.session.session import Session
 from gateway.upstream.rules import UpstreamRules
 from gateway.upstream.session import UpstreamSession
+
+TIMERS_SPARE = 64  # entries beyond two for each session, so that few sessions do not rebuild often
 
 Datagrams = Iterable[tuple[bytes, bytes]]
 
@@ -120,10 +123,11 @@ class Engine:
                 effects += self._receive_connectionless(frame, Peer(link, address), session, now)
             elif session is None or kind is Connect:
                 effects += self._receive_at_the_door(frame, Peer(link, address), session, now)
+            elif kind is Publish:  # moves no timer nearer
+                effects += self._perform(session.receive(frame, now), now)
             else:
                 effects += self._perform(session.receive(frame, now), now)
-                if kind is not Publish:
-                    self._schedule(session)
+                self._schedule(session)
         return effects
 
     # From the broker
@@ -134,7 +138,18 @@ class Engine:
 
     def receive_upstream(self, data: bytes, now: float) -> list[Effect]:
         """Octets from the broker, cut anywhere."""
-        return self._perform(self.upstream.receive(data, now), now)
+        effects: list[Effect] = []
+        sessions = self.sessions
+        for effect in self.upstream.receive(data, now):
+            if type(effect) is Settled:  # nearly all there are, so they take no detour
+                session = sessions.get(effect.forward.client_id)
+                if session is not None:
+                    effects += session.settled(effect.forward)
+            elif type(effect) is Transmit:
+                effects.append(effect)
+            else:
+                effects += self._perform([effect], now)
+        return effects
 
     def closed(self, now: float) -> list[Effect]:
         """The connection to the broker is gone."""
@@ -143,11 +158,11 @@ class Engine:
 
     def set_clogged(self, *, is_clogged: bool) -> None:
         """Say whether what was to be transmitted piles up in the shell."""
-        self.upstream.is_clogged = is_clogged
+        self.upstream.readings.is_clogged = is_clogged
 
     def set_wall_clock(self, unix_ms_at_zero: float) -> None:
         """Unix milliseconds at the zero of the monotonic clock, for the time stamps of readings."""
-        self.upstream.unix_ms_at_zero = unix_ms_at_zero
+        self.upstream.readings.unix_ms_at_zero = unix_ms_at_zero
 
     def stop(self, _now: float) -> list[Effect]:
         """Say goodbye to the broker."""
@@ -163,9 +178,8 @@ class Engine:
     def handle_time(self, now: float) -> list[Effect]:
         effects = self.upstream.handle_time(now)
         self.downlink.handle_time(now)
-        timers = self._timers
-        while timers and timers[0][0] <= now:
-            due_at, _, session = heappop(timers)
+        while self._timers and self._timers[0][0] <= now:
+            due_at, _, session = heappop(self._timers)
             if session.scheduled_at != due_at:
                 continue  # an entry that a nearer one replaced
             session.scheduled_at = inf
@@ -177,6 +191,8 @@ class Engine:
 
     def _perform(self, asked: list[Effect], now: float) -> list[Effect]:
         """Do what concerns the core; the rest is for the shell, in order."""
+        if len(asked) == 1 and type(asked[0]) is Forward:  # most of all there are
+            return self._forward(asked[0], now)
         effects: list[Effect] = []
         for effect in asked:
             performer = _PERFORMERS.get(type(effect))
@@ -188,14 +204,10 @@ class Engine:
 
     def _forward(self, forward: Forward, now: float) -> list[Effect]:
         self.forwarded[forward.qos] += 1
-        sent = self.upstream.publish(forward)
-        return (
-            sent if len(sent) == 0 or type(sent[0]) not in _PERFORMERS else self._perform(sent, now)
-        )
-
-    def _settled(self, news: Settled, _now: float) -> list[Effect]:
-        session = self.sessions.get(news.forward.client_id)
-        return [] if session is None else session.settled(news.forward)
+        sent = self.upstream.readings.publish(forward)
+        if sent is None:
+            return []
+        return [sent] if type(sent) is Transmit else self._perform([sent], now)
 
     def _refused(self, news: Refused, _now: float) -> list[Effect]:
         client_id = news.forward.client_id
@@ -233,7 +245,7 @@ class Engine:
     def _receive_connect(
         self, frame: Connect, peer: Peer, at_address: Session | None, now: float
     ) -> list[Effect]:
-        client_id = self._admission.client_id_of(frame)
+        client_id = self._admission.client_id_of(frame, self.sessions)
         if isinstance(client_id, Refusal):
             return _turned_away(client_id, peer)
         session = self.sessions.get(client_id)
@@ -275,7 +287,7 @@ class Engine:
 
     def _discard(self, session: Session, now: float) -> list[Effect]:
         """The session is over; the engine forgets it."""
-        effects = self._perform(session.end(), now)
+        effects = self.downlink.forget(session) + self._perform(session.end(), now)
         del self.sessions[session.client_id]
         session.scheduled_at = inf
         return effects
@@ -292,6 +304,14 @@ class Engine:
             session.scheduled_at = wake_at
             self._timers_made += 1
             heappush(self._timers, (wake_at, self._timers_made, session))
+            if len(self._timers) > 2 * len(self.sessions) + TIMERS_SPARE:
+                self._rebuild_timers()
+
+    def _rebuild_timers(self) -> None:
+        """Leave out the entries that nearer ones replaced, and those of sessions that are over."""
+        scheduled = [each for each in self.sessions.values() if each.scheduled_at < inf]
+        self._timers = [(each.scheduled_at, n, each) for n, each in enumerate(scheduled)]
+        heapify(self._timers)
 
 
 def _turned_away(refusal: Refusal, peer: Peer) -> list[Effect]:
@@ -315,13 +335,12 @@ def _granted(engine: Engine, effect: Granted, now: float) -> list[Effect]:
     return engine.downlink.granted(effect, now)
 
 
-def _subscription_refused(engine: Engine, effect: SubscriptionRefused, now: float) -> list[Effect]:
-    return engine.downlink.refused(effect, now)
+def _subscription_refused(engine: Engine, effect: SubscriptionRefused, _now: float) -> list[Effect]:
+    return engine.downlink.refused(effect)
 
 
 _PERFORMERS: dict[type, Callable[[Engine, Any, float], list[Effect]]] = {
     Forward: Engine._forward,
-    Settled: Engine._settled,
     Refused: Engine._refused,
     StateChanged: Engine._state_changed,
     UpstreamUp: Engine._up,

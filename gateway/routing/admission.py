@@ -8,6 +8,7 @@ included; a further CONNECT is answered with congestion.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from gateway.effects import ClientId, Reason
@@ -49,17 +50,25 @@ class Admission:
             return Refusal(ReturnCode.CONGESTION, Reason.CLIENTS_FULL, detail)
         return None
 
-    def client_id_of(self, frame: Connect) -> ClientId | Refusal:
-        """The id as text, or one made up for a client without."""
+    def client_id_of(self, frame: Connect, taken: Container[ClientId]) -> ClientId | Refusal:
+        """The id as text, or one made up for a client without that wants nothing kept (MQTT has
+        the same rule): nobody could come back to such a session.
+        """
         raw = frame.client_id
-        if not raw and self._rules.assign_empty_client_id:
-            self._assigned += 1
-            return ClientId(f"auto-{self._assigned}")
+        if not raw and frame.clean_session and self._rules.assign_empty_client_id:
+            return self._new_client_id(taken)
         client_id = text(raw)
         if not raw or client_id is None or len(raw) > self._rules.client_id_bytes_max:
             detail = f"client id {raw[:64]!r} of {len(raw)} bytes"
             return Refusal(ReturnCode.NOT_SUPPORTED, Reason.CLIENT_ID, detail)
         return ClientId(client_id)
+
+    def _new_client_id(self, taken: Container[ClientId]) -> ClientId:
+        while True:
+            self._assigned += 1
+            client_id = ClientId(f"auto-{self._assigned}")
+            if client_id not in taken:
+                return client_id
 
     def may_answer_stranger(self, now: float) -> bool:
         """Whether the strangers' budget has an answer left."""

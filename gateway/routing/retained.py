@@ -55,6 +55,7 @@ class Retained:
         entry = self._entries.get(topic)
         if entry is not None and entry.message.payload == payload:
             entry.confirmed = True
+            entry.message.qos = message.qos
             return Kept.SAME
         self.forget(topic)
         if not payload:

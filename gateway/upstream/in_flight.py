@@ -25,6 +25,7 @@ class InFlight:
         self.released: dict[int, Forward] = {}  # PUBREC came, PUBREL sent
         self.waiting: deque[Forward] = deque()
         self.window = 0  # the broker's Receive Maximum
+        self.qos_max = 2  # the broker's Maximum QoS
         self._waiting_bytes = 0
         self._qos2 = 0
         self._waiting_messages_max = waiting_messages_max
@@ -40,10 +41,12 @@ class InFlight:
     # Onto the wire
 
     def has_room(self, qos: int) -> bool:
-        """Whether a reading of this QoS may go out now."""
+        """Whether a reading of this QoS, or the broker's highest below it, may go out now."""
+        if qos == 0 or self.qos_max == 0:
+            return True
         if len(self.published) + len(self.released) >= self.window:
             return False
-        return qos < 2 or self._qos2 < QOS2_IN_FLIGHT_MAX
+        return qos < 2 or self.qos_max < 2 or self._qos2 < QOS2_IN_FLIGHT_MAX
 
     def publish(self, forward: Forward) -> int:
         """Take a packet id for a reading that goes out now."""
@@ -62,9 +65,23 @@ class InFlight:
         self.released[packet_id] = self.published.pop(packet_id)
         return True
 
-    def settle(self, packet_id: int) -> Forward | None:
-        """PUBACK, PUBCOMP or a refusal came: the reading leaves the wire."""
-        forward = self.published.pop(packet_id, None) or self.released.pop(packet_id, None)
+    def acknowledge(self, packet_id: int) -> Forward | None:
+        """PUBACK came. None for an id that is not in flight at QoS 1."""
+        forward = self.published.get(packet_id)
+        if forward is None or forward.upstream_qos != 1:
+            return None
+        return self.published.pop(packet_id)
+
+    def complete(self, packet_id: int) -> Forward | None:
+        """PUBCOMP came. None for an id that was not released."""
+        forward = self.released.pop(packet_id, None)
+        if forward is not None:
+            self._qos2 -= 1
+        return forward
+
+    def withdraw(self, packet_id: int) -> Forward | None:
+        """The broker refused the reading, or would: it leaves the wire."""
+        forward = self.published.pop(packet_id, None)
         if forward is not None:
             self._qos2 -= forward.upstream_qos == 2
         return forward
@@ -73,19 +90,21 @@ class InFlight:
 
     def wait(self, forward: Forward) -> bool:
         """Queue behind the others; False when there is no room."""
-        size = _cost(forward)
-        full = len(self.waiting) >= self._waiting_messages_max
-        if full or self._waiting_bytes + size > self._waiting_bytes_max:
+        waiting_bytes = self._waiting_bytes + _cost(forward)
+        if waiting_bytes > self._waiting_bytes_max:
+            return False
+        if len(self.waiting) >= self._waiting_messages_max:
             return False
         self.waiting.append(forward)
-        self._waiting_bytes += size
+        self._waiting_bytes = waiting_bytes
         return True
 
     def next_waiting(self) -> Forward | None:
         """The reading whose turn it is, if it may go out now. Nothing overtakes it."""
-        if not self.waiting or not self.has_room(self.waiting[0].upstream_qos):
+        waiting = self.waiting
+        if not waiting or not self.has_room(waiting[0].qos):
             return None
-        forward = self.waiting.popleft()
+        forward = waiting.popleft()
         self._waiting_bytes -= _cost(forward)
         return forward
 
@@ -99,18 +118,32 @@ class InFlight:
 
     def start_over(self) -> None:
         """The broker knows none of it: what was in flight goes out as new, before the rest."""
-        again = [forward for _, forward in self.in_order()]
-        self.published.clear()
-        self.released.clear()
-        self._qos2 = 0
-        self.waiting.extendleft(reversed(again))
-        self._waiting_bytes += sum(map(_cost, again))
+        self.unrelease()
+        self._wait_again(list(self.published))
 
     def unrelease(self) -> None:
         """Forget which were released: all of it is published again (trust = connection)."""
         ordered = dict(self.in_order())
         self.released.clear()
         self.published = ordered
+
+    def exceeds_qos(self) -> bool:
+        """Whether the broker took something in flight at a QoS that it no longer takes."""
+        return any(forward.upstream_qos > self.qos_max for _, forward in self.in_order())
+
+    def narrow(self) -> None:
+        """The window is smaller than what is in flight: the youngest go out as new, in turn."""
+        room = max(0, self.window - len(self.released))
+        youngest = sorted(self.published, key=lambda packet_id: self.published[packet_id].sequence)
+        self._wait_again(youngest[room:])
+
+    def _wait_again(self, packet_ids: list[int]) -> None:
+        """Back to the head of the queue, in the order given, over its limits if need be."""
+        for packet_id in reversed(packet_ids):
+            forward = self.published.pop(packet_id)
+            self._qos2 -= forward.upstream_qos == 2
+            self.waiting.appendleft(forward)
+            self._waiting_bytes += _cost(forward)
 
 
 def _cost(forward: Forward) -> int:

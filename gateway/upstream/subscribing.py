@@ -13,6 +13,11 @@ Rule 2: live messages and retained ones can be told apart. With retained message
 Rule 3: identifiers carry the gateway's epoch. A broker that still has subscriptions from before a
         restart of the gateway sends their messages too; those are told by their identifiers and
         dropped.
+Rule 4: filters with wildcards may overlap though none covers the other (`a/+` and `+/b`), and
+        brokers send a message once for each. So each has an identifier of its own, by which the
+        copies are told (twins.py), and is subscribed at the highest QoS, so that the copies are
+        alike; what a client gets is limited when it is delivered. Filters without wildcards never
+        overlap and share packets.
 
 Limits: `FILTERS_PER_PACKET_MAX` filters in a packet; packet ids for control are 535, and what
 finds none waits for an answer. The number of filters is bounded by the sessions' limits.
@@ -22,17 +27,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import mqtt5
 
 from gateway.effects import Effect, Granted, SubscriptionRefused, Transmit
+from gateway.upstream.packets import BadPacketError
+from gateway.upstream.reasons import spoken
 from gateway.upstream.rules import CONTROL_ID_FIRST, CONTROL_ID_LAST
 
 FILTERS_PER_PACKET_MAX = 64
 REFUSED = 0x80
 EPOCH_SHIFT = 16
 EPOCHS = 4096  # with 16 bits of counter this stays below the 28 bits of an identifier
-ASKED_MAX = (CONTROL_ID_LAST - CONTROL_ID_FIRST + 1) // 2
+# SUBSCRIBE packets that wait for an answer: two for each filter, and one id left to give up with.
+ASKED_MAX = CONTROL_ID_LAST - CONTROL_ID_FIRST - 1
+WILDCARD_QOS = 2
 
 
 @dataclass(slots=True)
@@ -49,16 +59,17 @@ class UpstreamSubscriptions:
         self._epoch = epoch % EPOCHS
         self._wanted: dict[str, int] = {}
         self._actual: dict[str, _Actual] = {}
-        self._missing: dict[
-            str, bool
-        ] = {}  # to be subscribed: filter -> with its retained messages
-        self._asked: dict[int, list[str]] = {}  # SUBSCRIBE under way, by packet id
-        self._giving_up: set[int] = set()  # UNSUBSCRIBE under way
+        self._wildcards: set[str] = set()  # of the wanted ones
+        # To be subscribed: filter -> with its retained messages.
+        self._missing: dict[str, bool] = {}
+        # SUBSCRIBE under way, by packet id; of a pair (rule 2) the first brings no filter.
+        self._asked: dict[int, list[str]] = {}
+        self._giving_up: dict[int, list[str]] = {}  # UNSUBSCRIBE under way
         self._stale: dict[str, None] = {}  # no longer wanted, in the order given
         self._identifier = 0
         self._last_packet_id = CONTROL_ID_LAST
         self.tells_retained = True  # subscription identifiers are available, so rule 2 works
-        self.connected = False
+        self.is_open = False
 
     @property
     def settled(self) -> bool:
@@ -68,7 +79,7 @@ class UpstreamSubscriptions:
     @property
     def overlapping(self) -> bool:
         """Whether the broker may have two subscriptions of ours that match the same message."""
-        return bool(self._stale or self._giving_up)
+        return bool(self._stale or self._giving_up or len(self._wildcards) > 1)
 
     def are_ours(self, identifiers: Sequence[int]) -> bool:
         """Whether a message came for a subscription of this life of the gateway (rule 3)."""
@@ -83,6 +94,9 @@ class UpstreamSubscriptions:
 
     def want(self, topic_filter: str, qos: int, *, retained: bool) -> None:
         """Subscribe to a filter, or raise its QoS; `advance` does it."""
+        if "+" in topic_filter or "#" in topic_filter:
+            qos = WILDCARD_QOS
+            self._wildcards.add(topic_filter)
         self._wanted[topic_filter] = qos
         actual = self._actual.get(topic_filter)
         if topic_filter in self._stale or actual is None:
@@ -93,13 +107,14 @@ class UpstreamSubscriptions:
 
     def unwant(self, topic_filter: str) -> None:
         self._wanted.pop(topic_filter, None)
+        self._wildcards.discard(topic_filter)
         self._missing.pop(topic_filter, None)
         if topic_filter in self._actual:
             self._stale[topic_filter] = None
 
     def advance(self) -> list[Effect]:
         """Send what may be sent now."""
-        if not self.connected:
+        if not self.is_open:
             return []
         effects: list[Effect] = []
         while self._missing and len(self._asked) < ASKED_MAX:
@@ -112,21 +127,26 @@ class UpstreamSubscriptions:
 
     def open(self, *, identifiers_available: bool) -> list[Effect]:
         """A new connection: subscribe to everything again, for what changed while we were away."""
-        self.connected = True
+        self.is_open = True
         self.tells_retained = identifiers_available
         self._asked.clear()
+        for topic_filter in [key for filters in self._giving_up.values() for key in filters]:
+            if topic_filter not in self._wanted:
+                self._stale[topic_filter] = None  # who knows whether the broker heard it
         self._giving_up.clear()
         self._actual = {topic_filter: _Actual(0) for topic_filter in self._stale}
         self._missing = dict.fromkeys(self._wanted, True)
         return self.advance()
 
     def close(self) -> None:
-        self.connected = False
+        self.is_open = False
         for actual in self._actual.values():
             actual.granted = False
 
     def receive_suback(self, packet_id: int, codes: list[int]) -> list[Effect]:
         filters = self._asked.pop(packet_id, [])
+        if filters and len(codes) != len(filters):
+            raise BadPacketError(f"SUBACK with {len(codes)} codes for {len(filters)} filters")
         effects: list[Effect] = []
         for topic_filter, code in zip(filters, codes, strict=False):
             actual = self._actual.get(topic_filter)
@@ -138,33 +158,44 @@ class UpstreamSubscriptions:
             else:
                 del self._actual[topic_filter]
                 self._stale.pop(topic_filter, None)
-                effects.append(SubscriptionRefused(topic_filter, f"SUBACK reason code {code:#04x}"))
+                effects.append(SubscriptionRefused(topic_filter, spoken("SUBACK", code, None)))
         return effects + self.advance()
 
     def receive_unsuback(self, packet_id: int) -> list[Effect]:
-        self._giving_up.discard(packet_id)
+        self._giving_up.pop(packet_id, None)
         return self.advance()
 
     # Packets
 
     def _subscribe_next(self) -> list[Effect]:
-        """One packet of filters that are alike in whether their retained messages are wanted."""
-        retained = next(iter(self._missing.values()))
-        filters = [key for key, value in self._missing.items() if value is retained]
-        filters = filters[:FILTERS_PER_PACKET_MAX]
+        """A filter with wildcards, or those without that want their retained messages alike."""
+        first, retained = next(iter(self._missing.items()))
+        filters = [first]
+        if first not in self._wildcards:
+            filters = self._alike(retained)
         for topic_filter in filters:
             del self._missing[topic_filter]
             self._actual[topic_filter] = _Actual(self._wanted[topic_filter])
         self._identifier = (self._identifier + 2) % (1 << EPOCH_SHIFT)
-        packets = []
-        if retained or not self.tells_retained:
-            packets.append(self._subscribe(filters, live=False))
-        if self.tells_retained:
-            packets.append(self._subscribe(filters, live=True))
-        self._asked[self._last_packet_id] = filters
-        return [Transmit(packet) for packet in packets]
+        if not self.tells_retained:
+            return [self._subscribe(filters, live=False, answers=filters)]
+        effects: list[Effect] = []
+        if retained:
+            effects.append(self._subscribe(filters, live=False, answers=[]))
+        effects.append(self._subscribe(filters, live=True, answers=filters))
+        return effects
 
-    def _subscribe(self, filters: list[str], *, live: bool) -> bytes:
+    def _alike(self, retained: bool) -> list[str]:
+        wildcards = self._wildcards
+        alike = (
+            key
+            for key, value in self._missing.items()
+            if value is retained and key not in wildcards
+        )
+        return list(islice(alike, FILTERS_PER_PACKET_MAX))
+
+    def _subscribe(self, filters: list[str], *, live: bool, answers: list[str]) -> Transmit:
+        """`answers`: the filters of which SUBACK will decide."""
         handling = mqtt5.RetainHandling.SEND_NEVER if live else mqtt5.RetainHandling.SEND_ALWAYS
         topic_filters = [
             mqtt5.TopicFilter(
@@ -176,11 +207,14 @@ class UpstreamSubscriptions:
             for topic_filter in filters
         ]
         identifier = self._epoch << EPOCH_SHIFT | (self._identifier or 2) | (not live)
-        return mqtt5.SubscribePacket(
-            self._new_packet_id(),
+        packet_id = self._new_packet_id()
+        self._asked[packet_id] = answers
+        packet = mqtt5.SubscribePacket(
+            packet_id,
             topic_filters,
             subscription_id=identifier if self.tells_retained else None,
-        ).write()
+        )
+        return Transmit(packet.write())
 
     def _unsubscribe(self) -> Transmit:
         filters = list(self._stale)[:FILTERS_PER_PACKET_MAX]
@@ -188,14 +222,18 @@ class UpstreamSubscriptions:
             del self._stale[topic_filter]
             self._actual.pop(topic_filter, None)
         packet_id = self._new_packet_id()
-        self._giving_up.add(packet_id)
+        self._giving_up[packet_id] = filters
         patterns = [self._prefix + topic_filter for topic_filter in filters]
         return Transmit(mqtt5.UnsubscribePacket(packet_id, patterns).write())
 
     def _new_packet_id(self) -> int:
-        following = self._last_packet_id + 1
-        self._last_packet_id = following if following <= CONTROL_ID_LAST else CONTROL_ID_FIRST
-        return self._last_packet_id
+        """The next one that no answer is due for; ASKED_MAX leaves one always."""
+        packet_id = self._last_packet_id
+        while True:
+            packet_id = packet_id + 1 if packet_id < CONTROL_ID_LAST else CONTROL_ID_FIRST
+            if packet_id not in self._asked and packet_id not in self._giving_up:
+                self._last_packet_id = packet_id
+                return packet_id
 
 
 def is_replay(subscriptions: Sequence[int], *, retain: bool) -> bool:

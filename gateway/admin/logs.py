@@ -1,0 +1,186 @@
+"""One line per event on stderr: for people, for the journal of systemd, or as JSON.
+
+- What an event is about stands in fields: `log.info("= active", extra=fields(client=...))`. Text
+  and JSON show the same fields in the same order.
+- One event is one line, whatever is in it. Control characters are escaped; a value with a space, a
+  quote or an equals sign in it is quoted, so that nobody who chose a value can forge a line or a
+  field. Values and messages are cut at a stated length.
+- An exception becomes the fields `error` and `at`, innermost place first, not a traceback of many
+  lines.
+- When stderr is the journal, lines begin with its `<N>` priority, and text has no time stamp: the
+  journal has its own.
+- A line that cannot be written (a full disk, a closed pipe) is counted and forgotten: the gateway
+  serves sensors first.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from traceback import StackSummary, walk_tb
+from typing import Literal, TextIO, TypeAlias
+
+Value: TypeAlias = str | int | float
+Level: TypeAlias = Literal["debug", "info", "warning", "error"]
+Format: TypeAlias = Literal["text", "json"]
+
+VALUE_LENGTH_MAX = 200  # a client id of 64, or so much of a topic that it is recognised
+MESSAGE_LENGTH_MAX = 2000  # what asyncio says about a task, and more
+PLACES_MAX = 8  # of an exception
+
+LEVELS: dict[Level, int] = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+# sd-daemon(3), which has them from syslog.
+_PRIORITIES = {
+    logging.DEBUG: 7,
+    logging.INFO: 6,
+    logging.WARNING: 4,
+    logging.ERROR: 3,
+    logging.CRITICAL: 2,
+}
+_SHORT_NAMES = {logging.WARNING: "WARN", logging.CRITICAL: "FATAL"}
+_BARE = re.compile(r"[^\s\"'=\\]+")
+
+
+def fields(**values: Value | None) -> dict[str, dict[str, Value]]:
+    """For `extra=`: what the event is about. None is left out."""
+    return {"fields": {name: _cut(value) for name, value in values.items() if value is not None}}
+
+
+def configure(level: Level, format: Format) -> None:
+    """From here on everything goes to stderr; of other packages only warnings and worse."""
+    root = logging.getLogger()
+    for handler in list(root.handlers):
+        root.removeHandler(handler)
+    root.addHandler(_handler(sys.stderr, format))
+    root.setLevel(max(LEVELS[level], logging.WARNING))
+    logging.getLogger("tidegate").setLevel(LEVELS[level])
+
+
+def _handler(stream: TextIO | None, format: Format) -> logging.Handler:
+    if stream is None:  # whoever started us has closed it
+        return logging.NullHandler()
+    handler = LineHandler(stream)
+    kind = JsonLines if format == "json" else TextLines
+    handler.setFormatter(kind(for_journal=is_journal(stream, os.environ.get("JOURNAL_STREAM"))))
+    return handler
+
+
+def is_journal(stream: TextIO, journal_stream: str | None) -> bool:
+    """`journal_stream`: the device and inode that systemd connected; see systemd.exec(5)."""
+    try:
+        status = os.fstat(stream.fileno())
+    except (OSError, ValueError):  # closed, or not a file
+        return False
+    return journal_stream == f"{status.st_dev}:{status.st_ino}"
+
+
+class LineHandler(logging.StreamHandler[TextIO]):
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self.lost_lines = 0
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's word
+        if isinstance(sys.exc_info()[1], OSError) or self.stream.closed:
+            self.lost_lines += 1
+        else:  # a mistake of ours in a call of the logger
+            super().handleError(record)
+
+
+class TextLines(logging.Formatter):
+    """`2026-11-21T10:02:03.123Z INFO  tidegate.client = active client=greenhouse-7`"""
+
+    def __init__(self, *, for_journal: bool = False) -> None:
+        super().__init__()
+        self._for_journal = for_journal
+
+    def format(self, record: logging.LogRecord) -> str:
+        start = _priority(record) if self._for_journal else f"{_time(record)} "
+        level = _SHORT_NAMES.get(record.levelno, record.levelname)
+        parts = [f"{start}{level:5} {record.name}", _escaped(_message(record))]
+        parts += [f"{name}={_quoted(value)}" for name, value in _fields_of(record).items()]
+        return " ".join(parts)
+
+
+class JsonLines(logging.Formatter):
+    """An object with `time`, `level`, `logger`, `message` and then the fields."""
+
+    def __init__(self, *, for_journal: bool = False) -> None:
+        super().__init__()
+        self._for_journal = for_journal
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = json.dumps(
+            {
+                "time": _time(record),
+                "level": record.levelname.lower(),
+                "logger": record.name,
+                "message": _message(record),
+                **_fields_of(record),
+            }
+        )
+        return _priority(record) + line if self._for_journal else line
+
+
+def _priority(record: logging.LogRecord) -> str:
+    return f"<{_PRIORITIES.get(record.levelno, 6)}>"
+
+
+def _time(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03}Z"
+
+
+def _message(record: logging.LogRecord) -> str:
+    return _shortened(record.getMessage(), MESSAGE_LENGTH_MAX)
+
+
+def _fields_of(record: logging.LogRecord) -> dict[str, Value]:
+    given: dict[str, Value] = getattr(record, "fields", {})
+    error = record.exc_info[1] if record.exc_info else None
+    if error is None:
+        return given
+    return {
+        **given,
+        **fields(error=f"{type(error).__name__}: {error}", at=_places(error))["fields"],
+    }
+
+
+def _places(error: BaseException) -> str:
+    # Without the source lines, which would have to be read from disk.
+    steps = StackSummary.extract(walk_tb(error.__traceback__), lookup_lines=False)
+    innermost_first = reversed(steps[-PLACES_MAX:])
+    return " < ".join(f"{Path(step.filename).name}:{step.lineno}" for step in innermost_first)
+
+
+def _cut(value: Value) -> Value:
+    return _shortened(value, VALUE_LENGTH_MAX) if isinstance(value, str) else value
+
+
+def _shortened(text: str, length_max: int) -> str:
+    if len(text) <= length_max:
+        return text
+    return f"{text[:length_max]}... ({len(text)} characters)"
+
+
+def _escaped(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
+
+
+def _quoted(value: Value) -> str:
+    text = str(value)
+    return text if text.isprintable() and _BARE.fullmatch(text) else repr(text)

@@ -1,0 +1,169 @@
+"""Every metric there is: /metrics and docs/metrics.md are both made from METRICS.
+
+Names are `tidegate_`, then what it is, then its base unit; what only grows ends in `_total`. The
+values of labels come from an enum or from the configuration, never from a client: how many series
+there are is known beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from gateway.admin.news import News
+from gateway.admin.numbers import LinkNumbers, Numbers
+from gateway.effects import State
+
+Sample = tuple[tuple[str, ...], float]
+Samples = Iterable[Sample]
+
+
+class Kind(Enum):
+    COUNTER = "counter"
+    GAUGE = "gauge"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """All that a scrape sees."""
+
+    numbers: Numbers
+    news: News
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """`samples` gives the values of `labels`, and the number that belongs to them."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...]
+    samples: Callable[[Moment], Samples]
+
+
+def gauge(name: str, help_: str, value: Callable[[Numbers], float]) -> Metric:
+    return Metric(name, Kind.GAUGE, help_, (), lambda moment: [((), value(moment.numbers))])
+
+
+def counter(name: str, help_: str, value: Callable[[Numbers], float]) -> Metric:
+    return Metric(name, Kind.COUNTER, help_, (), lambda moment: [((), value(moment.numbers))])
+
+
+def news(name: str, help_: str, value: Callable[[News], float]) -> Metric:
+    return Metric(name, Kind.COUNTER, help_, (), lambda moment: [((), value(moment.news))])
+
+
+def of_links(name: str, help_: str, value: Callable[[LinkNumbers], float]) -> Metric:
+    def samples(moment: Moment) -> Samples:
+        return [((link.name,), value(link)) for link in moment.numbers.links]
+
+    return Metric(name, Kind.COUNTER, help_, ("link",), samples)
+
+
+def both_ways(received: Mapping[str, int], sent: Mapping[str, int]) -> Samples:
+    for direction, counts in (("received", received), ("sent", sent)):
+        for name, count in sorted(counts.items()):
+            yield (name, direction), count
+
+
+def of_links_both_ways(moment: Moment) -> Samples:
+    links = moment.numbers.links
+    return both_ways(
+        {link.name: link.datagrams_received for link in links},
+        {link.name: link.datagrams_sent for link in links},
+    )
+
+
+def by_qos(counts: tuple[int, int, int]) -> Samples:
+    return [((str(qos),), count) for qos, count in enumerate(counts)]
+
+
+# fmt: off
+METRICS: tuple[Metric, ...] = (
+    Metric("tidegate_build_info", Kind.GAUGE, "Always 1; says which version runs",
+           ("version",), lambda moment: [((moment.version,), 1)]),
+    gauge("tidegate_uptime_seconds", "Time since the start", lambda n: n.uptime_s),
+    gauge("tidegate_event_loop_lag_seconds",
+          "How late the event loop was at its worst in the last minute; more than 0.1 is too much",
+          lambda n: n.event_loop_lag_s),
+
+    Metric("tidegate_clients", Kind.GAUGE, "Sensors by the state of their session", ("state",),
+           lambda moment: [((state.value,), moment.numbers.clients_by_state.get(state, 0))
+                           for state in State]),
+    Metric("tidegate_client_transitions_total", Kind.COUNTER,
+           "How often a session entered this state", ("state",),
+           lambda moment: [((state.value,), count)
+                           for state, count in moment.news.state_changes.items()]),
+    Metric("tidegate_readings_total", Kind.COUNTER, "Readings taken from sensors", ("qos",),
+           lambda moment: by_qos(moment.numbers.readings_by_qos)),
+    Metric("tidegate_deliveries_total", Kind.COUNTER, "Messages handed to sensors", ("qos",),
+           lambda moment: by_qos(moment.numbers.deliveries_by_qos)),
+    Metric("tidegate_dropped_total", Kind.COUNTER,
+           "Frames, readings and messages that were dropped or refused", ("reason",),
+           lambda moment: [((reason.value,), count)
+                           for reason, count in moment.news.dropped.items()]),
+    gauge("tidegate_outbox_messages", "Messages that wait for sensors, most of them asleep",
+          lambda n: n.outbox_messages),
+
+    gauge("tidegate_subscriptions", "Subscriptions of sensors", lambda n: n.subscriptions),
+    gauge("tidegate_covering_subscriptions", "Subscriptions at the broker that cover all of them",
+          lambda n: n.covering_subscriptions),
+    gauge("tidegate_retained_messages", "Retained messages kept for new subscribers",
+          lambda n: n.retained_messages),
+    gauge("tidegate_retained_bytes", "Size of the retained messages kept",
+          lambda n: n.retained_bytes),
+
+    gauge("tidegate_upstream_connected", "1 while the broker is connected, else 0",
+          lambda n: n.upstream_connected),
+    counter("tidegate_upstream_connects_total", "Connections made to the broker",
+            lambda n: n.upstream_connects),
+    news("tidegate_upstream_sessions_kept_total",
+         "Connections at which the broker still knew our session",
+         lambda n: n.upstream_sessions_kept),
+    news("tidegate_upstream_sessions_new_total",
+         "Connections at which the broker knew no session: the first one, or it lost its state",
+         lambda n: n.upstream_sessions_new),
+    news("tidegate_upstream_resent_total", "Readings sent again after a new connection",
+         lambda n: n.upstream_resent),
+    news("tidegate_upstream_refusals_total", "Connections that the broker refused or ended",
+         lambda n: n.upstream_refusals),
+    news("tidegate_subscription_refusals_total", "Subscriptions that the broker refused",
+         lambda n: n.subscription_refusals),
+    gauge("tidegate_upstream_in_flight_messages",
+          "Readings sent to the broker and not yet settled", lambda n: n.upstream_in_flight),
+    gauge("tidegate_upstream_waiting_messages", "Readings that wait for the broker",
+          lambda n: n.upstream_waiting),
+    gauge("tidegate_upstream_waiting_bytes", "Size of the readings that wait for the broker",
+          lambda n: n.upstream_waiting_bytes),
+    counter("tidegate_upstream_received_bytes_total", "Octets from the broker",
+            lambda n: n.upstream_bytes_in),
+    counter("tidegate_upstream_sent_bytes_total", "Octets to the broker",
+            lambda n: n.upstream_bytes_out),
+
+    Metric("tidegate_frames_total", Kind.COUNTER, "MQTT-SN frames by kind", ("type", "direction"),
+           lambda moment: both_ways(moment.numbers.frames_received, moment.numbers.frames_sent)),
+    Metric("tidegate_datagrams_total", Kind.COUNTER, "Datagrams by link",
+           ("link", "direction"), of_links_both_ways),
+    of_links("tidegate_datagram_send_failures_total", "Datagrams that could not be sent",
+             lambda link: link.send_failures),
+    of_links("tidegate_receive_buffer_drops_total",
+             "Datagrams that came faster than they were taken; see udp.receive_buffer_bytes",
+             lambda link: link.receive_buffer_drops),
+    of_links("tidegate_truncated_datagrams_total",
+             "Datagrams too long to be a frame within the limits, dropped",
+             lambda link: link.truncated),
+)
+# fmt: on
+
+# Made by prometheus_client's ProcessCollector, where there is a /proc.
+PROCESS_METRICS: tuple[tuple[str, Kind, str], ...] = (
+    ("process_virtual_memory_bytes", Kind.GAUGE, "Virtual memory size"),
+    ("process_resident_memory_bytes", Kind.GAUGE, "Memory in use"),
+    ("process_start_time_seconds", Kind.GAUGE, "Start of the process, in Unix time"),
+    ("process_cpu_seconds_total", Kind.COUNTER, "Processor time used"),
+    ("process_open_fds", Kind.GAUGE, "Open file descriptors"),
+    ("process_max_fds", Kind.GAUGE, "How many may be open"),
+)

@@ -1,0 +1,67 @@
+"""docs/metrics.md, made from the table of metrics: `python -m gateway.admin.reference`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from gateway.admin.metric_table import METRICS, PROCESS_METRICS
+from gateway.effects import Reason, State
+
+_HEAD = """\
+# Metrics
+
+<!-- Made from gateway/admin/metric_table.py by `python -m gateway.admin.reference`; edit that. -->
+
+`http://127.0.0.1:8080/metrics` (see `admin.listen`) answers in Prometheus' text format:
+
+```yaml
+scrape_configs:
+  - job_name: tidegate
+    static_configs:
+      - targets: ["127.0.0.1:8080"]
+```
+
+Names end with their base unit, and with `_total` where they only grow. Counters begin at 0 with
+each start of the gateway. No label holds anything a sensor chose, so the number of series does not
+grow with the number of sensors; which sensor it was stands in the log.
+
+Worth an alert:
+
+- `tidegate_upstream_connected == 0` for some minutes: readings wait for the broker.
+- `rate(tidegate_dropped_total{reason=~"waiting_full|outbox_full|clients_full"}[5m]) > 0`: a limit
+  of the configuration is reached.
+- `increase(tidegate_client_transitions_total{state="lost"}[1h]) > 0`: a sensor has gone silent.
+- `rate(tidegate_receive_buffer_drops_total[5m]) > 0`: datagrams come faster than they are taken.
+- `tidegate_event_loop_lag_seconds > 1`: the machine is overloaded.
+
+"""
+
+
+def reference() -> str:
+    lines = [
+        *("## The gateway", "", "| Name | Type | Labels | Meaning |", "|---|---|---|---|"),
+        *(
+            f"| `{metric.name}` | {metric.kind.value} | {_code(metric.labels)} | {metric.help}. |"
+            for metric in METRICS
+        ),
+        *("", "## Its process", "", "| Name | Type | Meaning |", "|---|---|---|"),
+        *(f"| `{name}` | {kind.value} | {help_}. |" for name, kind, help_ in PROCESS_METRICS),
+        *("", "## Labels", "", "| Label | Values |", "|---|---|"),
+        f"| `state` | {_code(state.value for state in State)} |",
+        f"| `reason` | {_code(reason.value for reason in Reason)} |",
+        "| `qos` | `0`, `1`, `2` |",
+        "| `type` | MQTT-SN's name of the frame, such as `PUBLISH` |",
+        "| `direction` | `received`, `sent` |",
+        "| `link` | the listener, as configured |",
+        "| `version` | of Tidegate |",
+    ]
+    return _HEAD + "\n".join(lines) + "\n"
+
+
+def _code(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference())

@@ -1,0 +1,69 @@
+"""How loudly each kind of news is told, and what an operator can do about it.
+
+WARNING: readings or messages are lost, or a sensor stays outside, and someone can change that.
+INFO: a peer did what it must not; of use to who sets up sensors. DEBUG: part of a normal day.
+"""
+
+from __future__ import annotations
+
+from logging import DEBUG, INFO, WARNING
+from typing import NamedTuple
+
+from gateway.effects import Reason, State, StateChanged
+
+
+class Telling(NamedTuple):
+    level: int
+    advice: str | None = None
+
+
+DROPPED: dict[Reason, Telling] = {
+    Reason.MALFORMED: Telling(INFO),
+    Reason.TRAILING_OCTETS: Telling(DEBUG),
+    Reason.STRANGER: Telling(INFO),
+    Reason.OUT_OF_TURN: Telling(DEBUG),
+    Reason.NOT_FROM_A_CLIENT: Telling(INFO),
+    Reason.NOT_SUPPORTED: Telling(INFO),
+    Reason.PROTOCOL_ID: Telling(INFO),
+    Reason.CLIENT_ID: Telling(
+        INFO, "see mqtt_sn.client_id_bytes_max and mqtt_sn.empty_client_id, or correct the sensor"
+    ),
+    Reason.CLIENTS_FULL: Telling(WARNING, "raise limits.clients_max"),
+    Reason.TOPICS_FULL: Telling(WARNING, "raise limits.topics_per_client_max"),
+    Reason.SUBSCRIPTIONS_FULL: Telling(WARNING, "raise limits.subscriptions_per_client_max"),
+    Reason.UNKNOWN_TOPIC_ID: Telling(INFO),
+    Reason.BAD_TOPIC: Telling(INFO),
+    Reason.BAD_FILTER: Telling(INFO),
+    Reason.PAYLOAD_TOO_LARGE: Telling(WARNING, "raise limits.payload_bytes_max"),
+    Reason.QOS_MINUS_ONE_OFF: Telling(INFO, "set qos_minus_one.allow = true to take them"),
+    Reason.REPEATED: Telling(DEBUG),
+    Reason.UNSETTLED_FULL: Telling(INFO, "the sensor sends faster than the broker settles"),
+    Reason.BROKER_AWAY: Telling(WARNING, "readings of QoS 1 and 2 wait for the broker, 0 do not"),
+    Reason.BROKER_SLOW: Telling(WARNING, "readings of QoS 1 and 2 wait for the broker, 0 do not"),
+    Reason.BROKER_REFUSED: Telling(WARNING, "see the broker's log and its access rules"),
+    Reason.WAITING_FULL: Telling(
+        WARNING,
+        "bring the broker back, or raise upstream.waiting_messages_max and waiting_bytes_max",
+    ),
+    Reason.OUTBOX_FULL: Telling(
+        WARNING, "raise limits.outbox_messages_max and limits.outbox_bytes_max"
+    ),
+    Reason.NOT_CONNECTED: Telling(DEBUG),
+    Reason.CLIENT_REFUSED: Telling(INFO),
+    Reason.SESSION_ENDED: Telling(INFO),
+    Reason.RETAINED_FULL: Telling(
+        WARNING, "raise limits.retained_messages_max and limits.retained_bytes_max"
+    ),
+    Reason.TOO_LONG_FOR_FRAME: Telling(INFO),
+}
+
+
+def level_of(change: StateChanged) -> int:
+    """A sleeper that wakes and sleeps on is no event: a thousand do so all day."""
+    if change.after is State.CONNECTING:
+        return DEBUG  # what comes of it has a line of its own
+    if change.after is State.LOST:
+        return WARNING
+    is_waking = change.after is State.AWAKE
+    is_sleeping_on = change.after is State.ASLEEP and change.before in (State.ASLEEP, State.AWAKE)
+    return DEBUG if is_waking or is_sleeping_on else INFO

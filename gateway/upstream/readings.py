@@ -1,0 +1,166 @@
+"""Our readings on their way to the broker: first tries, repeats, and what it says to them.
+
+Rule 1: readings leave in the order in which they came; QoS 0 keeps its place behind those that
+        wait for the window.
+Rule 2: a reading gets its sequence when it goes to the broker for the first time, so that numbers
+        are contiguous, and keeps its delivery tag however often it goes there.
+Rule 3: after a break, with the broker's session gone everything unsettled is published again as
+        new, and PUBREL is never sent. With the session present, `trust_session` decides: by the
+        specification (DUP for what had no PUBREC, PUBREL for what had), or everything again with
+        DUP and the same packet id, because mosquitto says "session present" after a kill though
+        it forgot the QoS 2 messages it had answered with PUBREC.
+Rule 4: a QoS 1 or 2 reading is refused by a broker that takes QoS 0 only, because nothing would
+        ever say that it arrived.
+
+Limits: see in_flight.py. What the broker would find too large is refused, not sent.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+import mqtt5
+
+from gateway.effects import Dropped, Effect, Forward, Reason, Refused, Settled, Transmit
+from gateway.frames import ReturnCode
+from gateway.upstream.in_flight import InFlight
+from gateway.upstream.packets import PublishWriter
+from gateway.upstream.reasons import spoken
+from gateway.upstream.rules import PUBLISH_IDS, UpstreamRules
+
+REFUSED = 0x80
+
+# What the broker may accept later; all else it will refuse again (MQTT 5, 3.4.2.1).
+_PASSING = frozenset({0x80, 0x83, 0x91, 0x97})
+
+
+class Readings:
+    def __init__(self, rules: UpstreamRules) -> None:
+        self.in_flight = InFlight(rules.waiting_messages_max, rules.waiting_bytes_max)
+        self.is_open = False
+        self.is_clogged = False  # the shell cannot write as fast as we ask; QoS 0 is dropped
+        self.unix_ms_at_zero = 0.0
+        self._trust_session = rules.trust_session
+        self._writer = PublishWriter(rules)
+        self._packet_bytes_max: float = inf  # of the broker
+        self._sequence = 0
+
+    # From the connection
+
+    def open(self, packet: mqtt5.ConnAckPacket) -> list[Effect]:
+        """The broker took us; it names its limits. Returns what goes out again."""
+        self.is_open = True
+        self._writer.retain_available = packet.retain_available
+        self._packet_bytes_max = packet.max_packet_size or inf
+        in_flight = self.in_flight
+        in_flight.qos_max = int(packet.max_qos)
+        in_flight.window = min(packet.receive_max, PUBLISH_IDS)
+        if not packet.session_present or in_flight.exceeds_qos():
+            in_flight.start_over()
+            return []
+        if not self._trust_session:
+            in_flight.unrelease()
+        in_flight.narrow()
+        return self._resend()
+
+    def close(self) -> None:
+        """What is unsettled stays for the next connection."""
+        self.is_open = False
+        self.is_clogged = False
+
+    def receive_puback(self, packet_id: int, code: int, detail: str | None) -> list[Effect]:
+        if code >= REFUSED:
+            return self._refused(packet_id, "PUBACK", code, detail)
+        forward = self.in_flight.acknowledge(packet_id)
+        return [] if forward is None else [Settled(forward)]
+
+    def receive_pubrec(self, packet_id: int, code: int, detail: str | None) -> list[Effect]:
+        if code >= REFUSED:
+            return self._refused(packet_id, "PUBREC", code, detail)
+        answer = mqtt5.PubRelReasonCode.SUCCESS
+        if not self.in_flight.release(packet_id):
+            answer = mqtt5.PubRelReasonCode.PACKET_ID_NOT_FOUND
+        return [Transmit(mqtt5.PubRelPacket(packet_id, reason_code=answer).write())]
+
+    def receive_pubcomp(self, packet_id: int) -> list[Effect]:
+        """Settled whatever the code: "not found" says that the broker has finished with it."""
+        forward = self.in_flight.complete(packet_id)
+        return [] if forward is None else [Settled(forward)]
+
+    def pump(self) -> list[Effect]:
+        """Let go what waits, as far as the window allows."""
+        effects: list[Effect] = []
+        if self.is_open:
+            while (forward := self.in_flight.next_waiting()) is not None:
+                effects.append(self._transmit(forward))
+        return effects
+
+    # From the engine
+
+    def publish(self, forward: Forward) -> Effect | None:
+        """Carry a reading to the broker, now or in its turn (None)."""
+        in_flight = self.in_flight
+        if forward.qos == 0:
+            if not self.is_open:
+                return Dropped(Reason.BROKER_AWAY, forward.client_id)
+            if self.is_clogged:
+                return Dropped(Reason.BROKER_SLOW, forward.client_id)
+        if self.is_open and not in_flight.waiting and in_flight.has_room(forward.qos):
+            return self._transmit(forward)
+        if in_flight.wait(forward):
+            return None
+        detail = f"{len(in_flight.waiting)} readings wait for the broker"
+        if forward.qos == 0:
+            return Dropped(Reason.WAITING_FULL, forward.client_id, detail)
+        return Refused(forward, ReturnCode.CONGESTION, Reason.WAITING_FULL, detail)
+
+    # Onto the wire
+
+    def _transmit(self, forward: Forward) -> Effect:
+        """Send a reading that the broker's session does not know."""
+        qos_max = self.in_flight.qos_max
+        qos = forward.upstream_qos = forward.qos if forward.qos < qos_max else qos_max
+        if forward.qos and not qos:
+            detail = f"{forward.topic!r}: the broker takes QoS 0 only, which nothing confirms"
+            return Refused(forward, ReturnCode.NOT_SUPPORTED, Reason.BROKER_REFUSED, detail)
+        if forward.sequence < 0:
+            forward.unix_ms = int(forward.received_at * 1000 + self.unix_ms_at_zero)
+            if qos:
+                forward.sequence = self._sequence
+        packet_id = self.in_flight.publish(forward) if qos else 0
+        octets = self._writer.write(forward, packet_id)
+        if len(octets) > self._packet_bytes_max:
+            return self._too_large(forward, packet_id)
+        if forward.sequence == self._sequence:
+            self._sequence += 1
+        return Transmit(octets)
+
+    def _resend(self) -> list[Effect]:
+        effects: list[Effect] = []
+        for packet_id, forward in self.in_flight.in_order():
+            if packet_id in self.in_flight.released:
+                effects.append(Transmit(mqtt5.PubRelPacket(packet_id).write()))
+                continue
+            octets = self._writer.write(forward, packet_id, dup=True)
+            if len(octets) > self._packet_bytes_max:
+                effects.append(self._too_large(forward, packet_id))
+            else:
+                effects.append(Transmit(octets))
+        return effects
+
+    def _too_large(self, forward: Forward, packet_id: int) -> Effect:
+        """The broker would close the connection, and again each time the reading is sent to it."""
+        self.in_flight.withdraw(packet_id)
+        limit = self._packet_bytes_max
+        detail = f"{forward.topic!r}: larger than the {limit} bytes the broker takes"
+        if forward.qos == 0:
+            return Dropped(Reason.PAYLOAD_TOO_LARGE, forward.client_id, detail)
+        return Refused(forward, ReturnCode.NOT_SUPPORTED, Reason.PAYLOAD_TOO_LARGE, detail)
+
+    def _refused(self, packet_id: int, packet: str, code: int, detail: str | None) -> list[Effect]:
+        forward = self.in_flight.withdraw(packet_id)
+        if forward is None:
+            return []
+        answer = ReturnCode.CONGESTION if code in _PASSING else ReturnCode.NOT_SUPPORTED
+        reason = f"{forward.topic!r}: {spoken(packet, code, detail)}"
+        return [Refused(forward, answer, Reason.BROKER_REFUSED, reason)]

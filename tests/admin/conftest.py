@@ -1,0 +1,57 @@
+"""Both event loops, and the log as an operator would read it."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, TypeAlias
+
+import pytest
+import uvloop
+
+from gateway.admin.logs import TextLines
+
+Run: TypeAlias = Callable[[Coroutine[Any, Any, None]], None]
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Runs a test's coroutine to its end; an exception that reached the loop fails the test."""
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] = request.param
+
+    def run_to_the_end(story: Coroutine[Any, Any, None]) -> None:
+        stray: list[str] = []
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            runner.get_loop().set_exception_handler(lambda _, context: stray.append(str(context)))
+            runner.run(story)
+        assert stray == []
+
+    return run_to_the_end
+
+
+class Log:
+    """What was written since it was last read, a line each, in the journal's form."""
+
+    def __init__(self) -> None:
+        self._stream = io.StringIO()
+        self.handler = logging.StreamHandler(self._stream)
+        self.handler.setFormatter(TextLines(for_journal=True))
+
+    def read(self) -> list[str]:
+        lines = self._stream.getvalue().splitlines()
+        self._stream.seek(0)
+        self._stream.truncate()
+        return lines
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    ours = logging.getLogger("tidegate")
+    level, written = ours.level, Log()
+    ours.addHandler(written.handler)
+    ours.setLevel(logging.INFO)
+    yield written
+    ours.removeHandler(written.handler)
+    ours.setLevel(level)

@@ -1,0 +1,84 @@
+"""A gateway in numbers, each of them another."""
+
+from __future__ import annotations
+
+from gateway.admin.news import News
+from gateway.admin.numbers import LinkNumbers, Numbers
+from gateway.effects import (
+    ClientId,
+    Dropped,
+    Peer,
+    Reason,
+    State,
+    StateChanged,
+    SubscriptionRefused,
+    UpstreamRefused,
+    UpstreamUp,
+)
+
+GREENHOUSE = ClientId("greenhouse-7")
+PEER = Peer(0, bytes((192, 0, 2, 7)))
+
+LINK = LinkNumbers(
+    name="udp 0.0.0.0:1883",
+    listening_on="0.0.0.0:1883",
+    datagrams_received=101,
+    datagrams_sent=102,
+    send_failures=103,
+    receive_buffer_drops=104,
+    truncated=105,
+)
+NUMBERS = Numbers(
+    uptime_s=1.5,
+    clients_by_state={State.ACTIVE: 2, State.ASLEEP: 30},
+    subscriptions=4,
+    covering_subscriptions=3,
+    retained_messages=5,
+    retained_bytes=600,
+    upstream_connected=True,
+    upstream_state="connected to mqtt://broker.example:1883",
+    upstream_connects=7,
+    upstream_in_flight=8,
+    upstream_waiting=9,
+    upstream_waiting_bytes=1000,
+    upstream_bytes_in=1100,
+    upstream_bytes_out=1200,
+    readings_by_qos=(20, 21, 22),
+    deliveries_by_qos=(40, 41, 42),
+    frames_received={"PUBLISH": 51, "CONNECT": 52},
+    frames_sent={"PUBACK": 53},
+    outbox_messages=61,
+    links=(LINK,),
+    event_loop_lag_s=0.25,
+)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def peer_text(peer: Peer) -> str:
+    return f"{'.'.join(map(str, peer.address))}:1883"
+
+
+def news(clock: Clock | None = None) -> News:
+    return News(peer_text=peer_text, now=clock or Clock())
+
+
+def eventful_news() -> News:
+    told = news()
+    told.tell(Dropped(Reason.OUTBOX_FULL, GREENHOUSE, count=3))
+    told.tell(Dropped(Reason.OUTBOX_FULL, GREENHOUSE, count=4))
+    told.tell(StateChanged(GREENHOUSE, State.ACTIVE, State.LOST, PEER))
+    told.tell(UpstreamUp(session_present=False))
+    for _ in range(2):
+        told.tell(UpstreamUp(session_present=True, resent=5))
+    for _ in range(3):
+        told.tell(UpstreamRefused("no"))
+    for _ in range(4):
+        told.tell(SubscriptionRefused("a/#", "no"))
+    return told

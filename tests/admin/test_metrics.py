@@ -1,0 +1,146 @@
+"""/metrics as Prometheus' own parser reads it, and the reference made from the same table."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from gateway.admin.metric_table import METRICS, PROCESS_METRICS, Kind
+from gateway.admin.metrics import Metrics
+from gateway.admin.news import News
+from gateway.admin.reference import reference
+from gateway.effects import ClientId, Dropped, Reason, State
+from tests.admin.example import NUMBERS, eventful_news, news
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def exposition(told: News) -> str:
+    body, content_type = Metrics(lambda: NUMBERS, told, "0.1.0").render()
+    assert content_type == "text/plain; version=0.0.4; charset=utf-8"
+    return body.decode()
+
+
+def samples(told: News) -> dict[str, float]:
+    """By `name{value,value}`, labels by alphabet; without those of the process."""
+    return {
+        f"{sample.name}{{{','.join(sample.labels.values())}}}": sample.value
+        for family in text_string_to_metric_families(exposition(told))
+        for sample in family.samples
+        if sample.name.startswith("tidegate_")
+    }
+
+
+EXPECTED = {
+    "tidegate_build_info{0.1.0}": 1,
+    "tidegate_uptime_seconds{}": 1.5,
+    "tidegate_event_loop_lag_seconds{}": 0.25,
+    "tidegate_clients{disconnected}": 0,
+    "tidegate_clients{connecting}": 0,
+    "tidegate_clients{active}": 2,
+    "tidegate_clients{asleep}": 30,
+    "tidegate_clients{awake}": 0,
+    "tidegate_clients{lost}": 0,
+    **{f"tidegate_client_transitions_total{{{state.value}}}": 0 for state in State},
+    "tidegate_client_transitions_total{lost}": 1,
+    "tidegate_readings_total{0}": 20,
+    "tidegate_readings_total{1}": 21,
+    "tidegate_readings_total{2}": 22,
+    "tidegate_deliveries_total{0}": 40,
+    "tidegate_deliveries_total{1}": 41,
+    "tidegate_deliveries_total{2}": 42,
+    **{f"tidegate_dropped_total{{{reason.value}}}": 0 for reason in Reason},
+    "tidegate_dropped_total{outbox_full}": 7,
+    "tidegate_outbox_messages{}": 61,
+    "tidegate_subscriptions{}": 4,
+    "tidegate_covering_subscriptions{}": 3,
+    "tidegate_retained_messages{}": 5,
+    "tidegate_retained_bytes{}": 600,
+    "tidegate_upstream_connected{}": 1,
+    "tidegate_upstream_connects_total{}": 7,
+    "tidegate_upstream_sessions_kept_total{}": 2,
+    "tidegate_upstream_sessions_new_total{}": 1,
+    "tidegate_upstream_resent_total{}": 10,
+    "tidegate_upstream_refusals_total{}": 3,
+    "tidegate_subscription_refusals_total{}": 4,
+    "tidegate_upstream_in_flight_messages{}": 8,
+    "tidegate_upstream_waiting_messages{}": 9,
+    "tidegate_upstream_waiting_bytes{}": 1000,
+    "tidegate_upstream_received_bytes_total{}": 1100,
+    "tidegate_upstream_sent_bytes_total{}": 1200,
+    "tidegate_frames_total{received,PUBLISH}": 51,
+    "tidegate_frames_total{received,CONNECT}": 52,
+    "tidegate_frames_total{sent,PUBACK}": 53,
+    "tidegate_datagrams_total{received,udp 0.0.0.0:1883}": 101,
+    "tidegate_datagrams_total{sent,udp 0.0.0.0:1883}": 102,
+    "tidegate_datagram_send_failures_total{udp 0.0.0.0:1883}": 103,
+    "tidegate_receive_buffer_drops_total{udp 0.0.0.0:1883}": 104,
+    "tidegate_truncated_datagrams_total{udp 0.0.0.0:1883}": 105,
+}
+
+
+def test_each_number_is_where_it_belongs() -> None:
+    assert samples(eventful_news()) == EXPECTED
+
+
+def test_what_clients_choose_makes_no_series() -> None:
+    told = news()
+    before = set(samples(told))
+    for number in range(100):
+        told.tell(Dropped(Reason.BAD_TOPIC, ClientId(f"client{number}"), f"topic{number}"))
+    assert set(samples(told)) == before
+    assert "client1" not in exposition(told)
+
+
+def test_types_and_help_reach_prometheus_as_the_table_has_them() -> None:
+    families = {
+        family.name: family for family in text_string_to_metric_families(exposition(news()))
+    }
+    for metric in METRICS:
+        # The parser, as Prometheus itself once did, names a counter without its suffix.
+        family = families[metric.name.removesuffix("_total")]
+        assert family.type == metric.kind.value
+        assert family.documentation == f"{metric.help}."
+        for sample in family.samples:
+            assert set(sample.labels) == set(metric.labels)
+
+
+def test_names_follow_the_conventions() -> None:
+    names = [metric.name for metric in METRICS]
+    assert len(set(names)) == len(names)
+    for metric in METRICS:
+        assert metric.name.startswith("tidegate_")
+        assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER)
+
+
+def test_the_process_is_measured_as_documented() -> None:
+    found = {
+        sample.name: sample.value
+        for family in text_string_to_metric_families(exposition(news()))
+        for sample in family.samples
+    }
+    assert {name for name, _, _ in PROCESS_METRICS} <= set(found)
+    assert found["process_resident_memory_bytes"] > 1_000_000
+    assert not any(name.startswith("python_") for name in found)
+
+
+def test_the_reference_in_docs_is_what_the_code_says() -> None:
+    made = subprocess.run(
+        [sys.executable, "-m", "gateway.admin.reference"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        check=True,
+    )
+    stale = "docs/metrics.md is stale: python -m gateway.admin.reference > docs/metrics.md"
+    assert (REPOSITORY / "docs" / "metrics.md").read_bytes() == made.stdout, stale
+
+
+def test_the_reference_names_every_metric_and_label_value() -> None:
+    text = reference()
+    for metric in METRICS:
+        assert f"| `{metric.name}` | {metric.kind.value} |" in text
+        for label in metric.labels:
+            assert f"\n| `{label}` |" in text

@@ -1,0 +1,294 @@
+"""What each endpoint answers, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from dataclasses import replace
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from gateway.admin.listening import AdminError
+from gateway.admin.numbers import Numbers
+from gateway.admin.page import ENDPOINTS
+from gateway.admin.server import AdminServer
+from gateway.effects import Reason, State
+from tests.admin.conftest import Log, Run
+from tests.admin.example import LINK, NUMBERS, eventful_news, news
+from tests.admin.http_client import answer_of, exchange, get, serving
+
+PATHS = [path for path, _ in ENDPOINTS] + ["/"]
+
+
+def test_it_is_healthy_while_no_check_objects(run: Run) -> None:
+    async def story() -> None:
+        async with serving(checks={"event_loop": lambda: None}) as server:
+            answer = await get(server, "/healthz")
+        assert answer.status == 200
+        assert answer.json == {"status": "ok", "checks": {"event_loop": {"ok": True}}}
+
+    run(story())
+
+
+def test_it_is_unhealthy_as_soon_as_one_objects_and_says_why(run: Run) -> None:
+    async def story() -> None:
+        checks = {"event_loop": lambda: None, "udp": lambda: "its socket is closed"}
+        async with serving(checks=checks) as server:
+            answer = await get(server, "/healthz")
+        assert answer.status == 503
+        assert answer.json == {
+            "status": "failing",
+            "checks": {
+                "event_loop": {"ok": True},
+                "udp": {"ok": False, "reason": "its socket is closed"},
+            },
+        }
+
+    run(story())
+
+
+def test_it_is_ready_without_the_broker_and_reports_it(run: Run) -> None:
+    async def story() -> None:
+        away = replace(NUMBERS, upstream_connected=False, upstream_state="connecting")
+        checks = {"udp": lambda: None}
+        async with serving(ready_checks=checks, numbers=lambda: away) as server:
+            answer = await get(server, "/readyz")
+        assert answer.status == 200
+        assert answer.json == {
+            "status": "ok",
+            "checks": {"udp": {"ok": True}},
+            "upstream": {"connected": False, "state": "connecting"},
+        }
+
+    run(story())
+
+
+def test_it_is_not_ready_while_a_listener_is_closed(run: Run) -> None:
+    async def story() -> None:
+        async with serving(ready_checks={"udp": lambda: "not open"}) as server:
+            assert (await get(server, "/readyz")).status == 503
+            assert (await get(server, "/healthz")).status == 200
+
+    run(story())
+
+
+def test_metrics_are_what_a_scraper_expects(run: Run) -> None:
+    async def story() -> None:
+        async with serving() as server:
+            answer = await get(server, "/metrics")
+        assert answer.status == 200
+        assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+        families = {f.name: f for f in text_string_to_metric_families(answer.body.decode())}
+        assert families["tidegate_outbox_messages"].samples[0].value == 61
+
+    run(story())
+
+
+def test_the_status_has_every_number_and_counter(run: Run) -> None:
+    async def story() -> None:
+        async with serving(told=eventful_news()) as server:
+            answer = await get(server, "/api/status")
+        assert answer.status == 200
+        status = answer.json
+        assert (status["gateway"], status["version"]) == ("greenhouse", "0.1.0")
+        assert set(Numbers.__dataclass_fields__) < set(status)
+        assert status["clients_by_state"]["asleep"] == 30
+        assert set(status["clients_by_state"]) == {state.value for state in State}
+        assert status["links"][0]["datagrams_received"] == 101
+        assert status["readings_by_qos"] == [20, 21, 22]
+        assert status["frames_received"] == {"PUBLISH": 51, "CONNECT": 52}
+        counters = status["counters"]
+        assert counters["dropped"]["outbox_full"] == 7
+        assert set(counters["dropped"]) == {reason.value for reason in Reason}
+        assert counters["state_changes"]["lost"] == 1
+        assert counters["upstream_resent"] == 10
+
+    run(story())
+
+
+def test_the_page_shows_broker_and_sensors_and_lists_the_endpoints(run: Run) -> None:
+    async def story() -> None:
+        async with serving() as server:
+            answer = await get(server, "/")
+        text = answer.body.decode()
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        assert '<p class="good">connected to mqtt://broker.example:1883</p>' in text
+        assert "<tr><td>asleep</td><td>30</td></tr>" in text
+        assert re.findall(r'href="([^"]+)"', text) == [path for path, _ in ENDPOINTS]
+        assert "<script" not in text
+        assert "http" not in text.replace("http-equiv", "")
+
+    run(story())
+
+
+def test_the_page_escapes_what_it_shows(run: Run) -> None:
+    async def story() -> None:
+        odd = replace(
+            NUMBERS,
+            upstream_connected=False,
+            upstream_state="<script>alert(1)</script>",
+            links=(replace(LINK, name="<b>"),),
+        )
+        async with serving(numbers=lambda: odd) as server:
+            text = (await get(server, "/")).body.decode()
+        assert '<p class="bad">&lt;script&gt;alert(1)' in text
+        assert "<script" not in text
+        assert "<b>" not in text
+
+    run(story())
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/nowhere"])
+def test_every_answer_forbids_guessing_framing_foreign_content_and_keeping(
+    run: Run, path: str
+) -> None:
+    async def story() -> None:
+        async with serving() as server:
+            headers = (await get(server, path)).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cache-control"] == "no-store"
+        policy = headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; style-src 'sha256-")
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+
+    run(story())
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_head_has_the_headers_of_get_and_no_body(run: Run, path: str) -> None:
+    async def story() -> None:
+        async with serving() as server:
+            head, whole = await get(server, path, "HEAD"), await get(server, path)
+        assert head.status == whole.status == 200
+        assert head.body == b""
+        assert head.headers["content-type"] == whole.headers["content-type"]
+        assert int(whole.headers["content-length"]) == len(whole.body)
+
+    run(story())
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "BREW"])
+def test_nothing_but_get_and_head(run: Run, method: str) -> None:
+    async def story() -> None:
+        async with serving() as server:
+            answer = await get(server, "/healthz", method)
+        assert answer.status == 405
+        assert answer.headers["allow"] == "get, head"
+        assert answer.json == {"error": "only GET and HEAD; nothing can be changed here"}
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    "path", ["/nowhere", "/healthz/", "//", "/../etc/passwd", "/%2e%2e/", "/METRICS"]
+)
+def test_what_is_not_there_is_404_in_json(run: Run, path: str) -> None:
+    async def story() -> None:
+        async with serving() as server:
+            answer = await get(server, path)
+        assert answer.status == 404
+        assert "error" in answer.json
+
+    run(story())
+
+
+def test_a_query_changes_nothing(run: Run) -> None:
+    async def story() -> None:
+        async with serving() as server:
+            assert (await get(server, "/healthz?verbose=1")).status == 200
+
+    run(story())
+
+
+def test_a_fault_of_ours_is_500_and_one_line_in_the_log(
+    run: Run, log: Log, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def broken() -> Numbers:
+        raise KeyError("no such number")
+
+    async def story() -> None:
+        async with serving(numbers=broken) as server:
+            for path in ("/", "/metrics", "/readyz", "/api/status"):
+                assert (await get(server, path)).status == 500
+                (line,) = log.read()
+                assert line.startswith("<3>ERROR tidegate.admin cannot answer error=")
+            assert (await get(server, "/healthz")).status == 200
+
+    run(story())
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_taken_port_is_one_clear_sentence(run: Run) -> None:
+    async def story() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            with pytest.raises(AdminError) as caught:
+                await started(("127.0.0.1", port))
+        assert str(caught.value) == (
+            f"cannot serve the admin page on TCP 127.0.0.1:{port}: another process has this port; "
+            'stop it, set admin.listen to another port, or admin.listen = "" for none'
+        )
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("listen", "sentence"),
+    [
+        (("203.0.113.9", 0), "this machine does not have that address; set admin.listen to one"),
+        (("localhost", 0), "admin.listen localhost:0 is no address: write it in numbers"),
+    ],
+)
+def test_an_address_that_cannot_be_had_is_one_clear_sentence(
+    run: Run, listen: tuple[str, int], sentence: str
+) -> None:
+    async def story() -> None:
+        with pytest.raises(AdminError, match=re.escape(sentence)) as caught:
+            await started(listen)
+        assert "\n" not in str(caught.value)
+
+    run(story())
+
+
+def test_it_listens_on_ipv6_beside_ipv4_on_one_port(run: Run) -> None:
+    async def story() -> None:
+        async with serving() as four:
+            six = await started(("::", four.listening_on[1]))
+            assert (await get(six, "/healthz")).status == 200
+            assert (await get(four, "/healthz")).status == 200
+            await six.stop()
+
+    run(story())
+
+
+def test_after_a_stop_the_port_is_free_and_connections_are_closed(run: Run) -> None:
+    async def story() -> None:
+        server = await started(("127.0.0.1", 0))
+        reader, writer = await asyncio.open_connection(*server.listening_on)
+        assert (await get(server, "/healthz")).status == 200  # the first one is accepted by now
+        await server.stop()
+        with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
+            await reader.readexactly(1)
+        writer.close()
+        again = await started(server.listening_on)
+        assert answer_of(await exchange(again, b"GET / HTTP/1.0\r\n\r\n")).status == 200
+        await again.stop()
+
+    run(story())
+
+
+async def started(listen: tuple[str, int]) -> AdminServer:
+    server = AdminServer(
+        listen,
+        name="greenhouse",
+        version="0.1.0",
+        numbers=lambda: NUMBERS,
+        news=news(),
+        checks={},
+        ready_checks={},
+    )
+    await server.start()
+    return server
