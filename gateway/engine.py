@@ -81,6 +81,7 @@ class EngineRules:
     retained_messages_max: int = 10_000
     retained_bytes_max: int = 16 << 20
     allow_trailing_octets: bool = True
+    first_topic_id: int = TOPIC_ID_MIN
 
 
 class Engine:
@@ -256,7 +257,7 @@ class Engine:
         effects: list[Effect] = []
         if at_address is not None and at_address is not session:
             effects += self._perform(at_address.displace(), now)
-        first_topic_id = TOPIC_ID_MIN
+        first_topic_id = self._rules.first_topic_id
         if session is not None:
             self._leave_address(session)
             if frame.clean_session:

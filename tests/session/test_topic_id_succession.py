@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.assembly import LIVES_TOLD_APART, first_topic_id
+from gateway.engine import EngineRules
 from gateway.frames import Connack, Connect, Puback, Publish, Regack, Register, ReturnCode
 from gateway.session.rules import PredefinedTopics
 from gateway.session.topic_registry import TopicRegistry
+from gateway.upstream.rules import UpstreamRules
 from tests.support.engine_bench import Bench
 
 CLEAN = Connect(b"s1", 60, clean_session=True)
@@ -27,3 +30,17 @@ def test_topic_ids_begin_again_before_they_run_out(first_id: int, given: int) ->
     registry = TopicRegistry(PredefinedTopics(), topics_max=4, first_id=first_id)
     assert registry.register("a") == given
     assert registry.next_id == given + 1
+
+
+def test_a_gateway_that_restarted_numbers_elsewhere() -> None:
+    rules = EngineRules(UpstreamRules("gh", 2, "tidegate-gh"), first_topic_id=first_topic_id(2))
+    bench = Bench(rules)
+    bench.say(b"here", CLEAN)
+    assert bench.say(b"here", Register(0, 1, b"a")) == [Regack(513, 1, 0)]
+
+
+def test_the_first_life_numbers_from_1_and_all_lives_within_the_topic_ids() -> None:
+    assert first_topic_id(1) == 1
+    firsts = {first_topic_id(epoch) for epoch in range(1, 500)}
+    assert len(firsts) == LIVES_TOLD_APART
+    assert max(firsts) < 0xFFFF
