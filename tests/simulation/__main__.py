@@ -25,7 +25,9 @@ def main() -> int:
             print(error, file=sys.stderr)
         else:
             if options.count == 1:
-                print(f"seed {seed}: {world.steps} steps, digest {world.digest:08x}, all promises kept")
+                print(
+                    f"seed {seed}: {world.steps} steps, digest {world.digest:08x}, all promises kept"
+                )
     if options.count > 1:
         print(f"{options.count} worlds, {failed} broke a promise")
     return 1 if failed else 0

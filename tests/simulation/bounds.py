@@ -26,7 +26,10 @@ def check_bounds(engine: Engine, rules: EngineRules) -> None:
     for client_id, session in sessions.items():
         publishing = session._publishing
         counted[f"unsettled of {client_id}"] = (len(publishing._unsettled), UNSETTLED_MAX)
-        counted[f"releases of {client_id}"] = (len(publishing._awaiting_release or ()), RELEASES_MAX)
+        counted[f"releases of {client_id}"] = (
+            len(publishing._awaiting_release or ()),
+            RELEASES_MAX,
+        )
         counted[f"recent ids of {client_id}"] = (len(publishing._recent), RECENT_MAX)
         outbox = (session.delivering.waiting, rules.session.outbox_messages_max + 1)
         counted[f"outbox of {client_id}"] = outbox

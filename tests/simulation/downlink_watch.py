@@ -51,7 +51,7 @@ class Ear:
     filters: set[str] = field(default_factory=set)  # and the sensor heard it
     entitled: set[str] = field(default_factory=set)
     subscribes: dict[int, str] = field(default_factory=dict)  # SUBSCRIBE, by message id
-    welcomes: dict[str, int] = field(default_factory=dict)  # retained topic -> SUBACKs for it
+    welcomes: dict[str, int] = field(default_factory=dict)  # retained topic -> SUBSCRIBEs for it
     flagged: dict[bytes, int] = field(default_factory=dict)  # value -> sent with the flag
     values: dict[str, bytes] = field(default_factory=dict)  # latest sent, by topic
     may_repeat: bool = False
@@ -77,7 +77,10 @@ class DownlinkWatch:
         if session is None:
             return
         if isinstance(frame, Subscribe):
-            ear.subscribes[frame.message_id] = frame.topic.decode()
+            topic_filter = ear.subscribes[frame.message_id] = frame.topic.decode()
+            for topic in RETAINED:
+                if matches(topic_filter, topic):
+                    ear.welcomes[topic] = ear.welcomes.get(topic, 0) + 1
         answers = isinstance(frame, Regack | Puback | Pubcomp)
         if answers and ear.under_way is not None and frame.message_id == ear.under_way.message_id:
             ear.under_way = None
@@ -85,7 +88,7 @@ class DownlinkWatch:
     def said(self, sensor: Sensor, frame: Frame) -> None:
         ear = self._ears[sensor.plan.client_id]
         if isinstance(frame, Suback):
-            self._welcome(ear, frame)
+            ear.granted.add(ear.subscribes.get(frame.message_id, ""))
         elif isinstance(frame, Publish):
             is_new = self._is_new(ear, frame)
             self._check_turn(ear, frame)
@@ -94,13 +97,6 @@ class DownlinkWatch:
                 self._said_command(ear, frame, command, is_new=is_new)
         elif isinstance(frame, Register):
             self._check_turn(ear, frame)
-
-    def _welcome(self, ear: Ear, frame: Suback) -> None:
-        topic_filter = ear.subscribes.get(frame.message_id, "")
-        ear.granted.add(topic_filter)
-        for topic in RETAINED:
-            if matches(topic_filter, topic):
-                ear.welcomes[topic] = ear.welcomes.get(topic, 0) + 1
 
     def _is_new(self, ear: Ear, frame: Publish) -> bool:
         under_way = ear.under_way

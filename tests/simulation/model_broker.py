@@ -97,9 +97,7 @@ class BrokerSession:
 
 
 class ModelBroker:
-    def __init__(
-        self, receive_max: int, *, retained_first: bool, says_not_found: bool
-    ) -> None:
+    def __init__(self, receive_max: int, *, retained_first: bool, says_not_found: bool) -> None:
         """`retained_first`: retained messages go out before their SUBACK, which MQTT 5 allows.
         `says_not_found`: PUBREL for an unknown id is answered with 0x92; mosquitto says 0x00."""
         self.up = True

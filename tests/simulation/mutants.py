@@ -166,7 +166,7 @@ def constant(owner: Any, name: str, value: Any) -> Patch:
     return patch
 
 
-def first_topic_id(monkeypatch: pytest.MonkeyPatch) -> None:
+def topic_ids_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Session, "next_topic_id", 1)
 
 
@@ -192,19 +192,19 @@ MUTANTS = (
         8,
     ),
     Mutant("what is in flight is forgotten with the connection", forget_in_flight, "1", 8),
-    Mutant(
-        "a copy is known by its message id alone", constant(publishing, "_contents", 0), "1", 8
-    ),
+    Mutant("a copy is known by its message id alone", constant(publishing, "_contents", 0), "1", 8),
     Mutant(
         "an acknowledgement goes to the next connection",
         constant(Publishing, "end_connection", None),
         "1",
         8,
     ),
-    Mutant("the receive set is forgotten", constant(Publishing, "_is_awaiting_release", False), "2", 8),
+    Mutant(
+        "the receive set is forgotten", constant(Publishing, "_is_awaiting_release", False), "2", 8
+    ),
     Mutant("no hold-down after PUBREL", constant(publishing, "HOLD_DOWN_S", 0.0), "2", 8),
     Mutant("a repeat gets a new sequence", number_again, "2", 8),
-    Mutant("topic ids begin again with every session", first_topic_id, "2", 8),
+    Mutant("topic ids begin again with every session", topic_ids_again, "2", 8),
     Mutant("QoS 0 overtakes what waits", qos0_overtakes, "3", 8),
     Mutant("two messages under way to a sensor", two_under_way, "4a", 8),
     Mutant("the newest command first", newest_first, "4b", 8),
@@ -239,7 +239,10 @@ def first_catch(mutant: Mutant, seeds: int) -> tuple[int, str] | None:
 
 def table() -> str:
     rows = [f"| {one.name} | {one.promise} | {one.within} |" for one in MUTANTS]
-    head = ["| mistake in the gateway | breaks promise | seen within worlds |", "| --- | --- | --: |"]
+    head = [
+        "| mistake in the gateway | breaks promise | seen within worlds |",
+        "| --- | --- | --: |",
+    ]
     return "\n".join([*head, *rows]) + "\n"
 
 

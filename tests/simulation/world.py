@@ -7,6 +7,7 @@ from random import Random
 from struct import pack
 from zlib import crc32
 
+from gateway.assembly import first_topic_id
 from gateway.effects import ClientId, Send
 from gateway.engine import EngineRules
 from gateway.frames import decode
@@ -131,9 +132,7 @@ class World:
         if not self.broker.up:
             self.agenda.after(LOOK_EVERY_S, self._command, command)
             return
-        self.broker.route(
-            Publication(command.topic, command.payload, command.qos, command.retain)
-        )
+        self.broker.route(Publication(command.topic, command.payload, command.qos, command.retain))
 
     def _calm_down(self) -> None:
         self._note("calm")
@@ -187,7 +186,8 @@ class World:
                 client_id=MQTT_CLIENT_ID,
                 trust_session=self.plan.trust_session,
                 waiting_messages_max=self.plan.waiting_messages_max,
-            )
+            ),
+            first_topic_id=first_topic_id(self._epoch),
         )
         host = GatewayHost(
             rules, self.agenda, self._dice, self.broker, self.plan.stream_delay_s_max
