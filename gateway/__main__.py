@@ -12,6 +12,7 @@ from importlib import import_module
 from gateway.cli import output
 from gateway.cli.exit_codes import MEANING, ExitCode
 from gateway.cli.verbs import VERBS, Verb
+from gateway.version import version
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,7 +40,7 @@ def _obey(argv: Sequence[str]) -> int:
     except SystemExit as end:  # --help, or a usage error that argparse has explained
         return end.code if isinstance(end.code, int) else ExitCode.USAGE
     if arguments.version:
-        output.say(f"tidegate {_version()}")
+        output.say(f"tidegate {version()}")
         return ExitCode.OK
     if arguments.verb is None:
         parser.print_help(sys.stderr)
@@ -78,15 +79,6 @@ def _add_verb(
     )
     if is_chosen:
         import_module(verb.module).add_arguments(parser)
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("tidegate")
-    except PackageNotFoundError:
-        return "(not installed, run from its source)"
 
 
 if __name__ == "__main__":

@@ -14,22 +14,33 @@ import gc
 import logging
 import signal
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from ssl import SSLContext
+from typing import TYPE_CHECKING
 
+from gateway.admin.lag import LagMeter
+from gateway.admin.listening import AdminError
+from gateway.admin.logs import configure
+from gateway.admin.news import News
 from gateway.assembly import datagram_bytes_max, engine_rules
+from gateway.census import Census
 from gateway.cli.exit_codes import ExitCode
 from gateway.config import Configuration
 from gateway.config.settings import Settings, UpstreamSettings
-from gateway.effects import Effect
+from gateway.effects import Peer
 from gateway.engine import Engine
 from gateway.links.broker import BrokerLink
-from gateway.links.clock import unix_ms_at_zero
+from gateway.links.clock import now, unix_ms_at_zero
 from gateway.links.errors import LinkError
 from gateway.links.tls import client_context
-from gateway.links.udp import UdpLink
+from gateway.links.udp import UdpLink, address_text
 from gateway.shell import Shell
 from gateway.state.epoch import StateError, StateFolder, open_state
+from gateway.version import version
+
+if TYPE_CHECKING:
+    from gateway.admin.server import AdminServer
 
 log = logging.getLogger("tidegate")
 
@@ -43,9 +54,14 @@ GC_THRESHOLD = (100_000, 50, 50)
 def serve(configuration: Configuration) -> int:
     """Run until told to stop; returns the exit code."""
     settings = configuration.settings
-    logging.basicConfig(level=settings.log.level.upper())
+    configure(settings.log.level, settings.log.format)
     for warning in configuration.warnings:
         log.warning("%s", warning)
+    try:
+        secrets = _secrets(settings.upstream)
+    except LinkError as error:
+        log.error("%s", error)
+        return ExitCode.CONFIGURATION
     try:
         state = open_state(settings.gateway.state_dir)
     except StateError as error:
@@ -54,7 +70,7 @@ def serve(configuration: Configuration) -> int:
         return ExitCode.PERMISSION if is_permission else ExitCode.CANNOT_CREATE
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(_serve(settings, state))
+            return runner.run(_serve(settings, state, secrets))
     finally:
         state.release()
 
@@ -68,43 +84,91 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return None
 
 
-async def _serve(settings: Settings, state: StateFolder) -> int:
-    loop = asyncio.get_running_loop()
-    try:
-        password = _password(settings.upstream)
-        tls = _tls(settings.upstream)
-    except LinkError as error:
-        log.error("%s", error)
-        return ExitCode.CONFIGURATION
-    engine = Engine(engine_rules(settings, state.epoch, password))
-    shell = Shell(engine, _tell, loop)
-    links = _udp_links(settings, shell)
-    shell.links = links
-    broker = _broker_link(settings.upstream, shell, tls)
-    shell.broker = broker
-    try:
-        for link in links:
+@dataclass(frozen=True, slots=True)
+class _Secrets:
+    password: bytes | None
+    tls: SSLContext | None
+
+
+@dataclass(slots=True)
+class _Parts:
+    """All that runs, in the order in which it is started; stopped the other way round."""
+
+    engine: Engine
+    news: News
+    shell: Shell
+    links: list[UdpLink]
+    lag: LagMeter
+    admin: AdminServer | None
+    broker: BrokerLink
+
+    async def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Raises LinkError or AdminError with a sentence for the operator."""
+        for link in self.links:
             link.open(loop)
             log.info("listening for sensors on udp %s port %d", *link.listening_on)
-    except LinkError as error:
+        self.lag.start()
+        if self.admin is not None:
+            await self.admin.start()
+            log.info("health and metrics on http://%s:%d", *self.admin.listening_on)
+        self.broker.start(loop)
+
+    async def stop(self) -> None:
+        for link in self.links:
+            link.close()
+        self.shell.stop()
+        await self.broker.stop()
+        if self.admin is not None:
+            await self.admin.stop()
+        self.lag.stop()
+        self.news.close()
+
+    def keep_house(self) -> None:
+        """Each second: follow the wall clock, and say what was held back of the log."""
+        self.engine.set_wall_clock(unix_ms_at_zero())
+        self.news.flush()
+
+
+async def _serve(settings: Settings, state: StateFolder, secrets: _Secrets) -> int:
+    loop = asyncio.get_running_loop()
+    parts = _build(settings, state.epoch, secrets, loop)
+    parts.keep_house()
+    try:
+        await parts.start(loop)
+        _settle_memory()
+        await _until_told(loop, parts)
+    except (LinkError, AdminError) as error:
         log.error("%s", error)
         return ExitCode.UNAVAILABLE
-    engine.set_wall_clock(unix_ms_at_zero())
-    broker.start(loop)
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLD)
-    await _until_told(loop, engine)
-    for link in links:
-        link.close()
-    shell.stop()
-    await broker.stop()
+    finally:
+        await parts.stop()
     log.info("stopped")
     return ExitCode.OK
 
 
-def _tell(effect: Effect) -> None:
-    log.info("%s", effect)
+def _build(
+    settings: Settings, epoch: int, secrets: _Secrets, loop: asyncio.AbstractEventLoop
+) -> _Parts:
+    engine = Engine(engine_rules(settings, epoch, secrets.password))
+    news = News(peer_text=_peer_text, now=now)
+    shell = Shell(engine, news.tell, loop)
+    links = _udp_links(settings, shell)
+    broker = _broker_link(settings.upstream, shell, secrets.tls)
+    shell.links, shell.broker = links, broker
+    lag = LagMeter(loop)
+    upstream = settings.upstream
+    census = Census(
+        engine=engine,
+        links=links,
+        broker=broker,
+        broker_url=f"{'mqtts' if upstream.tls else 'mqtt'}://{upstream.host}:{upstream.port}",
+        frames_sent=shell.sent,
+        event_loop_lag_s=lambda: lag.worst_s,
+        started_at=now(),
+        now=now,
+    )
+    admin = _admin_server(settings, census, news, lag)
+    return _Parts(engine, news, shell, links, lag, admin, broker)
 
 
 def _udp_links(settings: Settings, shell: Shell) -> list[UdpLink]:
@@ -134,28 +198,58 @@ def _broker_link(upstream: UpstreamSettings, shell: Shell, tls: SSLContext | Non
     )
 
 
-def _password(upstream: UpstreamSettings) -> bytes | None:
-    if upstream.password_file is None:
+def _admin_server(
+    settings: Settings, census: Census, news: News, lag: LagMeter
+) -> AdminServer | None:
+    """Imported only when wanted: its packages take 60 ms and 10 MB."""
+    if settings.admin.listen is None:
         return None
+    from gateway.admin.server import AdminServer
+
+    links = {f"udp{number}": link.check for number, link in enumerate(census.links)}
+    checks = {"event_loop": lag.check, **links}
+    return AdminServer(
+        settings.admin.listen,
+        name=settings.gateway.name,
+        version=version(),
+        numbers=census.numbers,
+        news=news,
+        checks=checks,
+        ready_checks=links,
+    )
+
+
+def _secrets(upstream: UpstreamSettings) -> _Secrets:
+    """Raises LinkError with the file and what is wrong with it."""
+    tls = None
+    if upstream.tls:
+        tls = client_context(upstream.ca_file, upstream.cert_file, upstream.key_file)
+    if upstream.password_file is None:
+        return _Secrets(None, tls)
     try:
-        return upstream.password_file.read_bytes().rstrip(b"\r\n")
+        return _Secrets(upstream.password_file.read_bytes().rstrip(b"\r\n"), tls)
     except OSError as error:
         raise LinkError(
             f"upstream.password_file {upstream.password_file} cannot be read: {error.strerror}"
         ) from error
 
 
-def _tls(upstream: UpstreamSettings) -> SSLContext | None:
-    if not upstream.tls:
-        return None
-    return client_context(upstream.ca_file, upstream.cert_file, upstream.key_file)
+def _peer_text(peer: Peer) -> str:
+    return address_text(peer.address)
 
 
-async def _until_told(loop: asyncio.AbstractEventLoop, engine: Engine) -> None:
+def _settle_memory() -> None:
+    """What is there now stays until the end, so the collector need never look at it again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLD)
+
+
+async def _until_told(loop: asyncio.AbstractEventLoop, parts: _Parts) -> None:
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)
     while not told.is_set():
-        engine.set_wall_clock(unix_ms_at_zero())
+        parts.keep_house()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(told.wait(), HOUSEKEEPING_S)

@@ -24,6 +24,7 @@ SOURCE_SUFFIXES = {".py", ".sh", ".c", ".h", ".js", ".css"}
 
 # What is written or drawn from the code, and the module that prints it.
 GENERATED = {
+    "docs/metrics.md": "gateway.admin.reference",
     "docs/configuration.md": "gateway.config.reference",
     "docs/states.svg": "gateway.session.states_drawing",
 }

@@ -40,7 +40,7 @@ def allowed(*layers: str, packages: tuple[str, ...] = ()) -> Allowed:
 
 EVERY_LAYER = (
     *("frames", "effects", "session", "routing", "upstream", "downlink", "engine"),
-    *("config", "links", "journal", "state", "admin", "shell", "assembly"),
+    *("config", "links", "journal", "state", "admin", "shell", "assembly", "census", "version"),
     *("daemon", "cli", "__main__"),
 )
 EVERY_PACKAGE = (
@@ -72,6 +72,8 @@ LAYERS = {
     "admin": allowed("effects", "frames", "config", packages=("microdot", "prometheus_client")),
     "shell": allowed("engine", "effects", "frames", "links"),
     "assembly": allowed("config", "engine", "routing", "session", "upstream"),
+    "census": allowed("admin", "effects", "engine", "links"),
+    "version": allowed(),
     "daemon": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),
     "cli": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),
     "__main__": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),

@@ -14,9 +14,10 @@ import socket
 from collections.abc import Awaitable, Callable
 
 HEAD_BYTES_MAX = 16 * 1024  # browsers send the cookies of every service on this host
-CONNECTIONS_MAX = 32  # a few browsers with their pages, a scraper, health checks
 CONNECTION_S_MAX = 5.0  # a slow radio link; a scrape gives up after ten
 BACKLOG = 64
+# Twice what one turn of the loop accepts: a request in a burst is read before it is the oldest.
+CONNECTIONS_MAX = 2 * BACKLOG
 
 HEAD_END = b"\r\n\r\n"
 

@@ -60,6 +60,8 @@ DROPPED: dict[Reason, Telling] = {
 
 def level_of(change: StateChanged) -> int:
     """A sleeper that wakes and sleeps on is no event: a thousand do so all day."""
+    if change.after is State.CONNECTING:
+        return DEBUG  # what comes of it has a line of its own
     if change.after is State.LOST:
         return WARNING
     is_waking = change.after is State.AWAKE

@@ -157,6 +157,10 @@ class UdpLink:
         self._socket.close()
         self._socket = None
 
+    def check(self) -> str | None:
+        """For health: what is wrong, or None."""
+        return "its socket is closed" if self._socket is None else None
+
     def read_receive_buffer_drops(self) -> int:
         """Asks the kernel and notes it in the counters: a system call, so now and then."""
         if self._socket is not None:

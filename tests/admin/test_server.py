@@ -256,7 +256,7 @@ def test_an_address_that_cannot_be_had_is_one_clear_sentence(
 def test_it_listens_on_ipv6_beside_ipv4_on_one_port(run: Run) -> None:
     async def story() -> None:
         async with serving() as four:
-            six = await started(("::1", four.listening_on[1]))
+            six = await started(("::", four.listening_on[1]))
             assert (await get(six, "/healthz")).status == 200
             assert (await get(four, "/healthz")).status == 200
             await six.stop()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
@@ -191,3 +194,23 @@ def test_a_wrong_configuration_ends_the_start_with_its_line(tmp_path: Path) -> N
         assert gateway.wait_for_exit() == CONFIGURATION
         assert "gateway.toml:7:2" in gateway.log
         assert "Traceback" not in gateway.log
+
+
+def test_health_and_metrics_tell_of_the_broker_but_do_not_need_it(tmp_path: Path) -> None:
+    broker_port = free_tcp_port()
+    config = '[admin]\nlisten = "127.0.0.1:0"\n'
+    with GatewayProcess(tmp_path, f"mqtt://127.0.0.1:{broker_port}", config) as gateway:
+        address = gateway.wait_for_log(r"health and metrics on (http://\S+)").group(1)
+        gateway.wait_for_log("is away")
+        assert _got(f"{address}/healthz")["status"] == "ok"
+        readiness = _got(f"{address}/readyz")
+        assert readiness["status"] == "ok"
+        assert readiness["upstream"]["connected"] is False
+        assert "127.0.0.1" in readiness["upstream"]["state"]
+        with urlopen(f"{address}/metrics") as answer:
+            assert b"tidegate_upstream_connected 0.0" in answer.read()
+
+
+def _got(url: str) -> Any:
+    with urlopen(url) as answer:
+        return json.load(answer)
