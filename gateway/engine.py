@@ -123,10 +123,11 @@ class Engine:
                 effects += self._receive_connectionless(frame, Peer(link, address), session, now)
             elif session is None or kind is Connect:
                 effects += self._receive_at_the_door(frame, Peer(link, address), session, now)
+            elif kind is Publish:  # moves no timer nearer
+                effects += self._perform(session.receive(frame, now), now)
             else:
                 effects += self._perform(session.receive(frame, now), now)
-                if kind is not Publish:
-                    self._schedule(session)
+                self._schedule(session)
         return effects
 
     # From the broker
@@ -137,7 +138,18 @@ class Engine:
 
     def receive_upstream(self, data: bytes, now: float) -> list[Effect]:
         """Octets from the broker, cut anywhere."""
-        return self._perform(self.upstream.receive(data, now), now)
+        effects: list[Effect] = []
+        sessions = self.sessions
+        for effect in self.upstream.receive(data, now):
+            if type(effect) is Settled:  # nearly all there are, so they take no detour
+                session = sessions.get(effect.forward.client_id)
+                if session is not None:
+                    effects += session.settled(effect.forward)
+            elif type(effect) is Transmit:
+                effects.append(effect)
+            else:
+                effects += self._perform([effect], now)
+        return effects
 
     def closed(self, now: float) -> list[Effect]:
         """The connection to the broker is gone."""
@@ -179,6 +191,8 @@ class Engine:
 
     def _perform(self, asked: list[Effect], now: float) -> list[Effect]:
         """Do what concerns the core; the rest is for the shell, in order."""
+        if len(asked) == 1 and type(asked[0]) is Forward:  # most of all there are
+            return self._forward(asked[0], now)
         effects: list[Effect] = []
         for effect in asked:
             performer = _PERFORMERS.get(type(effect))
@@ -194,10 +208,6 @@ class Engine:
         if sent is None:
             return []
         return [sent] if type(sent) is Transmit else self._perform([sent], now)
-
-    def _settled(self, news: Settled, _now: float) -> list[Effect]:
-        session = self.sessions.get(news.forward.client_id)
-        return [] if session is None else session.settled(news.forward)
 
     def _refused(self, news: Refused, _now: float) -> list[Effect]:
         client_id = news.forward.client_id
@@ -331,7 +341,6 @@ def _subscription_refused(engine: Engine, effect: SubscriptionRefused, _now: flo
 
 _PERFORMERS: dict[type, Callable[[Engine, Any, float], list[Effect]]] = {
     Forward: Engine._forward,
-    Settled: Engine._settled,
     Refused: Engine._refused,
     StateChanged: Engine._state_changed,
     UpstreamUp: Engine._up,

@@ -41,12 +41,12 @@ class InFlight:
     # Onto the wire
 
     def has_room(self, qos: int) -> bool:
-        """Whether a reading that the broker gets at this QoS may go out now."""
-        if qos == 0:
+        """Whether a reading of this QoS, or the broker's highest below it, may go out now."""
+        if qos == 0 or self.qos_max == 0:
             return True
         if len(self.published) + len(self.released) >= self.window:
             return False
-        return qos < 2 or self._qos2 < QOS2_IN_FLIGHT_MAX
+        return qos < 2 or self.qos_max < 2 or self._qos2 < QOS2_IN_FLIGHT_MAX
 
     def publish(self, forward: Forward) -> int:
         """Take a packet id for a reading that goes out now."""
@@ -90,19 +90,21 @@ class InFlight:
 
     def wait(self, forward: Forward) -> bool:
         """Queue behind the others; False when there is no room."""
-        size = _cost(forward)
-        full = len(self.waiting) >= self._waiting_messages_max
-        if full or self._waiting_bytes + size > self._waiting_bytes_max:
+        waiting_bytes = self._waiting_bytes + _cost(forward)
+        if waiting_bytes > self._waiting_bytes_max:
+            return False
+        if len(self.waiting) >= self._waiting_messages_max:
             return False
         self.waiting.append(forward)
-        self._waiting_bytes += size
+        self._waiting_bytes = waiting_bytes
         return True
 
     def next_waiting(self) -> Forward | None:
         """The reading whose turn it is, if it may go out now. Nothing overtakes it."""
-        if not self.waiting or not self.has_room(min(self.waiting[0].qos, self.qos_max)):
+        waiting = self.waiting
+        if not waiting or not self.has_room(waiting[0].qos):
             return None
-        forward = self.waiting.popleft()
+        forward = waiting.popleft()
         self._waiting_bytes -= _cost(forward)
         return forward
 

@@ -10,6 +10,8 @@ byte by byte.
 
 from __future__ import annotations
 
+import mqtt5
+
 from gateway.effects import Forward
 from gateway.upstream.rules import UpstreamRules
 
@@ -35,6 +37,7 @@ def varint(value: int) -> bytes:
     return bytes(encoded)
 
 
+_OCTETS = tuple(bytes((value,)) for value in range(256))
 _VARINTS = tuple(varint(value) for value in range(2048))
 
 
@@ -47,9 +50,8 @@ def _string(text: str) -> bytes:
     return len(octets).to_bytes(2, "big") + octets
 
 
-_SEQUENCE_HEAD = (
-    USER_PROPERTY + _string("seq") + b"\x00"
-)  # then one octet of length, then the digits
+# Then come one octet of length and the digits.
+_SEQUENCE_HEAD = USER_PROPERTY + _string("seq") + b"\x00"
 
 
 class PublishWriter:
@@ -60,34 +62,27 @@ class PublishWriter:
         self._gateway = user_property("gw", rules.gateway_name)
         self._epoch = user_property("epoch", str(rules.epoch))
         self._topics: dict[str, bytes] = {}
-        self._clients: dict[str, bytes] = {}
+        self._clients: dict[str, tuple[bytes, bytes]] = {}
         self._time: tuple[int, bytes] = (-1, b"")
         self.retain_available = True
 
     def write(self, forward: Forward, packet_id: int, *, dup: bool = False) -> bytes:
-        topic = self._topics.get(forward.topic) or self._topic(forward.topic)
-        client = self._clients.get(forward.client_id) or self._client(forward.client_id)
-        unix_ms = forward.unix_ms
+        """The packet; `packet_id` counts for QoS 1 and 2 only."""
+        unix_ms, payload = forward.unix_ms, forward.payload
         time = self._time[1] if self._time[0] == unix_ms else self._stamp(unix_ms)
         retain = forward.retain and self.retain_available
         first = PUBLISH | forward.upstream_qos << 1 | retain | dup << 3
-        payload = forward.payload
+        head = self._topics.get(forward.topic) or self._topic(forward.topic)
+        client = self._clients.get(forward.client_id) or self._client(forward.client_id)
         if forward.upstream_qos == 0:
-            tag: tuple[bytes, ...] = (client, time)
-            tag_octets = len(client) + len(time)
-            head_octets = len(topic)
-            head: tuple[bytes, ...] = (topic,)
+            tag = client[0] + time
         else:
             digits = b"%d" % forward.sequence
-            tag = (client, self._epoch, _SEQUENCE_HEAD, _VARINTS[len(digits)], digits, time)
-            tag_octets = (
-                len(client) + len(self._epoch) + len(_SEQUENCE_HEAD) + 1 + len(digits) + len(time)
-            )
-            head_octets = len(topic) + 2
-            head = (topic, packet_id.to_bytes(2, "big"))
-        properties = _length(tag_octets)
-        remaining = _length(head_octets + len(properties) + tag_octets + len(payload))
-        return b"".join((first.to_bytes(1, "big"), remaining, *head, properties, *tag, payload))
+            tag = b"".join((client[1], _OCTETS[len(digits)], digits, time))
+            head += packet_id.to_bytes(2, "big")
+        properties = _length(len(tag))
+        remaining = _length(len(head) + len(properties) + len(tag) + len(payload))
+        return b"".join((_OCTETS[first], remaining, head, properties, tag, payload))
 
     def _topic(self, topic: str) -> bytes:
         if len(self._topics) >= CACHE_MAX:
@@ -95,11 +90,13 @@ class PublishWriter:
         octets = self._topics[topic] = _string(self._prefix + topic)
         return octets
 
-    def _client(self, client_id: str) -> bytes:
+    def _client(self, client_id: str) -> tuple[bytes, bytes]:
+        """What of the tag is the same for all readings of a client: at QoS 0, and above."""
         if len(self._clients) >= CACHE_MAX:
             self._clients.clear()
-        octets = self._clients[client_id] = self._gateway + user_property("client", client_id)
-        return octets
+        tag = self._gateway + user_property("client", client_id)
+        tags = self._clients[client_id] = (tag, tag + self._epoch + _SEQUENCE_HEAD)
+        return tags
 
     def _stamp(self, unix_ms: int) -> bytes:
         octets = user_property("ts", str(unix_ms))
@@ -124,12 +121,29 @@ def packet_end(data: bytes, start: int, packet_bytes_max: int) -> int | None:
             break
     else:
         raise BadPacketError("a packet length of more than four octets")
-    if position + 1 - start + length > packet_bytes_max:
-        raise BadPacketError(
-            f"a packet of {length} octets, more than the {packet_bytes_max} we take"
-        )
     end = position + 1 + length
+    if end - start > packet_bytes_max:
+        raise BadPacketError(
+            f"a packet of {end - start} octets, more than the {packet_bytes_max} we take"
+        )
     return end if end <= len(data) else None
+
+
+def read_packet(octets: memoryview) -> object:
+    """The packet in these octets, all of them. Raises BadPacketError if there is none."""
+    try:
+        packet, size = mqtt5.read(octets)
+    except (ValueError, IndexError) as error:
+        raise BadPacketError(str(error)) from error
+    except BaseException as error:
+        # Text that is no UTF-8 makes the codec's native code panic, which arrives as a
+        # BaseException that cannot be imported; not every broker checks what its clients send.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise BadPacketError("text that is not UTF-8") from None
+    if size != len(octets):
+        raise BadPacketError(f"a packet of {size} octets that says it has {len(octets)}")
+    return packet
 
 
 def _length(value: int) -> bytes:

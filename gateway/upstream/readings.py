@@ -105,11 +105,7 @@ class Readings:
                 return Dropped(Reason.BROKER_AWAY, forward.client_id)
             if self.is_clogged:
                 return Dropped(Reason.BROKER_SLOW, forward.client_id)
-        if (
-            self.is_open
-            and not in_flight.waiting
-            and in_flight.has_room(min(forward.qos, in_flight.qos_max))
-        ):
+        if self.is_open and not in_flight.waiting and in_flight.has_room(forward.qos):
             return self._transmit(forward)
         if in_flight.wait(forward):
             return None
@@ -122,7 +118,8 @@ class Readings:
 
     def _transmit(self, forward: Forward) -> Effect:
         """Send a reading that the broker's session does not know."""
-        qos = forward.upstream_qos = min(forward.qos, self.in_flight.qos_max)
+        qos_max = self.in_flight.qos_max
+        qos = forward.upstream_qos = forward.qos if forward.qos < qos_max else qos_max
         if forward.qos and not qos:
             detail = f"{forward.topic!r}: the broker takes QoS 0 only, which nothing confirms"
             return Refused(forward, ReturnCode.NOT_SUPPORTED, Reason.BROKER_REFUSED, detail)

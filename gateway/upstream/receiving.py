@@ -31,7 +31,7 @@ class Receiving:
 
     def receive(self, packet: mqtt5.PublishPacket) -> tuple[Arrived, bool]:
         """The message, and whether it is to be passed on or only acknowledged."""
-        if not packet.topic or packet.topic_alias is not None:
+        if packet.topic_alias is not None:
             raise BadPacketError("a topic alias, of which we allow none")
         topic, payload, qos = packet.topic, packet.payload, int(packet.qos)
         identifiers = packet.subscription_ids

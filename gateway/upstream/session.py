@@ -31,7 +31,7 @@ from gateway.effects import (
     UpstreamRefused,
     UpstreamUp,
 )
-from gateway.upstream.packets import PUBACK, BadPacketError, packet_end
+from gateway.upstream.packets import PUBACK, BadPacketError, packet_end, read_packet
 from gateway.upstream.readings import REFUSED, Readings
 from gateway.upstream.reasons import spoken
 from gateway.upstream.receiving import NO_PACKET_ID, Receiving
@@ -95,7 +95,7 @@ class UpstreamSession:
         effects: list[Effect] = []
         try:
             end = self._receive_packets(data, now, effects)
-        except (BadPacketError, ValueError, IndexError) as error:
+        except BadPacketError as error:
             return [*effects, self._drop(f"the broker sent what it may not send: {error}")]
         self._partial = data[end:]
         if self.readings.in_flight.waiting:
@@ -175,9 +175,7 @@ class UpstreamSession:
         return size if self.phase is Phase.CLOSED else position
 
     def _receive_packet(self, octets: memoryview, now: float) -> list[Effect]:
-        packet, size = mqtt5.read(octets)
-        if size != len(octets):
-            raise BadPacketError(f"a packet of {size} octets that says it has {len(octets)}")
+        packet = read_packet(octets)
         receiver = _RECEIVERS[self.phase].get(type(packet))
         if receiver is None:
             name = type(packet).__name__.removesuffix("Packet").upper()

@@ -1,0 +1,196 @@
+"""An engine on the bench: sensors by address on one side, a broker that answers on the other.
+
+Frames go in and come out as values, through their octets; packets through the `mqtt5` package. The
+broker grants what is asked and settles what is published, unless it is told to hold its answers.
+Time stands still until `at` is moved.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import mqtt5
+
+from gateway.effects import Effect, Send, Transmit
+from gateway.engine import Engine, EngineRules
+from gateway.frames import (
+    Connack,
+    Connect,
+    Frame,
+    Publish,
+    Regack,
+    Register,
+    Suback,
+    Subscribe,
+    TopicIdType,
+    decode,
+    encode,
+)
+from gateway.upstream.rules import UpstreamRules
+
+UPSTREAM = UpstreamRules("gh", 3, "tidegate-gh")
+EPOCH = 3 << 16
+
+Kind = TypeVar("Kind")
+
+
+class Bench:
+    def __init__(self, rules: EngineRules | None = None, *, connected: bool = True) -> None:
+        self.engine = Engine(rules or EngineRules(UPSTREAM))
+        self.at = 0.0
+        self.news: list[Effect] = []  # what was neither frame nor packet
+        self.heard: list[tuple[bytes, Frame]] = []  # by the sensors, with their addresses
+        self.packets: list[Any] = []  # at the broker, and not yet looked at
+        self.identifiers: dict[str, int] = {}  # of the subscriptions that the broker has
+        self.holds = False  # whether the broker keeps its answers to itself
+        self.refuses: set[str] = set()  # filters it does not grant
+        if connected:
+            self.connect_broker()
+
+    # The broker
+
+    def connect_broker(self, **connack: Any) -> None:
+        self.take(self.engine.opened(self.at))
+        self.from_broker(mqtt5.ConnAckPacket(**connack).write())
+
+    def lose_broker(self) -> None:
+        self.take(self.engine.closed(self.at))
+
+    def from_broker(self, octets: bytes) -> None:
+        self.take(self.engine.receive_upstream(octets, self.at))
+
+    def publishes(
+        self, topic: str, payload: bytes = b"on", qos: int = 0, *, retain: bool = False,
+        by: str | None = None, is_replay: bool = False,
+    ) -> None:  # fmt: skip
+        """The broker sends a message, for the subscription `by` if it says so."""
+        identifiers = [] if by is None else [self.identifiers[by] | is_replay]
+        packet = mqtt5.PublishPacket(
+            topic, payload, qos=mqtt5.QoS(qos), packet_id=7 if qos else None, retain=retain,
+            subscription_ids=identifiers,
+        )  # fmt: skip
+        self.from_broker(packet.write())
+
+    def answer(self, packet: Any) -> None:
+        if isinstance(packet, mqtt5.SubscribePacket):
+            codes = [
+                mqtt5.SubAckReasonCode(0x87 if each.pattern in self.refuses else int(each.max_qos))
+                for each in packet.topic_filters
+            ]
+            self.from_broker(mqtt5.SubAckPacket(packet.packet_id, codes).write())
+        elif isinstance(packet, mqtt5.UnsubscribePacket):
+            codes_given_up = [mqtt5.UnsubAckReasonCode(0)] * len(packet.patterns)
+            self.from_broker(mqtt5.UnsubAckPacket(packet.packet_id, codes_given_up).write())
+        elif isinstance(packet, mqtt5.PublishPacket) and int(packet.qos) == 1:
+            self.from_broker(mqtt5.PubAckPacket(packet.packet_id or 0).write())
+        elif isinstance(packet, mqtt5.PublishPacket) and int(packet.qos) == 2:
+            self.from_broker(mqtt5.PubRecPacket(packet.packet_id or 0).write())
+        elif isinstance(packet, mqtt5.PubRelPacket):
+            self.from_broker(mqtt5.PubCompPacket(packet.packet_id).write())
+
+    def release(self) -> None:
+        """Give the answers that were held."""
+        self.holds = False
+        for packet in self.seen():
+            self.answer(packet)
+
+    def seen(self) -> list[Any]:
+        """The packets that came since the last look."""
+        packets, self.packets = self.packets, []
+        return packets
+
+    def seen_of(self, kind: type[Kind]) -> list[Kind]:
+        return [packet for packet in self.seen() if isinstance(packet, kind)]
+
+    # The sensors
+
+    def say(self, address: bytes, *frames: Frame) -> list[Frame]:
+        """What one sensor says, and what it hears at once."""
+        return self.say_octets(address, *map(encode, frames))
+
+    def say_octets(self, address: bytes, *datagrams: bytes) -> list[Frame]:
+        self.hear(address)
+        pairs = [(address, datagram) for datagram in datagrams]
+        self.take(self.engine.receive(0, pairs, self.at))
+        return self.hear(address)
+
+    def hear(self, address: bytes) -> list[Frame]:
+        """What a sensor has heard since its last look."""
+        frames = [frame for given, frame in self.heard if given == address]
+        self.heard = [(given, frame) for given, frame in self.heard if given != address]
+        return frames
+
+    def join(self, name: bytes, *, clean: bool = True, keep_alive_s: int = 60) -> bytes:
+        """Connect a client, at an address that is its name."""
+        frame = Connect(name, keep_alive_s, clean_session=clean)
+        assert Connack(0) in self.say(name, frame)
+        return name
+
+    def register(self, address: bytes, name: bytes) -> int:
+        (regack,) = self.say(address, Register(0, 1, name))
+        assert isinstance(regack, Regack)
+        return regack.topic_id
+
+    def subscribe(
+        self, address: bytes, name: bytes, qos: int = 0, *, message_id: int = 1
+    ) -> list[Frame]:
+        return self.say(address, Subscribe(message_id, name, qos))
+
+    def wake(self, now: float) -> None:
+        """Time passes, with every alarm on the way, as the shell has it."""
+        while self.engine.wake_at() <= now:
+            self.at = max(self.at, self.engine.wake_at())
+            self.take(self.engine.handle_time(self.at))
+        self.at = now
+
+    # Effects
+
+    def take(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Send):
+                self.heard.append((effect.peer.address, decode(encode(effect.frame))))
+            elif isinstance(effect, Transmit):
+                packet, size = mqtt5.read(memoryview(effect.packet))
+                assert size == len(effect.packet)
+                self._arrive(packet)
+            else:
+                self.news.append(effect)
+
+    def _arrive(self, packet: Any) -> None:
+        self.packets.append(packet)
+        if isinstance(packet, mqtt5.SubscribePacket):
+            for each in packet.topic_filters:
+                self.identifiers[each.pattern] = (packet.subscription_id or 0) & ~1
+        if not self.holds:
+            self.answer(packet)
+
+    def told(self, kind: type[Kind]) -> list[Kind]:
+        """The news of one kind, once."""
+        news, self.news = self.news, []
+        found: list[Kind] = []
+        for effect in news:
+            if isinstance(effect, kind):
+                found.append(effect)
+            else:
+                self.news.append(effect)
+        return found
+
+
+def published(frames: list[Frame]) -> list[tuple[bytes, int, bool]]:
+    """Payload, QoS and retain flag of the PUBLISH frames."""
+    return [(each.payload, each.qos, each.retain) for each in frames if isinstance(each, Publish)]
+
+
+def granted_id(frames: list[Frame]) -> int:
+    """The topic id of the one SUBACK, which accepts."""
+    (suback,) = [each for each in frames if isinstance(each, Suback)]
+    assert suback.return_code == 0
+    return suback.topic_id
+
+
+def short(payload: bytes, qos: int, message_id: int, *, retain: bool = False) -> Publish:
+    """A reading on the short topic "tp"."""
+    return Publish(
+        int.from_bytes(b"tp", "big"), message_id, payload, qos, retain,
+        topic_id_type=TopicIdType.SHORT,
+    )  # fmt: skip

@@ -1,0 +1,98 @@
+"""Our own writer against the codec package, and where packets end."""
+
+from __future__ import annotations
+
+import mqtt5
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.effects import ClientId, Forward
+from gateway.upstream import packets
+from gateway.upstream.packets import BadPacketError, PublishWriter, packet_end, varint
+from tests.upstream.broker_side import rules
+
+names = st.text(st.characters(codec="utf-8", exclude_characters="\0#+"), min_size=1, max_size=40)
+payloads = st.one_of(st.binary(max_size=40), st.integers(0, 5000).map(lambda size: b"x" * size))
+numbers = st.one_of(st.integers(0, 300), st.integers(0, 2**63))
+
+
+@given(
+    st.lists(st.tuples(names, names, payloads, st.booleans(), numbers, numbers), max_size=4),
+    st.integers(1, 65_535), st.integers(0, 2), st.booleans(), st.sampled_from(["", "site/ö/"]),
+)  # fmt: skip
+def test_the_writer_agrees_with_the_codec_package_octet_by_octet(
+    contents: list[tuple[str, str, bytes, bool, int, int]],
+    packet_id: int, qos: int, dup: bool, prefix: str,
+) -> None:  # fmt: skip
+    """Several readings by one writer, so that what it remembers is used too."""
+    writer = PublishWriter(rules(topic_prefix=prefix))
+    for topic, client, payload, retain, sequence, unix_ms in contents * 2:
+        forward = Forward(ClientId(client), topic, payload, qos, retain, 1, 7, 0.0)
+        forward.sequence, forward.unix_ms, forward.upstream_qos = sequence, unix_ms, qos
+        numbered = [("epoch", "3"), ("seq", str(sequence))] if qos else []
+        expected = mqtt5.PublishPacket(
+            prefix + topic,
+            payload,
+            qos=mqtt5.QoS(qos),
+            retain=retain,
+            duplicate=dup,
+            packet_id=packet_id if qos else None,
+            user_properties=[("gw", "gh"), ("client", client), *numbered, ("ts", str(unix_ms))],
+        )
+        assert writer.write(forward, packet_id, dup=dup) == expected.write()
+
+
+def test_a_broker_without_retained_messages_is_sent_none() -> None:
+    writer = PublishWriter(rules())
+    writer.retain_available = False
+    forward = Forward(ClientId("s1"), "t", b"", 0, True, 1, 7, 0.0)
+    assert writer.write(forward, 0)[0] == 0x30
+    assert forward.retain, "the next broker may keep it"
+
+
+def test_the_memory_of_the_writer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packets, "CACHE_MAX", 3)
+    writer = PublishWriter(rules())
+    for number in range(10):
+        name = f"n{number}"
+        octets = writer.write(Forward(ClientId(name), name, b"", 0, False, 1, 7, 0.0), 0)
+        packet, _ = mqtt5.read(memoryview(octets))
+        assert isinstance(packet, mqtt5.PublishPacket)
+        assert (packet.topic, packet.user_properties[1]) == (name, ("client", name))
+        assert len(writer._topics) <= 3
+        assert len(writer._clients) <= 3
+
+
+@pytest.mark.parametrize(
+    ("value", "octets"),
+    [
+        (0, "00"), (127, "7f"), (128, "8001"), (16_383, "ff7f"), (16_384, "808001"),
+        (2_097_151, "ffff7f"), (2_097_152, "80808001"), (268_435_455, "ffffff7f"),
+    ],
+)  # fmt: skip
+def test_a_variable_byte_integer_is_as_in_the_specifications_table(value: int, octets: str) -> None:
+    assert varint(value).hex() == octets
+
+
+@given(st.binary(max_size=300), st.binary(max_size=5), st.binary(max_size=5))
+def test_a_packet_ends_where_its_length_says(body: bytes, before: bytes, after: bytes) -> None:
+    octets = b"\x30" + varint(len(body)) + body
+    stream = before + octets + after
+    end = len(before) + len(octets)
+    assert packet_end(stream, len(before), 1000) == end
+    for cut in range(len(before), end):
+        assert packet_end(stream[:cut], len(before), 1000) is None
+
+
+def test_a_length_of_five_octets_is_none() -> None:
+    assert packet_end(b"\x30\x80\x80\x80", 0, 1000) is None
+    with pytest.raises(BadPacketError, match="more than four octets"):
+        packet_end(b"\x30\x80\x80\x80\x80", 0, 1000)
+
+
+def test_a_packet_larger_than_we_take_is_refused_before_it_has_come() -> None:
+    assert packet_end(b"\x30" + varint(97), 0, 100) is None, "97 octets behind 2, more to come"
+    assert packet_end(b"\x30" + varint(98), 0, 100) is None, "100 in all"
+    with pytest.raises(BadPacketError, match="a packet of 101 octets, more than the 100 we take"):
+        packet_end(b"\x30" + varint(99), 0, 100)

@@ -1,0 +1,248 @@
+"""Messages from the broker: once each, ours only, acknowledged when the engine says so."""
+
+from __future__ import annotations
+
+import mqtt5
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.effects import Arrived, DropUpstream, Effect, Message
+from gateway.upstream.session import UpstreamSession
+from gateway.upstream.twins import CONTENTS_MAX, Twins
+from tests.upstream.broker_side import (
+    connected,
+    news,
+    only,
+    packets,
+    publication,
+    rules,
+    suback,
+    unsuback,
+)
+
+EPOCH = 3 << 16
+FIRST, SECOND, THIRD = EPOCH | 2, EPOCH | 4, EPOCH | 6
+PUBREL = mqtt5.PubRelPacket(7).write()
+
+
+def session_up(prefix: str = "") -> UpstreamSession:
+    session = UpstreamSession(rules(topic_prefix=prefix))
+    connected(session)
+    return session
+
+
+def overlapping() -> UpstreamSession:
+    """Two filters that may match the same message, though none covers the other."""
+    session = session_up()
+    for topic_filter in ("a/+", "+/b"):
+        session.subscriptions.want(topic_filter, 1, retained=False)
+    session.subscriptions.advance()
+    session.receive(suback(65_001, 2) + suback(65_002, 2), 1.0)
+    return session
+
+
+def payloads(effects: list[Effect]) -> list[bytes]:
+    return [arrived.message.payload for arrived in news(Arrived, effects)]
+
+
+def test_a_message_arrives_as_it_was_published() -> None:
+    octets = publication("a/b", b"on", 1, 7, by=[FIRST], retain=True)
+    (arrived,) = session_up().receive(octets, 1.0)
+    assert arrived == Arrived(Message("a/b", b"on", 1, retain=True), 7, is_replay=False)
+
+
+@pytest.mark.parametrize(
+    ("by", "retain", "is_replay"),
+    [
+        ([EPOCH | 3], True, True),
+        ([EPOCH | 3], False, False),
+        ([EPOCH | 2], True, False),
+        ([EPOCH | 3, EPOCH | 4], True, False),
+        ([], True, True),
+        ([], False, False),
+    ],
+)
+def test_retained_before_is_told_from_published_just_now(
+    by: list[int], retain: bool, is_replay: bool
+) -> None:
+    (arrived,) = session_up().receive(publication("a", by=by, retain=retain), 1.0)
+    assert isinstance(arrived, Arrived)
+    assert arrived.is_replay is is_replay
+
+
+def test_it_is_acknowledged_when_the_engine_says_so() -> None:
+    session = session_up()
+    first, second, third = session.receive(
+        publication("a", qos=0) + publication("a", qos=1, packet_id=7)
+        + publication("a", qos=2, packet_id=8), 1.0
+    )  # fmt: skip
+    assert isinstance(first, Arrived)
+    assert isinstance(second, Arrived)
+    assert isinstance(third, Arrived)
+    assert session.acknowledge(first) == []
+    (puback,) = only(mqtt5.PubAckPacket, session.acknowledge(second))
+    assert puback.packet_id == 7
+    (pubrec,) = only(mqtt5.PubRecPacket, session.acknowledge(third))
+    assert pubrec.packet_id == 8
+    session.closed()
+    assert session.acknowledge(second) == [], "the broker sends it again"
+
+
+def test_a_qos_2_message_arrives_once_for_its_packet_id() -> None:
+    session = session_up()
+    octets = publication("a", b"on", 2, 7)
+    assert payloads(session.receive(octets, 1.0)) == [b"on"]
+    (pubrec,) = only(mqtt5.PubRecPacket, session.receive(octets, 1.0))
+    assert pubrec.packet_id == 7
+    (pubcomp,) = only(mqtt5.PubCompPacket, session.receive(PUBREL, 1.0))
+    assert (pubcomp.packet_id, int(pubcomp.reason_code)) == (7, 0)
+    assert payloads(session.receive(octets, 1.0)) == [b"on"], "a new message under an old id"
+
+
+def test_pubrel_of_an_unknown_id_is_told_so() -> None:
+    (pubcomp,) = only(mqtt5.PubCompPacket, session_up().receive(PUBREL, 1.0))
+    assert (pubcomp.packet_id, int(pubcomp.reason_code)) == (7, 0x92)
+
+
+@pytest.mark.parametrize("session_present", [True, False])
+def test_a_repeat_after_a_break_is_one_only_for_a_broker_that_knows_the_session(
+    session_present: bool,
+) -> None:
+    session = session_up()
+    session.receive(publication("a", b"on", 2, 7), 1.0)
+    session.closed()
+    connected(session, session_present=session_present)
+    effects = session.receive(publication("a", b"on", 2, 7, dup=session_present), 2.0)
+    assert payloads(effects) == ([] if session_present else [b"on"])
+
+
+def test_other_contents_under_a_known_packet_id_are_another_message() -> None:
+    session = session_up()
+    session.receive(publication("a", b"on", 2, 7), 1.0)
+    session.closed()
+    connected(session, session_present=True)
+    assert payloads(session.receive(publication("a", b"off", 2, 7), 2.0)) == [b"off"]
+
+
+def test_what_comes_for_a_subscription_of_an_earlier_life_is_acknowledged_and_dropped() -> None:
+    (answer,) = packets(session_up().receive(publication("a", b"", 1, 7, by=[2 << 16 | 2]), 1.0))
+    assert isinstance(answer, mqtt5.PubAckPacket)
+    (arrived,) = session_up().receive(publication("a", by=[2 << 16 | 2, FIRST]), 1.0)
+    assert isinstance(arrived, Arrived)
+
+
+@pytest.mark.parametrize(
+    ("topic", "arrives_as"),
+    [("site/a", "a"), ("site/", None), ("site", None), ("a", None), ("site/site/", "site/")],
+)
+def test_the_prefix_is_the_brokers_side_only(topic: str, arrives_as: str | None) -> None:
+    arrived = news(Arrived, session_up("site/").receive(publication(topic), 1.0))
+    assert [each.message.topic for each in arrived] == ([arrives_as] if arrives_as else [])
+
+
+@pytest.mark.parametrize("topic", ["", "a"])
+def test_a_topic_alias_was_never_allowed(topic: str) -> None:
+    packet = mqtt5.PublishPacket(topic, b"on", topic_alias=1)
+    assert drop_reason(session_up().receive(packet.write(), 1.0)).endswith(
+        "a topic alias, of which we allow none"
+    )
+
+
+def test_a_message_without_a_topic_is_no_packet() -> None:
+    drop_reason(session_up().receive(bytes.fromhex("30 05 0000 00 6f6e"), 1.0))
+
+
+def drop_reason(effects: list[Effect]) -> str:
+    (drop,) = effects
+    assert isinstance(drop, DropUpstream)
+    return drop.reason
+
+
+# Copies
+
+
+def test_copies_for_overlapping_filters_arrive_once_and_equal_messages_each_time() -> None:
+    session = overlapping()
+    copies = publication("a/b", by=[FIRST]) + publication("a/b", by=[SECOND])
+    for _ in range(3):
+        assert payloads(session.receive(copies, 2.0)) == [b"on"]
+    alone = publication("a/c", by=[FIRST])
+    assert payloads(session.receive(alone * 3, 2.0)) == [b"on"] * 3
+
+
+def test_each_copy_is_acknowledged() -> None:
+    session = overlapping()
+    session.receive(publication("a/b", b"on", 1, 7, by=[FIRST]), 2.0)
+    (puback,) = only(
+        mqtt5.PubAckPacket, session.receive(publication("a/b", b"on", 1, 8, by=[SECOND]), 2.0)
+    )
+    assert puback.packet_id == 8
+
+
+def test_a_copy_that_comes_with_all_identifiers_is_the_only_one() -> None:
+    octets = publication("a/b", by=[FIRST, SECOND])
+    assert payloads(overlapping().receive(octets * 2, 2.0)) == [b"on", b"on"]
+
+
+def test_without_an_overlap_nothing_is_taken_for_a_copy() -> None:
+    session = session_up()
+    session.subscriptions.want("a/+", 1, retained=False)
+    octets = publication("a/b", by=[FIRST]) + publication("a/b", by=[SECOND])
+    assert payloads(session.receive(octets, 2.0)) == [b"on", b"on"]
+
+
+def test_without_identifiers_nothing_is_taken_for_a_copy() -> None:
+    assert payloads(overlapping().receive(publication("a/b") * 2, 2.0)) == [b"on", b"on"]
+
+
+@pytest.mark.parametrize("word", [suback(65_009, 0), unsuback(65_009)])
+def test_a_message_before_a_change_and_an_equal_one_after_it_are_two(word: bytes) -> None:
+    before, after = publication("a/b", by=[FIRST]), publication("a/b", by=[SECOND])
+    assert payloads(overlapping().receive(before + word + after, 2.0)) == [b"on", b"on"]
+
+
+def test_a_message_before_a_break_and_an_equal_one_after_it_are_two() -> None:
+    session = overlapping()
+    session.receive(publication("a/b", by=[FIRST]), 2.0)
+    session.closed()
+    connected(session, session_present=True)
+    assert payloads(session.receive(publication("a/b", by=[SECOND]), 3.0)) == [b"on"]
+
+
+@given(st.lists(st.integers(1, 4), max_size=CONTENTS_MAX), st.data())
+def test_copies_in_any_order_are_passed_on_once(copies: list[int], data: st.DataObject) -> None:
+    under_way = [
+        (number, identifier)
+        for number, count in enumerate(copies)
+        for identifier in range(2, 2 + 2 * count, 2)
+    ]
+    twins = Twins()
+    passed = [
+        number
+        for number, identifier in data.draw(st.permutations(under_way))
+        if not twins.is_one(Message("t", b"%d" % number), [identifier])
+    ]
+    assert sorted(passed) == list(range(len(copies)))
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=12))
+def test_equal_messages_with_their_copies_behind_them_are_each_passed_on(
+    published: list[tuple[int, int]],
+) -> None:
+    """A topic has as many subscriptions each time; contents come again and again."""
+    twins = Twins()
+    for topic, contents in published:
+        message = Message(f"t{topic}", b"%d" % contents)
+        passed = [not twins.is_one(message, [2 + 2 * number]) for number in range(topic + 1)]
+        assert passed == [True] + [False] * topic
+
+
+def test_the_memory_of_copies_is_bounded() -> None:
+    twins = Twins()
+    for number in range(CONTENTS_MAX + 1):
+        assert not twins.is_one(Message("t", b"%d" % number), [FIRST])
+    assert len(twins._brought_by) == CONTENTS_MAX
+    assert twins.is_one(Message("t", b"1"), [SECOND])
+    assert not twins.is_one(Message("t", b"0"), [SECOND]), "forgotten, so it may come twice"
+    assert not twins.is_one(Message("t", b"1"), [SECOND | 1]), "the same filter once more"

@@ -1,0 +1,389 @@
+"""Our subscriptions at the broker while the wishes change: nothing missed, nothing twice."""
+
+from __future__ import annotations
+
+import mqtt5
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from gateway.effects import DropUpstream, Effect, Granted, SubscriptionRefused
+from gateway.upstream import subscribing
+from gateway.upstream.rules import CONTROL_ID_FIRST, CONTROL_ID_LAST
+from gateway.upstream.session import UpstreamSession
+from gateway.upstream.subscribing import UpstreamSubscriptions
+from tests.upstream.broker_side import connected, news, only, packets, rules, suback, unsuback
+
+Asked = list[tuple[str, int | None, int, bool, int]]
+
+
+def subscriptions_up(epoch: int = 3, *, identifiers: bool = True) -> UpstreamSubscriptions:
+    subscriptions = UpstreamSubscriptions("site/", epoch)
+    subscriptions.open(identifiers_available=identifiers)
+    return subscriptions
+
+
+def wanting(
+    subscriptions: UpstreamSubscriptions, *filters: str, qos: int = 1, retained: bool = True
+) -> list[Effect]:
+    for topic_filter in filters:
+        subscriptions.want(topic_filter, qos, retained=retained)
+    return subscriptions.advance()
+
+
+def asked(effects: list[Effect]) -> Asked:
+    """(filter, identifier, QoS, Retain As Published, Retain Handling) of all SUBSCRIBE packets."""
+    return [
+        (each.pattern, packet.subscription_id, int(each.max_qos), each.retain_as_published,
+         int(each.retain_handling))
+        for packet in only(mqtt5.SubscribePacket, effects)
+        for each in packet.topic_filters
+    ]  # fmt: skip
+
+
+def given_up(effects: list[Effect]) -> list[str]:
+    return [each for packet in only(mqtt5.UnsubscribePacket, effects) for each in packet.patterns]
+
+
+def grant(
+    subscriptions: UpstreamSubscriptions, effects: list[Effect], code: int = 2
+) -> list[Effect]:
+    """The broker's answers to all SUBSCRIBE packets."""
+    answers: list[Effect] = []
+    for packet in only(mqtt5.SubscribePacket, effects):
+        codes = [code] * len(packet.topic_filters)
+        answers += subscriptions.receive_suback(packet.packet_id, codes)
+    return answers
+
+
+# Asking
+
+
+def test_a_filter_is_subscribed_for_what_is_retained_then_for_what_is_live() -> None:
+    base = 3 << 16
+    assert asked(wanting(subscriptions_up(), "a/b")) == [
+        ("site/a/b", base | 3, 1, False, 0),
+        ("site/a/b", base | 2, 1, True, 2),
+    ]
+
+
+def test_without_its_retained_messages_it_is_subscribed_once() -> None:
+    assert asked(wanting(subscriptions_up(), "a/b", retained=False)) == [
+        ("site/a/b", 3 << 16 | 2, 1, True, 2)
+    ]
+
+
+def test_a_broker_without_identifiers_gets_the_first_form_only() -> None:
+    subscriptions = subscriptions_up(identifiers=False)
+    assert not subscriptions.tells_retained
+    effects = wanting(subscriptions, "a/b")
+    assert asked(effects) == [("site/a/b", None, 1, False, 0)]
+    assert grant(subscriptions, effects) == [Granted("a/b")]
+
+
+def test_the_answer_to_the_second_form_is_the_grant() -> None:
+    subscriptions = subscriptions_up()
+    first, second = only(mqtt5.SubscribePacket, wanting(subscriptions, "a/b"))
+    assert subscriptions.receive_suback(first.packet_id, [1]) == []
+    assert not subscriptions.is_granted("a/b")
+    assert subscriptions.receive_suback(second.packet_id, [1]) == [Granted("a/b")]
+    assert subscriptions.is_granted("a/b")
+
+
+def test_filters_without_wildcards_share_packets_and_others_do_not() -> None:
+    effects = wanting(subscriptions_up(), "a", "b/+", "c", "d/#", retained=False)
+    packets_asked = only(mqtt5.SubscribePacket, effects)
+    assert [[each.pattern for each in packet.topic_filters] for packet in packets_asked] == [
+        ["site/a", "site/c"], ["site/b/+"], ["site/d/#"],
+    ]  # fmt: skip
+    assert len({packet.subscription_id for packet in packets_asked}) == 3
+    assert [qos for _, _, qos, _, _ in asked(effects)] == [1, 1, 2, 2]
+
+
+def test_a_packet_holds_a_bounded_number_of_filters() -> None:
+    effects = wanting(subscriptions_up(), *[f"t{number}" for number in range(130)], retained=False)
+    assert [len(packet.topic_filters) for packet in only(mqtt5.SubscribePacket, effects)] == [
+        64, 64, 2,
+    ]  # fmt: skip
+
+
+def test_those_that_want_retained_messages_are_asked_for_apart() -> None:
+    subscriptions = subscriptions_up()
+    subscriptions.want("old", 0, retained=False)
+    subscriptions.want("new", 0, retained=True)
+    effects = subscriptions.advance()
+    assert [(name, handling) for name, _, _, _, handling in asked(effects)] == [
+        ("site/old", 2), ("site/new", 0), ("site/new", 2),
+    ]  # fmt: skip
+
+
+def test_a_higher_quality_is_asked_for_without_retained_messages() -> None:
+    subscriptions = subscriptions_up()
+    grant(subscriptions, wanting(subscriptions, "a", "w/#", qos=0))
+    assert wanting(subscriptions, "a", "w/#", qos=0) == []
+    assert asked(wanting(subscriptions, "a", "w/#", qos=1)) == [
+        ("site/a", 3 << 16 | 6, 1, True, 2)
+    ], "a filter with wildcards is at the highest quality already"
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 4095, 4096, 5000])
+def test_an_identifier_names_the_life_of_the_gateway_and_fits_its_field(epoch: int) -> None:
+    subscriptions = subscriptions_up(epoch)
+    identifiers = [each[1] or 0 for each in asked(wanting(subscriptions, "a", "b/#"))]
+    assert all(0 < each < 1 << 28 for each in identifiers)
+    assert all(subscriptions.are_ours([each]) for each in identifiers)
+    others = [(epoch + 1) % 4096 << 16 | 2, (epoch - 1) % 4096 << 16 | 3]
+    assert not subscriptions.are_ours(others)
+    assert subscriptions.are_ours([*others, identifiers[0]])
+    assert subscriptions.are_ours([])
+
+
+def test_identifiers_begin_again_when_they_are_spent() -> None:
+    subscriptions = subscriptions_up()
+    subscriptions._identifier = (1 << 16) - 2
+    assert [each[1] for each in asked(wanting(subscriptions, "a"))] == [3 << 16 | 3, 3 << 16 | 2]
+    assert [each[1] for each in asked(wanting(subscriptions, "b"))] == [3 << 16 | 3, 3 << 16 | 2]
+
+
+# Giving up
+
+
+def test_a_wider_filter_is_granted_before_narrower_ones_are_given_up() -> None:
+    subscriptions = subscriptions_up()
+    grant(subscriptions, wanting(subscriptions, "a/b"))
+    subscriptions.unwant("a/b")
+    effects = wanting(subscriptions, "a/#")
+    assert given_up(effects) == []
+    assert subscriptions.overlapping
+    answers = grant(subscriptions, effects)
+    assert given_up(answers) == ["site/a/b"]
+    assert subscriptions.overlapping, "until the broker has heard it"
+    (packet,) = only(mqtt5.UnsubscribePacket, answers)
+    subscriptions.receive_unsuback(packet.packet_id)
+    assert not subscriptions.overlapping
+
+
+def test_narrower_filters_are_granted_before_a_wider_one_is_given_up() -> None:
+    subscriptions = subscriptions_up()
+    grant(subscriptions, wanting(subscriptions, "a/#"))
+    subscriptions.unwant("a/#")
+    effects = wanting(subscriptions, "a/b", "a/+/c")
+    first, *rest = only(mqtt5.SubscribePacket, effects)
+    assert subscriptions.receive_suback(first.packet_id, [2]) == []
+    answers = [subscriptions.receive_suback(packet.packet_id, [2]) for packet in rest]
+    assert [given_up(each) for each in answers][-1] == ["site/a/#"]
+    assert not any(given_up(each) for each in answers[:-1])
+
+
+def test_one_unsubscribe_is_under_way_at_a_time_and_holds_a_bounded_number() -> None:
+    subscriptions = subscriptions_up()
+    names = [f"t{number}" for number in range(70)]
+    grant(subscriptions, wanting(subscriptions, *names))
+    for name in names:
+        subscriptions.unwant(name)
+    (first,) = only(mqtt5.UnsubscribePacket, subscriptions.advance())
+    assert len(first.patterns) == 64
+    assert subscriptions.advance() == []
+    (second,) = only(mqtt5.UnsubscribePacket, subscriptions.receive_unsuback(first.packet_id))
+    assert len(second.patterns) == 6
+
+
+def test_a_filter_that_is_wanted_again_in_time_is_not_given_up() -> None:
+    subscriptions = subscriptions_up()
+    effects = wanting(subscriptions, "a")
+    subscriptions.unwant("a")
+    again = wanting(subscriptions, "a")
+    assert len(asked(again)) == 2
+    assert given_up(grant(subscriptions, effects) + grant(subscriptions, again)) == []
+
+
+def test_a_filter_that_was_never_asked_for_needs_no_unsubscribe() -> None:
+    subscriptions = UpstreamSubscriptions("", 3)
+    assert wanting(subscriptions, "a") == [], "the broker is away"
+    subscriptions.unwant("a")
+    assert subscriptions.open(identifiers_available=True) == []
+
+
+# Refusals and odd answers
+
+
+def test_a_refused_filter_is_reported_with_advice_and_not_asked_for_again() -> None:
+    subscriptions = subscriptions_up()
+    effects = wanting(subscriptions, "a", "b")
+    _, second = only(mqtt5.SubscribePacket, effects)
+    granted, refused = subscriptions.receive_suback(second.packet_id, [1, 0x87])
+    assert granted == Granted("a")
+    assert isinstance(refused, SubscriptionRefused)
+    assert refused.topic_filter == "b"
+    assert "SUBACK 0x87: not authorised" in refused.reason
+    subscriptions.unwant("b")
+    assert subscriptions.advance() == []
+
+
+def test_a_refusal_of_what_is_no_longer_wanted_needs_no_unsubscribe() -> None:
+    subscriptions = subscriptions_up()
+    effects = wanting(subscriptions, "a")
+    subscriptions.unwant("a")
+    assert given_up(grant(subscriptions, effects, 0x80)) == []
+
+
+def test_two_answers_for_a_filter_of_which_the_first_refuses_count_once() -> None:
+    subscriptions = subscriptions_up()
+    effects = wanting(subscriptions, "a", retained=False)
+    subscriptions.unwant("a")
+    effects += wanting(subscriptions, "a", retained=False)
+    assert [type(each) for each in grant(subscriptions, effects, 0x80)] == [SubscriptionRefused]
+
+
+def test_a_suback_with_too_few_codes_ends_the_connection() -> None:
+    session = UpstreamSession(rules())
+    connected(session)
+    effects = wanting(session.subscriptions, "a", "b", retained=False)
+    (packet,) = only(mqtt5.SubscribePacket, effects)
+    (drop,) = session.receive(suback(packet.packet_id, 1), 1.0)
+    assert isinstance(drop, DropUpstream)
+    assert drop.reason.endswith("SUBACK with 1 codes for 2 filters")
+
+
+def test_answers_to_nothing_change_nothing() -> None:
+    session = UpstreamSession(rules())
+    connected(session)
+    assert session.receive(suback(9, 1) + unsuback(9), 1.0) == []
+
+
+# Packet ids
+
+
+def test_packet_ids_stay_clear_of_those_of_readings_and_of_those_in_use() -> None:
+    subscriptions = subscriptions_up()
+    filters = [f"f{number}/#" for number in range(400)]
+    under_way = only(mqtt5.SubscribePacket, wanting(subscriptions, *filters))
+    assert len(under_way) == subscribing.ASKED_MAX + 1, "the rest waits for answers"
+    granted: list[Effect] = []
+    while under_way:
+        ids = [packet.packet_id for packet in under_way]
+        assert len(set(ids)) == len(ids)
+        assert all(CONTROL_ID_FIRST <= each <= CONTROL_ID_LAST for each in ids)
+        packet = under_way.pop(len(under_way) // 2)  # in no particular order
+        answers = subscriptions.receive_suback(packet.packet_id, [2])
+        granted += news(Granted, answers)
+        under_way += only(mqtt5.SubscribePacket, answers)
+    assert sorted(each.topic_filter for each in news(Granted, granted)) == sorted(filters)
+
+
+# Breaks
+
+
+def test_after_a_break_everything_wanted_is_asked_for_again() -> None:
+    subscriptions = subscriptions_up()
+    grant(subscriptions, wanting(subscriptions, "a", "b/#", retained=False))
+    subscriptions.close()
+    assert not subscriptions.is_granted("a")
+    effects = subscriptions.open(identifiers_available=True)
+    assert [(name, handling) for name, _, _, _, handling in asked(effects)] == [
+        ("site/a", 0), ("site/a", 2), ("site/b/#", 0), ("site/b/#", 2),
+    ], "with what is retained, which may have changed meanwhile"  # fmt: skip
+
+
+def test_what_was_to_be_given_up_before_a_break_is_given_up_after_it() -> None:
+    subscriptions = subscriptions_up()
+    grant(subscriptions, wanting(subscriptions, "sent", "stale", "kept"))
+    subscriptions.unwant("sent")
+    assert given_up(subscriptions.advance()) == ["site/sent"]
+    subscriptions.unwant("stale")
+    subscriptions.close()
+    effects = subscriptions.open(identifiers_available=True)
+    assert sorted(given_up(grant(subscriptions, effects))) == ["site/sent", "site/stale"]
+
+
+def test_what_was_given_up_and_is_wanted_again_survives_a_break() -> None:
+    subscriptions = subscriptions_up()
+    grant(subscriptions, wanting(subscriptions, "a"))
+    subscriptions.unwant("a")
+    subscriptions.advance()
+    wanting(subscriptions, "a")
+    subscriptions.close()
+    effects = subscriptions.open(identifiers_available=True)
+    assert given_up(grant(subscriptions, effects)) == []
+    assert subscriptions.is_granted("a")
+
+
+# Any order: a broker that keeps what it was told, and a message that must always find a way
+
+
+FILTERS = ("a", "b", "a/#", "+", "a/+", "#")
+
+
+class Wishes(RuleBasedStateMachine):
+    """The broker answers in its own time, the connection breaks, wishes come and go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.subscriptions = UpstreamSubscriptions("", 3)
+        self.wanted: dict[str, int] = {}
+        self.granted: set[str] = set()  # and wanted ever since
+        self.at_broker: dict[str, int] = {}
+        self.under_way: list[object] = []
+
+    def take(self, effects: list[Effect]) -> None:
+        """The broker hears at once; its answers come later."""
+        self.granted |= {each.topic_filter for each in news(Granted, effects)} & set(self.wanted)
+        for packet in packets(effects):
+            self.under_way.append(packet)
+            if isinstance(packet, mqtt5.SubscribePacket):
+                for each in packet.topic_filters:
+                    self.at_broker[each.pattern] = int(each.max_qos)
+            elif isinstance(packet, mqtt5.UnsubscribePacket):
+                for pattern in packet.patterns:
+                    self.at_broker.pop(pattern, None)
+
+    @rule(topic_filter=st.sampled_from(FILTERS), qos=st.integers(0, 2), retained=st.booleans())
+    def want(self, topic_filter: str, qos: int, retained: bool) -> None:
+        self.wanted[topic_filter] = max(qos, self.wanted.get(topic_filter, 0))
+        self.subscriptions.want(topic_filter, self.wanted[topic_filter], retained=retained)
+        self.take(self.subscriptions.advance())
+
+    @rule(topic_filter=st.sampled_from(FILTERS))
+    def unwant(self, topic_filter: str) -> None:
+        if self.wanted.pop(topic_filter, None) is not None:
+            self.granted.discard(topic_filter)
+            self.subscriptions.unwant(topic_filter)
+            self.take(self.subscriptions.advance())
+
+    @rule(which=st.integers(0, 100))
+    def answer(self, which: int) -> None:
+        if self.under_way:
+            packet = self.under_way.pop(which % len(self.under_way))
+            if isinstance(packet, mqtt5.SubscribePacket):
+                codes = [2] * len(packet.topic_filters)
+                self.take(self.subscriptions.receive_suback(packet.packet_id, codes))
+            elif isinstance(packet, mqtt5.UnsubscribePacket):
+                self.take(self.subscriptions.receive_unsuback(packet.packet_id))
+
+    @rule(session_present=st.booleans(), identifiers=st.booleans())
+    def break_and_open(self, session_present: bool, identifiers: bool) -> None:
+        self.subscriptions.close()
+        self.under_way.clear()
+        self.granted.clear()
+        if not session_present:
+            self.at_broker.clear()
+        self.take(self.subscriptions.open(identifiers_available=identifiers))
+
+    @rule()
+    def answer_everything(self) -> None:
+        if not self.subscriptions.is_open:
+            return
+        while self.under_way:
+            self.answer(0)
+        assert set(self.at_broker) == set(self.wanted)
+        assert all(self.at_broker[key] >= qos for key, qos in self.wanted.items())
+        assert all(self.subscriptions.is_granted(key) for key in self.wanted)
+
+    @invariant()
+    def what_was_granted_and_is_still_wanted_is_subscribed(self) -> None:
+        assert self.granted <= set(self.at_broker)
+
+
+Wishes.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+test_the_broker_has_what_is_wanted_whatever_happens_in_between = Wishes.TestCase
