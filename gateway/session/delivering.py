@@ -6,10 +6,13 @@ Rule 1: never more than one unacknowledged message towards a client (microcontro
 Rule 2: a name that the client does not know in this connection is registered first, and the
         message waits for REGACK. A refused name costs its messages only.
 Rule 3: what was not acknowledged when a connection ended stays at the head, keeps its message id,
-        and goes out with DUP in the next one.
+        and goes out with DUP in the next one. An acknowledgement that comes late, from a client
+        that sleeps by now, still counts; what follows waits until the client listens again.
 
 Full: beyond `outbox_messages_max` or `outbox_bytes_max` the oldest message that is not under way
-is dropped and counted; the newest command is what a sensor should obey when it returns.
+is dropped and counted; the newest command is what a sensor should obey when it returns. A message
+that its client answers with "congestion" or "invalid topic id" is sent again `retry_count_max`
+times, then dropped and counted: it must not stand before the others for ever.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gateway.effects import ClientId, Dropped, Effect, Message, Peer, Reason, Send
-from gateway.frames import Frame, Puback, Publish, Pubrel, Regack, Register, ReturnCode
+from gateway.frames import Puback, Publish, Pubrel, Regack, Register, ReturnCode, TopicIdType
 from gateway.session.rules import SessionRules
 from gateway.session.topic_registry import Reference, TopicRegistry
 
@@ -45,7 +48,7 @@ class UnderWay:
     message_id: int
     published: bool = False  # a PUBLISH went out, so the next one is a repeat
     tries: int = 0
-    frame: Frame | None = None
+    reference: Reference | None = None  # how the last PUBLISH named the topic
 
 
 class Delivering:
@@ -66,7 +69,8 @@ class Delivering:
         self._outbox_bytes = 0
         self._last_message_id = 0
         self.under_way: UnderWay | None = None
-        self.due_at: float | None = None  # when to repeat what is under way
+        # When to repeat what is under way; None while the client does not listen.
+        self.due_at: float | None = None
 
     @property
     def waiting(self) -> int:
@@ -107,58 +111,37 @@ class Delivering:
     def receive_regack(
         self, frame: Regack, client_id: ClientId, peer: Peer, now: float
     ) -> list[Effect]:
-        return_code = frame.return_code
         current = self._current(Stage.REGACK, frame.message_id)
         if current is None:
             return [Dropped(Reason.OUT_OF_TURN, client_id, "REGACK")]
-        if return_code == ReturnCode.CONGESTION:
-            return []  # repeated when the retry timer fires
         topic = current.message.topic
-        if return_code != ReturnCode.ACCEPTED:
-            self._topics.refuse(topic)
-            return [
-                Dropped(Reason.CLIENT_REFUSED, client_id, f"REGACK {return_code} for {topic!r}"),
-                *self._finish(client_id, peer, now),
-            ]
-        topic_id = self._topics.number(topic)
-        assert topic_id is not None, "it was registered with this number"
-        self._topics.acknowledge(topic_id)
-        return self._publish(current, client_id, peer, now)
+        if frame.return_code == ReturnCode.ACCEPTED:
+            self._topics.register(topic)
+            return self._publish(current, client_id, peer, now) if self._is_listening else []
+        if self._is_congested(current, frame.return_code):
+            return []
+        self._topics.refuse(topic)
+        detail = f"REGACK {frame.return_code} for {topic!r}"
+        dropped = Dropped(Reason.CLIENT_REFUSED, client_id, detail)
+        return [dropped, *self._finish(client_id, peer, now)]
 
     def receive_puback(
         self, frame: Puback, client_id: ClientId, peer: Peer, now: float
     ) -> list[Effect]:
-        return_code, message_id = frame.return_code, frame.message_id
-        if return_code == ReturnCode.INVALID_TOPIC_ID:
-            self._topics.forget(frame.topic_id)
-        current = self._current(Stage.PUBACK, message_id)
-        if current is None and return_code != ReturnCode.ACCEPTED:
-            current = self._current(Stage.PUBREC, message_id)  # errors are PUBACK at any QoS
-        if current is None:
-            return [Dropped(Reason.OUT_OF_TURN, client_id, f"PUBACK {return_code}")]
-        if return_code == ReturnCode.ACCEPTED:
+        if frame.return_code == ReturnCode.ACCEPTED:
+            if self._published(frame.message_id, 1) is None:
+                return [Dropped(Reason.OUT_OF_TURN, client_id, "PUBACK")]
             return self._finish(client_id, peer, now)
-        if return_code == ReturnCode.CONGESTION:
-            return []  # repeated when the retry timer fires
-        if (
-            return_code == ReturnCode.INVALID_TOPIC_ID
-            and current.tries < self._rules.retry_count_max
-        ):
-            current.tries += 1  # a client that never learns the id must not keep us busy for ever
-            return self._publish(current, client_id, peer, now)
-        detail = f"PUBACK {return_code} for {current.message.topic!r}"
-        dropped = Dropped(Reason.CLIENT_REFUSED, client_id, detail)
-        return [dropped, *self._finish(client_id, peer, now)]
+        return self._receive_error(frame, client_id, peer, now)
 
     def receive_pubrec(self, message_id: int, peer: Peer, now: float) -> list[Effect]:
-        current = self._current(Stage.PUBREC, message_id)
+        """PUBREL in any case: a client that waits for it must be able to finish."""
+        current = self._published(message_id, 2)
         if current is not None:
             current.stage = Stage.PUBCOMP
             current.tries = 0
-        elif self._current(Stage.PUBCOMP, message_id) is None:
-            # Not ours any more, but the client waits for PUBREL: let it finish.
-            return [Send(peer, Pubrel(message_id))]
-        self.due_at = now + self._rules.retry_after_s
+            if self._is_listening:
+                self.due_at = now + self._rules.retry_after_s
         return [Send(peer, Pubrel(message_id))]
 
     def receive_pubcomp(
@@ -176,30 +159,60 @@ class Delivering:
         if current is None:
             return self._next(client_id, peer, now)
         current.tries = 0
-        if current.stage is Stage.PUBCOMP:
-            self.due_at = now + self._rules.retry_after_s
-            return [Send(peer, Pubrel(current.message_id))]
-        return self._publish(current, client_id, peer, now)
+        return self._send(current, client_id, peer, now)
 
     def pause(self) -> None:
-        """The client does not listen: nothing is repeated until `resume`."""
+        """The client does not listen: nothing is sent until `resume`."""
         self.due_at = None
 
-    def retry(self, peer: Peer, now: float) -> list[Effect] | None:
+    def retry(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect] | None:
         """Repeat what is under way; None when it has been repeated often enough."""
         current = self.under_way
         assert current is not None, "the retry timer runs only with a message under way"
         if current.tries >= self._rules.retry_count_max:
-            self.due_at = None
             return None
         current.tries += 1
-        self.due_at = now + self._rules.retry_after_s
-        if current.stage is Stage.PUBCOMP:
-            return [Send(peer, Pubrel(current.message_id))]
-        assert current.frame is not None, "a REGISTER or PUBLISH was sent"
-        if isinstance(current.frame, Publish):
-            current.frame.dup = True
-        return [Send(peer, current.frame)]
+        return self._send(current, client_id, peer, now)
+
+    # What a client objects to
+
+    def _receive_error(
+        self, frame: Puback, client_id: ClientId, peer: Peer, now: float
+    ) -> list[Effect]:
+        """A PUBACK that says no: it may come at any QoS, and at any stage of QoS 2 but the last."""
+        detail = f"PUBACK {frame.return_code} for topic id {frame.topic_id:#06x}"
+        refused = Dropped(Reason.CLIENT_REFUSED, client_id, detail)
+        current = self._current(Stage.PUBACK, frame.message_id)
+        if current is None:
+            current = self._current(Stage.PUBREC, frame.message_id)
+        if current is None and frame.message_id != 0:
+            return [Dropped(Reason.OUT_OF_TURN, client_id, detail)]
+        if current is None:  # QoS 0, which is not kept
+            if frame.return_code == ReturnCode.INVALID_TOPIC_ID:
+                self._topics.forget(frame.topic_id)
+            return [refused]
+        if self._is_congested(current, frame.return_code):
+            return []
+        if self._is_unknown(current, frame.return_code):
+            return self._publish(current, client_id, peer, now) if self._is_listening else []
+        return [refused, *self._finish(client_id, peer, now)]
+
+    def _is_congested(self, current: UnderWay, return_code: int) -> bool:
+        """Whether to wait for the retry timer because the client cannot take it just now."""
+        if return_code != ReturnCode.CONGESTION:
+            return False
+        return current.tries < self._rules.retry_count_max
+
+    def _is_unknown(self, current: UnderWay, return_code: int) -> bool:
+        """Whether to register again because the client has forgotten the number it was told."""
+        if return_code != ReturnCode.INVALID_TOPIC_ID or current.reference is None:
+            return False
+        kind, topic_id = current.reference
+        if kind is not TopicIdType.NORMAL or current.tries >= self._rules.retry_count_max:
+            return False
+        current.tries += 1
+        self._topics.forget(topic_id)
+        return True
 
     # One message after the other
 
@@ -215,16 +228,24 @@ class Delivering:
         return effects
 
     def _start(self, message: Message, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
-        if self._topics.is_refused(message.topic):
-            return [Dropped(Reason.CLIENT_REFUSED, client_id, message.topic)]
         reference = self._topics.reference(message.topic)
         if reference is not None and message.qos == 0:
             return [Send(peer, _publish_frame(message, reference, 0, dup=False))]
-        if reference is None and self._topics.number(message.topic) is None:
-            return [Dropped(Reason.TOPICS_FULL, client_id, message.topic)]
+        if reference is None:
+            if self._topics.is_refused(message.topic):
+                return [Dropped(Reason.CLIENT_REFUSED, client_id, message.topic)]
+            if self._topics.number(message.topic) is None:
+                return [Dropped(Reason.TOPICS_FULL, client_id, message.topic)]
         current = UnderWay(message, Stage.REGACK, self._new_message_id())
         self.under_way = current
         return self._publish(current, client_id, peer, now)
+
+    def _send(self, current: UnderWay, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
+        """Send, perhaps once more, what the message under way waits for."""
+        if current.stage is not Stage.PUBCOMP:
+            return self._publish(current, client_id, peer, now)
+        self.due_at = now + self._rules.retry_after_s
+        return [Send(peer, Pubrel(current.message_id))]
 
     def _publish(
         self, current: UnderWay, client_id: ClientId, peer: Peer, now: float
@@ -232,32 +253,44 @@ class Delivering:
         """Send the message under way, or the REGISTER that must come before it."""
         message = current.message
         reference = self._topics.reference(message.topic)
+        self.due_at = now + self._rules.retry_after_s
         if reference is None:
             topic_id = self._topics.number(message.topic)
             assert topic_id is not None, "a message gets under way only with a number for its topic"
             current.stage = Stage.REGACK
-            frame: Frame = Register(topic_id, current.message_id, message.topic.encode())
-        elif message.qos == 0:
+            return [Send(peer, Register(topic_id, current.message_id, message.topic.encode()))]
+        if message.qos == 0:
             sent = Send(peer, _publish_frame(message, reference, 0, dup=False))
             return [sent, *self._finish(client_id, peer, now)]
-        else:
-            current.stage = Stage.PUBACK if message.qos == 1 else Stage.PUBREC
-            frame = _publish_frame(message, reference, current.message_id, dup=current.published)
-            current.published = True
-        current.frame = frame
-        self.due_at = now + self._rules.retry_after_s
+        current.stage = Stage.PUBACK if message.qos == 1 else Stage.PUBREC
+        current.reference = reference
+        frame = _publish_frame(message, reference, current.message_id, dup=current.published)
+        current.published = True
         return [Send(peer, frame)]
 
     def _finish(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
+        was_listening = self._is_listening
         self.under_way = None
         self.due_at = None
-        return self._next(client_id, peer, now) if self._outbox else []
+        return self._next(client_id, peer, now) if was_listening and self._outbox else []
+
+    @property
+    def _is_listening(self) -> bool:
+        """Whether more may be sent, said while something is under way."""
+        return self.due_at is not None
 
     def _current(self, stage: Stage, message_id: int) -> UnderWay | None:
         current = self.under_way
         if current is None or current.stage is not stage or current.message_id != message_id:
             return None
         return current
+
+    def _published(self, message_id: int, qos: int) -> UnderWay | None:
+        """What this acknowledges, even if the name had to be registered again since."""
+        current = self.under_way
+        if current is None or current.message_id != message_id or current.message.qos != qos:
+            return None
+        return current if current.published and current.stage is not Stage.PUBCOMP else None
 
     def _new_message_id(self) -> int:
         self._last_message_id = self._last_message_id % MESSAGE_ID_MAX + 1

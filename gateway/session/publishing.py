@@ -4,10 +4,14 @@ Rule 1: a reading is acknowledged only when it is settled. `receive()` answers w
         only `settled()` answers with PUBACK (QoS 1) or PUBREC (QoS 2). A client that hears either
         may forget its reading, so the gateway must not be able to.
 Rule 2: a reading that comes again is forwarded once. While it is being settled the copy is
-        dropped. QoS 1: afterwards a copy with the DUP flag is acknowledged again. QoS 2: until
-        PUBREL a copy gets PUBREC again, and for `HOLD_DOWN_S` after it a late copy on the network
-        with the same contents does too; without the contents a client that always uses the same
-        message id would lose readings.
+        dropped. QoS 1: for `COPY_S` a copy with the DUP flag is acknowledged again. QoS 2: until
+        PUBREL a copy gets PUBREC again, and for `HOLD_DOWN_S` after it a late copy on the network.
+Rule 3: a copy has the message id, the topic, the payload and the QoS of what it copies. A client
+        that restarted counts from 1 again, and one that always uses the same id is not rare:
+        by the id alone their new readings would be acknowledged and lost.
+Rule 4: an acknowledgement goes to the connection that the reading came in, or nowhere: in the next
+        one the same id may be another reading's, at the same address even another client's.
+        A client that still waits for it asks by a copy.
 
 Limits: `UNSETTLED_MAX` readings at once (the specification allows a client one); a further one is
 answered with congestion. `RELEASES_MAX` exchanges may wait for a PUBREL that a client gave up on,
@@ -17,28 +21,34 @@ and `RECENT_MAX` finished message ids are remembered; of both the oldest is forg
 from __future__ import annotations
 
 from gateway.effects import ClientId, Dropped, Effect, Forward, Peer, Reason, Send
-from gateway.frames import Puback, Pubcomp, Publish, Pubrec, ReturnCode
+from gateway.frames import Puback, Pubcomp, Publish, Pubrec, Regack, Register, ReturnCode
 from gateway.session.rules import SessionRules
 from gateway.session.topic_registry import TopicRegistry
+from gateway.session.topic_rules import topic_name
 
 UNSETTLED_MAX = 32
 RELEASES_MAX = 32
 RECENT_MAX = 16
 HOLD_DOWN_S = 10.0  # longest life of a datagram on the way (reliability of message id reuse)
+COPY_S = 90.0  # T_retry 15 s, N_retry 5 (1.2, 7.2), and the life of a datagram
 
 Contents = int
 
 
 class Publishing:
-    __slots__ = ("_awaiting_release", "_recent", "_released_at", "_rules", "_topics", "_unsettled")
+    __slots__ = (
+        "_awaiting_release", "_recent", "_rules", "_topics", "_unheard", "_unsettled",
+    )  # fmt: skip
 
     def __init__(self, topics: TopicRegistry, rules: SessionRules) -> None:
         self._topics = topics
         self._rules = rules
         self._unsettled: dict[int, Forward] = {}
-        self._awaiting_release: dict[int, Contents] = {}
-        self._recent: dict[int, Contents] = {}
-        self._released_at: dict[int, float] = {}
+        # Of these, those of a connection that ended: nobody listens for their acknowledgement.
+        self._unheard: set[int] | None = None
+        self._awaiting_release: dict[int, Contents] | None = None
+        # What a copy would look like, and until when it is taken for one; the oldest first.
+        self._recent: dict[int, tuple[Contents, float]] = {}
 
     # From the client
 
@@ -51,42 +61,79 @@ class Publishing:
         if len(payload) > self._rules.payload_bytes_max:
             code = ReturnCode.NOT_SUPPORTED
             return _refusal(frame, client_id, peer, code, Reason.PAYLOAD_TOO_LARGE)
-        qos = frame.qos
-        if qos > 0:
-            answer = self._repeated(frame, (topic, payload), client_id, peer, now)
-            if answer is not None:
-                return answer
-        message_id = frame.message_id
+        qos, message_id = frame.qos, frame.message_id
         forward = Forward(
-            client_id, topic, payload, max(qos, 0), frame.retain, frame.topic_id, message_id, now
+            client_id, topic, payload, qos, frame.retain, frame.topic_id, message_id, now
         )
         if qos > 0:
-            self._unsettled[message_id] = forward
+            unsettled = self._unsettled
+            if message_id in self._recent or message_id in unsettled or self._awaiting_release:
+                answer = self._repeated(frame, forward, peer)
+                if answer is not None:
+                    return [Dropped(Reason.REPEATED, client_id), *answer]
+            if len(unsettled) >= UNSETTLED_MAX:
+                code = ReturnCode.CONGESTION
+                return _refusal(frame, client_id, peer, code, Reason.UNSETTLED_FULL)
+            unsettled[message_id] = forward
         return [forward]
+
+    def receive_register(self, frame: Register, client_id: ClientId, peer: Peer) -> list[Effect]:
+        name = topic_name(frame.topic_name, self._rules.topic_bytes_max)
+        if name is None:
+            refused = Regack(0, frame.message_id, ReturnCode.INVALID_TOPIC_ID)
+            detail = f"REGISTER of {frame.topic_name[:64]!r}"
+            return [Dropped(Reason.BAD_TOPIC, client_id, detail), Send(peer, refused)]
+        topic_id = self._topics.register(name)
+        if topic_id is None:
+            full = Regack(0, frame.message_id, ReturnCode.CONGESTION)
+            detail = f"{self._rules.topics_max} topics, all in use"
+            return [Dropped(Reason.TOPICS_FULL, client_id, detail), Send(peer, full)]
+        return [Send(peer, Regack(topic_id, frame.message_id, ReturnCode.ACCEPTED))]
 
     def receive_pubrel(self, message_id: int, peer: Peer, now: float) -> list[Effect]:
         """PUBREL ends the exchange; an unknown one is answered too, its PUBCOMP was lost."""
-        contents = self._awaiting_release.pop(message_id, None)
-        if contents is not None:
-            self._remember(message_id, contents)
-            self._released_at[message_id] = now
+        if self._awaiting_release is not None and message_id in self._awaiting_release:
+            contents = self._awaiting_release.pop(message_id)
+            if not self._awaiting_release:
+                self._awaiting_release = None
+            self._remember(message_id, contents, now, now + HOLD_DOWN_S)
         return [Send(peer, Pubcomp(message_id))]
+
+    # From the session
+
+    def rest(self) -> None:
+        """Give back what dictionaries keep free for a next entry: sleepers are many, and for long.
+
+        A plain copy would be as large as the dictionary ever was.
+        """
+        self._unsettled = dict(self._unsettled.items())
+        self._recent = dict(self._recent.items())
+
+    def end_connection(self) -> None:
+        """Whoever publishes from now on may be a client that restarted, or none."""
+        if self._unsettled:
+            self._unheard = set(self._unsettled)
 
     # From the shell
 
-    def settled(self, forward: Forward, peer: Peer) -> list[Effect]:
-        """The broker has the reading: acknowledge it, if this session waits for that."""
-        message_id = forward.message_id
+    def settled(self, forward: Forward, peer: Peer, heard_at: float) -> list[Effect]:
+        """The broker has the reading: acknowledge it, if this session waits for that.
+
+        A client that was last heard at `heard_at` may send copies for `COPY_S` after it.
+        """
+        message_id, qos = forward.message_id, forward.qos
         if self._unsettled.get(message_id) is not forward:
             return []
         del self._unsettled[message_id]
-        contents = hash((forward.topic, forward.payload))
-        if forward.qos == 1:
-            self._remember(message_id, contents)
+        contents = _contents(forward)
+        if qos == 1:
+            self._remember(message_id, contents, heard_at, heard_at + COPY_S)
+        else:
+            self._await_release(message_id, contents)
+        if self._unheard is not None and self._take_from_unheard(message_id):
+            return []
+        if qos == 1:
             return [Send(peer, Puback(forward.topic_id, message_id, ReturnCode.ACCEPTED))]
-        if len(self._awaiting_release) >= RELEASES_MAX:
-            del self._awaiting_release[next(iter(self._awaiting_release))]
-        self._awaiting_release[message_id] = contents
         return [Send(peer, Pubrec(message_id))]
 
     def refused(self, forward: Forward, return_code: int, peer: Peer) -> list[Effect]:
@@ -95,53 +142,72 @@ class Publishing:
         if self._unsettled.get(message_id) is not forward:
             return []
         del self._unsettled[message_id]
+        if self._take_from_unheard(message_id):
+            return []
         return [Send(peer, Puback(forward.topic_id, message_id, return_code))]
 
     # What was here before
 
-    def _repeated(
-        self,
-        frame: Publish,
-        contents: tuple[str, bytes],
-        client_id: ClientId,
-        peer: Peer,
-        now: float,
-    ) -> list[Effect] | None:
-        """The answer to a copy of a reading that is known already; None for a new one."""
+    def _repeated(self, frame: Publish, forward: Forward, peer: Peer) -> list[Effect] | None:
+        """The answer to a copy of a reading that is known already; None for a new reading."""
         message_id = frame.message_id
-        if message_id in self._unsettled:
-            return [Dropped(Reason.REPEATED, client_id, "is being settled")]
-        if message_id in self._awaiting_release:
-            return [Dropped(Reason.REPEATED, client_id), Send(peer, Pubrec(message_id))]
-        if message_id in self._recent and self._recent[message_id] == hash(contents):
-            answer = self._late_copy(frame, peer, now)
-            if answer is not None:
-                return [Dropped(Reason.REPEATED, client_id), answer]
-        if len(self._unsettled) >= UNSETTLED_MAX:
-            code = ReturnCode.CONGESTION
-            return _refusal(frame, client_id, peer, code, Reason.UNSETTLED_FULL)
+        before = self._unsettled.get(message_id)
+        if before is not None:
+            self._take_from_unheard(message_id)
+            if _contents(before) == _contents(forward):
+                return []  # acknowledged when it is settled
+            del self._unsettled[message_id]  # goes on, but the client has begun anew
+            return None
+        if forward.qos == 1:
+            if not (frame.dup and self._is_recent(forward)):
+                return None
+            return [Send(peer, Puback(frame.topic_id, message_id, ReturnCode.ACCEPTED))]
+        if self._is_awaiting_release(forward) or self._is_recent(forward):
+            return [Send(peer, Pubrec(message_id))]
         return None
 
-    def _late_copy(self, frame: Publish, peer: Peer, now: float) -> Send | None:
-        message_id = frame.message_id
-        if frame.qos == 1:
-            if not frame.dup:
-                return None
-            return Send(peer, Puback(frame.topic_id, message_id, ReturnCode.ACCEPTED))
-        released_at = self._released_at.get(message_id)
-        if released_at is None or now - released_at >= HOLD_DOWN_S:
-            return None
-        return Send(peer, Pubrec(message_id))
+    def _is_recent(self, forward: Forward) -> bool:
+        recent = self._recent.get(forward.message_id)
+        if recent is None or forward.received_at >= recent[1]:
+            return False
+        return recent[0] == _contents(forward)
 
-    def _remember(self, message_id: int, contents: Contents) -> None:
+    def _is_awaiting_release(self, forward: Forward) -> bool:
+        if self._awaiting_release is None:
+            return False
+        return self._awaiting_release.get(forward.message_id) == _contents(forward)
+
+    def _await_release(self, message_id: int, contents: Contents) -> None:
+        waiting = self._awaiting_release
+        if waiting is None:
+            waiting = self._awaiting_release = {}
+        waiting.pop(message_id, None)
+        if len(waiting) >= RELEASES_MAX:
+            del waiting[next(iter(waiting))]
+        waiting[message_id] = contents
+
+    def _remember(self, message_id: int, contents: Contents, now: float, until: float) -> None:
         recent = self._recent
-        recent.pop(message_id, None)
-        self._released_at.pop(message_id, None)
-        if len(recent) >= RECENT_MAX:
-            oldest = next(iter(recent))
-            del recent[oldest]
-            self._released_at.pop(oldest, None)
-        recent[message_id] = contents
+        if message_id in recent:
+            del recent[message_id]
+        if recent:
+            oldest = next(iter(recent))  # one goes for each that comes, so the outdated do in time
+            if len(recent) >= RECENT_MAX or recent[oldest][1] <= now:
+                del recent[oldest]
+        recent[message_id] = (contents, until)
+
+    def _take_from_unheard(self, message_id: int) -> bool:
+        """Whether nobody listened for this acknowledgement. From now on its id is free again."""
+        if self._unheard is None or message_id not in self._unheard:
+            return False
+        self._unheard.discard(message_id)
+        if not self._unheard:
+            self._unheard = None
+        return True
+
+
+def _contents(forward: Forward) -> Contents:
+    return hash((forward.topic, forward.payload, forward.qos))
 
 
 def _refusal(

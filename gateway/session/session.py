@@ -63,8 +63,7 @@ from gateway.session.rules import PredefinedTopics, SessionRules, deadline_s
 from gateway.session.states import Input, after
 from gateway.session.subscribing import Subscribing
 from gateway.session.topic_registry import TopicRegistry
-from gateway.session.topic_rules import topic_name
-from gateway.session.will import Will, named_by, with_message_of, with_topic_of
+from gateway.session.will import Will, named_by, return_code, with_message_of, with_topic_of
 
 # Tuples, because members are found in them by identity; hashing a member costs ten times that.
 LISTENING = (State.ACTIVE, State.AWAKE)
@@ -90,9 +89,7 @@ class Session:
         self.sleep_s = 0
         self.heard_at = 0.0
         self.silence_max_s = inf
-        self.scheduled_at = (
-            inf  # when the engine will look at this session next; the engine's own note
-        )
+        self.scheduled_at = inf  # the engine's own note: when it will look at this session next
         self._rules = rules
         self._named_will: Will | None = None
         self._topics = TopicRegistry(predefined, rules.topics_max)
@@ -103,19 +100,19 @@ class Session:
     # From the client
 
     def receive(self, frame: Frame, now: float) -> list[Effect]:
-        """Any frame but CONNECT, which comes through `connect` after admission."""
+        """Any frame but CONNECT and a PUBLISH with QoS -1, which the engine takes itself."""
         self.heard_at = now
-        if self.state is State.CONNECTING:
-            return self._receive_connecting(frame, now)
-        if type(frame) is Publish:
+        state = self.state
+        if type(frame) is Publish and state is State.ACTIVE:
             return self._publishing.receive(frame, self.client_id, self.peer, now)
+        if state is State.CONNECTING:
+            return self._receive_connecting(frame, now)
+        if state in ABSENT:
+            return self._receive_absent(frame)
         receiver = _RECEIVERS.get(type(frame))
         if receiver is None:
-            return [Dropped(Reason.OUT_OF_TURN, self.client_id, type(frame).__name__.upper())]
-        effects = receiver(self, frame, now)
-        if self.state is State.AWAKE and not self.delivering.waiting:
-            effects += self._drained()
-        return effects
+            return self._out_of_turn(frame)
+        return self._until_drained(receiver(self, frame, now))
 
     def connect(self, frame: Connect, peer: Peer, now: float) -> list[Effect]:
         """CONNECT, admitted by the engine, which makes a new session for a clean one (1.2, 6.2)."""
@@ -127,9 +124,8 @@ class Session:
             return self._admit(Input.SIGNAL, now)
         self.clean = frame.clean_session
         effects = self._move(Input.CONNECT)
-        self.delivering.pause()
+        self._end_connection()
         self._topics.start_connection()
-        self._named_will = None
         if not frame.will:
             return effects + self._admit(Input.ADMITTED, now)
         self.silence_max_s = self._rules.retry_after_s * (self._rules.retry_count_max + 1)
@@ -141,22 +137,19 @@ class Session:
         """Pass a message on, or keep it for a client that does not listen now."""
         if self.state in LISTENING:
             return self.delivering.deliver(message, self.client_id, self.peer, now)
-        if message.qos == 0 and self.state is not State.ASLEEP:
+        if message.qos == 0 and self.state in ABSENT:
             return [Dropped(Reason.NOT_CONNECTED, self.client_id)]
         return self.delivering.keep(message, self.client_id)
 
-    # From the engine: what is answered to a client that has left might reach another one, who has
-    # its address now, and settle a reading of that one
+    # From the engine
 
     def settled(self, forward: Forward) -> list[Effect]:
         """A reading is in the broker's hands (or on disk): acknowledge it."""
-        answers = self._publishing.settled(forward, self.peer)
-        return [] if self.state in ABSENT else answers
+        return self._publishing.settled(forward, self.peer, self.heard_at)
 
     def refused(self, forward: Forward, return_code: int) -> list[Effect]:
         """A reading cannot go on: its sensor keeps it."""
-        answers = self._publishing.refused(forward, return_code, self.peer)
-        return [] if self.state in ABSENT else answers
+        return self._publishing.refused(forward, return_code, self.peer)
 
     def asking(self) -> list[SubscribeTo]:
         """The wishes that wait for their answers."""
@@ -164,8 +157,7 @@ class Session:
 
     def subscribed(self, asked: SubscribeTo, return_code: int) -> list[Effect]:
         """The answer to `SubscribeTo`."""
-        answers = self._subscribing.subscribed(asked, return_code, self.peer)
-        return [] if self.state in ABSENT else answers
+        return self._subscribing.subscribed(asked, return_code, self.peer)
 
     def unsubscribed(self, topic_filter: str) -> None:
         """The subscription ended without the client: the broker refuses it from now on."""
@@ -202,8 +194,10 @@ class Session:
         due_at = self.delivering.due_at
         if due_at is None or now < due_at:
             return []
-        repeated = self.delivering.retry(self.peer, now)
-        return self._unanswered(now) if repeated is None else repeated
+        repeated = self.delivering.retry(self.client_id, self.peer, now)
+        if repeated is None:
+            return self._unanswered(now)
+        return self._until_drained(repeated)
 
     # Moving between states
 
@@ -223,15 +217,13 @@ class Session:
         return effects + self.delivering.resume(self.client_id, self.peer, now)
 
     def _leave(self, given: Input, detail: str) -> list[Effect]:
-        self.delivering.pause()
+        self._end_connection()
         self.silence_max_s = inf
         return self._move(given, detail)
 
     def _lose(self, given: Input, detail: str, now: float) -> list[Effect]:
-        effects = self._leave(given, detail)
-        if self.will is not None:
-            effects.append(self.will.forward(self.client_id, now))
-        return effects
+        wills = [] if self.will is None else [self.will.forward(self.client_id, now)]
+        return [*self._leave(given, detail), *wills]
 
     def _silent(self, now: float) -> list[Effect]:
         detail = f"silent for {now - self.heard_at:.0f} s"
@@ -245,12 +237,23 @@ class Session:
         if self.state is State.AWAKE:
             self.delivering.pause()
             self._supervise(self.sleep_s)
+            self.silence_max_s += now - self.heard_at  # it sleeps from now on, not since then
             return self._move(Input.UNANSWERED, detail)
         return self._lose(Input.UNANSWERED, detail, now)
 
-    def _drained(self) -> list[Effect]:
+    def _end_connection(self) -> None:
+        """Nothing more to where the client was: it may be another client's address by now."""
+        self.delivering.pause()
+        self._publishing.end_connection()
+        self._subscribing.end_connection()
+        self._named_will = None
+
+    def _until_drained(self, effects: list[Effect]) -> list[Effect]:
+        """PINGRESP, and asleep again, as soon as one that is awake has acknowledged all (A14.2)."""
+        if self.state is not State.AWAKE or self.delivering.waiting:
+            return effects
         self._supervise(self.sleep_s)
-        return [*self._move(Input.DRAINED), Send(self.peer, Pingresp())]
+        return [*effects, *self._move(Input.DRAINED), Send(self.peer, Pingresp())]
 
     def _supervise(self, declared_s: int) -> None:
         """Expect to hear from the client within what it declared; 0 is "no keep-alive" (A4)."""
@@ -260,47 +263,51 @@ class Session:
 
     def _receive_connecting(self, frame: Frame, now: float) -> list[Effect]:
         match frame:
-            case WillTopic() if self._named_will is None:
-                return self._receive_will_topic(frame, now)
-            case WillMsg(payload) if self._named_will is not None:
-                if len(payload) > self._rules.payload_bytes_max:
-                    return self._refuse(ReturnCode.NOT_SUPPORTED, Reason.PAYLOAD_TOO_LARGE)
-                named = self._named_will
-                self.will = Will(named.topic, payload, named.qos, named.retain)
-                return self._admit(Input.ADMITTED, now)
             case WillTopic():
-                return [Send(self.peer, WillMsgReq())]  # a copy: its answer was lost
+                return self._receive_will_topic(frame, now)
+            case WillMsg() if self._named_will is not None:
+                return self._receive_will_msg(frame, now)
             case Disconnect():
-                return self._receive_disconnect(frame, now)
-        return [Dropped(Reason.OUT_OF_TURN, self.client_id, type(frame).__name__.upper())]
+                return self._receive_disconnect(Disconnect(), now)  # nobody who could sleep yet
+        return self._out_of_turn(frame)
 
     def _receive_will_topic(self, frame: WillTopic, now: float) -> list[Effect]:
+        """A copy gets the same answer: that one was lost."""
         if not frame.topic:
             self.will = None
             return self._admit(Input.ADMITTED, now)
         named = named_by(frame, self._rules)
-        if isinstance(named, ReturnCode):
-            return self._refuse(named, Reason.BAD_TOPIC)
+        if isinstance(named, Reason):
+            return self._refuse(named)
         self._named_will = named
         return [Send(self.peer, WillMsgReq())]
 
-    def _refuse(self, return_code: ReturnCode, reason: Reason) -> list[Effect]:
-        effects = self._leave(Input.REFUSED, f"will refused: {reason.value}")
+    def _receive_will_msg(self, frame: WillMsg, now: float) -> list[Effect]:
+        will = with_message_of(self._named_will, frame, self._rules)
+        if isinstance(will, Reason):
+            return self._refuse(will)
+        self.will = will
+        self._named_will = None
+        return self._admit(Input.ADMITTED, now)
+
+    def _refuse(self, reason: Reason) -> list[Effect]:
         dropped = Dropped(reason, self.client_id, "will")
-        return [dropped, Send(self.peer, Connack(return_code)), *effects]
+        answer = Send(self.peer, Connack(return_code(reason)))
+        return [dropped, answer, *self._leave(Input.REFUSED, f"will refused: {reason.value}")]
+
+    def _receive_absent(self, frame: Frame) -> list[Effect]:
+        """Only DISCONNECT tells a client that left to connect again (A4)."""
+        dropped = Dropped(Reason.STRANGER, self.client_id, type(frame).__name__.upper())
+        return [dropped, Send(self.peer, Disconnect())]
+
+    def _out_of_turn(self, frame: Frame) -> list[Effect]:
+        return [Dropped(Reason.OUT_OF_TURN, self.client_id, type(frame).__name__.upper())]
+
+    def _receive_publish(self, frame: Publish, now: float) -> list[Effect]:
+        return self._publishing.receive(frame, self.client_id, self.peer, now)
 
     def _receive_register(self, frame: Register, _now: float) -> list[Effect]:
-        name = topic_name(frame.topic_name, self._rules.topic_bytes_max)
-        if name is None:
-            refused = Regack(0, frame.message_id, ReturnCode.INVALID_TOPIC_ID)
-            detail = f"REGISTER of {frame.topic_name[:64]!r}"
-            return [Dropped(Reason.BAD_TOPIC, self.client_id, detail), Send(self.peer, refused)]
-        topic_id = self._topics.register(name)
-        if topic_id is None:
-            full = Regack(0, frame.message_id, ReturnCode.CONGESTION)
-            detail = f"{self._rules.topics_max} topics, all in use"
-            return [Dropped(Reason.TOPICS_FULL, self.client_id, detail), Send(self.peer, full)]
-        return [Send(self.peer, Regack(topic_id, frame.message_id, ReturnCode.ACCEPTED))]
+        return self._publishing.receive_register(frame, self.client_id, self.peer)
 
     def _receive_regack(self, frame: Regack, now: float) -> list[Effect]:
         return self.delivering.receive_regack(frame, self.client_id, self.peer, now)
@@ -325,10 +332,13 @@ class Session:
 
     def _receive_pingreq(self, frame: Pingreq, now: float) -> list[Effect]:
         """A ping is answered here: the broker's health is not the sensor's business (A7)."""
-        if not frame.client_id or self.state is State.ACTIVE:
-            return [Send(self.peer, Pingresp())]
+        if frame.client_id and frame.client_id != self.client_id.encode():
+            dropped = Dropped(Reason.STRANGER, self.client_id, f"PINGREQ of {frame.client_id!r}")
+            return [dropped, Send(self.peer, Disconnect())]
         if self.state is State.AWAKE:
             return []  # a copy: what is under way goes on by its own timer, PINGRESP follows
+        if not frame.client_id or self.state is State.ACTIVE:
+            return [Send(self.peer, Pingresp())]
         self.silence_max_s = inf
         effects = self._move(Input.PING)
         return effects + self.delivering.resume(self.client_id, self.peer, now)
@@ -336,32 +346,44 @@ class Session:
     def _receive_disconnect(self, frame: Disconnect, _now: float) -> list[Effect]:
         """DISCONNECT is always echoed; with a duration it announces sleep (1.2, 5.4.21, 6.14)."""
         answer = Send(self.peer, Disconnect())
-        if frame.duration_s and self.state is not State.CONNECTING:
-            self.delivering.pause()
-            self.sleep_s = frame.duration_s
-            self._supervise(self.sleep_s)
-            return [answer, *self._move(Input.SLEEP, f"for {frame.duration_s} s")]
-        return [answer, *self._leave(Input.DISCONNECT, "said goodbye")]
+        if not frame.duration_s:
+            return [answer, *self._leave(Input.DISCONNECT, "said goodbye")]
+        self.delivering.pause()
+        self._publishing.rest()
+        self.sleep_s = frame.duration_s
+        self._supervise(self.sleep_s)
+        return [answer, *self._move(Input.SLEEP, f"for {frame.duration_s} s")]
 
     def _receive_will_topic_upd(self, frame: WillTopicUpd, _now: float) -> list[Effect]:
         if not frame.topic:
             self.will = None
             return [Send(self.peer, WillTopicResp(ReturnCode.ACCEPTED))]
         changed = with_topic_of(self.will, frame, self._rules)
-        return [Send(self.peer, WillTopicResp(self._change_will(changed)))]
+        return self._change_will(changed, WillTopicResp)
 
     def _receive_will_msg_upd(self, frame: WillMsgUpd, _now: float) -> list[Effect]:
         changed = with_message_of(self.will, frame, self._rules)
-        return [Send(self.peer, WillMsgResp(self._change_will(changed)))]
+        return self._change_will(changed, WillMsgResp)
 
-    def _change_will(self, changed: Will | ReturnCode) -> ReturnCode:
-        if isinstance(changed, ReturnCode):
-            return changed
+    def _change_will(
+        self, changed: Will | Reason, answer: type[WillTopicResp] | type[WillMsgResp]
+    ) -> list[Effect]:
+        if isinstance(changed, Reason):
+            dropped = Dropped(changed, self.client_id, "will update")
+            return [dropped, Send(self.peer, answer(return_code(changed)))]
         self.will = changed
-        return ReturnCode.ACCEPTED
+        return [Send(self.peer, answer(ReturnCode.ACCEPTED))]
+
+    def _receive_copied_will(self, frame: WillTopic | WillMsg, _now: float) -> list[Effect]:
+        """A client repeats the end of its handshake when CONNACK was lost (1.2, 6.13)."""
+        ended_by = WillTopic() if self.will is None else WillMsg(self.will.payload)
+        if self.state is not State.ACTIVE or frame != ended_by:
+            return self._out_of_turn(frame)
+        return [Send(self.peer, Connack(ReturnCode.ACCEPTED))]
 
 
 _RECEIVERS: dict[type, Callable[[Session, Any, float], list[Effect]]] = {
+    Publish: Session._receive_publish,
     Register: Session._receive_register,
     Regack: Session._receive_regack,
     Puback: Session._receive_puback,
@@ -372,6 +394,8 @@ _RECEIVERS: dict[type, Callable[[Session, Any, float], list[Effect]]] = {
     Unsubscribe: Session._receive_unsubscribe,
     Pingreq: Session._receive_pingreq,
     Disconnect: Session._receive_disconnect,
+    WillTopic: Session._receive_copied_will,
+    WillMsg: Session._receive_copied_will,
     WillTopicUpd: Session._receive_will_topic_upd,
     WillMsgUpd: Session._receive_will_msg_upd,
 }

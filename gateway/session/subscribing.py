@@ -1,13 +1,19 @@
 """What a client asked to hear.
 
 SUBACK waits for the broker's word: `receive_subscribe` answers with `SubscribeTo`, only
-`subscribed` with SUBACK. A SUBSCRIBE that comes again meanwhile is dropped, its answer is on the
-way.
+`subscribed` with SUBACK. Each wish is answered once, and until then nothing else is done about its
+message id or its filter: the client comes again.
+
+A client that restarted, or another one at its address, would take the SUBACK of a wish before it
+for its own. So a wish is fulfilled without SUBACK once its connection has ended, or when another
+one comes under its id.
 
 Full: `subscriptions_max` filters for a client; a further one is answered with congestion.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from gateway.effects import (
     ClientId,
@@ -25,28 +31,41 @@ from gateway.session.topic_registry import TopicRegistry
 from gateway.session.topic_rules import has_wildcard, topic_filter
 
 
+@dataclass(slots=True)
+class Wish:
+    frame: Subscribe
+    asked: SubscribeTo
+    is_awaited: bool = True  # whether SUBACK would be understood
+
+
 class Subscribing:
-    __slots__ = ("_asked", "_rules", "_topics", "filters")
+    __slots__ = ("_rules", "_topics", "_wishes", "filters")
 
     def __init__(self, topics: TopicRegistry, rules: SessionRules) -> None:
         self._topics = topics
         self._rules = rules
-        self._asked: dict[int, tuple[Subscribe, SubscribeTo]] = {}
+        self._wishes: dict[int, Wish] | None = None  # while one waits; by message id
         self.filters: dict[str, int] = {}
 
     # From the client
 
     def receive_subscribe(self, frame: Subscribe, client_id: ClientId, peer: Peer) -> list[Effect]:
-        if frame.message_id in self._asked:
-            return [Dropped(Reason.REPEATED, client_id, "SUBSCRIBE")]
         wanted = self._filter_of(frame)
-        code, reason = self._judged(frame, wanted)
-        if wanted is None or code is not ReturnCode.ACCEPTED:
+        if self._wishes is not None and frame.message_id in self._wishes:
+            wish = self._wishes[frame.message_id]
+            wish.is_awaited = _is_copy(frame, wanted, wish)
+            return [Dropped(Reason.REPEATED, client_id, "SUBSCRIBE")]
+        objection = self._objection(frame, wanted)
+        if objection is not None:
+            code, reason = objection
             refusal = Suback(_echoed_id(frame), frame.message_id, code, max(frame.qos, 0))
             detail = f"SUBSCRIBE to {frame.topic[:64]!r}"
             return [Dropped(reason, client_id, detail), Send(peer, refusal)]
+        assert wanted is not None, "no filter is an objection"
         asked = SubscribeTo(client_id, wanted, frame.qos, frame.message_id)
-        self._asked[frame.message_id] = (frame, asked)
+        if self._wishes is None:
+            self._wishes = {}
+        self._wishes[frame.message_id] = Wish(frame, asked)
         return [asked]
 
     def receive_unsubscribe(
@@ -55,34 +74,61 @@ class Subscribing:
         """UNSUBACK whatever was subscribed (A14.7)."""
         answer = Send(peer, Unsuback(frame.message_id))
         wanted = self._filter_of(frame)
+        if any(asked.topic_filter == wanted for asked in self.asking()):
+            return [Dropped(Reason.OUT_OF_TURN, client_id, "UNSUBSCRIBE before SUBACK")]
         if wanted is None or wanted not in self.filters:
             return [answer]
         self.forget(wanted)
         return [UnsubscribeFrom(client_id, wanted), answer]
 
+    # From the session
+
+    def end_connection(self) -> None:
+        for wish in self._wishes.values() if self._wishes is not None else ():
+            wish.is_awaited = False
+
     # From the engine
 
     def asking(self) -> list[SubscribeTo]:
         """The wishes that wait for their answers."""
-        return [asked for _, asked in self._asked.values()]
+        return [] if self._wishes is None else [wish.asked for wish in self._wishes.values()]
 
     def subscribed(self, asked: SubscribeTo, return_code: int, peer: Peer) -> list[Effect]:
         """The answer to `SubscribeTo`."""
-        message_id, wanted = asked.message_id, asked.topic_filter
-        frame, _ = self._asked.pop(message_id)
-        if return_code != ReturnCode.ACCEPTED:
-            return [Send(peer, Suback(_echoed_id(frame), message_id, return_code, frame.qos))]
-        topic_id = _echoed_id(frame)
-        if frame.topic_id_type is not TopicIdType.NORMAL:
-            self._topics.spell(wanted, (frame.topic_id_type, topic_id))
-        elif not has_wildcard(wanted):
-            topic_id = self._topics.register(wanted) or 0
-        self.filters[wanted] = frame.qos
-        return [Send(peer, Suback(topic_id, message_id, ReturnCode.ACCEPTED, frame.qos))]
+        wish = self._answered(asked.message_id)
+        frame, topic_id = wish.frame, _echoed_id(wish.frame)
+        if return_code == ReturnCode.ACCEPTED:
+            self.filters[asked.topic_filter] = frame.qos
+            topic_id = self._reference(wish, topic_id)
+        if not wish.is_awaited:
+            return []
+        return [Send(peer, Suback(topic_id, asked.message_id, return_code, frame.qos))]
 
     def forget(self, topic_filter: str) -> None:
         self.filters.pop(topic_filter, None)
         self._topics.unspell(topic_filter)
+
+    # What waits
+
+    def _answered(self, message_id: int) -> Wish:
+        assert self._wishes is not None, "each wish is answered once"
+        wish = self._wishes.pop(message_id)
+        if not self._wishes:
+            self._wishes = None
+        return wish
+
+    def _reference(self, wish: Wish, topic_id: int) -> int:
+        """How the client will hear of what it subscribed to; 0 for a filter with wildcards."""
+        wanted, kind = wish.asked.topic_filter, wish.frame.topic_id_type
+        if kind is not TopicIdType.NORMAL:
+            self._topics.spell(wanted, (kind, topic_id))
+        elif not has_wildcard(wanted):
+            self._topics.unspell(wanted)
+            if wish.is_awaited:
+                number = self._topics.register(wanted)
+                assert number is not None, "it had its number when it was asked for"
+                return number
+        return topic_id
 
     # What a frame asks for
 
@@ -92,20 +138,21 @@ class Subscribing:
         number = int.from_bytes(frame.topic[:2], "big")
         return self._topics.topic_of(number, frame.topic_id_type)
 
-    def _judged(self, frame: Subscribe, wanted: str | None) -> tuple[ReturnCode, Reason]:
-        if frame.topic_id_type is TopicIdType.RESERVED or frame.qos < 0:
+    def _objection(self, frame: Subscribe, wanted: str | None) -> tuple[ReturnCode, Reason] | None:
+        kind = frame.topic_id_type
+        if kind is TopicIdType.RESERVED or frame.qos < 0:
             return ReturnCode.NOT_SUPPORTED, Reason.NOT_SUPPORTED
-        if wanted is None and frame.topic_id_type is TopicIdType.NORMAL:
+        if wanted is None and kind is TopicIdType.NORMAL:
             return ReturnCode.NOT_SUPPORTED, Reason.BAD_FILTER
         if wanted is None:
             return ReturnCode.INVALID_TOPIC_ID, Reason.UNKNOWN_TOPIC_ID
-        known = wanted in self.filters
-        if not known and len(self.filters) + len(self._asked) >= self._rules.subscriptions_max:
+        used = len(self.filters) + len(self._wishes or ())
+        if wanted not in self.filters and used >= self._rules.subscriptions_max:
             return ReturnCode.CONGESTION, Reason.SUBSCRIPTIONS_FULL
-        concrete = frame.topic_id_type is TopicIdType.NORMAL and not has_wildcard(wanted)
-        if concrete and self._topics.number(wanted) is None:
+        is_named = kind is TopicIdType.NORMAL and not has_wildcard(wanted)
+        if is_named and self._topics.number(wanted) is None:
             return ReturnCode.CONGESTION, Reason.TOPICS_FULL
-        return ReturnCode.ACCEPTED, Reason.NOT_SUPPORTED
+        return None
 
 
 def _echoed_id(frame: Subscribe) -> int:
@@ -113,3 +160,8 @@ def _echoed_id(frame: Subscribe) -> int:
     if frame.topic_id_type in (TopicIdType.PREDEFINED, TopicIdType.SHORT):
         return int.from_bytes(frame.topic[:2], "big")
     return 0
+
+
+def _is_copy(frame: Subscribe, wanted: str | None, wish: Wish) -> bool:
+    alike = (frame.qos, frame.topic_id_type) == (wish.frame.qos, wish.frame.topic_id_type)
+    return alike and wanted == wish.asked.topic_filter

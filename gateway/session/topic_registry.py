@@ -11,6 +11,9 @@ from the broker on it is dropped and counted).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import Enum
+
 from gateway.frames import TopicIdType
 from gateway.session.rules import PredefinedTopics
 from gateway.session.topic_rules import topic_name
@@ -20,28 +23,41 @@ Reference = tuple[TopicIdType, int]
 SHORT_NAME_OCTETS = 2
 
 
+class Told(Enum):
+    """What a client knows of a number in this connection."""
+
+    NOTHING = "nothing"
+    NUMBER = "the number"
+    UNWANTED = "the number, and it refused it"
+
+
+@dataclass(slots=True)
+class Topic:
+    name: str
+    reference: Reference
+    told: Told = Told.NOTHING
+
+
 class TopicRegistry:
-    __slots__ = ("_ids", "_known", "_names", "_predefined", "_refused", "_spelled", "_topics_max")
+    __slots__ = ("_by_name", "_predefined", "_spelled", "_topics", "_topics_max")
 
     def __init__(self, predefined: PredefinedTopics, topics_max: int) -> None:
         self._predefined = predefined
         self._topics_max = topics_max
-        self._names: dict[int, str] = {}
-        self._ids: dict[str, int] = {}
-        self._known: set[int] = set()
-        self._refused: set[str] = set()
-        # How the client itself spells a name: with a predefined id or as a short name.
-        self._spelled: dict[str, Reference] = {}
-
-    def __len__(self) -> int:
-        return len(self._names)
+        self._topics: list[Topic] = []  # topic id 1 is the first
+        self._by_name: dict[str, Topic] = {}
+        # How the client itself spells a name: with a predefined id or as a short name. Most
+        # clients never do, and an empty dictionary would cost each of them 64 bytes.
+        self._spelled: dict[str, Reference] | None = None
 
     # From the client
 
     def topic_of(self, topic_id: int, topic_id_type: TopicIdType) -> str | None:
         """The name behind what a PUBLISH carries, or None where there is none."""
         if topic_id_type is TopicIdType.NORMAL:
-            return self._names.get(topic_id)
+            if 0 < topic_id <= len(self._topics):
+                return self._topics[topic_id - 1].name
+            return None
         if topic_id_type is TopicIdType.PREDEFINED:
             return self._predefined.names.get(topic_id)
         if topic_id_type is TopicIdType.SHORT:
@@ -52,56 +68,56 @@ class TopicRegistry:
         """The client's number for a name it now knows; None when the table is full."""
         topic_id = self.number(name)
         if topic_id is not None:
-            self._known.add(topic_id)
-            self._refused.discard(name)
+            self._topics[topic_id - 1].told = Told.NUMBER
         return topic_id
 
     def spell(self, name: str, reference: Reference) -> None:
         """From now on this client hears of `name` as it named it: predefined or short."""
+        if self._spelled is None:
+            self._spelled = {}
         self._spelled[name] = reference
 
     def unspell(self, name: str) -> None:
-        self._spelled.pop(name, None)
+        if self._spelled is not None:
+            self._spelled.pop(name, None)
 
     # Towards the client
 
     def reference(self, name: str) -> Reference | None:
         """How a PUBLISH to this client names the topic; None while it must be told by REGISTER."""
-        spelled = self._spelled.get(name)
-        if spelled is not None:
-            return spelled
-        topic_id = self._ids.get(name)
-        return (TopicIdType.NORMAL, topic_id) if topic_id in self._known and topic_id else None
+        if self._spelled is not None and name in self._spelled:
+            return self._spelled[name]
+        topic = self._by_name.get(name)
+        return topic.reference if topic is not None and topic.told is Told.NUMBER else None
 
     def number(self, name: str) -> int | None:
         """The number of a name, given now if it has none; None when the table is full."""
-        topic_id = self._ids.get(name)
-        if topic_id is None:
-            if len(self._names) >= self._topics_max:
+        topic = self._by_name.get(name)
+        if topic is None:
+            if len(self._topics) >= self._topics_max:
                 return None
-            topic_id = self._ids[name] = len(self._names) + 1
-            self._names[topic_id] = name
-        return topic_id
-
-    def acknowledge(self, topic_id: int) -> None:
-        """REGACK came: the client knows this number."""
-        self._known.add(topic_id)
+            topic = Topic(name, (TopicIdType.NORMAL, len(self._topics) + 1))
+            self._topics.append(topic)
+            self._by_name[name] = topic
+        return topic.reference[1]
 
     def refuse(self, name: str) -> None:
         """The client wants nothing on this name (REGACK with a rejection), until it asks again."""
-        self._refused.add(name)
+        self._by_name[name].told = Told.UNWANTED
 
     def is_refused(self, name: str) -> bool:
-        return name in self._refused
+        topic = self._by_name.get(name)
+        return topic is not None and topic.told is Told.UNWANTED
 
     def forget(self, topic_id: int) -> None:
         """The client says it does not know this number; tell it again before the next use."""
-        self._known.discard(topic_id)
+        if self.topic_of(topic_id, TopicIdType.NORMAL) is not None:
+            self._topics[topic_id - 1].told = Told.NOTHING
 
     def start_connection(self) -> None:
         """A new connection: the client may have forgotten everything (1.2 is silent; A5)."""
-        self._known.clear()
-        self._refused.clear()
+        for topic in self._topics:
+            topic.told = Told.NOTHING
 
 
 def short_topic(topic_id: int) -> str | None:

@@ -2,15 +2,16 @@
 lost.
 
 MQTT-SN keeps a will per client, not per connection (1.2, 6.3): a CONNECT with clean=0 and no will
-flag leaves the stored one as it is. An empty WILLTOPIC or WILLTOPICUPD deletes it.
+flag leaves the stored one as it is. An empty WILLTOPIC or WILLTOPICUPD deletes it. A will that
+MQTT would not take is refused: each function here gives the new will, or why there is none.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gateway.effects import ClientId, Forward
-from gateway.frames import ReturnCode, WillMsgUpd, WillTopic, WillTopicUpd
+from gateway.effects import ClientId, Forward, Reason
+from gateway.frames import ReturnCode, WillMsg, WillMsgUpd, WillTopic, WillTopicUpd
 from gateway.session.rules import SessionRules
 from gateway.session.topic_rules import topic_name
 
@@ -27,17 +28,17 @@ class Will:
         return Forward(client_id, self.topic, self.payload, self.qos, self.retain, 0, 0, now)
 
 
-def named_by(frame: WillTopic | WillTopicUpd, rules: SessionRules) -> Will | ReturnCode:
-    """A will without its message yet, or why not."""
-    if not 0 <= frame.qos <= 2:
-        return ReturnCode.NOT_SUPPORTED
+def named_by(frame: WillTopic | WillTopicUpd, rules: SessionRules) -> Will | Reason:
+    """A will without its message yet."""
+    if frame.qos < 0:
+        return Reason.NOT_SUPPORTED
     topic = topic_name(frame.topic, rules.topic_bytes_max)
     if topic is None:
-        return ReturnCode.INVALID_TOPIC_ID
+        return Reason.BAD_TOPIC
     return Will(topic, b"", frame.qos, frame.retain)
 
 
-def with_topic_of(will: Will | None, frame: WillTopicUpd, rules: SessionRules) -> Will | ReturnCode:
+def with_topic_of(will: Will | None, frame: WillTopicUpd, rules: SessionRules) -> Will | Reason:
     """The stored will with a new topic; its message stays (empty if there was none)."""
     named = named_by(frame, rules)
     if isinstance(named, Will) and will is not None:
@@ -45,8 +46,16 @@ def with_topic_of(will: Will | None, frame: WillTopicUpd, rules: SessionRules) -
     return named
 
 
-def with_message_of(will: Will | None, frame: WillMsgUpd, rules: SessionRules) -> Will | ReturnCode:
-    """The stored will with a new message; a message without a topic is refused."""
-    if will is None or len(frame.payload) > rules.payload_bytes_max:
-        return ReturnCode.NOT_SUPPORTED
+def with_message_of(
+    will: Will | None, frame: WillMsg | WillMsgUpd, rules: SessionRules
+) -> Will | Reason:
+    """The will with a new message; a message without a topic is refused."""
+    if will is None:
+        return Reason.OUT_OF_TURN
+    if len(frame.payload) > rules.payload_bytes_max:
+        return Reason.PAYLOAD_TOO_LARGE
     return replace(will, payload=frame.payload)
+
+
+def return_code(refused: Reason) -> ReturnCode:
+    return ReturnCode.INVALID_TOPIC_ID if refused is Reason.BAD_TOPIC else ReturnCode.NOT_SUPPORTED
