@@ -160,6 +160,10 @@ class UpstreamSubscriptions:
                 del self._actual[topic_filter]
                 self._stale.pop(topic_filter, None)
                 effects.append(SubscriptionRefused(topic_filter, spoken("SUBACK", code, None)))
+        if any(type(effect) is SubscriptionRefused for effect in effects):
+            # The engine may want again what the refused filter made stale, so nothing is given up
+            # before it has: it calls `advance` then.
+            return effects
         return effects + self.advance()
 
     def receive_unsuback(self, packet_id: int) -> list[Effect]:
