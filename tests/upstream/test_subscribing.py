@@ -63,7 +63,7 @@ def grant(
 def test_a_filter_is_subscribed_for_what_is_retained_then_for_what_is_live() -> None:
     base = 3 << 16
     assert asked(wanting(subscriptions_up(), "a/b")) == [
-        ("site/a/b", base | 3, 1, False, 0),
+        ("site/a/b", base | 3, 1, True, 0),
         ("site/a/b", base | 2, 1, True, 2),
     ]
 
