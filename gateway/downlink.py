@@ -115,7 +115,8 @@ class Downlink:
         """The broker refuses a filter: its subscribers lose it, narrower ones get theirs."""
         refused = news.topic_filter
         if refused not in self.subscriptions.covering:
-            return []  # given up, or a wider one took its place meanwhile
+            # Given up, or a wider one took its place meanwhile.
+            return self._upstream.subscriptions.advance()
         effects: list[Effect] = []
         losers = self.subscriptions.subscribers_of(refused)
         waiting = self._asked.get(refused, {})

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.effects import State, StateChanged
 from gateway.engine import TIMERS_SPARE
-from gateway.frames import Connect, Disconnect, Frame, Pingreq, Puback, Publish
+from gateway.frames import Connect, Disconnect, Frame, Pingreq, Pingresp, Puback, Publish
 from tests.support.engine_bench import Bench, short
 
 
@@ -36,6 +36,17 @@ def test_a_client_is_lost_when_its_time_is_over_and_not_before() -> None:
     assert [each.after for each in bench.told(StateChanged)][-1] is State.ACTIVE
     bench.wake(25.0)
     assert [each.after for each in bench.told(StateChanged)] == [State.LOST]
+
+
+def test_the_alarm_of_a_session_that_was_replaced_is_not_the_new_ones() -> None:
+    bench = Bench()
+    bench.join(b"s1", clean=True, keep_alive_s=10)
+    bench.wake(5.0)
+    bench.join(b"s1", clean=True, keep_alive_s=60)
+    bench.told(StateChanged)
+    bench.wake(90.0)
+    assert bench.told(StateChanged) == []
+    assert bench.say(b"s1", Pingreq()) == [Pingresp()]
 
 
 def test_a_message_down_is_repeated_though_a_later_alarm_was_set() -> None:

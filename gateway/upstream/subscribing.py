@@ -5,11 +5,12 @@ Rule 1: what is no longer wanted is given up only when everything wanted was gra
         subscription.
 Rule 2: live messages and retained ones can be told apart. With retained messages wanted, a filter
         is subscribed twice in a row: first with an odd subscription identifier and Retain Handling
-        0 (what comes with that id and the retain flag was retained before), then with an even one
-        and Retain Handling 2 (with the flag: a live publication that the broker retains). The
-        second replaces the first, so a message is never sent for both. Both have Retain As
-        Published on, because mosquitto keeps that option from the first. A broker without
-        subscription identifiers gets the first form only, with that option off.
+        0 (whatever comes with that id and the retain flag was retained before), then with an even
+        one and Retain Handling 2 (with the flag: a live publication that the broker retains). The
+        second replaces the first, so a message is never sent for both. Retain As Published is on
+        in both, because mosquitto 2.0 keeps that option as it was when a subscription was new. A
+        broker without subscription identifiers gets the first form only, without an identifier
+        and with Retain As Published off.
 Rule 3: identifiers carry the gateway's epoch. A broker that still has subscriptions from before a
         restart of the gateway sends their messages too; those are told by their identifiers and
         dropped.
@@ -159,6 +160,10 @@ class UpstreamSubscriptions:
                 del self._actual[topic_filter]
                 self._stale.pop(topic_filter, None)
                 effects.append(SubscriptionRefused(topic_filter, spoken("SUBACK", code, None)))
+        if any(type(effect) is SubscriptionRefused for effect in effects):
+            # The engine may want again what the refused filter made stale, so nothing is given up
+            # before it has: it calls `advance` then.
+            return effects
         return effects + self.advance()
 
     def receive_unsuback(self, packet_id: int) -> list[Effect]:

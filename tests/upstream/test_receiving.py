@@ -245,4 +245,11 @@ def test_the_memory_of_copies_is_bounded() -> None:
     assert len(twins._brought_by) == CONTENTS_MAX
     assert twins.is_one(Message("t", b"1"), [SECOND])
     assert not twins.is_one(Message("t", b"0"), [SECOND]), "forgotten, so it may come twice"
-    assert not twins.is_one(Message("t", b"1"), [SECOND | 1]), "the same filter once more"
+
+
+def test_the_two_identifiers_of_a_filter_are_one_subscription() -> None:
+    twins = Twins()
+    assert not twins.is_one(Message("t", b"on"), [FIRST | 1])
+    assert not twins.is_one(Message("t", b"on"), [FIRST]), (
+        "a message between the two, and one after"
+    )

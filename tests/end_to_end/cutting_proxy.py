@@ -1,0 +1,89 @@
+"""A TCP proxy that cuts connections in the middle of packets, each after some random octets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+_Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class CuttingProxy:
+    def __init__(self, target_port: int, seed: int) -> None:
+        self.cuts = 0
+        self.cutting = False
+        self.octets = (200, 20_000)  # a connection lives for a number of them between these
+        self._target_port = target_port
+        self._dice = random.Random(seed)
+        self._server: asyncio.Server
+        self._connections: set[asyncio.Task[None]] = set()
+
+    @property
+    def port(self) -> int:
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def open(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+
+    async def close(self) -> None:
+        self._server.close()
+        for task in self._connections:
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target_port)
+        left = [self._dice.randint(*self.octets)]
+        # asyncio's streams would log that `close` cancels.
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._both_ways((reader, writer), (far_reader, far_writer), left)
+
+    async def _both_ways(self, near: _Ends, far: _Ends, left: list[int]) -> None:
+        (reader, writer), (far_reader, far_writer) = near, far
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._pass_on(reader, far_writer, left))
+                group.create_task(self._pass_on(far_reader, writer, left))
+        except* (ConnectionError, EOFError):
+            pass
+        for each in (writer, far_writer):
+            # Half of them by RST, half by FIN.
+            if self._dice.random() < 0.5:
+                each.transport.abort()
+            else:
+                each.close()
+
+    async def _pass_on(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, left: list[int]
+    ) -> None:
+        while True:
+            octets = await reader.read(4096)
+            if not octets:
+                raise EOFError
+            if self.cutting and len(octets) >= left[0]:
+                self.cuts += 1
+                writer.write(octets[: left[0]])
+                with contextlib.suppress(ConnectionError):
+                    await writer.drain()
+                raise EOFError
+            left[0] -= len(octets)
+            writer.write(octets)
+            await writer.drain()
+
+
+@asynccontextmanager
+async def cutting_proxy(target_port: int, seed: int) -> AsyncIterator[CuttingProxy]:
+    proxy = CuttingProxy(target_port, seed)
+    await proxy.open()
+    try:
+        yield proxy
+    finally:
+        await proxy.close()

@@ -1,0 +1,242 @@
+"""The broker restarts, stops answering, breaks off and refuses, while twenty sensors send."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.cutting_proxy import cutting_proxy
+from tests.end_to_end.on_air import (
+    NOT_SUPPORTED,
+    PINGREQ,
+    PINGRESP,
+    PUBACK,
+    PUBLISH,
+    SUBACK,
+    SUBSCRIBE,
+    assert_untroubled,
+    connected,
+    serving,
+    story,
+)
+from tests.end_to_end.under_load import Count, Field
+from tests.support.application import application, heard
+from tests.support.gateway import GatewayProcess
+from tests.support.hand_written_sensor import u16
+from tests.support.mosquitto import Mosquitto
+
+QUICK = "reconnect_delay_s_min = 0.05\n"
+STOPPED_S = 3.0
+
+
+@pytest.fixture
+def persistent(tmp_path: Path) -> Iterator[Mosquitto]:
+    folder = tmp_path / "broker"
+    folder.mkdir()
+    lines = [
+        "persistence true",
+        f"persistence_location {folder}/",
+        "max_queued_messages 100000",
+        "max_inflight_messages 0",
+    ]
+    with Mosquitto(lines, folder=folder) as running:
+        yield running
+
+
+@asynccontextmanager
+async def counting(broker: Mosquitto, topic_filter: str) -> AsyncIterator[Count]:
+    count = Count(broker, topic_filter)
+    task = asyncio.create_task(count.run())
+    await count.ready.wait()
+    try:
+        yield count
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@story
+async def test_nothing_acknowledged_is_missing_when_the_broker_restarts_and_remembers(
+    persistent: Mosquitto, tmp_path: Path
+) -> None:
+    with serving(tmp_path, persistent, QUICK) as gateway:
+        field = Field(gateway.port, "field")
+        async with counting(persistent, "field/#") as count:
+            sending = asyncio.create_task(field.run())
+            for share in (0.2, 0.4, 0.6):
+                await field.progress(share)
+                await asyncio.to_thread(persistent.restart)
+            await sending
+            assert field.acknowledged == field.expected
+            await count.heard_all(field.expected)
+            count.assert_numbered_without_holes()
+
+
+@pytest.mark.parametrize("end", [Mosquitto.stop, Mosquitto.kill])
+@story
+async def test_nothing_acknowledged_was_not_seen_by_a_broker_that_forgets(
+    tmp_path: Path, end: Callable[[Mosquitto], None]
+) -> None:
+    """What it took and forgot is lost there; so its own log is the witness."""
+    with (
+        Mosquitto(["log_type all", "max_inflight_messages 0"]) as broker,
+        serving(tmp_path, broker, QUICK) as gateway,
+    ):
+        field = Field(gateway.port, "field")
+        sending = asyncio.create_task(field.run())
+        for share in (0.2, 0.4, 0.6):
+            await field.progress(share)
+            await asyncio.to_thread(end, broker)
+            await asyncio.to_thread(broker.start)
+        await sending
+        assert field.acknowledged == field.expected
+        seen = broker.log_text()
+        assert not {topic for topic in field.expected if f"'{topic}'" not in seen}
+
+
+@story
+async def test_a_broker_that_stands_still_delays_and_loses_nothing(
+    persistent: Mosquitto, tmp_path: Path
+) -> None:
+    with serving(tmp_path, persistent, QUICK) as gateway:
+        field = Field(gateway.port, "field")
+        async with (
+            counting(persistent, "field/#") as count,
+            connected(gateway.port) as bystander,
+        ):
+            sending = asyncio.create_task(field.run())
+            await field.progress(0.3)
+            os.kill(persistent.pid, signal.SIGSTOP)
+            try:
+                deadline = asyncio.get_running_loop().time() + STOPPED_S
+                while asyncio.get_running_loop().time() < deadline:
+                    await bystander.asks(PINGREQ, b"", PINGRESP)
+                    async with connected(gateway.port) as newcomer:
+                        assert await newcomer.register("field/new") == 1
+            finally:
+                os.kill(persistent.pid, signal.SIGCONT)
+            await sending
+            await count.heard_all(field.expected)
+            count.assert_numbered_without_holes()
+        assert "is away" not in gateway.log
+
+
+@story
+async def test_a_connection_cut_in_the_middle_of_packets_loses_nothing_either_way(
+    persistent: Mosquitto, tmp_path: Path
+) -> None:
+    seed = int.from_bytes(os.urandom(4), "big")
+    sys.stderr.write(f"seed {seed}\n")
+    async with cutting_proxy(persistent.port, seed) as proxy:
+        config = f'{QUICK}\n[limits]\noutbox_messages_max = 10000\noutbox_bytes_max = "4MiB"\n'
+        with GatewayProcess(tmp_path, f"mqtt://127.0.0.1:{proxy.port}", config) as gateway:
+            # In a thread: the proxy must run meanwhile.
+            await asyncio.to_thread(gateway.wait_until_connected)
+            field = Field(gateway.port, "field", readings=60)
+            async with (
+                counting(persistent, "field/#") as count,
+                application(persistent) as app,
+                connected(gateway.port, clean=False) as n,
+            ):
+                for qos in (1, 2):
+                    await n.subscribe(f"down/{qos}".encode(), qos=qos)
+                proxy.cutting = True
+                sending = asyncio.create_task(field.run())
+                expected = [b"%d" % number for number in range(200)]
+                for word in expected:
+                    await app.publish("down/1", word, qos=1)
+                    await app.publish("down/2", word, qos=2)
+                await sending
+                proxy.cutting = False
+                await count.heard_all(field.expected)
+                count.assert_numbered_without_holes()
+                found: dict[int, list[bytes]] = {1: [], 2: []}
+                while found[1][-1:] != expected[-1:] or found[2][-1:] != expected[-1:]:
+                    flags, _, payload = await n.message()
+                    found[flags >> 5 & 3].append(payload)
+                assert found[2] == expected
+                assert list(dict.fromkeys(found[1])) == expected
+            assert proxy.cuts > 5
+            assert_untroubled(gateway)
+
+
+# Access rules
+
+
+@pytest.fixture
+def choosy(tmp_path: Path) -> Iterator[Mosquitto]:
+    rules = tmp_path / "acl"
+    rules.write_text("topic readwrite ok/#\ntopic readwrite tidegate/#\n", encoding="utf-8")
+    with Mosquitto([f"acl_file {rules}"]) as running:
+        yield running
+
+
+@story
+async def test_a_reading_that_the_broker_refuses_is_told_and_hurts_no_other(
+    choosy: Mosquitto, tmp_path: Path
+) -> None:
+    with serving(tmp_path, choosy) as gateway:
+        async with application(choosy, "#") as app, connected(gateway.port) as n:
+            await heard(app)
+            bad, good = await n.register("secret"), await n.register("ok/a")
+            for message_id in range(500, 510):
+                for qos in (1, 2):
+                    body = bytes((qos << 5,)) + u16(bad) + u16(message_id) + b"x"
+                    answer = u16(bad) + u16(message_id) + NOT_SUPPORTED
+                    await n.asks(PUBLISH, body, PUBACK, answer)
+                await n.publish(bad, b"x", qos=0)
+                await n.publish(good, b"%d" % message_id, qos=1)
+                assert (await heard(app)).payload == b"%d" % message_id
+        assert "access rules" in gateway.log
+        assert "is away" not in gateway.log
+        assert gateway.log.count("secret") <= 12, "a rule that refuses all must not flood the log"
+
+
+@pytest.fixture
+def secretive(tmp_path: Path) -> Iterator[Mosquitto]:
+    """Refuses subscriptions, as mosquitto's access file cannot."""
+    plugin = next(Path("/usr/lib").glob("*/mosquitto_dynamic_security.so"))
+    rules = tmp_path / "rules.json"
+    rules.write_text(
+        """{"defaultACLAccess": {"publishClientSend": true, "publishClientReceive": true,
+            "subscribe": false, "unsubscribe": true},
+            "anonymousGroup": "all", "clients": [],
+            "groups": [{"groupname": "all", "roles": [{"rolename": "some"}], "clients": []}],
+            "roles": [{"rolename": "some", "acls": [
+            {"acltype": "subscribePattern", "topic": "ok/#", "priority": 0, "allow": true}]}]}""",
+        encoding="utf-8",
+    )
+    lines = [f"plugin {plugin}", f"plugin_opt_config_file {rules}"]
+    with Mosquitto(lines) as running:
+        yield running
+
+
+@story
+async def test_a_filter_that_the_broker_refuses_is_told_and_takes_nothing_from_others(
+    secretive: Mosquitto, tmp_path: Path
+) -> None:
+    with serving(tmp_path, secretive) as gateway:
+        async with (
+            application(secretive) as app,
+            connected(gateway.port) as modest,
+            connected(gateway.port) as greedy,
+        ):
+            narrow = await modest.subscribe(b"ok/a", qos=1)
+            assert await greedy.subscribe(b"ok/b/#", qos=1) == 0
+            for topic_filter in (b"#", b"secret", b"+/a", b"#"):
+                message_id = u16(greedy.next_id())
+                answer = b"\x20" + u16(0) + message_id + NOT_SUPPORTED
+                await greedy.asks(SUBSCRIBE, b"\x20" + message_id + topic_filter, SUBACK, answer)
+                await app.publish("ok/a", topic_filter, qos=1)
+                assert await modest.message() == (0x20, narrow, topic_filter)
+                await app.publish("ok/b/c", topic_filter, qos=1)
+                assert (await greedy.message())[2] == topic_filter
+            await modest.hears_nothing()
+        assert "is away" not in gateway.log
