@@ -115,8 +115,7 @@ class Downlink:
         """The broker refuses a filter: its subscribers lose it, narrower ones get theirs."""
         refused = news.topic_filter
         if refused not in self.subscriptions.covering:
-            # Given up, or a wider one took its place meanwhile.
-            return self._upstream.subscriptions.advance()
+            return []  # given up, or a wider one took its place meanwhile
         effects: list[Effect] = []
         losers = self.subscriptions.subscribers_of(refused)
         waiting = self._asked.get(refused, {})

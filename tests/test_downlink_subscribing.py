@@ -215,6 +215,25 @@ def test_narrower_filters_that_a_refused_one_covered_are_subscribed_again() -> N
     assert patterns(bench) == ([], [])
 
 
+def test_what_a_refused_filter_made_stale_stays_subscribed() -> None:
+    """Also when two refusals come at once, of which the first leaves nothing to be asked for."""
+    bench = bench_with_clients(b"s1", b"s2", b"s3")
+    bench.subscribe(b"s1", b"b/x")
+    bench.seen()
+    bench.holds = True
+    bench.subscribe(b"s2", b"a/#")
+    bench.subscribe(b"s3", b"b/#")
+    packets = bench.seen_of(mqtt5.SubscribePacket)
+    code = mqtt5.SubAckReasonCode.NOT_AUTHORIZED
+    bench.from_broker(
+        b"".join(mqtt5.SubAckPacket(each.packet_id, [code]).write() for each in packets)
+    )
+    assert patterns(bench) == (["b/x"], [])
+    assert bench.hear(b"s2") + bench.hear(b"s3") == [Suback(0, 1, 3), Suback(0, 1, 3)]
+    bench.publishes("b/x", by="b/x")
+    assert published(bench.hear(b"s1")) == [(b"on", 0, False)]
+
+
 def test_one_that_hears_by_a_filter_and_asks_again_loses_it_once_when_it_is_refused() -> None:
     bench = bench_with_clients(b"s1")
     bench.subscribe(b"s1", b"cmd", qos=0)

@@ -129,7 +129,7 @@ def act(bench: Bench, step: tuple[object, ...]) -> None:
 
 
 @given(st.lists(steps, max_size=40))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_the_engine_never_wakes_later_than_any_session_asked(
     given_steps: list[tuple[object, ...]],
 ) -> None:

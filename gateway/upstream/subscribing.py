@@ -67,6 +67,8 @@ class UpstreamSubscriptions:
         self._asked: dict[int, list[str]] = {}
         self._giving_up: dict[int, list[str]] = {}  # UNSUBSCRIBE under way
         self._stale: dict[str, None] = {}  # no longer wanted, in the order given
+        # Refused by the broker, and the engine has not said yet what it wants in their place.
+        self._refused: set[str] = set()
         self._identifier = 0
         self._last_packet_id = CONTROL_ID_LAST
         self.tells_retained = True  # subscription identifiers are available, so rule 2 works
@@ -74,8 +76,8 @@ class UpstreamSubscriptions:
 
     @property
     def settled(self) -> bool:
-        """Whether the broker has granted all that is wanted."""
-        return not self._asked and not self._missing
+        """Whether the broker has granted all that is wanted, and nothing more will be soon."""
+        return not self._asked and not self._missing and not self._refused
 
     @property
     def overlapping(self) -> bool:
@@ -109,6 +111,7 @@ class UpstreamSubscriptions:
     def unwant(self, topic_filter: str) -> None:
         self._wanted.pop(topic_filter, None)
         self._wildcards.discard(topic_filter)
+        self._refused.discard(topic_filter)
         self._missing.pop(topic_filter, None)
         if topic_filter in self._actual:
             self._stale[topic_filter] = None
@@ -135,6 +138,7 @@ class UpstreamSubscriptions:
             if topic_filter not in self._wanted:
                 self._stale[topic_filter] = None  # who knows whether the broker heard it
         self._giving_up.clear()
+        self._refused.clear()
         self._actual = {topic_filter: _Actual(0) for topic_filter in self._stale}
         self._missing = dict.fromkeys(self._wanted, True)
         return self.advance()
@@ -159,11 +163,9 @@ class UpstreamSubscriptions:
             else:
                 del self._actual[topic_filter]
                 self._stale.pop(topic_filter, None)
+                if topic_filter in self._wanted:
+                    self._refused.add(topic_filter)
                 effects.append(SubscriptionRefused(topic_filter, spoken("SUBACK", code, None)))
-        if any(type(effect) is SubscriptionRefused for effect in effects):
-            # The engine may want again what the refused filter made stale, so nothing is given up
-            # before it has: it calls `advance` then.
-            return effects
         return effects + self.advance()
 
     def receive_unsuback(self, packet_id: int) -> list[Effect]:

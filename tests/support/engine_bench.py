@@ -43,6 +43,7 @@ class Bench:
         self.heard: list[tuple[bytes, Frame]] = []  # by the sensors, with their addresses
         self.packets: list[Any] = []  # at the broker, and not yet looked at
         self.identifiers: dict[str, int] = {}  # of the subscriptions that the broker has
+        self.subscribed: set[str] = set()  # what the broker was told, in order
         self.holds = False  # whether the broker keeps its answers to itself
         self.refuses: set[str] = set()  # filters it does not grant
         if connected:
@@ -74,6 +75,7 @@ class Bench:
 
     def answer(self, packet: Any) -> None:
         if isinstance(packet, mqtt5.SubscribePacket):
+            self.subscribed -= self.refuses
             codes = [
                 mqtt5.SubAckReasonCode(0x87 if each.pattern in self.refuses else int(each.max_qos))
                 for each in packet.topic_filters
@@ -175,7 +177,10 @@ class Bench:
         self.packets.append(packet)
         if isinstance(packet, mqtt5.SubscribePacket):
             for each in packet.topic_filters:
+                self.subscribed.add(each.pattern)
                 self.identifiers[each.pattern] = (packet.subscription_id or 0) & ~1
+        elif isinstance(packet, mqtt5.UnsubscribePacket):
+            self.subscribed.difference_update(packet.patterns)
         if not self.holds:
             self.answer(packet)
 
