@@ -15,6 +15,15 @@ PACKET_HEAD_BYTES = 128 * 1024
 DATAGRAM_HEAD_BYTES = 16
 DATAGRAM_BYTES_MIN = 2048
 
+# Topic ids begin elsewhere in each life of the gateway: a client that has not noticed its restart
+# would otherwise publish under an id that is another topic's now.
+LIVES_TOLD_APART = 128
+TOPIC_IDS_APART = 512
+
+
+def first_topic_id(epoch: int) -> int:
+    return 1 + (epoch - 1) % LIVES_TOLD_APART * TOPIC_IDS_APART
+
 
 def engine_rules(settings: Settings, epoch: int, password: bytes | None) -> EngineRules:
     predefined = PredefinedTopics.of(settings.predefined_topics)
@@ -48,6 +57,7 @@ def engine_rules(settings: Settings, epoch: int, password: bytes | None) -> Engi
         retained_messages_max=limits.retained_messages_max,
         retained_bytes_max=limits.retained_bytes_max,
         allow_trailing_octets=settings.mqtt_sn.allow_trailing_octets,
+        first_topic_id=first_topic_id(epoch),
     )
 
 

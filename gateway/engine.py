@@ -58,6 +58,7 @@ from gateway.routing.connectionless import Connectionless, ConnectionlessRules
 from gateway.routing.retained import Retained
 from gateway.session.rules import PredefinedTopics, SessionRules
 from gateway.session.session import Session
+from gateway.session.topic_registry import TOPIC_ID_MIN
 from gateway.upstream.rules import UpstreamRules
 from gateway.upstream.session import UpstreamSession
 
@@ -80,6 +81,7 @@ class EngineRules:
     retained_messages_max: int = 10_000
     retained_bytes_max: int = 16 << 20
     allow_trailing_octets: bool = True
+    first_topic_id: int = TOPIC_ID_MIN
 
 
 class Engine:
@@ -255,13 +257,15 @@ class Engine:
         effects: list[Effect] = []
         if at_address is not None and at_address is not session:
             effects += self._perform(at_address.displace(), now)
+        first_topic_id = self._rules.first_topic_id
         if session is not None:
             self._leave_address(session)
             if frame.clean_session:
+                first_topic_id = session.next_topic_id
                 effects += self._discard(session, now)
                 session = None
         if session is None:
-            session = self.sessions[client_id] = self._new_session(client_id, peer)
+            session = self.sessions[client_id] = self._new_session(client_id, peer, first_topic_id)
         self._members.setdefault(peer.link, {})[peer.address] = session
         effects += self._perform(session.connect(frame, peer, now), now)
         self._schedule(session)
@@ -276,9 +280,9 @@ class Engine:
             client_id = session.client_id
         return self._perform([self._connectionless.receive(frame, peer, client_id, now)], now)
 
-    def _new_session(self, client_id: ClientId, peer: Peer) -> Session:
+    def _new_session(self, client_id: ClientId, peer: Peer, first_topic_id: int) -> Session:
         predefined = self._rules.clients_predefined.get(client_id, self._rules.predefined)
-        return Session(client_id, peer, self._rules.session, predefined)
+        return Session(client_id, peer, self._rules.session, predefined, first_topic_id)
 
     def _leave_address(self, session: Session) -> None:
         members = self._members[session.peer.link]

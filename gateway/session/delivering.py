@@ -34,8 +34,7 @@ class Stage(Enum):
     """What the message under way waits for."""
 
     REGACK = "REGACK"
-    PUBACK = "PUBACK"
-    PUBREC = "PUBREC"
+    RECEIPT = "PUBACK or PUBREC"
     PUBCOMP = "PUBCOMP"
 
 
@@ -182,9 +181,7 @@ class Delivering:
         """A PUBACK that says no: it may come at any QoS, and at any stage of QoS 2 but the last."""
         detail = f"PUBACK {frame.return_code} for topic id {frame.topic_id:#06x}"
         refused = Dropped(Reason.CLIENT_REFUSED, client_id, detail)
-        current = self._current(Stage.PUBACK, frame.message_id)
-        if current is None:
-            current = self._current(Stage.PUBREC, frame.message_id)
+        current = self._current(Stage.RECEIPT, frame.message_id)
         if current is None and frame.message_id != 0:
             return [Dropped(Reason.OUT_OF_TURN, client_id, detail)]
         if current is None:  # QoS 0, which is not kept
@@ -262,7 +259,7 @@ class Delivering:
         if message.qos == 0:
             sent = Send(peer, _publish_frame(message, reference, 0, dup=False))
             return [sent, *self._finish(client_id, peer, now)]
-        current.stage = Stage.PUBACK if message.qos == 1 else Stage.PUBREC
+        current.stage = Stage.RECEIPT
         current.reference = reference
         frame = _publish_frame(message, reference, current.message_id, dup=current.published)
         current.published = True

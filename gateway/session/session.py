@@ -62,7 +62,7 @@ from gateway.session.publishing import Publishing
 from gateway.session.rules import PredefinedTopics, SessionRules, deadline_s
 from gateway.session.states import Input, after
 from gateway.session.subscribing import Subscribing
-from gateway.session.topic_registry import TopicRegistry
+from gateway.session.topic_registry import TOPIC_ID_MIN, TopicRegistry
 from gateway.session.will import Will, named_by, return_code, with_message_of, with_topic_of
 
 # Tuples, because members are found in them by identity; hashing a member costs ten times that.
@@ -78,7 +78,12 @@ class Session:
     )  # fmt: skip
 
     def __init__(
-        self, client_id: ClientId, peer: Peer, rules: SessionRules, predefined: PredefinedTopics
+        self,
+        client_id: ClientId,
+        peer: Peer,
+        rules: SessionRules,
+        predefined: PredefinedTopics,
+        first_topic_id: int = TOPIC_ID_MIN,
     ) -> None:
         self.client_id = client_id
         self.peer = peer
@@ -92,7 +97,7 @@ class Session:
         self.scheduled_at = inf  # the engine's own note: when it will look at this session next
         self._rules = rules
         self._named_will: Will | None = None
-        self._topics = TopicRegistry(predefined, rules.topics_max)
+        self._topics = TopicRegistry(predefined, rules.topics_max, first_topic_id)
         self._publishing = Publishing(self._topics, rules)
         self._subscribing = Subscribing(self._topics, rules)
         self.delivering = Delivering(self._topics, rules)
@@ -168,6 +173,11 @@ class Session:
         if after(self.state, Input.DISCONNECT) is None:
             return []
         return self._leave(Input.DISCONNECT, "another client id connected from its address")
+
+    @property
+    def next_topic_id(self) -> int:
+        """Where the topic ids of the session begin that takes the place of this one."""
+        return self._topics.next_id
 
     def end(self) -> list[Effect]:
         """The session is over for good: nothing of it stays."""
@@ -287,7 +297,6 @@ class Session:
         if isinstance(will, Reason):
             return self._refuse(will)
         self.will = will
-        self._named_will = None
         return self._admit(Input.ADMITTED, now)
 
     def _refuse(self, reason: Reason) -> list[Effect]:

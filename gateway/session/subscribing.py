@@ -135,7 +135,7 @@ class Subscribing:
     def _filter_of(self, frame: Subscribe | Unsubscribe) -> str | None:
         if frame.topic_id_type is TopicIdType.NORMAL:
             return topic_filter(frame.topic, self._rules.topic_bytes_max)
-        number = int.from_bytes(frame.topic[:2], "big")
+        number = int.from_bytes(frame.topic, "big")
         return self._topics.topic_of(number, frame.topic_id_type)
 
     def _objection(self, frame: Subscribe, wanted: str | None) -> tuple[ReturnCode, Reason] | None:
@@ -158,7 +158,7 @@ class Subscribing:
 def _echoed_id(frame: Subscribe) -> int:
     """SUBACK echoes a predefined id or a short name; a name gets its number later (A14.4)."""
     if frame.topic_id_type in (TopicIdType.PREDEFINED, TopicIdType.SHORT):
-        return int.from_bytes(frame.topic[:2], "big")
+        return int.from_bytes(frame.topic, "big")
     return 0
 
 

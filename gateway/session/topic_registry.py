@@ -1,9 +1,13 @@
 """Topic names and their numbers, as one client knows them.
 
-Normal ids are per client, begin at 1 and stay with their name as long as the session lives, so
-that a client in the field may keep using them. Whether the client has been told (by REGISTER,
-REGACK or SUBACK) is known per connection: after a reconnect every name is registered again before
-its first use. Predefined ids and short names are spaces of their own and are never registered.
+Normal ids are per client, rise from `first_id` and stay with their name as long as the session
+lives, so that a client in the field may keep using them. A session that takes the place of another
+begins behind its ids: a client that does not know (its CONNECT was copied on the way) would
+otherwise publish under an id that is another topic's by now.
+
+Whether the client has been told (by REGISTER, REGACK or SUBACK) is known per connection: after a
+reconnect every name is registered again before its first use. Predefined ids and short names are
+spaces of their own and are never registered.
 
 Full: `topics_max` names; a further one is refused (REGACK and SUBACK say congestion, a message
 from the broker on it is dropped and counted).
@@ -21,6 +25,8 @@ from gateway.session.topic_rules import topic_name
 Reference = tuple[TopicIdType, int]
 
 SHORT_NAME_OCTETS = 2
+TOPIC_ID_MIN = 1
+TOPIC_ID_MAX = 0xFFFE  # 0x0000 and 0xFFFF are reserved (1.2, 5.3.11)
 
 
 class Told(Enum):
@@ -39,24 +45,33 @@ class Topic:
 
 
 class TopicRegistry:
-    __slots__ = ("_by_name", "_predefined", "_spelled", "_topics", "_topics_max")
+    __slots__ = ("_by_name", "_first_id", "_predefined", "_spelled", "_topics", "_topics_max")
 
-    def __init__(self, predefined: PredefinedTopics, topics_max: int) -> None:
+    def __init__(
+        self, predefined: PredefinedTopics, topics_max: int, first_id: int = TOPIC_ID_MIN
+    ) -> None:
         self._predefined = predefined
         self._topics_max = topics_max
-        self._topics: list[Topic] = []  # topic id 1 is the first
+        # Where the ids would run out, they begin again.
+        self._first_id = first_id if first_id + topics_max <= TOPIC_ID_MAX else TOPIC_ID_MIN
+        self._topics: list[Topic] = []  # in the order of their ids
         self._by_name: dict[str, Topic] = {}
         # How the client itself spells a name: with a predefined id or as a short name. Most
         # clients never do, and an empty dictionary would cost each of them 64 bytes.
         self._spelled: dict[str, Reference] | None = None
+
+    @property
+    def next_id(self) -> int:
+        """The id that no name has had yet."""
+        return self._first_id + len(self._topics)
 
     # From the client
 
     def topic_of(self, topic_id: int, topic_id_type: TopicIdType) -> str | None:
         """The name behind what a PUBLISH carries, or None where there is none."""
         if topic_id_type is TopicIdType.NORMAL:
-            if 0 < topic_id <= len(self._topics):
-                return self._topics[topic_id - 1].name
+            if self._first_id <= topic_id < self.next_id:
+                return self._topics[topic_id - self._first_id].name
             return None
         if topic_id_type is TopicIdType.PREDEFINED:
             return self._predefined.names.get(topic_id)
@@ -68,7 +83,7 @@ class TopicRegistry:
         """The client's number for a name it now knows; None when the table is full."""
         topic_id = self.number(name)
         if topic_id is not None:
-            self._topics[topic_id - 1].told = Told.NUMBER
+            self._topics[topic_id - self._first_id].told = Told.NUMBER
         return topic_id
 
     def spell(self, name: str, reference: Reference) -> None:
@@ -96,7 +111,7 @@ class TopicRegistry:
         if topic is None:
             if len(self._topics) >= self._topics_max:
                 return None
-            topic = Topic(name, (TopicIdType.NORMAL, len(self._topics) + 1))
+            topic = Topic(name, (TopicIdType.NORMAL, self.next_id))
             self._topics.append(topic)
             self._by_name[name] = topic
         return topic.reference[1]
@@ -112,7 +127,7 @@ class TopicRegistry:
     def forget(self, topic_id: int) -> None:
         """The client says it does not know this number; tell it again before the next use."""
         if self.topic_of(topic_id, TopicIdType.NORMAL) is not None:
-            self._topics[topic_id - 1].told = Told.NOTHING
+            self._topics[topic_id - self._first_id].told = Told.NOTHING
 
     def start_connection(self) -> None:
         """A new connection: the client may have forgotten everything (1.2 is silent; A5)."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
-from gateway.effects import State, StateChanged
+from gateway.effects import Send, State, StateChanged
 from gateway.frames import Connack, Connect, Disconnect, Pingreq, ReturnCode
-from gateway.session.rules import PredefinedTopics, deadline_s
+from gateway.session.rules import PredefinedTopics, SessionRules, deadline_s
+from gateway.session.session import Session
 from tests.session.client import DEV1, ELSEWHERE, HERE, Client, connected
 
 ACCEPTED = ReturnCode.ACCEPTED
@@ -56,6 +59,19 @@ def test_clean_session_is_that_of_the_last_connect() -> None:
     assert not client.session.clean
     client.says(Connect(DEV1.encode(), 60, clean_session=True))
     assert client.session.clean
+
+
+def test_a_session_that_has_not_begun_waits_for_nothing() -> None:
+    session = Session(DEV1, HERE, SessionRules(), PredefinedTopics())
+    assert session.wake_at() == session.scheduled_at == inf
+    assert (session.clean, session.will, session.keep_alive_s, session.sleep_s) == (
+        False,
+        None,
+        0,
+        0,
+    )
+    assert session.displace() == session.end() == []
+    assert session.receive(Pingreq(), 0.0)[1:] == [Send(HERE, Disconnect())]
 
 
 # Silence

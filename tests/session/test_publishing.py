@@ -375,11 +375,12 @@ def test_of_too_many_exchanges_without_pubrel_the_oldest_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize(("qos", "remembered_max"), [(1, RECENT_MAX), (2, RELEASES_MAX)])
-def test_an_id_that_is_used_again_is_not_the_oldest_any_more(qos: int, remembered_max: int) -> None:
+def test_an_id_that_is_used_again_is_the_youngest(qos: int, remembered_max: int) -> None:
     client = connected()
     for message_id in range(1, remembered_max + 1):
         client.settles(client.reads(b"before", message_id, qos)[0])
-    for message_id in (1, remembered_max + 1):
+    for message_id in (2, remembered_max + 1, remembered_max + 2):
         client.settles(client.reads(b"after", message_id, qos)[0])
-    assert client.reads(b"after", 1, qos, dup=True, at=1.0) == []
-    assert len(client.reads(b"before", 2, qos, dup=True, at=1.0)) == 1
+    assert client.reads(b"after", 2, qos, dup=True, at=1.0) == []
+    assert client.reads(b"before", 4, qos, dup=True, at=1.0) == []
+    assert len(client.reads(b"before", 3, qos, dup=True, at=1.0)) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.effects import Reason
-from gateway.frames import Connect, Regack, Register, ReturnCode
+from gateway.frames import Connect, Publish, Regack, Register, ReturnCode
 from gateway.session.rules import SessionRules
 from tests.session.client import DEV1, connected
 
@@ -17,6 +17,15 @@ def test_names_are_numbered_from_1_and_repeated_names_keep_their_number() -> Non
     assert client.says(Register(0, 11, b"a/b")) == [Regack(1, 11, ACCEPTED)]
     assert client.says(Register(0, 12, b"c/d")) == [Regack(2, 12, ACCEPTED)]
     assert client.says(Register(0, 13, b"a/b")) == [Regack(1, 13, ACCEPTED)]
+
+
+def test_each_number_stands_for_its_own_name() -> None:
+    client = connected(topics=("a/b", "c/d", "e/f"))
+    topics = []
+    for topic_id in (1, 2, 3):
+        client.says(Publish(topic_id, 0, b"x"))
+        topics += [reading.topic for reading in client.forwards]
+    assert topics == ["a/b", "c/d", "e/f"]
 
 
 def test_a_number_stays_with_its_name_over_connections() -> None:

@@ -285,6 +285,15 @@ def test_each_pingresp_begins_the_sleep_anew() -> None:
         assert client.wakes(at=float(second)) == [Pingresp()]
 
 
+def test_a_sleeper_that_does_not_return_after_pingresp_is_lost() -> None:
+    client = asleep(duration_s=60)
+    client.wakes(at=80.0)
+    client.waits(until=169.9)
+    assert client.state() is State.ASLEEP
+    client.waits(until=170.1)
+    assert client.state() is State.LOST
+
+
 def test_a_reading_from_a_sleeper_goes_on_and_begins_the_sleep_anew() -> None:
     client = asleep(duration_s=60)
     (reading,) = client.reads(b"21.5", at=80.0)

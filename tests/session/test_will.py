@@ -151,6 +151,9 @@ def test_a_will_that_mqtt_would_not_take_refuses_the_connection(
 def test_a_will_message_above_the_limit_refuses_the_connection() -> None:
     client = shaking_hands(rules=SessionRules(payload_bytes_max=3))
     client.says(WillTopic(b"lw/dev1"))
+    assert client.says(WillMsg(b"bye")) == [Connack(ACCEPTED)]
+    client.says(CONNECT)
+    client.says(WillTopic(b"lw/dev1"))
     assert client.says(WillMsg(b"byes")) == [Connack(NOT_SUPPORTED)]
     assert client.drops == [Reason.PAYLOAD_TOO_LARGE]
     assert client.moves == [State.DISCONNECTED]

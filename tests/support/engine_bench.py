@@ -17,6 +17,7 @@ from gateway.frames import (
     Connack,
     Connect,
     Frame,
+    Puback,
     Publish,
     Regack,
     Register,
@@ -119,6 +120,20 @@ class Bench:
         frames = [frame for given, frame in self.heard if given == address]
         self.heard = [(given, frame) for given, frame in self.heard if given != address]
         return frames
+
+    def hear_all(self, address: bytes) -> list[tuple[bytes, int, bool]]:
+        """Payload, QoS and flag of all messages for a client that accepts and acknowledges all."""
+        heard: list[tuple[bytes, int, bool]] = []
+        frames = self.hear(address)
+        while frames:
+            frame = frames.pop(0)
+            if isinstance(frame, Register):
+                frames += self.say(address, Regack(frame.topic_id, frame.message_id, 0))
+            elif isinstance(frame, Publish):
+                heard += published([frame])
+                if frame.qos == 1:
+                    frames += self.say(address, Puback(frame.topic_id, frame.message_id, 0))
+        return heard
 
     def join(self, name: bytes, *, clean: bool = True, keep_alive_s: int = 60) -> bytes:
         """Connect a client, at an address that is its name."""

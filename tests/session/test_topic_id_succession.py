@@ -1,0 +1,46 @@
+"""Where the topic ids of a session begin, so that an old id never names another topic."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.assembly import LIVES_TOLD_APART, first_topic_id
+from gateway.engine import EngineRules
+from gateway.frames import Connack, Connect, Puback, Publish, Regack, Register, ReturnCode
+from gateway.session.rules import PredefinedTopics
+from gateway.session.topic_registry import TopicRegistry
+from gateway.upstream.rules import UpstreamRules
+from tests.support.engine_bench import Bench
+
+CLEAN = Connect(b"s1", 60, clean_session=True)
+
+
+def test_a_clean_session_numbers_behind_the_one_it_replaces() -> None:
+    bench = Bench()
+    bench.say(b"here", CLEAN)
+    assert bench.say(b"here", Register(0, 1, b"a")) == [Regack(1, 1, 0)]
+    assert bench.say(b"here", CLEAN) == [Connack(0)]  # a copy, made on the way
+    assert bench.say(b"here", Register(0, 2, b"b")) == [Regack(2, 2, 0)]
+    unknown = Puback(1, 3, ReturnCode.INVALID_TOPIC_ID)
+    assert bench.say(b"here", Publish(1, 3, b"for a", 1)) == [unknown]
+
+
+@pytest.mark.parametrize(("first_id", "given"), [(0xFFFE - 4, 0xFFFE - 4), (0xFFFE - 3, 1)])
+def test_topic_ids_begin_again_before_they_run_out(first_id: int, given: int) -> None:
+    registry = TopicRegistry(PredefinedTopics(), topics_max=4, first_id=first_id)
+    assert registry.register("a") == given
+    assert registry.next_id == given + 1
+
+
+def test_a_gateway_that_restarted_numbers_elsewhere() -> None:
+    rules = EngineRules(UpstreamRules("gh", 2, "tidegate-gh"), first_topic_id=first_topic_id(2))
+    bench = Bench(rules)
+    bench.say(b"here", CLEAN)
+    assert bench.say(b"here", Register(0, 1, b"a")) == [Regack(513, 1, 0)]
+
+
+def test_the_first_life_numbers_from_1_and_all_lives_within_the_topic_ids() -> None:
+    assert first_topic_id(1) == 1
+    firsts = {first_topic_id(epoch) for epoch in range(1, 500)}
+    assert len(firsts) == LIVES_TOLD_APART
+    assert max(firsts) < 0xFFFF

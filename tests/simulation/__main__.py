@@ -1,0 +1,37 @@
+"""Replays worlds: `python -m tests.simulation SEED [--count N] [--trace]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from tests.simulation.watch import BrokenPromise
+from tests.simulation.world import World
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("seed", type=int, help="the first world to run")
+    parser.add_argument("--count", type=int, default=1, help="how many worlds, from SEED on")
+    parser.add_argument("--trace", action="store_true", help="print every event as it happens")
+    options = parser.parse_args()
+    failed = 0
+    for seed in range(options.seed, options.seed + options.count):
+        world = World(seed, print) if options.trace else World(seed)
+        try:
+            world.run()
+        except BrokenPromise as error:
+            failed += 1
+            print(error, file=sys.stderr)
+        else:
+            if options.count == 1:
+                print(
+                    f"seed {seed}: {world.steps} steps, digest {world.digest:08x}, all promises kept"
+                )
+    if options.count > 1:
+        print(f"{options.count} worlds, {failed} broke a promise")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,226 @@
+"""Holds what docs/guarantees.md promises for messages from the broker to sensors.
+
+A sensor is *entitled* to what matches one of its filters from the moment at which it has heard
+SUBACK and the broker has a subscription of the gateway that covers the filter at its QoS. What it
+is entitled to at QoS 1 or 2 is *owed* to it. A broker that forgets, and a gateway that restarts
+(in this release it keeps no sessions), end both. A sensor with a clean session is owed nothing,
+because its session may end without its knowledge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gateway.frames import (
+    Connect,
+    Frame,
+    Puback,
+    Pubcomp,
+    Publish,
+    Regack,
+    Register,
+    Suback,
+    Subscribe,
+)
+from gateway.session.session import Session
+from tests.simulation.model_broker import ModelBroker, Publication, matches
+from tests.simulation.plan import RETAINED, Command, Plan, SensorPlan
+from tests.simulation.sensor import Sensor
+from tests.simulation.watch import broken
+
+ONE_AT_A_TIME = "4a one message at a time down"
+IN_ORDER = "4b commands in order"
+NOTHING_MISSED = "4c no command missed"
+ONCE = "4d QoS 2 commands once"
+RETAINED_ONCE = "4e retained once, with the flag"
+LATEST_VALUE = "4f the latest retained value"
+# At the sensor's QoS, but for one that subscribes while the broker is away: it gets what is known.
+
+
+@dataclass(slots=True)
+class Ear:
+    """One sensor, as far as it listens."""
+
+    plan: SensorPlan
+    under_way: Publish | Register | None = None  # what it has not acknowledged yet
+    said: set[bytes] = field(default_factory=set)
+    last_places: dict[str, int] = field(default_factory=dict)  # by topic, in the broker's order
+    heard: dict[bytes, int] = field(default_factory=dict)  # how often its application got each
+    owed: set[bytes] = field(default_factory=set)
+    granted: set[str] = field(default_factory=set)  # for which this gateway said SUBACK
+    filters: set[str] = field(default_factory=set)  # and the sensor heard it
+    entitled: set[str] = field(default_factory=set)
+    subscribes: dict[int, str] = field(default_factory=dict)  # SUBSCRIBE, by message id
+    welcomes: dict[str, int] = field(default_factory=dict)  # retained topic -> SUBSCRIBEs for it
+    flagged: dict[bytes, int] = field(default_factory=dict)  # value -> sent with the flag
+    values: dict[str, bytes] = field(default_factory=dict)  # latest sent, by topic
+    may_repeat: bool = False
+
+
+class DownlinkWatch:
+    def __init__(self, plan: Plan, broker: ModelBroker, mqtt_client_id: str) -> None:
+        self._broker = broker
+        self._mqtt_client_id = mqtt_client_id
+        self._commands = {command.payload: command for command in plan.commands}
+        # Subscriptions of the gateway's former life: what they bring, the new one drops.
+        self._stale: set[int | None] = set()
+        self._places: dict[bytes, int] = {}  # in which order the broker routed them
+        self._ears = {one.client_id: Ear(one, may_repeat=one.clean) for one in plan.sensors}
+
+    # At the gateway
+
+    def heard(self, sensor: Sensor, frame: Frame, session: Session | None) -> None:
+        """A datagram of this sensor reached the gateway, in this session."""
+        ear = self._ears[sensor.plan.client_id]
+        if isinstance(frame, Connect) and frame.clean_session:
+            ear.under_way = None
+        if session is None:
+            return
+        if isinstance(frame, Subscribe):
+            topic_filter = ear.subscribes[frame.message_id] = frame.topic.decode()
+            for topic in RETAINED:
+                if matches(topic_filter, topic):
+                    ear.welcomes[topic] = ear.welcomes.get(topic, 0) + 1
+        answers = isinstance(frame, Regack | Puback | Pubcomp)
+        if answers and ear.under_way is not None and frame.message_id == ear.under_way.message_id:
+            ear.under_way = None
+
+    def said(self, sensor: Sensor, frame: Frame) -> None:
+        ear = self._ears[sensor.plan.client_id]
+        if isinstance(frame, Suback):
+            ear.granted.add(ear.subscribes.get(frame.message_id, ""))
+        elif isinstance(frame, Publish):
+            is_new = self._is_new(ear, frame)
+            self._check_turn(ear, frame)
+            command = self._commands.get(frame.payload)
+            if command is not None:
+                self._said_command(ear, frame, command, is_new=is_new)
+        elif isinstance(frame, Register):
+            self._check_turn(ear, frame)
+
+    def _is_new(self, ear: Ear, frame: Publish) -> bool:
+        under_way = ear.under_way
+        if frame.qos == 0 or not isinstance(under_way, Publish):
+            return not frame.dup
+        return under_way.message_id != frame.message_id
+
+    def _check_turn(self, ear: Ear, frame: Publish | Register) -> None:
+        under_way = ear.under_way
+        if isinstance(frame, Publish) and frame.qos == 0:
+            # It was registered for, or the sensor learnt the topic's id in another way.
+            if isinstance(under_way, Publish):
+                broken(ONE_AT_A_TIME, f"{ear.plan.client_id}: {frame} overtakes {under_way}")
+            ear.under_way = None
+            return
+        if under_way is not None and under_way.message_id != frame.message_id:
+            broken(ONE_AT_A_TIME, f"{ear.plan.client_id}: {frame} beside {under_way}")
+        ear.under_way = frame
+
+    def _said_command(self, ear: Ear, frame: Publish, command: Command, *, is_new: bool) -> None:
+        topic = command.topic
+        current = self._broker.retained.get(topic)
+        # A former value may come again: what a break kept from being acknowledged.
+        if frame.retain and is_new and current is not None and current.payload == frame.payload:
+            times = ear.flagged[frame.payload] = ear.flagged.get(frame.payload, 0) + 1
+            if times > ear.welcomes.get(topic, 0):
+                broken(RETAINED_ONCE, f"{ear.plan.client_id}: {frame} {times} times")
+        if is_new and (frame.qos > 0 or not self._is_connected()):
+            ear.values[topic] = frame.payload
+        if frame.qos == 0:
+            return
+        if frame.payload not in ear.said and not frame.retain:
+            ear.said.add(frame.payload)
+            place = self._places[frame.payload]
+            if place < ear.last_places.get(topic, 0):
+                broken(IN_ORDER, f"{ear.plan.client_id}: {frame.payload!r} after a later one")
+            ear.last_places[topic] = place
+
+    def _is_connected(self) -> bool:
+        session = self._broker.sessions.get(self._mqtt_client_id)
+        return session is not None and session.connection is not None
+
+    # What the world does to them
+
+    def gateway_restarted(self) -> None:
+        for ear in self._ears.values():
+            ear.under_way = None
+            ear.granted.clear()
+            ear.filters.clear()
+            ear.subscribes.clear()
+        self.broker_forgot()
+        session = self._broker.sessions.get(self._mqtt_client_id)
+        if session is not None:
+            self._stale = {one.identifier for one in session.subscriptions.values()}
+
+    def broker_forgot(self) -> None:
+        for ear in self._ears.values():
+            ear.owed.clear()
+            ear.entitled.clear()
+
+    def rebooted(self, sensor: Sensor) -> None:
+        if not sensor.plan.keeps:
+            self._ears[sensor.plan.client_id].may_repeat = True  # its memory of what it heard
+
+    # At the broker
+
+    def routed(self, publication: Publication) -> None:
+        if publication.payload not in self._commands:
+            return
+        self._places[publication.payload] = len(self._places)
+        for ear in self._ears.values():
+            self._entitle(ear)
+            for topic_filter in ear.entitled:
+                qos = min(publication.qos, ear.plan.filters[topic_filter])
+                if qos > 0 and matches(topic_filter, publication.topic):
+                    ear.owed.add(publication.payload)
+
+    def _entitle(self, ear: Ear) -> None:
+        session = self._broker.sessions.get(self._mqtt_client_id)
+        if session is None or ear.plan.clean:
+            return
+        for topic_filter in ear.filters - ear.entitled:
+            covers = (
+                subscription
+                for cover, subscription in session.subscriptions.items()
+                if matches(cover, topic_filter)
+                and subscription.qos >= ear.plan.filters[topic_filter]
+            )
+            if any(cover.identifier not in self._stale for cover in covers):
+                ear.entitled.add(topic_filter)
+
+    # At the sensor
+
+    def subscribed(self, sensor: Sensor, topic_filter: str) -> None:
+        ear = self._ears[sensor.plan.client_id]
+        if topic_filter in ear.granted:
+            ear.filters.add(topic_filter)
+            self._entitle(ear)
+
+    def received(self, sensor: Sensor, frame: Publish) -> None:
+        command = self._commands.get(frame.payload)
+        if command is None:
+            return
+        ear = self._ears[sensor.plan.client_id]
+        times = ear.heard[frame.payload] = ear.heard.get(frame.payload, 0) + 1
+        if frame.qos == 2 and times > 1 and not ear.may_repeat and not command.retain:
+            broken(ONCE, f"{ear.plan.client_id} got {frame.payload!r} {times} times")
+
+    # At the end
+
+    def check_end(self) -> None:
+        for client_id, ear in self._ears.items():
+            missing = sorted(ear.owed - ear.heard.keys())
+            if missing:
+                broken(NOTHING_MISSED, f"{client_id} never got {missing}")
+            for topic, latest in self._broker.retained.items():
+                qos = max(
+                    (
+                        min(latest.qos, ear.plan.filters[topic_filter])
+                        for topic_filter in ear.entitled
+                        if matches(topic_filter, topic)
+                    ),
+                    default=0,
+                )
+                if topic in RETAINED and qos > 0 and ear.values.get(topic) != latest.payload:
+                    had = ear.values.get(topic)
+                    broken(LATEST_VALUE, f"{client_id}: {topic} is {latest.payload!r}, not {had!r}")

@@ -1,0 +1,372 @@
+"""A broker as mosquitto is where it matters to a gateway, speaking MQTT 5 octets.
+
+It keeps sessions, QoS 0, 1 and 2 both ways, its Receive Maximum, retained messages with Retain
+Handling, Retain As Published and subscription identifiers; it sends one copy for each subscription
+that matches, as mosquitto does, and routes a QoS 2 message when it is released. `restart` keeps
+its sessions, loses them, or does what mosquitto does after a kill with autosave: it says "session
+present", but has forgotten the messages in flight in both directions.
+
+Limits: at most IN_FLIGHT_MAX messages unacknowledged towards a client, QUEUE_MAX wait; the newest
+is dropped. A client that breaks the protocol is an AssertionError: here, that is a finding.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import mqtt5
+
+from tests.simulation.stream import Connection, nothing
+
+IN_FLIGHT_MAX = 20
+QUEUE_MAX = 1000
+PACKET_IDS = 65_535
+
+Tag = tuple[str, str, str]
+
+
+class Restart(Enum):
+    KEPT = "sessions kept"
+    LOST = "sessions lost"
+    FORGETFUL = "sessions present, messages in flight forgotten"
+
+
+@dataclass(slots=True)
+class Publication:
+    """A message that the broker routes; `tag` is (gw, epoch, seq) of a QoS 1 or 2 reading."""
+
+    topic: str
+    payload: bytes
+    qos: int = 0
+    retain: bool = False
+    tag: Tag | None = None
+    client_id: str | None = None  # the sensor it came from
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """A message to a client, until it acknowledged it."""
+
+    publication: Publication
+    qos: int
+    retain: bool
+    identifiers: list[int]
+    released: bool = False  # PUBREC came
+
+    def packet(self, packet_id: int | None, *, dup: bool) -> bytes:
+        publication = self.publication
+        return mqtt5.PublishPacket(
+            publication.topic,
+            publication.payload,
+            qos=mqtt5.QoS(self.qos),
+            retain=self.retain,
+            packet_id=packet_id,
+            duplicate=dup,
+            subscription_ids=self.identifiers,
+        ).write()
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    qos: int
+    retain_as_published: bool
+    identifier: int | None
+
+
+@dataclass(slots=True)
+class BrokerSession:
+    """What the broker knows of one client. `incoming` are QoS 2 messages that await PUBREL."""
+
+    subscriptions: dict[str, Subscription] = field(default_factory=dict)
+    incoming: dict[int, Publication] = field(default_factory=dict)
+    outgoing: dict[int, Outgoing] = field(default_factory=dict)
+    queue: deque[Outgoing] = field(default_factory=deque)
+    connection: Connection | None = None
+    will: mqtt5.Will | None = None
+    last_packet_id: int = 0
+
+    def forget_in_flight(self) -> None:
+        self.last_packet_id = 0
+        self.incoming.clear()
+        self.outgoing.clear()
+        self.queue.clear()
+
+
+class ModelBroker:
+    def __init__(self, receive_max: int, *, retained_first: bool, says_not_found: bool) -> None:
+        """`retained_first`: retained messages go out before their SUBACK, which MQTT 5 allows.
+        `says_not_found`: PUBREL for an unknown id is answered with 0x92; mosquitto says 0x00."""
+        self.up = True
+        self.sessions: dict[str, BrokerSession] = {}
+        self.retained: dict[str, Publication] = {}
+        self.on_routed: Callable[[Publication], None] = nothing
+        self._connections: list[Connection] = []
+        self._receive_max = receive_max
+        self._retained_first = retained_first
+        self._says_not_found = says_not_found
+
+    # From the network
+
+    def accept(self, connection: Connection) -> None:
+        """A client opens a connection; its CONNECT says who it is."""
+        self._connections = [one for one in self._connections if one.is_open]
+        self._connections.append(connection)
+        conversation = _Conversation(self, connection)
+        connection.to_broker.deliver = conversation.receive
+        connection.lost_at_broker = self._lost
+
+    def stop(self) -> None:
+        self.up = False
+        for connection in self._connections:
+            connection.lost_at_broker = nothing
+            connection.sever()
+        for session in self.sessions.values():
+            session.connection = None
+
+    def start(self, restart: Restart) -> None:
+        self.up = True
+        if restart is Restart.LOST:
+            self.sessions.clear()
+        elif restart is Restart.FORGETFUL:
+            for session in self.sessions.values():
+                session.forget_in_flight()
+
+    def _lost(self, connection: Connection) -> None:
+        for session in self.sessions.values():
+            if session.connection is connection:
+                session.connection = None
+                self._publish_will(session)
+
+    def _publish_will(self, session: BrokerSession) -> None:
+        will, session.will = session.will, None
+        if will is not None:
+            publication = Publication(will.topic, will.payload or b"", int(will.qos), will.retain)
+            self.route(publication)
+
+    # From applications
+
+    def route(self, publication: Publication) -> None:
+        """To everyone who is subscribed: the message has reached its subscribers."""
+        if publication.retain:
+            if publication.payload:
+                self.retained[publication.topic] = publication
+            else:
+                self.retained.pop(publication.topic, None)
+        self.on_routed(publication)
+        for session in self.sessions.values():
+            for topic_filter, subscription in session.subscriptions.items():
+                if matches(topic_filter, publication.topic):
+                    flag = publication.retain and subscription.retain_as_published
+                    self._deliver(session, publication, subscription, retain=flag)
+
+    # Towards a client
+
+    def _deliver(
+        self,
+        session: BrokerSession,
+        publication: Publication,
+        subscription: Subscription,
+        *,
+        retain: bool,
+    ) -> None:
+        identifiers = [] if subscription.identifier is None else [subscription.identifier]
+        qos = min(publication.qos, subscription.qos)
+        outgoing = Outgoing(publication, qos, retain, identifiers)
+        if qos > 0:
+            if len(session.queue) < QUEUE_MAX:
+                session.queue.append(outgoing)
+            self._pump(session)
+        elif session.connection is not None:
+            session.connection.to_gateway.write(outgoing.packet(None, dup=False))
+
+    def _pump(self, session: BrokerSession) -> None:
+        while (
+            session.connection is not None
+            and session.queue
+            and len(session.outgoing) < IN_FLIGHT_MAX
+        ):
+            outgoing = session.queue.popleft()
+            packet_id = session.last_packet_id % PACKET_IDS + 1
+            while packet_id in session.outgoing:
+                packet_id = packet_id % PACKET_IDS + 1
+            session.last_packet_id = packet_id
+            session.outgoing[packet_id] = outgoing
+            session.connection.to_gateway.write(outgoing.packet(packet_id, dup=False))
+
+    def _resume(self, session: BrokerSession, write: Callable[[bytes], None]) -> None:
+        for packet_id, outgoing in session.outgoing.items():
+            if outgoing.released:
+                write(mqtt5.PubRelPacket(packet_id).write())
+            else:
+                write(outgoing.packet(packet_id, dup=True))
+        self._pump(session)
+
+
+class _Conversation:
+    """One connection of a client, from its CONNECT on."""
+
+    def __init__(self, broker: ModelBroker, connection: Connection) -> None:
+        self._broker = broker
+        self._connection = connection
+        self._write = connection.to_gateway.write
+        self._session: BrokerSession | None = None
+        self._partial = b""
+        self._unfinished: set[int] = set()  # QoS 2 messages from the client on this connection
+
+    def receive(self, octets: bytes) -> None:
+        octets = self._partial + octets
+        start = 0
+        while (end := _packet_end(octets, start)) is not None:
+            packet, _ = mqtt5.read(memoryview(octets)[start:end])
+            start = end
+            if self._session is None:
+                assert isinstance(packet, mqtt5.ConnectPacket), "the first packet is CONNECT"
+                self._connect(packet)
+            else:
+                assert self._session.connection is self._connection
+                _RECEIVERS[type(packet)](self, self._session, packet)
+        self._partial = octets[start:]
+
+    def _connect(self, packet: mqtt5.ConnectPacket) -> None:
+        broker = self._broker
+        session = broker.sessions.get(packet.client_id)
+        present = session is not None and not packet.clean_start
+        if session is None or packet.clean_start:
+            session = broker.sessions[packet.client_id] = BrokerSession()
+        if session.connection is not None:  # taken over
+            session.connection.sever()
+            session.connection = None
+            broker._publish_will(session)
+        session.connection, session.will = self._connection, packet.will
+        self._session = session
+        connack = mqtt5.ConnAckPacket(session_present=present, receive_max=broker._receive_max)
+        self._write(connack.write())
+        broker._resume(session, self._write)
+
+    def _publish(self, session: BrokerSession, packet: mqtt5.PublishPacket) -> None:
+        qos, packet_id = int(packet.qos), packet.packet_id
+        properties = dict(packet.user_properties)
+        tag = None
+        if "seq" in properties:
+            tag = (properties["gw"], properties["epoch"], properties["seq"])
+        publication = Publication(
+            packet.topic, packet.payload, qos, packet.retain, tag, properties.get("client")
+        )
+        if qos == 2:
+            assert packet_id is not None
+            # The second content under one id replaces the first, as mosquitto has it.
+            session.incoming[packet_id] = publication
+            self._unfinished.add(packet_id)
+            assert len(self._unfinished) <= self._broker._receive_max, "Receive Maximum overrun"
+            self._write(mqtt5.PubRecPacket(packet_id).write())
+            return
+        self._broker.route(publication)
+        if qos == 1:
+            assert packet_id is not None
+            self._write(mqtt5.PubAckPacket(packet_id).write())
+
+    def _pubrel(self, session: BrokerSession, packet: mqtt5.PubRelPacket) -> None:
+        publication = session.incoming.pop(packet.packet_id, None)
+        self._unfinished.discard(packet.packet_id)
+        code = mqtt5.PubCompReasonCode.SUCCESS
+        if publication is not None:
+            self._broker.route(publication)
+        elif self._broker._says_not_found:
+            code = mqtt5.PubCompReasonCode.PACKET_ID_NOT_FOUND
+        self._write(mqtt5.PubCompPacket(packet.packet_id, reason_code=code).write())
+
+    def _puback(self, session: BrokerSession, packet: mqtt5.PubAckPacket) -> None:
+        session.outgoing.pop(packet.packet_id, None)
+        self._broker._pump(session)
+
+    def _pubrec(self, session: BrokerSession, packet: mqtt5.PubRecPacket) -> None:
+        outgoing = session.outgoing.get(packet.packet_id)
+        if outgoing is not None:
+            outgoing.released = True
+        self._write(mqtt5.PubRelPacket(packet.packet_id).write())
+
+    def _pubcomp(self, session: BrokerSession, packet: mqtt5.PubCompPacket) -> None:
+        session.outgoing.pop(packet.packet_id, None)
+        self._broker._pump(session)
+
+    def _subscribe(self, session: BrokerSession, packet: mqtt5.SubscribePacket) -> None:
+        codes = [mqtt5.SubAckReasonCode(int(wish.max_qos)) for wish in packet.topic_filters]
+        suback = mqtt5.SubAckPacket(packet.packet_id, codes).write()
+        if not self._broker._retained_first:
+            self._write(suback)
+        for wish in packet.topic_filters:
+            is_new = wish.pattern not in session.subscriptions
+            subscription = Subscription(
+                int(wish.max_qos), wish.retain_as_published, packet.subscription_id
+            )
+            session.subscriptions[wish.pattern] = subscription
+            handling = wish.retain_handling
+            if handling == mqtt5.RetainHandling.SEND_ALWAYS or (
+                is_new and handling == mqtt5.RetainHandling.SEND_IF_SUBSCRIPTION_NOT_EXISTS
+            ):
+                for topic, publication in self._broker.retained.items():
+                    if matches(wish.pattern, topic):
+                        self._broker._deliver(session, publication, subscription, retain=True)
+        if self._broker._retained_first:
+            self._write(suback)
+
+    def _unsubscribe(self, session: BrokerSession, packet: mqtt5.UnsubscribePacket) -> None:
+        codes = []
+        for pattern in packet.patterns:
+            existed = session.subscriptions.pop(pattern, None) is not None
+            codes.append(
+                mqtt5.UnsubAckReasonCode.SUCCESS
+                if existed
+                else mqtt5.UnsubAckReasonCode.NO_SUBSCRIPTION_EXISTED
+            )
+        self._write(mqtt5.UnsubAckPacket(packet.packet_id, codes).write())
+
+    def _pingreq(self, _session: BrokerSession, _packet: mqtt5.PingReqPacket) -> None:
+        self._write(mqtt5.PingRespPacket().write())
+
+    def _disconnect(self, session: BrokerSession, _packet: mqtt5.DisconnectPacket) -> None:
+        session.will = None
+        session.connection = None
+        self._connection.sever()
+
+
+_RECEIVERS: dict[type, Callable[[_Conversation, BrokerSession, Any], None]] = {
+    mqtt5.PublishPacket: _Conversation._publish,
+    mqtt5.PubRelPacket: _Conversation._pubrel,
+    mqtt5.PubAckPacket: _Conversation._puback,
+    mqtt5.PubRecPacket: _Conversation._pubrec,
+    mqtt5.PubCompPacket: _Conversation._pubcomp,
+    mqtt5.SubscribePacket: _Conversation._subscribe,
+    mqtt5.UnsubscribePacket: _Conversation._unsubscribe,
+    mqtt5.PingReqPacket: _Conversation._pingreq,
+    mqtt5.DisconnectPacket: _Conversation._disconnect,
+}
+
+
+def matches(topic_filter: str, topic: str) -> bool:
+    """MQTT 5, 4.7, written anew so that a mistake in the gateway's own is not repeated here."""
+    filter_levels, levels = topic_filter.split("/"), topic.split("/")
+    if topic.startswith("$") and filter_levels[0] in ("+", "#"):
+        return False
+    for position, wanted in enumerate(filter_levels):
+        if wanted == "#":
+            return True
+        if position >= len(levels) or wanted not in ("+", levels[position]):
+            return False
+    return len(filter_levels) == len(levels)
+
+
+def _packet_end(octets: bytes, start: int) -> int | None:
+    """Where the packet that begins here ends; None if it has not all come."""
+    length, shift, position = 0, 0, start + 1
+    while position < len(octets):
+        length |= (octets[position] & 0x7F) << shift
+        if octets[position] < 0x80:
+            end = position + 1 + length
+            return end if end <= len(octets) else None
+        shift, position = shift + 7, position + 1
+    return None

@@ -1,0 +1,203 @@
+"""What a seed decides before its world begins: who there is, what they want, what goes wrong.
+
+Trouble ends at CALM_AT_S; from then on nothing is lost and everything must drain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from random import Random
+
+from tests.simulation.lossy_link import Weather
+from tests.simulation.model_broker import Restart
+
+TROUBLE_FROM_S = 2.0
+CALM_AT_S = 120.0
+SENSORS_MAX = 4
+READINGS_MAX = 7
+COMMANDS_MAX = 10
+TROUBLES_MAX = 8
+START_S_MAX = 30.0  # of a sensor's readings
+OUTAGE_S_MAX = 60.0
+SHORTLY_S = 2.0
+RUSH_AT_S = 40.0
+# Sensors on one side and commands on the other meet under these names.
+BROADCAST = ("all/x", "all/y")
+RETAINED = ("r/1", "r/2")
+SHARED_FILTERS = ("all/+", "all/#", "all/x", "r/1", "r/#", "r/+")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    client_id: str
+    number: int
+    topic: str
+    payload: bytes
+    qos: int
+    retain: bool
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class SensorPlan:
+    client_id: str
+    clean: bool
+    keeps: bool  # has a flash
+    resubscribes: bool
+    message_id_first: int
+    message_ids: int  # how many it has before it begins again; some have only one
+    topics: tuple[str, ...]
+    filters: dict[str, int]  # to QoS
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What an application publishes."""
+
+    at: float
+    topic: str
+    payload: bytes
+    qos: int
+    retain: bool
+
+
+class Trouble(Enum):
+    BREAK = "the connection to the broker breaks"
+    OUTAGE = "the broker goes away and comes back"
+    REBOOT = "a sensor reboots"
+    MOVE = "a sensor gets a new address"
+    GATEWAY = "the gateway restarts"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    at: float
+    trouble: Trouble
+    sensor: int = 0
+    lasts_s: float = 0.0
+    restart: Restart = Restart.KEPT
+
+
+@dataclass(slots=True)
+class Plan:
+    trust_session: bool
+    weather: Weather
+    receive_max: int
+    retained_first: bool
+    says_not_found: bool
+    stream_delay_s_max: float
+    waiting_messages_max: int
+    sensors: list[SensorPlan] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)
+    commands: list[Command] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+    def has(self, trouble: Trouble) -> bool:
+        return any(event.trouble is trouble for event in self.events)
+
+    def restarts(self) -> set[Restart]:
+        return {event.restart for event in self.events if event.trouble is Trouble.OUTAGE}
+
+
+def plan_for(dice: Random) -> Plan:
+    # In a rush all sensors have everything to say at once, to a broker that takes little.
+    rush = dice.random() < 0.2
+    plan = Plan(
+        trust_session=dice.random() < 0.5,
+        weather=Weather(
+            loss=dice.choice((0.0, 0.05, 0.15, 0.3, 0.5)),
+            copies=dice.choice((0.0, 0.1, 0.3)),
+            lifetime_s=dice.choice((0.1, 1.0, 4.0, 8.0)),
+        ),
+        receive_max=1 if rush else dice.choice((1, 3, 20, 20)),
+        retained_first=dice.random() < 0.3,
+        says_not_found=dice.random() < 0.3,
+        stream_delay_s_max=1.0 if rush else dice.choice((0.01, 0.1, 1.0)),
+        waiting_messages_max=dice.choice((2, 1000, 1000, 1000)),
+    )
+    for number in range(SENSORS_MAX if rush else dice.randint(1, SENSORS_MAX)):
+        sensor = _sensor(number, plan.weather, dice)
+        plan.sensors.append(sensor)
+        plan.readings += _readings(sensor, dice, rush=rush)
+    plan.commands += _commands(plan.sensors, dice)
+    plan.events += _events(plan, dice)
+    return plan
+
+
+def _sensor(number: int, weather: Weather, dice: Random) -> SensorPlan:
+    # With one message id for everything, a copy that the network makes of a QoS 1 PUBLISH cannot
+    # be told from the next reading with the same contents; docs/guarantees.md has the condition.
+    message_ids = 1 if weather.copies == 0.0 else 6
+    client_id = f"s{number}"
+    keeps = dice.random() < 0.6
+    filters = {f"c/{client_id}": dice.randint(0, 2)} if dice.random() < 0.7 else {}
+    for topic_filter in dice.sample(SHARED_FILTERS, dice.randint(0, 2)):
+        filters[topic_filter] = dice.randint(0, 2)
+    return SensorPlan(
+        client_id,
+        clean=dice.random() < 0.2,
+        keeps=keeps,
+        resubscribes=dice.random() < 0.5,
+        message_id_first=dice.choice((1, 1, 65_533)),
+        message_ids=dice.choice((message_ids, 65_535, 65_535)),
+        topics=tuple(f"r/{client_id}/{name}" for name in "ab"[: dice.randint(1, 2)]),
+        filters=filters,
+    )
+
+
+def _readings(sensor: SensorPlan, dice: Random, *, rush: bool) -> list[Reading]:
+    readings = []
+    at = RUSH_AT_S if rush else dice.random() * START_S_MAX
+    pause_s_max = 0.5 if rush else dice.choice((0.3, 2.0, 15.0, 30.0))
+    for number in range(dice.randint(1, READINGS_MAX)):
+        at += 0.1 + dice.random() * pause_s_max
+        payload = f"{sensor.client_id}:{number}".encode()
+        topic = dice.choice(sensor.topics)
+        retain = dice.random() < 0.2
+        qos = dice.choice((0, 1, 1, 2, 2))
+        readings.append(Reading(sensor.client_id, number, topic, payload, qos, retain, at))
+    return readings
+
+
+def _commands(sensors: list[SensorPlan], dice: Random) -> list[Command]:
+    commands = []
+    for number in range(dice.randint(0, COMMANDS_MAX)):
+        topic = dice.choice((f"c/{dice.choice(sensors).client_id}", *BROADCAST, *RETAINED))
+        at = dice.random() * (CALM_AT_S + 20.0)
+        retain = topic in RETAINED
+        commands.append(Command(at, topic, f"c:{number}".encode(), dice.randint(0, 2), retain))
+    return commands
+
+
+def _moment(busy: list[float], dice: Random) -> float:
+    """Any time, or one in which something is under way."""
+    if busy and dice.random() < 0.5:
+        return dice.choice(busy) + dice.random() * SHORTLY_S
+    return TROUBLE_FROM_S + dice.random() * (CALM_AT_S - TROUBLE_FROM_S)
+
+
+def _events(plan: Plan, dice: Random) -> list[Event]:
+    restarts = [Restart.KEPT, Restart.KEPT, Restart.LOST]
+    if not plan.trust_session:
+        restarts.append(Restart.FORGETFUL)
+    if dice.random() < 0.4:
+        restarts = [Restart.KEPT]
+    troubles = [Trouble.BREAK, Trouble.BREAK, Trouble.OUTAGE, Trouble.REBOOT, Trouble.MOVE]
+    if dice.random() < 0.2:
+        troubles.append(Trouble.GATEWAY)
+    busy = [one.at for one in (*plan.readings, *plan.commands) if one.at < CALM_AT_S - SHORTLY_S]
+    events = []
+    for _ in range(dice.randint(0, TROUBLES_MAX)):
+        event = Event(
+            at=_moment(busy, dice),
+            trouble=dice.choice(troubles),
+            sensor=dice.randrange(len(plan.sensors)),
+            lasts_s=dice.random() ** 2 * OUTAGE_S_MAX,
+            restart=dice.choice(restarts),
+        )
+        events.append(event)
+        if event.trouble is Trouble.OUTAGE and dice.random() < 0.5:
+            during = event.at + dice.random() * event.lasts_s
+            events.append(Event(min(during, CALM_AT_S), Trouble.REBOOT, event.sensor))
+    return events

@@ -1,0 +1,180 @@
+"""Holds what docs/guarantees.md promises for readings, at every step and at the end of a world.
+
+Each `broken` names the promise. What a sensor's radio does to a reading is counted as *licences*:
+the gateway may give a reading as many tags as it heard the reading for the first time in a session
+(a clean CONNECT begins another), and one more for each copy of a QoS 1 PUBLISH that the network
+made of the first one: without the DUP flag it may be another reading. So may a copy that comes
+COPY_S after the one before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from gateway.frames import Frame, Puback, Publish, Pubrec, ReturnCode
+from gateway.session.publishing import COPY_S
+from gateway.session.session import Session
+from tests.simulation.model_broker import Publication, Restart, Tag
+from tests.simulation.plan import Plan, Reading, Trouble
+
+SETTLED = "1 acknowledged means settled"
+ONCE = "2 once"
+IN_ORDER = "3 in order"
+NO_HOLES = "5 no holes in seq"
+
+
+Sequence = tuple[str, str, int]  # client, topic, QoS if it matters
+
+
+class BrokenPromise(AssertionError):
+    """A world in which the gateway did not do what it promises."""
+
+
+@dataclass(slots=True)
+class Fate:
+    """What became of one reading."""
+
+    reading: Reading
+    licences: int = 0
+    taken: int | None = None  # in which order the gateway heard it
+    copies: int = 0  # how often the gateway heard it
+    heard_at: float = 0.0
+    tags: dict[Tag, int] = field(default_factory=dict)  # how often the broker routed each
+    routed: int = 0
+    acknowledged: bool = False
+
+
+class ReadingsWatch:
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.fates = {reading.payload: Fate(reading) for reading in plan.readings}
+        self._heard: dict[tuple[str, int], Fate] = {}
+        self._heard_in: set[tuple[bytes, Session]] = set()
+        self._taken = 0
+        self._keepers = {sensor.client_id for sensor in plan.sensors if sensor.keeps}
+        self._last_number: dict[Sequence, int] = {}
+        self._last_taken: dict[Sequence, int] = {}
+        self._sequences: dict[str, set[int]] = {}
+        self.breaks = 0
+
+    # At the gateway
+
+    def heard(self, client_id: str, frame: Frame, session: Session | None, now: float) -> None:
+        """A datagram of this client reached the gateway, in this session."""
+        if not isinstance(frame, Publish):
+            return
+        fate = self.fates[frame.payload]
+        if frame.qos > 0:
+            self._heard[client_id, frame.message_id] = fate
+        if session is None:
+            return
+        if (frame.payload, session) not in self._heard_in:
+            self._heard_in.add((frame.payload, session))
+            fate.licences += 1
+        elif frame.qos == 1 and (not frame.dup or now - fate.heard_at >= COPY_S):
+            fate.licences += 1
+        fate.heard_at = now
+        fate.copies += 1
+        if fate.taken is None:
+            self._taken += 1
+            fate.taken = self._taken
+
+    def said(self, client_id: str, frame: Frame) -> None:
+        """The gateway acknowledges: promise 1 must hold at this very moment."""
+        if not isinstance(frame, Puback | Pubrec):
+            return
+        fate = self._heard.get((client_id, frame.message_id))
+        if isinstance(frame, Puback) and frame.return_code != ReturnCode.ACCEPTED:
+            if fate is not None and not fate.routed:
+                fate.taken = None
+        elif fate is None:
+            broken(SETTLED, f"{client_id}: {frame} for what it never heard")
+        elif not fate.routed:
+            broken(SETTLED, f"{frame} before the broker has {fate.reading}")
+
+    def restarted(self) -> None:
+        """The gateway forgot what it had taken."""
+        for fate in self.fates.values():
+            if not fate.routed:
+                fate.taken = None
+
+    # At the sensor
+
+    def acknowledged(self, reading: Reading) -> None:
+        fate = self.fates[reading.payload]
+        fate.acknowledged = True
+        if not fate.routed:
+            broken(SETTLED, f"a sensor was told so of {reading}")
+
+    # At the broker
+
+    def routed(self, publication: Publication) -> None:
+        fate = self.fates.get(publication.payload)
+        if fate is None:
+            return
+        reading = fate.reading
+        if (publication.topic, publication.qos, publication.retain, publication.client_id) != (
+            *(reading.topic, reading.qos, reading.retain, reading.client_id),
+        ):
+            broken(ONCE, f"{reading} became {publication}")
+        fate.routed += 1
+        if publication.tag is not None:
+            self._count(fate, publication.tag)
+        if fate.routed == 1:
+            self._check_order(fate)
+
+    def _count(self, fate: Fate, tag: Tag) -> None:
+        times = fate.tags[tag] = fate.tags.get(tag, 0) + 1
+        self._sequences.setdefault(tag[1], set()).add(int(tag[2]))
+        if len(fate.tags) > fate.licences:
+            broken(ONCE, f"{fate.reading} has the tags {sorted(fate.tags)}")
+        if times > 1 and not self._may_repeat(fate.reading):
+            broken(ONCE, f"the broker got {fate.reading} {times} times")
+
+    def _may_repeat(self, reading: Reading) -> bool:
+        """Only a break makes a repeat, and at QoS 2 only a broker that is not trusted or forgot."""
+        if not self.breaks:
+            return False
+        faithful = self._plan.trust_session and self._plan.restarts() <= {Restart.KEPT}
+        return reading.qos == 1 or not faithful
+
+    def _check_order(self, fate: Fate) -> None:
+        """As the sensor made them at QoS 1 and 2; as the gateway heard them at QoS 0 and 1.
+
+        A broker routes a QoS 2 message only when it is released, so another QoS may pass it; a
+        sensor that waits for each acknowledgement does not let that happen, one that forgets does.
+        """
+        reading = fate.reading
+        topic = (reading.client_id, reading.topic)
+        if reading.qos > 0:
+            key = (*topic, 0 if reading.client_id in self._keepers else reading.qos)
+            self._check_turn(self._last_number, key, reading.number, reading)
+        # Of a QoS 0 reading the network's first copy may be lost, and the second come late.
+        if fate.taken is not None and (reading.qos == 1 or (reading.qos == 0 and fate.copies == 1)):
+            self._check_turn(self._last_taken, (*topic, 0), fate.taken, reading)
+
+    def _check_turn(
+        self, last: dict[Sequence, int], key: Sequence, number: int, reading: Reading
+    ) -> None:
+        if number < last.get(key, -1):
+            broken(IN_ORDER, f"{reading} after a later one")
+        last[key] = number
+
+    # At the end
+
+    def check_end(self, epoch: int, forgetful: set[str]) -> None:
+        """`forgetful` sensors lost readings themselves, with their memory."""
+        for fate in self.fates.values():
+            reading = fate.reading
+            if reading.qos > 0 and not fate.acknowledged and reading.client_id not in forgetful:
+                broken(SETTLED, f"{reading} was never acknowledged")
+        sequences = self._sequences.get(str(epoch), set())
+        if sequences != set(range(len(sequences))):
+            broken(NO_HOLES, f"epoch {epoch}: {sorted(sequences)}")
+        if not self._plan.has(Trouble.GATEWAY) and len(self._sequences) > 1:
+            broken(NO_HOLES, f"epochs {sorted(self._sequences)}")
+
+
+def broken(promise: str, evidence: str) -> NoReturn:
+    raise BrokenPromise(f"promise {promise}: {evidence}")

@@ -1,0 +1,305 @@
+"""One world from one seed: sensors, air, gateway, broker and applications, until all is quiet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from struct import pack
+from zlib import crc32
+
+from gateway.assembly import first_topic_id
+from gateway.effects import ClientId, Send
+from gateway.engine import EngineRules
+from gateway.frames import decode
+from gateway.session.session import Session
+from gateway.upstream.rules import UpstreamRules
+from tests.simulation.agenda import Agenda
+from tests.simulation.bounds import check_bounds
+from tests.simulation.downlink_watch import DownlinkWatch
+from tests.simulation.gateway_host import GatewayHost
+from tests.simulation.lossy_link import CALM, LossyLink
+from tests.simulation.model_broker import ModelBroker, Publication, Restart
+from tests.simulation.plan import (
+    CALM_AT_S,
+    Command,
+    Event,
+    Plan,
+    Reading,
+    SensorPlan,
+    Trouble,
+    plan_for,
+)
+from tests.simulation.sensor import Sensor
+from tests.simulation.stream import nothing
+from tests.simulation.watch import BrokenPromise, ReadingsWatch, broken
+
+GATEWAY_NAME = "gw"
+MQTT_CLIENT_ID = "tidegate-gw"
+STEPS_MAX = 60_000
+# After the calm began: the longest keep-alive, a full set of retries of both sides, and a connect.
+DRAINED_WITHIN_S = 400.0
+LOOK_EVERY_S = 5.0
+
+
+class World:
+    def __init__(self, seed: int, tell: Callable[[str], None] = nothing) -> None:
+        """`tell` hears every event as a line, if given."""
+        self.seed = seed
+        self.steps = 0
+        self.digest = 0  # of everything that was on the air or the wire, and when
+        self.agenda = Agenda()
+        dice = self._dice = Random(seed)
+        self.plan: Plan = plan_for(dice)
+        self._tell = tell
+        self._epoch = 1
+        self._addresses = 0
+        self._sensors: dict[str, Sensor] = {}
+        self._owners: dict[bytes, Sensor] = {}
+        self.readings = ReadingsWatch(self.plan)
+        self.broker = ModelBroker(
+            self.plan.receive_max,
+            retained_first=self.plan.retained_first,
+            says_not_found=self.plan.says_not_found,
+        )
+        self.downlink = DownlinkWatch(self.plan, self.broker, MQTT_CLIENT_ID)
+        self.broker.on_routed = self._routed
+        self._air = LossyLink(self.agenda, dice, self.plan.weather)
+        self.gateway = self._new_gateway()
+        self._fill_agenda()
+
+    def run(self) -> World:
+        """Let the world happen; raises BrokenPromise with the seed and how to see it again."""
+        try:
+            self._run()
+        except Exception as error:
+            replay = f"python -m tests.simulation {self.seed} --trace"
+            raise BrokenPromise(
+                f"seed {self.seed}, {self.agenda.now:.3f} s: {type(error).__name__}: {error}\n"
+                f"replay: {replay}"
+            ) from error
+        return self
+
+    def _run(self) -> None:
+        agenda = self.agenda
+        while not self._is_over():
+            until = agenda.now + LOOK_EVERY_S
+            while (at := agenda.next_at()) is not None and at <= until:
+                agenda.happen()
+                self.steps += 1
+                assert self.steps < STEPS_MAX, f"still busy after {STEPS_MAX} steps"
+            agenda.now = until
+        forgetful = {
+            sensor.plan.client_id
+            for sensor in self._sensors.values()
+            if sensor.boots > 1 and not sensor.plan.keeps
+        }
+        self.readings.check_end(self._epoch, forgetful)
+        self.downlink.check_end()
+
+    # The plan
+
+    def _fill_agenda(self) -> None:
+        agenda = self.agenda
+        self.gateway.start()
+        for number, sensor_plan in enumerate(self.plan.sensors):
+            agenda.at(0.1 * number, self._add_sensor(sensor_plan).boot)
+        for reading in self.plan.readings:
+            agenda.at(reading.at, self._measure, reading)
+        for command in self.plan.commands:
+            agenda.at(command.at, self._command, command)
+        for event in self.plan.events:
+            agenda.at(event.at, self._trouble, event)
+        agenda.at(CALM_AT_S, self._calm_down)
+
+    def _add_sensor(self, plan: SensorPlan) -> Sensor:
+        sensor = Sensor(plan, self.agenda, self._from_sensor, self.plan.weather.lifetime_s)
+        sensor.on_acknowledged = self._acknowledged
+        sensor.on_message = self.downlink.received
+        sensor.on_subscribed = self.downlink.subscribed
+        self._sensors[plan.client_id] = sensor
+        self._give_address(sensor)
+        return sensor
+
+    def _give_address(self, sensor: Sensor) -> None:
+        self._addresses += 1
+        sensor.address = b"address %d" % self._addresses
+        self._owners[sensor.address] = sensor
+
+    def _measure(self, reading: Reading) -> None:
+        self._sensors[reading.client_id].measure(reading)
+
+    def _command(self, command: Command) -> None:
+        if not self.broker.up:
+            self.agenda.after(LOOK_EVERY_S, self._command, command)
+            return
+        self.broker.route(Publication(command.topic, command.payload, command.qos, command.retain))
+
+    def _calm_down(self) -> None:
+        self._note("calm")
+        self._air.weather = CALM
+
+    # Trouble
+
+    def _trouble(self, event: Event) -> None:
+        sensor = list(self._sensors.values())[event.sensor]
+        self._note(f"trouble: {event.trouble.value}, {sensor.plan.client_id}, {event}")
+        match event.trouble:
+            case Trouble.BREAK:
+                self._break()
+            case Trouble.OUTAGE if self.broker.up:
+                self.readings.breaks += 1
+                self.broker.stop()
+                self.agenda.after(event.lasts_s, self._start_broker, event.restart)
+            case Trouble.REBOOT:
+                self.downlink.rebooted(sensor)
+                sensor.reboot()
+            case Trouble.MOVE:
+                self._give_address(sensor)
+            case Trouble.GATEWAY:
+                self._restart_gateway()
+
+    def _break(self) -> None:
+        self.readings.breaks += 1
+        if self.gateway.connection is not None:
+            self.gateway.connection.sever()
+
+    def _start_broker(self, restart: Restart) -> None:
+        self._note(f"the broker is back, {restart.value}")
+        self.broker.start(restart)
+        if restart is not Restart.KEPT:
+            self.downlink.broker_forgot()
+
+    def _restart_gateway(self) -> None:
+        self.readings.breaks += 1
+        self.readings.restarted()
+        self.downlink.gateway_restarted()
+        self.gateway.stop()
+        self._epoch += 1
+        self.gateway = self._new_gateway()
+        self.gateway.start()
+
+    def _new_gateway(self) -> GatewayHost:
+        rules = EngineRules(
+            upstream=UpstreamRules(
+                gateway_name=GATEWAY_NAME,
+                epoch=self._epoch,
+                client_id=MQTT_CLIENT_ID,
+                trust_session=self.plan.trust_session,
+                waiting_messages_max=self.plan.waiting_messages_max,
+            ),
+            first_topic_id=first_topic_id(self._epoch),
+        )
+        host = GatewayHost(
+            rules, self.agenda, self._dice, self.broker, self.plan.stream_delay_s_max
+        )
+        host.send = self._from_gateway
+        host.on_said = self._gateway_said
+        host.on_octets = self._on_the_wire
+        host.on_step = self._check_step
+        self._rules = rules
+        return host
+
+    # On the air
+
+    def _from_sensor(self, sensor: Sensor, datagram: bytes) -> None:
+        address = sensor.address
+        self._count(datagram)
+        self._note_frame(f"{sensor.plan.client_id} >", datagram)
+
+        def arrive(octets: bytes) -> None:
+            self._note_frame(f"  gateway < {sensor.plan.client_id}", octets)
+            frame = decode(octets)
+            session = self._session_at(sensor, address)
+            self.readings.heard(sensor.plan.client_id, frame, session, self.agenda.now)
+            self.downlink.heard(sensor, frame, session)
+            self.gateway.receive(address, octets)
+
+        self._air.send(datagram, arrive)
+
+    def _from_gateway(self, address: bytes, datagram: bytes) -> None:
+        sensor = self._owners[address]
+        self._count(datagram)
+        self._note_frame(f"gateway > {sensor.plan.client_id}", datagram)
+
+        def arrive(octets: bytes) -> None:
+            if sensor.address == address:
+                self._note_frame(f"  {sensor.plan.client_id} <", octets)
+                sensor.receive(decode(octets))
+
+        self._air.send(datagram, arrive)
+
+    def _session_at(self, sensor: Sensor, address: bytes) -> Session | None:
+        """The session in which the gateway will hear this address."""
+        session = self.gateway.engine.sessions.get(ClientId(sensor.plan.client_id))
+        return session if session is not None and session.peer.address == address else None
+
+    def _gateway_said(self, send: Send) -> None:
+        sensor = self._owners[send.peer.address]
+        self.readings.said(sensor.plan.client_id, send.frame)
+        self.downlink.said(sensor, send.frame)
+
+    def _on_the_wire(self, octets: bytes) -> None:
+        self._count(octets)
+        self._note(f"gateway > broker {len(octets)} octets")
+
+    def _count(self, octets: bytes) -> None:
+        self.digest = crc32(octets, crc32(pack(">d", self.agenda.now), self.digest))
+
+    # What the watches hear
+
+    def _routed(self, publication: Publication) -> None:
+        self._note(f"broker routes {publication}")
+        self.readings.routed(publication)
+        self.downlink.routed(publication)
+
+    def _acknowledged(self, sensor: Sensor, reading: Reading) -> None:
+        self._note(f"{sensor.plan.client_id} has {reading.payload!r} acknowledged")
+        self.readings.acknowledged(reading)
+
+    def _check_step(self) -> None:
+        check_bounds(self.gateway.engine, self._rules)
+
+    # The end
+
+    def _is_over(self) -> bool:
+        if self.agenda.now < CALM_AT_S + 2 * LOOK_EVERY_S:
+            return False
+        if self._is_quiet():
+            return True
+        if self.agenda.now > CALM_AT_S + DRAINED_WITHIN_S:
+            broken("1 acknowledged means settled", "it does not drain: " + self._unfinished())
+        return False
+
+    def _is_quiet(self) -> bool:
+        return not self._unfinished()
+
+    def _unfinished(self) -> str:
+        """What still waits for something, as a line for the one who must find out why."""
+        engine = self.gateway.engine
+        upstream = engine.upstream.readings.in_flight
+        session = self.broker.sessions.get(MQTT_CLIENT_ID)
+        waits = [name for name, sensor in self._sensors.items() if not sensor.is_done]
+        if len(upstream) or upstream.waiting:
+            waits.append(f"{len(upstream)} + {len(upstream.waiting)} readings in the gateway")
+        waits += [
+            f"{known.delivering.waiting} messages for {client_id}"
+            for client_id, known in engine.sessions.items()
+            if known.delivering.waiting
+        ]
+        if session is None or session.connection is None:
+            waits.append("no connection to the broker")
+        elif session.outgoing or session.queue:
+            waits.append("messages at the broker")
+        if self.agenda.now < max(one.at for one in self.plan.readings):
+            waits.append("readings to come")
+        return ", ".join(waits)
+
+    # Telling
+
+    def _note(self, line: str) -> None:
+        if self._tell is not nothing:
+            self._tell(f"{self.agenda.now:9.3f} {line}")
+
+    def _note_frame(self, who: str, datagram: bytes) -> None:
+        if self._tell is not nothing:
+            self._note(f"{who} {decode(datagram)}")
