@@ -139,13 +139,14 @@ def rubbish(dice: random.Random) -> bytes:
 
 
 def bombard(gateway: GatewayProcess, datagrams: int, seed: int) -> None:
-    """From twenty addresses, half of them clients at first; never faster than it reads."""
+    """From twenty addresses, half of them clients again and again; never faster than it reads."""
     dice = random.Random(seed)
     with airs(gateway.port, 20) as everyone, airs(gateway.port, 1) as (referee,):
         assert referee.connect(fresh("referee")) == 0
-        for air in everyone[::2]:
-            air.connect(fresh("victim"))
         for _ in range(datagrams // BURST):
+            for number, air in enumerate(everyone[::2]):
+                # Among the rubbish are goodbyes.
+                air.send(framed(CONNECT, bytes((CLEAN, 1)) + u16(600) + b"victim-%d" % number))
             for _ in range(BURST):
                 dice.choice(everyone).send(rubbish(dice))
             assert referee.ask(PINGREQ, b"", PINGRESP) == b""
