@@ -88,7 +88,8 @@ async def test_suback_has_the_granted_qos_and_the_id_to_expect(
 @pytest.mark.parametrize(
     "bad",
     [b"a/#/b", b"a#", b"#a", b"a+/b", b"+a", b"a/b#", b"\x00", b"a\x00", b"\xff", b"\xed\xa0\x80",
-     b"$share/group/a", b"x" * 513, b"/" * 200],
+     b"$share/group/a", b"$share/group", b"$share/", b"$share",
+     b"x" * 513, b"/" * 200],
 )  # fmt: skip
 @story
 async def test_a_bad_filter_is_not_supported(gateway: GatewayProcess, bad: bytes) -> None:
