@@ -11,6 +11,7 @@ import pytest
 from tests.end_to_end.on_air import (
     ACCEPTED,
     CONGESTION,
+    DISCONNECT,
     DUP,
     INVALID_TOPIC_ID,
     NOT_SUPPORTED,
@@ -83,6 +84,8 @@ async def test_suback_has_the_granted_qos_and_the_id_to_expect(
             while kind_heard != SUBACK:  # "#" brings what is retained
                 kind_heard, content = await n.hear()
             assert content == answer
+        # Else "#" goes on covering what other tests subscribe to.
+        await n.say(DISCONNECT)
 
 
 @pytest.mark.parametrize(
