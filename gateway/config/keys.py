@@ -40,6 +40,8 @@ LISTENERS_MAX = 16
 # The largest PUBLISH that fits one UDP datagram over IPv4: 65,507 octets less a header of 9.
 PAYLOAD_BYTES_MAX = 65_498
 TOPIC_PREFIX_BYTES_MAX = 1024
+# With the longest prefix it is still a text that MQTT can carry, and alone a datagram's REGISTER.
+TOPIC_BYTES_MAX = TEXT_BYTES_MAX - TOPIC_PREFIX_BYTES_MAX
 
 _NO_JOURNAL_YET = "the durable journal comes with a later release"
 _IN_MEMORY = (
@@ -125,7 +127,7 @@ JOURNAL = Table("journal", "When a reading counts as safe", settings=JournalSett
 ))
 
 CLIENT_ID = Text(1, 255)
-TOPIC = Text(1, TEXT_BYTES_MAX, forbidden="+#")
+TOPIC = Text(1, TOPIC_BYTES_MAX, forbidden="+#")
 TOPIC_ID = Key("topic", Integer(1, 65_534),
                "Id by which sensors may call the topic without registering it; no id and no topic "
                "twice", "0 and 65535 are reserved, MQTT-SN 1.2", example="1")
@@ -185,7 +187,7 @@ LIMITS = Table("limits", "What the gateway holds at most, whatever sensors do",
         "Retained messages kept for new subscribers", "one for each sensor"),
     Key("retained_bytes_max", Size(KIB, GIB), "The same limit in octets",
         "all of them at 1.6 KiB"),
-    Key("topic_bytes_max", Integer(1, TEXT_BYTES_MAX), "Longest topic name",
+    Key("topic_bytes_max", Integer(1, TOPIC_BYTES_MAX), "Longest topic name",
         "longer ones do not fit a radio frame"),
     Key("disconnects_per_s_max", Integer(0, 10_000),
         "Answers a second to messages from strangers, 0 for none",

@@ -46,7 +46,8 @@ class UnderWay:
     stage: Stage
     message_id: int
     published: bool = False  # a PUBLISH went out, so the next one is a repeat
-    tries: int = 0
+    tries: int = 0  # repeats since the client was last heard about it
+    disowned: int = 0  # how often the client did not know the number of its topic
     reference: Reference | None = None  # how the last PUBLISH named the topic
 
 
@@ -205,9 +206,10 @@ class Delivering:
         if return_code != ReturnCode.INVALID_TOPIC_ID or current.reference is None:
             return False
         kind, topic_id = current.reference
-        if kind is not TopicIdType.NORMAL or current.tries >= self._rules.retry_count_max:
+        if kind is not TopicIdType.NORMAL or current.disowned >= self._rules.retry_count_max:
             return False
-        current.tries += 1
+        current.disowned += 1
+        current.tries = 0
         self._topics.forget(topic_id)
         return True
 

@@ -161,6 +161,8 @@ class Publishing:
         if forward.qos == 1:
             if not (frame.dup and self._is_recent(forward)):
                 return None
+            now = forward.received_at  # one that sends copies still may do so for another COPY_S
+            self._remember(message_id, _contents(forward), now, now + COPY_S)
             return [Send(peer, Puback(frame.topic_id, message_id, ReturnCode.ACCEPTED))]
         if self._is_awaiting_release(forward) or self._is_recent(forward):
             return [Send(peer, Pubrec(message_id))]

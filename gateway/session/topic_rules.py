@@ -43,9 +43,11 @@ def topic_filter(raw: bytes, bytes_max: int) -> str | None:
     anything.
     """
     given = _bounded(raw, bytes_max)
-    if given is None or given.startswith("$share/"):
+    if given is None:
         return None
     levels = given.split("/")
+    if levels[0] == "$share":  # alone too: mosquitto takes it for one without a group
+        return None
     for number, level in enumerate(levels, 1):
         if "#" in level and (level != "#" or number != len(levels)):
             return None

@@ -106,7 +106,8 @@ class UpstreamSubscriptions:
             self._stale.pop(topic_filter, None)
             self._missing[topic_filter] = retained
         elif qos > actual.qos:
-            self._missing.setdefault(topic_filter, False)
+            # What is retained is known at the lower QoS only, so it is asked for again.
+            self._missing[topic_filter] = retained or self._missing.get(topic_filter, False)
 
     def unwant(self, topic_filter: str) -> None:
         self._wanted.pop(topic_filter, None)

@@ -120,6 +120,7 @@ async def test_a_broker_that_stands_still_delays_and_loses_nothing(
                     await bystander.asks(PINGREQ, b"", PINGRESP)
                     async with connected(gateway.port) as newcomer:
                         assert await newcomer.register("field/new") == 1
+                        await newcomer.leave()
             finally:
                 os.kill(persistent.pid, signal.SIGCONT)
             await sending

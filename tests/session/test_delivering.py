@@ -212,6 +212,13 @@ def test_a_client_that_never_learns_a_number_loses_the_message_and_not_the_rest(
     assert client.drops == [Reason.CLIENT_REFUSED]
 
 
+def test_a_client_that_answers_the_last_repeat_with_a_forgotten_number_keeps_its_message() -> None:
+    client = with_one_under_way()
+    assert len(client.waits(until=45.0)) == SessionRules().retry_count_max
+    assert client.says(Puback(1, 1, INVALID_TOPIC_ID), at=46.0) == [Register(1, 1, b"a/b")]
+    assert client.drops == []
+
+
 def test_a_number_forgotten_at_qos_0_is_registered_before_its_next_use() -> None:
     client = connected()
     client.is_sent("a/b", qos=0)

@@ -174,6 +174,12 @@ def test_a_copy_of_a_settled_reading_is_acknowledged_again() -> None:
     assert client.forwards == []
 
 
+def test_a_client_that_goes_on_sending_copies_is_known_all_the_while() -> None:
+    client = settled_long_ago(qos=1)
+    for at in (COPY_S - 1.0, 2 * COPY_S - 2.0):
+        assert client.says(Publish(1, 1, b"21.5", 1, dup=True), at=at) == [Puback(1, 1, ACCEPTED)]
+
+
 def test_after_the_longest_retry_nothing_is_a_copy() -> None:
     client = settled_long_ago(qos=1)
     assert len(client.reads(b"21.5", 1, dup=True, at=COPY_S)) == 1

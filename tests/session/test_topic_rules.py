@@ -70,6 +70,7 @@ def test_a_wildcard_stands_alone_in_its_level_and_hash_last(given: str) -> None:
 
 def test_shared_subscriptions_are_refused_and_only_they() -> None:
     """All clients share one MQTT session, so they would share nothing."""
+    assert topic_filter(b"$share", BYTES_MAX) is None
     assert topic_filter(b"$share/group/a", BYTES_MAX) is None
     assert topic_filter(b"$shared/a", BYTES_MAX) == "$shared/a"
     assert topic_name(b"$share/group/a", BYTES_MAX) == "$share/group/a"

@@ -23,7 +23,7 @@ from gateway.frames import (
     Subscribe,
 )
 from gateway.session.session import Session
-from tests.simulation.model_broker import ModelBroker, Publication, matches
+from tests.simulation.model_broker import ModelBroker, Publication, Subscription, matches
 from tests.simulation.plan import RETAINED, Command, Plan, SensorPlan
 from tests.simulation.sensor import Sensor
 from tests.simulation.watch import broken
@@ -64,6 +64,9 @@ class DownlinkWatch:
         self._commands = {command.payload: command for command in plan.commands}
         # Subscriptions of the gateway's former life: what they bring, the new one drops.
         self._stale: set[int | None] = set()
+        # Published while the covering set changed, so that the broker sent them at two QoS; either
+        # may come first.
+        self._lowered: set[bytes] = set()
         self._places: dict[bytes, int] = {}  # in which order the broker routed them
         self._ears = {one.client_id: Ear(one, may_repeat=one.clean) for one in plan.sensors}
 
@@ -124,7 +127,8 @@ class DownlinkWatch:
             times = ear.flagged[frame.payload] = ear.flagged.get(frame.payload, 0) + 1
             if times > ear.welcomes.get(topic, 0):
                 broken(RETAINED_ONCE, f"{ear.plan.client_id}: {frame} {times} times")
-        if is_new and (frame.qos > 0 or not self._is_connected()):
+        is_lowered = frame.payload in self._lowered or not self._is_connected()
+        if is_new and (frame.qos > 0 or is_lowered):
             ear.values[topic] = frame.payload
         if frame.qos == 0:
             return
@@ -167,12 +171,20 @@ class DownlinkWatch:
         if publication.payload not in self._commands:
             return
         self._places[publication.payload] = len(self._places)
+        if len({one.qos for one in self._brought_by(publication.topic)}) > 1:
+            self._lowered.add(publication.payload)
         for ear in self._ears.values():
             self._entitle(ear)
             for topic_filter in ear.entitled:
                 qos = min(publication.qos, ear.plan.filters[topic_filter])
-                if qos > 0 and matches(topic_filter, publication.topic):
+                alike = publication.payload not in self._lowered
+                if qos > 0 and alike and matches(topic_filter, publication.topic):
                     ear.owed.add(publication.payload)
+
+    def _brought_by(self, topic: str) -> list[Subscription]:
+        session = self._broker.sessions.get(self._mqtt_client_id)
+        known = {} if session is None else session.subscriptions
+        return [one for topic_filter, one in known.items() if matches(topic_filter, topic)]
 
     def _entitle(self, ear: Ear) -> None:
         session = self._broker.sessions.get(self._mqtt_client_id)

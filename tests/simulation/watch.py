@@ -38,6 +38,7 @@ class Fate:
     reading: Reading
     licences: int = 0
     taken: int | None = None  # in which order the gateway heard it
+    taken_before: int | None = None  # what was heard last may be refused
     copies: int = 0  # how often the gateway heard it
     heard_at: float = 0.0
     tags: dict[Tag, int] = field(default_factory=dict)  # how often the broker routed each
@@ -76,6 +77,7 @@ class ReadingsWatch:
             fate.licences += 1
         fate.heard_at = now
         fate.copies += 1
+        fate.taken_before = fate.taken
         if fate.taken is None:
             self._taken += 1
             fate.taken = self._taken
@@ -86,8 +88,8 @@ class ReadingsWatch:
             return
         fate = self._heard.get((client_id, frame.message_id))
         if isinstance(frame, Puback) and frame.return_code != ReturnCode.ACCEPTED:
-            if fate is not None and not fate.routed:
-                fate.taken = None
+            if fate is not None:
+                fate.taken = fate.taken_before
         elif fate is None:
             broken(SETTLED, f"{client_id}: {frame} for what it never heard")
         elif not fate.routed:

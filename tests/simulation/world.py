@@ -11,7 +11,7 @@ from gateway.assembly import first_topic_id
 from gateway.effects import ClientId, Send
 from gateway.engine import EngineRules
 from gateway.frames import decode
-from gateway.session.session import Session
+from gateway.session.session import ABSENT, Session
 from gateway.upstream.rules import UpstreamRules
 from tests.simulation.agenda import Agenda
 from tests.simulation.bounds import check_bounds
@@ -229,9 +229,11 @@ class World:
         self._air.send(datagram, arrive)
 
     def _session_at(self, sensor: Sensor, address: bytes) -> Session | None:
-        """The session in which the gateway will hear this address."""
+        """The session in which the gateway will hear this address; None if it will not listen."""
         session = self.gateway.engine.sessions.get(ClientId(sensor.plan.client_id))
-        return session if session is not None and session.peer.address == address else None
+        if session is None or session.peer.address != address or session.state in ABSENT:
+            return None
+        return session
 
     def _gateway_said(self, send: Send) -> None:
         sensor = self._owners[send.peer.address]

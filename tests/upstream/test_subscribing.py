@@ -118,12 +118,13 @@ def test_those_that_want_retained_messages_are_asked_for_apart() -> None:
     ]  # fmt: skip
 
 
-def test_a_higher_quality_is_asked_for_without_retained_messages() -> None:
+def test_with_a_higher_quality_the_retained_messages_come_again() -> None:
     subscriptions = subscriptions_up()
     grant(subscriptions, wanting(subscriptions, "a", "w/#", qos=0))
     assert wanting(subscriptions, "a", "w/#", qos=0) == []
     assert asked(wanting(subscriptions, "a", "w/#", qos=1)) == [
-        ("site/a", 3 << 16 | 6, 1, True, 2)
+        ("site/a", 3 << 16 | 7, 1, True, 0),
+        ("site/a", 3 << 16 | 6, 1, True, 2),
     ], "a filter with wildcards is at the highest quality already"
 
 
