@@ -123,7 +123,7 @@ def test_with_a_higher_quality_the_retained_messages_come_again() -> None:
     grant(subscriptions, wanting(subscriptions, "a", "w/#", qos=0))
     assert wanting(subscriptions, "a", "w/#", qos=0) == []
     assert asked(wanting(subscriptions, "a", "w/#", qos=1)) == [
-        ("site/a", 3 << 16 | 7, 1, False, 0),
+        ("site/a", 3 << 16 | 7, 1, True, 0),
         ("site/a", 3 << 16 | 6, 1, True, 2),
     ], "a filter with wildcards is at the highest quality already"
 
