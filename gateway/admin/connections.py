@@ -30,7 +30,7 @@ class Connections:
     ) -> None:
         self._answer = answer
         self._connection_s_max = connection_s_max
-        self._server: asyncio.Server
+        self._server: asyncio.Server | None = None  # until `start`
         self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}  # oldest first
 
     async def start(self, listener: socket.socket) -> None:
@@ -39,6 +39,9 @@ class Connections:
         )
 
     async def stop(self) -> None:
+        """Also without `start`, which may have failed."""
+        if self._server is None:
+            return
         self._server.close()
         ending = list(self._open)
         while self._open:
