@@ -104,6 +104,10 @@ class UpstreamSession:
 
     def closed(self) -> None:
         """The transport is gone."""
+        if self.phase is Phase.CONNECTING:
+            # The broker may have begun a new session for this CONNECT, and will call it present
+            # when it answers the next one: it need not know what the old one had released.
+            self.readings.in_flight.unrelease()
         self.phase = Phase.CLOSED
         self._partial = b""
         self._deadline_at = inf

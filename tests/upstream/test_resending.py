@@ -80,6 +80,17 @@ def test_with_the_session_trusted_what_was_released_is_released_again() -> None:
     assert described(effects) == [("one", 1, True), ("two", 2, True), ("PUBREL", 3, False)]
 
 
+def test_a_session_that_may_be_another_is_not_trusted_with_what_was_released() -> None:
+    """The broker lost its sessions and began a new one for a CONNECT whose answer never came."""
+    session = session_up(trust_session=True)
+    at_every_stage(session)
+    session.closed()
+    session.opened(2.0)
+    session.closed()
+    effects = connected(session, session_present=True)
+    assert described(effects) == [("one", 1, True), ("two", 2, True), ("released", 3, True)]
+
+
 @pytest.mark.parametrize("session_present", [False, True])
 @pytest.mark.parametrize("trust_session", [False, True])
 def test_what_went_out_again_is_settled_as_ever(trust_session: bool, session_present: bool) -> None:
