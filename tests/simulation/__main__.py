@@ -5,8 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.simulation.watch import BrokenPromise
+from tests.simulation.watch import BrokenPromiseError
 from tests.simulation.world import World
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
 
 
 def main() -> int:
@@ -17,19 +21,17 @@ def main() -> int:
     options = parser.parse_args()
     failed = 0
     for seed in range(options.seed, options.seed + options.count):
-        world = World(seed, print) if options.trace else World(seed)
+        world = World(seed, say) if options.trace else World(seed)
         try:
             world.run()
-        except BrokenPromise as error:
+        except BrokenPromiseError as error:
             failed += 1
-            print(error, file=sys.stderr)
+            sys.stderr.write(f"{error}\n")
         else:
             if options.count == 1:
-                print(
-                    f"seed {seed}: {world.steps} steps, digest {world.digest:08x}, all promises kept"
-                )
+                say(f"seed {seed}: {world.steps} steps, digest {world.digest:08x}, promises kept")
     if options.count > 1:
-        print(f"{options.count} worlds, {failed} broke a promise")
+        say(f"{options.count} worlds, {failed} broke a promise")
     return 1 if failed else 0
 
 

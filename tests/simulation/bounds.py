@@ -7,6 +7,7 @@ from gateway.session.publishing import RECENT_MAX, RELEASES_MAX, UNSETTLED_MAX
 from gateway.upstream.rules import RECEIVE_MAX
 from tests.simulation.watch import broken
 
+BOUNDED = "6 bounded"
 TIMERS_PER_SESSION_MAX = 4
 TIMERS_SPARE = 64
 
@@ -35,4 +36,4 @@ def check_bounds(engine: Engine, rules: EngineRules) -> None:
         counted[f"outbox of {client_id}"] = outbox
     for what, (count, limit) in counted.items():
         if count > limit:
-            broken("6 bounded", f"{what}: {count}, at most {limit}")
+            broken(BOUNDED, f"{what}: {count}, at most {limit}")

@@ -34,7 +34,6 @@ NOTHING_MISSED = "4c no command missed"
 ONCE = "4d QoS 2 commands once"
 RETAINED_ONCE = "4e retained once, with the flag"
 LATEST_VALUE = "4f the latest retained value"
-# At the sensor's QoS, but for one that subscribes while the broker is away: it gets what is known.
 
 
 @dataclass(slots=True)
@@ -70,6 +69,9 @@ class DownlinkWatch:
         self._places: dict[bytes, int] = {}  # in which order the broker routed them
         self._ears = {one.client_id: Ear(one, may_repeat=one.clean) for one in plan.sensors}
 
+    def ears(self) -> list[Ear]:
+        return list(self._ears.values())
+
     # At the gateway
 
     def heard(self, sensor: Sensor, frame: Frame, session: Session | None) -> None:
@@ -84,8 +86,10 @@ class DownlinkWatch:
             for topic in RETAINED:
                 if matches(topic_filter, topic):
                     ear.welcomes[topic] = ear.welcomes.get(topic, 0) + 1
-        answers = isinstance(frame, Regack | Puback | Pubcomp)
-        if answers and ear.under_way is not None and frame.message_id == ear.under_way.message_id:
+        under_way = ear.under_way
+        if under_way is None or not isinstance(frame, Regack | Puback | Pubcomp):
+            return
+        if frame.message_id == under_way.message_id:
             ear.under_way = None
 
     def said(self, sensor: Sensor, frame: Frame) -> None:
@@ -127,8 +131,7 @@ class DownlinkWatch:
             times = ear.flagged[frame.payload] = ear.flagged.get(frame.payload, 0) + 1
             if times > ear.welcomes.get(topic, 0):
                 broken(RETAINED_ONCE, f"{ear.plan.client_id}: {frame} {times} times")
-        is_lowered = frame.payload in self._lowered or not self._is_connected()
-        if is_new and (frame.qos > 0 or is_lowered):
+        if is_new:  # at any QoS: one that joins while the broker is away gets what is known
             ear.values[topic] = frame.payload
         if frame.qos == 0:
             return
@@ -138,10 +141,6 @@ class DownlinkWatch:
             if place < ear.last_places.get(topic, 0):
                 broken(IN_ORDER, f"{ear.plan.client_id}: {frame.payload!r} after a later one")
             ear.last_places[topic] = place
-
-    def _is_connected(self) -> bool:
-        session = self._broker.sessions.get(self._mqtt_client_id)
-        return session is not None and session.connection is not None
 
     # What the world does to them
 

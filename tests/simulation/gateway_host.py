@@ -34,6 +34,7 @@ class GatewayHost:
         self.on_said: Callable[[Send], None] = nothing
         self.on_octets: Callable[[bytes], None] = nothing
         self.on_step: Callable[[], None] = nothing
+        self.on_unanswered: Callable[[], None] = nothing  # a connection ended before CONNACK
         self.connection: Connection | None = None
         self.send: Callable[[bytes, bytes], None] = nothing
         self._agenda = agenda
@@ -42,6 +43,7 @@ class GatewayHost:
         self._stream_delay_s_max = stream_delay_s_max
         self._alarm_at = inf
         self._on = True
+        self._is_answered = False
 
     def start(self) -> None:
         self._reconnect()
@@ -59,6 +61,7 @@ class GatewayHost:
             self._perform(self.engine.receive(0, [(address, datagram)], self._agenda.now))
 
     def _receive_upstream(self, octets: bytes) -> None:
+        self._is_answered = True
         self._perform(self.engine.receive_upstream(octets, self._agenda.now))
 
     def _reconnect(self) -> None:
@@ -69,6 +72,7 @@ class GatewayHost:
             return
         connection = Connection(self._agenda, self._dice, self._stream_delay_s_max)
         self.connection = connection
+        self._is_answered = False
         connection.to_gateway.deliver = self._receive_upstream
         connection.lost_at_gateway = self._lost
         self._broker.accept(connection)
@@ -78,6 +82,8 @@ class GatewayHost:
         if connection is not self.connection:
             return
         self.connection = None
+        if not self._is_answered:
+            self.on_unanswered()
         self._perform(self.engine.closed(self._agenda.now))
         self._try_later()
 

@@ -97,9 +97,18 @@ class BrokerSession:
 
 
 class ModelBroker:
-    def __init__(self, receive_max: int, *, retained_first: bool, says_not_found: bool) -> None:
+    def __init__(
+        self,
+        receive_max: int,
+        *,
+        retained_first: bool,
+        says_not_found: bool,
+        replaces_contents: bool,
+    ) -> None:
         """`retained_first`: retained messages go out before their SUBACK, which MQTT 5 allows.
-        `says_not_found`: PUBREL for an unknown id is answered with 0x92; mosquitto says 0x00."""
+        `says_not_found`: PUBREL for an unknown id is answered with 0x92; mosquitto says 0x00.
+        `replaces_contents`: of two contents under one packet id the second counts, as at mosquitto.
+        """
         self.up = True
         self.sessions: dict[str, BrokerSession] = {}
         self.retained: dict[str, Publication] = {}
@@ -108,6 +117,7 @@ class ModelBroker:
         self._receive_max = receive_max
         self._retained_first = retained_first
         self._says_not_found = says_not_found
+        self._replaces_contents = replaces_contents
 
     # From the network
 
@@ -258,8 +268,10 @@ class _Conversation:
         )
         if qos == 2:
             assert packet_id is not None
-            # The second content under one id replaces the first, as mosquitto has it.
-            session.incoming[packet_id] = publication
+            # The second content under one id replaces the first at mosquitto; MQTT 5 has it so
+            # that the first stays until it is released.
+            if self._broker._replaces_contents or packet_id not in session.incoming:
+                session.incoming[packet_id] = publication
             self._unfinished.add(packet_id)
             assert len(self._unfinished) <= self._broker._receive_max, "Receive Maximum overrun"
             self._write(mqtt5.PubRecPacket(packet_id).write())

@@ -5,7 +5,7 @@ Trouble ends at CALM_AT_S; from then on nothing is lost and everything must drai
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from random import Random
 
@@ -16,11 +16,12 @@ TROUBLE_FROM_S = 2.0
 CALM_AT_S = 120.0
 SENSORS_MAX = 4
 READINGS_MAX = 7
-COMMANDS_MAX = 10
+COMMANDS_MAX = 10  # three times as many in a rush
 TROUBLES_MAX = 8
 START_S_MAX = 30.0  # of a sensor's readings
 OUTAGE_S_MAX = 60.0
 SHORTLY_S = 2.0
+REBOOT_WITHIN_S = 10.0
 RUSH_AT_S = 40.0
 # Sensors on one side and commands on the other meet under these names.
 BROADCAST = ("all/x", "all/y")
@@ -86,6 +87,7 @@ class Plan:
     receive_max: int
     retained_first: bool
     says_not_found: bool
+    replaces_contents: bool
     stream_delay_s_max: float
     waiting_messages_max: int
     sensors: list[SensorPlan] = field(default_factory=list)
@@ -102,7 +104,7 @@ class Plan:
 
 def plan_for(dice: Random) -> Plan:
     # In a rush all sensors have everything to say at once, to a broker that takes little.
-    rush = dice.random() < 0.2
+    rush = dice.random() < 0.35
     plan = Plan(
         trust_session=dice.random() < 0.5,
         weather=Weather(
@@ -113,6 +115,7 @@ def plan_for(dice: Random) -> Plan:
         receive_max=1 if rush else dice.choice((1, 3, 20, 20)),
         retained_first=dice.random() < 0.3,
         says_not_found=dice.random() < 0.3,
+        replaces_contents=dice.random() < 0.7,
         stream_delay_s_max=1.0 if rush else dice.choice((0.01, 0.1, 1.0)),
         waiting_messages_max=dice.choice((2, 1000, 1000, 1000)),
     )
@@ -120,8 +123,10 @@ def plan_for(dice: Random) -> Plan:
         sensor = _sensor(number, plan.weather, dice)
         plan.sensors.append(sensor)
         plan.readings += _readings(sensor, dice, rush=rush)
-    plan.commands += _commands(plan.sensors, dice)
+    plan.commands += _commands(plan.sensors, dice, rush=rush)
     plan.events += _events(plan, dice)
+    # A former life's unreleased QoS 2 messages: docs/guarantees.md has what that can cost.
+    plan.replaces_contents |= plan.has(Trouble.GATEWAY)
     return plan
 
 
@@ -130,7 +135,7 @@ def _sensor(number: int, weather: Weather, dice: Random) -> SensorPlan:
     # be told from the next reading with the same contents; docs/guarantees.md has the condition.
     message_ids = 1 if weather.copies == 0.0 else 6
     client_id = f"s{number}"
-    keeps = dice.random() < 0.6
+    keeps = dice.random() < 0.5
     filters = {f"c/{client_id}": dice.randint(0, 2)} if dice.random() < 0.7 else {}
     for topic_filter in dice.sample(SHARED_FILTERS, dice.randint(0, 2)):
         filters[topic_filter] = dice.randint(0, 2)
@@ -140,7 +145,9 @@ def _sensor(number: int, weather: Weather, dice: Random) -> SensorPlan:
         keeps=keeps,
         resubscribes=dice.random() < 0.5,
         message_id_first=dice.choice((1, 1, 65_533)),
-        message_ids=dice.choice((message_ids, 65_535, 65_535)),
+        message_ids=dice.choice(
+            (message_ids, 65_535) if keeps else (message_ids, message_ids, 65_535)
+        ),
         topics=tuple(f"r/{client_id}/{name}" for name in "ab"[: dice.randint(1, 2)]),
         filters=filters,
     )
@@ -160,13 +167,13 @@ def _readings(sensor: SensorPlan, dice: Random, *, rush: bool) -> list[Reading]:
     return readings
 
 
-def _commands(sensors: list[SensorPlan], dice: Random) -> list[Command]:
+def _commands(sensors: list[SensorPlan], dice: Random, *, rush: bool) -> list[Command]:
     commands = []
-    for number in range(dice.randint(0, COMMANDS_MAX)):
+    for number in range(dice.randint(0, COMMANDS_MAX * (3 if rush else 1))):
         topic = dice.choice((f"c/{dice.choice(sensors).client_id}", *BROADCAST, *RETAINED))
         at = dice.random() * (CALM_AT_S + 20.0)
-        retain = topic in RETAINED
-        commands.append(Command(at, topic, f"c:{number}".encode(), dice.randint(0, 2), retain))
+        qos = dice.choice((0, 1, 2, 2))
+        commands.append(Command(at, topic, f"c:{number}".encode(), qos, topic in RETAINED))
     return commands
 
 
@@ -178,15 +185,17 @@ def _moment(busy: list[float], dice: Random) -> float:
 
 
 def _events(plan: Plan, dice: Random) -> list[Event]:
-    restarts = [Restart.KEPT, Restart.KEPT, Restart.LOST]
-    if not plan.trust_session:
-        restarts.append(Restart.FORGETFUL)
-    if dice.random() < 0.4:
-        restarts = [Restart.KEPT]
-    troubles = [Trouble.BREAK, Trouble.BREAK, Trouble.OUTAGE, Trouble.REBOOT, Trouble.MOVE]
+    restarts = [Restart.KEPT]
+    if dice.random() < 0.7:
+        restarts += [Restart.LOST]
+        # What a broker forgets that says otherwise, only trust = connection repairs.
+        restarts += [] if plan.trust_session else [Restart.FORGETFUL, Restart.FORGETFUL]
+    troubles = [Trouble.BREAK, Trouble.OUTAGE, Trouble.OUTAGE, Trouble.REBOOT, Trouble.MOVE]
+    troubles += [Trouble.REBOOT] * 2 if plan.receive_max == 1 else []
     if dice.random() < 0.2:
         troubles.append(Trouble.GATEWAY)
-    busy = [one.at for one in (*plan.readings, *plan.commands) if one.at < CALM_AT_S - SHORTLY_S]
+    busy = [reading.at for reading in plan.readings] + [command.at for command in plan.commands]
+    busy = [at for at in busy if at < CALM_AT_S - SHORTLY_S]
     events = []
     for _ in range(dice.randint(0, TROUBLES_MAX)):
         event = Event(
@@ -196,8 +205,10 @@ def _events(plan: Plan, dice: Random) -> list[Event]:
             lasts_s=dice.random() ** 2 * OUTAGE_S_MAX,
             restart=dice.choice(restarts),
         )
-        events.append(event)
         if event.trouble is Trouble.OUTAGE and dice.random() < 0.5:
-            during = event.at + dice.random() * event.lasts_s
+            # A sensor that forgets while its reading waits for the broker.
+            event = replace(event, lasts_s=OUTAGE_S_MAX * (1 + dice.random()) / 2)
+            during = event.at + dice.random() * REBOOT_WITHIN_S
             events.append(Event(min(during, CALM_AT_S), Trouble.REBOOT, event.sensor))
+        events.append(event)
     return events

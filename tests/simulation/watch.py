@@ -27,7 +27,7 @@ NO_HOLES = "5 no holes in seq"
 Sequence = tuple[str, str, int]  # client, topic, QoS if it matters
 
 
-class BrokenPromise(AssertionError):
+class BrokenPromiseError(AssertionError):
     """A world in which the gateway did not do what it promises."""
 
 
@@ -58,6 +58,7 @@ class ReadingsWatch:
         self._last_taken: dict[Sequence, int] = {}
         self._sequences: dict[str, set[int]] = {}
         self.breaks = 0
+        self._unanswered = 0
 
     # At the gateway
 
@@ -101,6 +102,9 @@ class ReadingsWatch:
             if not fate.routed:
                 fate.taken = None
 
+    def connect_unanswered(self) -> None:
+        self._unanswered += 1
+
     # At the sensor
 
     def acknowledged(self, reading: Reading) -> None:
@@ -135,10 +139,14 @@ class ReadingsWatch:
             broken(ONCE, f"the broker got {fate.reading} {times} times")
 
     def _may_repeat(self, reading: Reading) -> bool:
-        """Only a break makes a repeat, and at QoS 2 only a broker that is not trusted or forgot."""
+        """Only a break makes a repeat, and at QoS 2 only a broker that is not trusted or forgot.
+
+        A break between CONNECT and CONNACK leaves open which session the broker has.
+        """
         if not self.breaks:
             return False
         faithful = self._plan.trust_session and self._plan.restarts() <= {Restart.KEPT}
+        faithful = faithful and not self._unanswered
         return reading.qos == 1 or not faithful
 
     def _check_order(self, fate: Fate) -> None:
@@ -179,4 +187,4 @@ class ReadingsWatch:
 
 
 def broken(promise: str, evidence: str) -> NoReturn:
-    raise BrokenPromise(f"promise {promise}: {evidence}")
+    raise BrokenPromiseError(f"promise {promise}: {evidence}")

@@ -31,7 +31,7 @@ from tests.simulation.plan import (
 )
 from tests.simulation.sensor import Sensor
 from tests.simulation.stream import nothing
-from tests.simulation.watch import BrokenPromise, ReadingsWatch, broken
+from tests.simulation.watch import BrokenPromiseError, ReadingsWatch, broken
 
 GATEWAY_NAME = "gw"
 MQTT_CLIENT_ID = "tidegate-gw"
@@ -60,6 +60,7 @@ class World:
             self.plan.receive_max,
             retained_first=self.plan.retained_first,
             says_not_found=self.plan.says_not_found,
+            replaces_contents=self.plan.replaces_contents,
         )
         self.downlink = DownlinkWatch(self.plan, self.broker, MQTT_CLIENT_ID)
         self.broker.on_routed = self._routed
@@ -68,12 +69,12 @@ class World:
         self._fill_agenda()
 
     def run(self) -> World:
-        """Let the world happen; raises BrokenPromise with the seed and how to see it again."""
+        """Let the world happen; raises BrokenPromiseError with the seed and how to see it again."""
         try:
             self._run()
         except Exception as error:
             replay = f"python -m tests.simulation {self.seed} --trace"
-            raise BrokenPromise(
+            raise BrokenPromiseError(
                 f"seed {self.seed}, {self.agenda.now:.3f} s: {type(error).__name__}: {error}\n"
                 f"replay: {replay}"
             ) from error
@@ -196,6 +197,7 @@ class World:
         host.on_said = self._gateway_said
         host.on_octets = self._on_the_wire
         host.on_step = self._check_step
+        host.on_unanswered = self.readings.connect_unanswered
         self._rules = rules
         return host
 

@@ -1,0 +1,21 @@
+"""The worlds notice each mistake of mutants.py, and docs/guarantees.md lists them all."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.mutants import BEGIN, DOCUMENT, END, MUTANTS, Mutant, documented, first_catch
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])
+def test_the_worlds_notice(mutant: Mutant) -> None:
+    unseen = f"no world of {mutant.within} has seen promise {mutant.promise} broken"
+    assert first_catch(mutant) is not None, unseen
+
+
+def test_the_table_of_mutants_is_as_its_module_writes_it() -> None:
+    document = DOCUMENT.read_text()
+    assert BEGIN in document
+    assert END in document
+    stale = "stale; type  .venv/bin/python -m tests.simulation.mutants"
+    assert documented(document) == document, stale

@@ -1,0 +1,119 @@
+"""Many worlds, each from its seed, in which the gateway must keep its promises.
+
+A failing seed is in the message, with the command that replays it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from gateway.effects import Send
+from gateway.frames import Puback, ReturnCode
+from tests.simulation.plan import Trouble
+from tests.simulation.watch import BrokenPromiseError
+from tests.simulation.world import World
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+WORLDS = 1000
+WORLDS_SOAKED = 20_000
+CHUNK = 50
+SEEN_MIN = 5  # in 200 worlds
+
+
+def failures(seeds: range) -> list[str]:
+    found = []
+    for seed in seeds:
+        try:
+            World(seed).run()
+        except BrokenPromiseError as error:
+            found.append(str(error))
+    return found
+
+
+@pytest.mark.parametrize("first", range(0, WORLDS, CHUNK))
+def test_the_gateway_keeps_its_promises_in_every_world(first: int) -> None:
+    found = failures(range(first, first + CHUNK))
+    assert not found, "\n\n".join(found)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(WORLDS, WORLDS + WORLDS_SOAKED, CHUNK * 20))
+def test_the_gateway_keeps_its_promises_in_very_many_worlds(first: int) -> None:
+    found = failures(range(first, first + CHUNK * 20))
+    assert not found, "\n\n".join(found)
+
+
+@pytest.mark.parametrize("seed", [7, 4711])
+def test_the_same_seed_is_the_same_world(seed: int) -> None:
+    first, again = World(seed).run(), World(seed).run()
+    assert (first.digest, first.steps) == (again.digest, again.steps)
+    assert World(seed + 1).run().digest != first.digest
+
+
+def test_the_same_seed_is_the_same_world_in_another_process() -> None:
+    """Also where strings hash otherwise, so that a failing world replays."""
+    command = [sys.executable, "-m", "tests.simulation", "4711"]
+    said = [
+        subprocess.run(
+            command,
+            cwd=REPOSITORY,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    assert said[0] == said[1] != ""
+
+
+def test_a_trace_tells_what_happened_without_changing_it() -> None:
+    lines: list[str] = []
+    told = World(7, lines.append).run()
+    assert told.digest == World(7).run().digest
+    assert any("Connect(" in line for line in lines)
+    assert any("broker routes" in line for line in lines)
+
+
+def test_worlds_are_full_of_trouble() -> None:
+    """A simulator in which nothing happens finds nothing."""
+    seen: Counter[str] = Counter()
+    for seed in range(200):
+        world = World(seed)
+        watch_said = world.gateway.on_said
+
+        def said(send: Send, watch_said: object = watch_said) -> None:
+            if isinstance(send.frame, Puback) and send.frame.return_code == ReturnCode.CONGESTION:
+                seen["refused for lack of room"] += 1
+            assert callable(watch_said)
+            watch_said(send)
+
+        world.gateway.on_said = said
+        world.run()
+        seen.update(event.trouble.value for event in world.plan.events)
+        seen.update(
+            event.restart.value for event in world.plan.events if event.trouble is Trouble.OUTAGE
+        )
+        for fate in world.readings.fates.values():
+            seen[f"acknowledged at QoS {fate.reading.qos}"] += fate.acknowledged
+            seen["repeated with its tag"] += any(times > 1 for times in fate.tags.values())
+        seen["commands owed"] += sum(len(ear.owed) for ear in world.downlink.ears())
+        seen["retained with the flag"] += sum(len(ear.flagged) for ear in world.downlink.ears())
+    wanted = {
+        *(trouble.value for trouble in Trouble),
+        "sessions lost",
+        "sessions present, messages in flight forgotten",
+        "acknowledged at QoS 1",
+        "acknowledged at QoS 2",
+        "repeated with its tag",
+        "refused for lack of room",
+        "commands owed",
+        "retained with the flag",
+    }
+    assert {what for what in wanted if seen[what] < SEEN_MIN} == set(), seen
