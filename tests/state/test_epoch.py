@@ -49,7 +49,7 @@ def test_the_counter_is_on_disk_before_it_is_used(tmp_path: Path) -> None:
 
 def test_a_folder_in_use_is_refused_and_its_user_named(tmp_path: Path) -> None:
     state = open_state(tmp_path)
-    with pytest.raises(StateError, match=f"another tidegate \\(process {os.getpid()}\\)"):
+    with pytest.raises(StateError, match=rf"another tidegate \(process {os.getpid()}\)"):
         open_state(tmp_path)
     state.release()
     assert next_epoch(tmp_path) == state.epoch + 1
@@ -76,5 +76,5 @@ def test_a_file_where_the_folder_should_be_is_said(tmp_path: Path) -> None:
 
 def test_a_folder_that_may_not_be_written_is_said(tmp_path: Path) -> None:
     # What root may not write either: a file system without files of one's own.
-    with pytest.raises(StateError, match="gateway[.]state_dir /proc/tidegate"):
+    with pytest.raises(StateError, match=r"gateway\.state_dir /proc/tidegate"):
         open_state(Path("/proc/tidegate"))
