@@ -92,6 +92,7 @@ class Engine:
         self.forwarded = [0, 0, 0]  # readings taken on, by QoS
         self._rules = rules
         self._members: dict[int, dict[bytes, Session]] = {}  # by link and address
+        self._absent: dict[ClientId, float] = {}  # since when; the longest absent first
         self._admission = Admission(rules.admission)
         self._connectionless = Connectionless(rules.connectionless, rules.session, rules.predefined)
         retained = Retained(rules.retained_messages_max, rules.retained_bytes_max)
@@ -225,7 +226,10 @@ class Engine:
             return [news]
         session = self.sessions[news.client_id]
         self._leave_address(session)
-        return [news, *self._discard(session, now)] if session.clean else [news]
+        if session.clean:
+            return [news, *self._discard(session, now)]
+        self._absent[session.client_id] = now
+        return [news]
 
     def _up(self, news: UpstreamUp, now: float) -> list[Effect]:
         self.downlink.opened(now)
@@ -251,10 +255,13 @@ class Engine:
         if isinstance(client_id, Refusal):
             return _turned_away(client_id, peer)
         session = self.sessions.get(client_id)
-        refusal = self._admission.judge(frame, len(self.sessions), known=session is not None)
-        if refusal is not None:
-            return _turned_away(refusal, peer)
         effects: list[Effect] = []
+        refusal = self._admission.judge(frame, len(self.sessions), known=session is not None)
+        if refusal is not None and refusal.reason is Reason.CLIENTS_FULL:
+            effects = self._make_room(now)
+        if refusal is not None and not effects:
+            return _turned_away(refusal, peer)
+        self._absent.pop(client_id, None)
         if at_address is not None and at_address is not session:
             effects += self._perform(at_address.displace(), now)
         first_topic_id = self._rules.first_topic_id
@@ -284,6 +291,16 @@ class Engine:
         predefined = self._rules.clients_predefined.get(client_id, self._rules.predefined)
         return Session(client_id, peer, self._rules.session, predefined, first_topic_id)
 
+    def _make_room(self, now: float) -> list[Effect]:
+        """End the session of the client that has been absent the longest, if that is long."""
+        for client_id, left_at in self._absent.items():
+            if now - left_at < self._rules.admission.absent_s_min:
+                break
+            detail = f"absent for {(now - left_at) / 3600:.0f} h, and its place is needed"
+            dropped = Dropped(Reason.SESSION_ENDED, client_id, detail, count=0)
+            return [dropped, *self._discard(self.sessions[client_id], now)]
+        return []
+
     def _leave_address(self, session: Session) -> None:
         members = self._members[session.peer.link]
         if members.get(session.peer.address) is session:
@@ -293,6 +310,7 @@ class Engine:
         """The session is over; the engine forgets it."""
         effects = self.downlink.forget(session) + self._perform(session.end(), now)
         del self.sessions[session.client_id]
+        self._absent.pop(session.client_id, None)
         session.scheduled_at = inf
         return effects
 

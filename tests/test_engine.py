@@ -268,3 +268,28 @@ def test_on_stopping_the_gateway_says_goodbye_to_the_broker() -> None:
     presence, farewell = bench.seen()
     assert presence.payload == b"offline"
     assert isinstance(farewell, mqtt5.DisconnectPacket)
+
+
+def test_when_every_place_is_taken_the_longest_absent_makes_room_after_a_while() -> None:
+    rules = AdmissionRules(clients_max=3, absent_s_min=3600)
+    bench = bench_with(admission=rules)
+    for client_id in (b"s1", b"s2", b"s3"):
+        bench.join(client_id, clean=False)
+    bench.say(b"s2", Disconnect())
+    bench.at += 10
+    bench.say(b"s1", Disconnect())
+    bench.at += 3589
+    assert bench.say(b"s4", Connect(b"s4", 60)) == [Connack(1)], "s2 may come back"
+    bench.at += 1
+    bench.join(b"s4")
+    assert set(bench.engine.sessions) == {"s1", "s3", "s4"}
+    assert bench.say(b"s5", Connect(b"s5", 60)) == [Connack(1)], "s1 left later"
+
+
+def test_who_came_back_is_not_absent() -> None:
+    bench = bench_with(admission=AdmissionRules(clients_max=1, absent_s_min=3600))
+    bench.join(b"s1", clean=False)
+    bench.say(b"s1", Disconnect())
+    bench.join(b"s1", clean=False)
+    bench.at += 7200
+    assert bench.say(b"s2", Connect(b"s2", 60)) == [Connack(1)]

@@ -15,6 +15,10 @@ from gateway.config.keys import UPSTREAM
 from gateway.config.settings import HostPort, Settings
 from gateway.config.spelling import KeyPath, dotted, printable, quoted, shortened, shown
 
+# Brokers close the connection over more: mosquitto at 200, and the prefix has levels as well.
+TOPIC_LEVELS_MAX = 128
+PREFIX_LEVELS_MAX = 64
+
 # The first must be at least the second: a limit that no single message could keep, and the like.
 AT_LEAST: tuple[tuple[KeyPath, KeyPath], ...] = (
     (("upstream", "reconnect_delay_s_max"), ("upstream", "reconnect_delay_s_min")),
@@ -32,6 +36,7 @@ def check(settings: Settings, gathering: Gathering) -> None:
     _check_listeners(settings, gathering)
     _check_predefined_topics(settings, gathering)
     _check_client_ids(settings, gathering)
+    _check_prefix(settings, gathering)
 
 
 def _check_needs(settings: Settings, gathering: Gathering) -> None:
@@ -107,11 +112,23 @@ def _check_predefined_topics(settings: Settings, gathering: Gathering) -> None:
         _check_ids(("clients", client_id, *table), client.predefined_topics, for_all, gathering)
 
 
+def _check_prefix(settings: Settings, gathering: Gathering) -> None:
+    levels = settings.upstream.topic_prefix.count("/")
+    if levels > PREFIX_LEVELS_MAX:
+        path: KeyPath = ("upstream", "topic_prefix")
+        message = f"expected at most {PREFIX_LEVELS_MAX} levels, got {levels}"
+        gathering.complain(gathering.given[path].origin, path, message)
+
+
 def _check_ids(
     table: KeyPath, topics: Mapping[str, int], for_all: Mapping[int, str], gathering: Gathering
 ) -> dict[int, str]:
     topic_of = dict(for_all)
     for topic, topic_id in topics.items():
+        if topic.count("/") >= TOPIC_LEVELS_MAX:
+            path = (*table, topic)
+            message = f"expected at most {TOPIC_LEVELS_MAX} levels, got {topic.count('/') + 1}"
+            gathering.complain(gathering.given[path].origin, path, message)
         other = topic_of.setdefault(topic_id, topic)
         if other != topic:
             path = (*table, topic)

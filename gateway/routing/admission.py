@@ -3,7 +3,8 @@
 Strangers have a budget of their own, so that a flood of them costs members nothing:
 `answers_per_s_max` DISCONNECTs a second in all for frames from unknown addresses, beyond which
 they hear nothing. Clients are bounded by `clients_max`, sessions that are kept for absent clients
-included; a further CONNECT is answered with congestion.
+included. When all places are taken, a new client gets that of the one that has been absent the
+longest, if for `absent_s_min` at least; else it is answered with congestion.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class AdmissionRules:
     client_id_bytes_max: int = 64  # 1.2 says 23; gateways in the field take more
     assign_empty_client_id: bool = False
     answers_per_s_max: int = 20
+    absent_s_min: float = 3600.0  # longer than a restart or a short outage keeps a client away
 
 
 @dataclass(frozen=True, slots=True)

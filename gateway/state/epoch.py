@@ -1,10 +1,9 @@
-"""The gateway's epoch: a counter raised durably at every start, in a folder that only one gateway
-uses.
+"""The gateway's epoch: a counter raised durably at every start, in a folder of its own.
 
 With the gateway's name and a reading's sequence it names the reading for ever, so a number must
-never be used twice. The file is replaced whole (written beside it, synced, renamed, folder
-synced); should it be damaged all the same, the seconds since 1970 take over, which no counter of
-starts will have reached.
+never be used twice. A folder without a counter begins at the seconds since 1970: a gateway whose
+card was replaced must not begin again where the one before began, nor one whose counter is
+damaged. The file is replaced whole (written beside it, synced, renamed, folder synced).
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ def _read(path: Path) -> int:
     try:
         found = path.read_text(encoding="ascii", errors="replace").strip()
     except FileNotFoundError:
-        return 0
+        return int(time.time())
     if found.isdigit():
         return int(found)
     seconds = int(time.time())

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 _ADVICE = {
-    0x81: "it calls our packet malformed; please report this with its log",
-    0x82: "it calls our packet a protocol error; please report this with its log",
+    0x81: "it calls our packet malformed; its log may name the topic that it does not take",
+    0x82: "it calls our packet a protocol error; its log may name the topic that it does not take",
     0x84: "it does not speak MQTT 5; use a broker that does (mosquitto 1.6 or newer)",
     0x85: "it does not accept our client id; set upstream.client_id",
     0x86: "bad user name or password; check upstream.username and upstream.password_file",

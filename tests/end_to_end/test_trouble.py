@@ -96,11 +96,11 @@ def test_a_gateway_without_its_broker_serves_its_sensors(tmp_path: Path) -> None
             await s1.register("field")
             await s1.subscribe(b"field/set", qos=1)
             assert await s1.ask(0x16, b"", 0x17) == b""
+            gateway.wait_for_log(f"127.0.0.1:{port} is away")
             with Mosquitto(port=port) as late:
                 async with application(late) as app:
                     await app.publish("field/set", b"on", qos=1, retain=True)
                     assert (await s1.message())[2] == b"on"
-                assert f"127.0.0.1:{port} is away" in gateway.log
 
     with GatewayProcess(tmp_path, f"mqtt://127.0.0.1:{port}") as gateway:
         asyncio.run(story(gateway))

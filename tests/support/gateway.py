@@ -29,6 +29,11 @@ class GatewayProcess:
         self.log_path = folder / "gateway.log"
         self.config_path = folder / "gateway.toml"
         self._process: subprocess.Popen[bytes] | None = None
+        # The first start is epoch 1, so that topic ids begin at 1 as well.
+        state = folder / "state"
+        if not state.exists():
+            state.mkdir()
+            (state / "epoch").write_text("0\n", encoding="ascii")
         self.config_path.write_text(
             "[gateway]\n"
             'name = "under-test"\n'

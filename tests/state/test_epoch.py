@@ -1,0 +1,80 @@
+"""The epoch: never the same twice, whatever became of the folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gateway.state.epoch import EPOCH_FILE, StateError, open_state
+
+
+def next_epoch(folder: Path) -> int:
+    state = open_state(folder)
+    state.release()
+    return state.epoch
+
+
+def test_each_start_is_one_epoch_further(tmp_path: Path) -> None:
+    first = next_epoch(tmp_path)
+    assert [next_epoch(tmp_path) for _ in range(3)] == [first + 1, first + 2, first + 3]
+
+
+def test_a_folder_without_a_counter_begins_at_the_seconds_since_1970(tmp_path: Path) -> None:
+    before = int(time.time())
+    assert before < next_epoch(tmp_path / "new" / "folder") <= int(time.time()) + 1
+
+
+@pytest.mark.parametrize("damage", ["", "twelve", "-3", "\x00\x00"])
+def test_a_damaged_counter_begins_there_too(tmp_path: Path, damage: str) -> None:
+    (tmp_path / EPOCH_FILE).write_text(damage)
+    before = int(time.time())
+    assert before < next_epoch(tmp_path) <= int(time.time()) + 1
+
+
+def test_a_counter_goes_on_from_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / EPOCH_FILE).write_text("41\n")
+    assert next_epoch(tmp_path) == 42
+
+
+def test_the_counter_is_on_disk_before_it_is_used(tmp_path: Path) -> None:
+    state = open_state(tmp_path)
+    assert int((tmp_path / EPOCH_FILE).read_text()) == state.epoch
+    state.release()
+
+
+def test_a_folder_in_use_is_refused_and_its_user_named(tmp_path: Path) -> None:
+    state = open_state(tmp_path)
+    with pytest.raises(StateError, match=rf"another tidegate \(process {os.getpid()}\)"):
+        open_state(tmp_path)
+    state.release()
+    assert next_epoch(tmp_path) == state.epoch + 1
+
+
+def test_a_folder_is_free_again_when_its_user_was_killed(tmp_path: Path) -> None:
+    program = f"""
+import os, pathlib
+from gateway.state.epoch import open_state
+open_state(pathlib.Path({str(tmp_path)!r}))
+os.kill(os.getpid(), 9)
+"""
+    killed = subprocess.run([sys.executable, "-c", program], check=False)
+    assert killed.returncode == -9
+    left = int((tmp_path / EPOCH_FILE).read_text())
+    assert next_epoch(tmp_path) == left + 1
+
+
+def test_a_file_where_the_folder_should_be_is_said(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("")
+    with pytest.raises(StateError, match="is not a folder: remove the file or set another path"):
+        open_state(tmp_path / "state")
+
+
+def test_a_folder_that_may_not_be_written_is_said(tmp_path: Path) -> None:
+    # What root may not write either: a file system without files of one's own.
+    with pytest.raises(StateError, match=r"gateway\.state_dir /proc/tidegate"):
+        open_state(Path("/proc/tidegate"))
