@@ -101,13 +101,20 @@ class ModelBroker:
         self,
         receive_max: int,
         *,
-        retained_first: bool,
-        says_not_found: bool,
-        replaces_contents: bool,
+        retained_first: bool = False,
+        says_not_found: bool = False,
+        replaces_contents: bool = True,
+        keeps_first_options: bool = True,
+        has_applications: bool = False,
     ) -> None:
-        """`retained_first`: retained messages go out before their SUBACK, which MQTT 5 allows.
+        """The defaults are mosquitto's.
+
+        `retained_first`: retained messages go out before their SUBACK, which MQTT 5 allows.
         `says_not_found`: PUBREL for an unknown id is answered with 0x92; mosquitto says 0x00.
-        `replaces_contents`: of two contents under one packet id the second counts, as at mosquitto.
+        `replaces_contents`: of two contents under one packet id the second counts.
+        `keeps_first_options`: SUBSCRIBE to a filter again changes its QoS and identifier, but not
+        Retain As Published (mosquitto 2.0).
+        `has_applications`: someone is subscribed to everything, so PUBACK never says 0x10.
         """
         self.up = True
         self.sessions: dict[str, BrokerSession] = {}
@@ -118,6 +125,8 @@ class ModelBroker:
         self._retained_first = retained_first
         self._says_not_found = says_not_found
         self._replaces_contents = replaces_contents
+        self._keeps_first_options = keeps_first_options
+        self._has_applications = has_applications
 
     # From the network
 
@@ -159,19 +168,22 @@ class ModelBroker:
 
     # From applications
 
-    def route(self, publication: Publication) -> None:
-        """To everyone who is subscribed: the message has reached its subscribers."""
+    def route(self, publication: Publication) -> bool:
+        """To everyone who is subscribed: the message has reached its subscribers, if any."""
         if publication.retain:
             if publication.payload:
                 self.retained[publication.topic] = publication
             else:
                 self.retained.pop(publication.topic, None)
         self.on_routed(publication)
+        is_wanted = self._has_applications
         for session in self.sessions.values():
             for topic_filter, subscription in session.subscriptions.items():
                 if matches(topic_filter, publication.topic):
                     flag = publication.retain and subscription.retain_as_published
                     self._deliver(session, publication, subscription, retain=flag)
+                    is_wanted = True
+        return is_wanted
 
     # Towards a client
 
@@ -276,10 +288,13 @@ class _Conversation:
             assert len(self._unfinished) <= self._broker._receive_max, "Receive Maximum overrun"
             self._write(mqtt5.PubRecPacket(packet_id).write())
             return
-        self._broker.route(publication)
+        is_wanted = self._broker.route(publication)
         if qos == 1:
             assert packet_id is not None
-            self._write(mqtt5.PubAckPacket(packet_id).write())
+            code = mqtt5.PubAckReasonCode.SUCCESS
+            if not is_wanted:
+                code = mqtt5.PubAckReasonCode.NO_MATCHING_SUBSCRIBERS
+            self._write(mqtt5.PubAckPacket(packet_id, reason_code=code).write())
 
     def _pubrel(self, session: BrokerSession, packet: mqtt5.PubRelPacket) -> None:
         publication = session.incoming.pop(packet.packet_id, None)
@@ -311,10 +326,12 @@ class _Conversation:
         if not self._broker._retained_first:
             self._write(suback)
         for wish in packet.topic_filters:
-            is_new = wish.pattern not in session.subscriptions
-            subscription = Subscription(
-                int(wish.max_qos), wish.retain_as_published, packet.subscription_id
-            )
+            before = session.subscriptions.get(wish.pattern)
+            is_new = before is None
+            as_published = wish.retain_as_published
+            if before is not None and self._broker._keeps_first_options:
+                as_published = before.retain_as_published
+            subscription = Subscription(int(wish.max_qos), as_published, packet.subscription_id)
             session.subscriptions[wish.pattern] = subscription
             handling = wish.retain_handling
             if handling == mqtt5.RetainHandling.SEND_ALWAYS or (

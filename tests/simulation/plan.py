@@ -88,6 +88,8 @@ class Plan:
     retained_first: bool
     says_not_found: bool
     replaces_contents: bool
+    keeps_first_options: bool
+    has_applications: bool
     stream_delay_s_max: float
     waiting_messages_max: int
     sensors: list[SensorPlan] = field(default_factory=list)
@@ -116,6 +118,8 @@ def plan_for(dice: Random) -> Plan:
         retained_first=dice.random() < 0.3,
         says_not_found=dice.random() < 0.3,
         replaces_contents=dice.random() < 0.7,
+        keeps_first_options=dice.random() < 0.7,
+        has_applications=dice.random() < 0.7,
         stream_delay_s_max=1.0 if rush else dice.choice((0.01, 0.1, 1.0)),
         waiting_messages_max=dice.choice((2, 1000, 1000, 1000)),
     )

@@ -61,6 +61,8 @@ class World:
             retained_first=self.plan.retained_first,
             says_not_found=self.plan.says_not_found,
             replaces_contents=self.plan.replaces_contents,
+            keeps_first_options=self.plan.keeps_first_options,
+            has_applications=self.plan.has_applications,
         )
         self.downlink = DownlinkWatch(self.plan, self.broker, MQTT_CLIENT_ID)
         self.broker.on_routed = self._routed
