@@ -163,8 +163,7 @@ class ModelBroker:
     def _publish_will(self, session: BrokerSession) -> None:
         will, session.will = session.will, None
         if will is not None:
-            publication = Publication(will.topic, will.payload or b"", int(will.qos), will.retain)
-            self.route(publication)
+            self.route(Publication(will.topic, will.payload or b"", int(will.qos), will.retain))
 
     # From applications
 

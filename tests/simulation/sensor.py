@@ -110,8 +110,9 @@ class Sensor:
 
     @property
     def is_done(self) -> bool:
-        busy = self._exchange or self._steps or self.outstanding or self.waiting
-        return self.ready and not busy
+        return self.ready and not (
+            self._exchange or self._steps or self.outstanding or self.waiting
+        )
 
     # From the world
 
@@ -356,7 +357,7 @@ class Sensor:
         self._send(Pubrec(frame.message_id))
 
     def _receive_pubrel(self, frame: Pubrel) -> None:
-        for received in [one for one in self._received if one[0] == frame.message_id]:
+        for received in sorted(one for one in self._received if one[0] == frame.message_id):
             self._received.remove(received)
             if len(self._finished) >= RECENT_MAX:
                 del self._finished[next(iter(self._finished))]
