@@ -27,6 +27,8 @@ def client_context(
     Without ca_file the system's authorities are trusted. The key may be in cert_file.
     """
     context = ssl.create_default_context() if ca_file is None else _trusting(Path(ca_file))
+    # Python's own default, but not that of Debian's Python, which leaves it to OpenSSL.
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
     if cert_file is not None:
         _present(context, Path(cert_file), Path(key_file or cert_file))
     elif key_file is not None:

@@ -152,6 +152,8 @@ def test_ctrl_c_is_quiet(tmp_path: Path) -> None:
         cwd=tmp_path,
         env=environment_with({}),
         stderr=subprocess.PIPE,
+        # Whoever runs the tests in the background has it ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     with fifo.open("wb"):  # opens once the other side has, so the command is where we want it
         command.send_signal(signal.SIGINT)
