@@ -123,7 +123,6 @@ class Reason(Enum):
     TRAILING_OCTETS = "trailing_octets"
     STRANGER = "stranger"
     OUT_OF_TURN = "out_of_turn"
-    NOT_FROM_A_CLIENT = "not_from_a_client"
     NOT_SUPPORTED = "not_supported"
     PROTOCOL_ID = "protocol_id"
     CLIENT_ID = "client_id"
@@ -146,7 +145,6 @@ class Reason(Enum):
     CLIENT_REFUSED = "client_refused"
     SESSION_ENDED = "session_ended"
     RETAINED_FULL = "retained_full"
-    TOO_LONG_FOR_FRAME = "too_long_for_frame"
 
 
 @dataclass(frozen=True, slots=True)

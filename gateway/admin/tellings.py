@@ -22,7 +22,6 @@ DROPPED: dict[Reason, Telling] = {
     Reason.TRAILING_OCTETS: Telling(DEBUG),
     Reason.STRANGER: Telling(INFO),
     Reason.OUT_OF_TURN: Telling(DEBUG),
-    Reason.NOT_FROM_A_CLIENT: Telling(INFO),
     Reason.NOT_SUPPORTED: Telling(INFO),
     Reason.PROTOCOL_ID: Telling(INFO),
     Reason.CLIENT_ID: Telling(
@@ -54,7 +53,6 @@ DROPPED: dict[Reason, Telling] = {
     Reason.RETAINED_FULL: Telling(
         WARNING, "raise limits.retained_messages_max and limits.retained_bytes_max"
     ),
-    Reason.TOO_LONG_FOR_FRAME: Telling(INFO),
 }
 
 
