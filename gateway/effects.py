@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import NewType
 
 from gateway.frames import Frame
-
-ClientId = NewType("ClientId", str)
+from gateway.saved import Change
+from gateway.saved import ClientId as ClientId
+from gateway.saved import State as State
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,11 @@ class Forward:
 
     Compared by identity: a retry with equal contents is another reading until a session says
     otherwise. `received_at` is in the core's monotonic seconds. `sequence` is -1 until the reading
-    goes to the broker for the first time; QoS 0 readings never get one. With it comes `unix_ms`,
-    the receive time as the wall clock had it then, so that a repeat says the same. `upstream_qos`
-    is what the broker gets: not more than it takes.
+    is taken on; QoS 0 readings never get one. With it come `epoch`, the life of the gateway that
+    took it on, `packet_id`, under which it goes to the broker, and `unix_ms`, the receive time as
+    the wall clock had it then: a repeat says the same, also after a restart. `upstream_qos`
+    is what the broker gets: not more than it takes. `record` is its number in the journal, -1 for
+    one that is not there.
     """
 
     client_id: ClientId
@@ -84,6 +86,9 @@ class Forward:
     sequence: int = -1
     unix_ms: int = 0
     upstream_qos: int = 0
+    epoch: int = 0
+    packet_id: int = 0
+    record: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,18 +107,77 @@ class UnsubscribeFrom:
     topic_filter: str
 
 
+# Work for what must survive power loss
+
+
+@dataclass(slots=True)
+class Store:
+    """Write a reading to the journal, then say `stored`; if it cannot be written, `not_stored`.
+
+    `is_parked`: the core keeps it no longer than until then, and will ask for it (`ReadBacklog`).
+    """
+
+    forward: Forward
+    is_parked: bool = False
+
+
+@dataclass(slots=True)
+class Finish:
+    """The journal may forget a reading. Written with the next group; nobody waits for it."""
+
+    forward: Forward
+
+
+@dataclass(slots=True)
+class RecordReceived:
+    """Note in the journal that the broker has received a QoS 2 reading (PUBREC); once that is
+    durable, hand `then` to `durable`.
+    """
+
+    forward: Forward
+    then: Effect
+
+
+@dataclass(slots=True)
+class RecordRelease:
+    """Note in the journal that a client has released a message id (PUBREL); once that is durable,
+    hand `then` to `durable`. Without `then` nobody waits for it.
+    """
+
+    client_id: ClientId
+    message_id: int
+    then: Effect | None = None
+
+
+@dataclass(slots=True)
+class ReadBacklog:
+    """Read the next parked readings from the journal, then say `backlog` (with none at its end)."""
+
+
+class Urgency(Enum):
+    """How long what is saved may wait for company. The values are seconds."""
+
+    NOW = 0.002
+    SOON = 0.05  # as long as a reading waits for its broker before it is written
+    LATER = 0.25
+
+
+@dataclass(slots=True)
+class Save:
+    """Write a change of what outlasts a restart, in order, within `Urgency.LATER`."""
+
+    change: Change
+
+
+@dataclass(slots=True)
+class WhenSaved:
+    """Once everything that was to be saved before this is durable, hand `effects` to `durable`."""
+
+    effects: list[Effect]
+    urgency: Urgency = Urgency.NOW
+
+
 # News
-
-
-class State(Enum):
-    """Where a client is in its conversation; the arrows are in `session/states.py`."""
-
-    DISCONNECTED = "disconnected"
-    CONNECTING = "connecting"
-    ACTIVE = "active"
-    ASLEEP = "asleep"
-    AWAKE = "awake"
-    LOST = "lost"
 
 
 class Reason(Enum):
@@ -145,6 +209,10 @@ class Reason(Enum):
     CLIENT_REFUSED = "client_refused"
     SESSION_ENDED = "session_ended"
     RETAINED_FULL = "retained_full"
+    JOURNAL_FULL = "journal_full"
+    JOURNAL_FAILED = "journal_failed"
+    EXPIRED = "expired"
+    COALESCED = "coalesced"
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +308,13 @@ Effect = (
     | Forward
     | SubscribeTo
     | UnsubscribeFrom
+    | Store
+    | Finish
+    | RecordReceived
+    | RecordRelease
+    | ReadBacklog
+    | Save
+    | WhenSaved
     | Dropped
     | StateChanged
     | UpstreamUp

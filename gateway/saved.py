@@ -1,0 +1,198 @@
+"""What outlasts a restart of the gateway beside its readings, as rows.
+
+The core says what changed; `state/` keeps it. A row replaces the one with the same key before it,
+and what is "gone" takes its row away. Readings are in the journal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NewType
+
+ClientId = NewType("ClientId", str)
+
+
+class State(Enum):
+    """Where a client is in its conversation; the arrows are in `session/states.py`."""
+
+    DISCONNECTED = "disconnected"
+    CONNECTING = "connecting"
+    ACTIVE = "active"
+    ASLEEP = "asleep"
+    AWAKE = "awake"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class SavedWill:
+    topic: str
+    payload: bytes
+    qos: int
+    retain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SavedSession:
+    """A client, where it is and what it declared. `link` is the number of its link in this life;
+    `state/` keeps the link's name. `next_topic_id` and `next_position`: from here on no number has
+    been used.
+    """
+
+    client_id: ClientId
+    clean: bool
+    link: int
+    address: bytes
+    state: State
+    keep_alive_s: int = 0
+    sleep_s: int = 0
+    will: SavedWill | None = None
+    next_topic_id: int = 1
+    next_position: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SessionGone:
+    """The session, and every row of its client below."""
+
+    client_id: ClientId
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTopic:
+    """A normal topic id of one client."""
+
+    client_id: ClientId
+    topic_id: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SavedSubscription:
+    """`topic_id_type` and `topic_id`: how the client spells it; 0 and 0 by its name."""
+
+    client_id: ClientId
+    topic_filter: str
+    qos: int
+    topic_id_type: int = 0
+    topic_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionGone:
+    client_id: ClientId
+    topic_filter: str
+
+
+@dataclass(frozen=True, slots=True)
+class SavedMessage:
+    """A QoS 1 or 2 message that its client has not acknowledged; `position` is its place in the
+    client's queue. `is_released`: the client has received it (PUBREC), only PUBCOMP is missing.
+    """
+
+    client_id: ClientId
+    position: int
+    topic: str
+    payload: bytes
+    qos: int
+    retain: bool = False
+    is_released: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MessageGone:
+    client_id: ClientId
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class SavedRetained:
+    topic: str
+    payload: bytes
+    qos: int
+
+
+@dataclass(frozen=True, slots=True)
+class RetainedGone:
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPacket:
+    """A QoS 2 message from the broker that is in good hands here and waits for PUBREL.
+
+    `contents` is a checksum of its topic and payload, 32 bits.
+    """
+
+    packet_id: int
+    contents: int
+
+
+@dataclass(frozen=True, slots=True)
+class PacketGone:
+    packet_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class PacketsGone:
+    """All of them: the broker began a new session."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedFilter:
+    """A filter that the broker may have from us, without the topic prefix."""
+
+    topic_filter: str
+
+
+@dataclass(frozen=True, slots=True)
+class FilterGone:
+    topic_filter: str
+
+
+Change = (
+    SavedSession
+    | SessionGone
+    | SavedTopic
+    | SavedSubscription
+    | SubscriptionGone
+    | SavedMessage
+    | MessageGone
+    | SavedRetained
+    | RetainedGone
+    | SavedPacket
+    | PacketGone
+    | PacketsGone
+    | SavedFilter
+    | FilterGone
+)
+
+
+@dataclass(slots=True)
+class SavedClient:
+    """All rows of one client, in the order of their keys."""
+
+    session: SavedSession
+    topics: list[SavedTopic]
+    subscriptions: list[SavedSubscription]
+    messages: list[SavedMessage]
+
+
+@dataclass(slots=True)
+class SavedState:
+    """All that a former life of the gateway left."""
+
+    clients: list[SavedClient]
+    retained: list[SavedRetained]
+    packets: list[SavedPacket]
+    filters: list[str]
+
+
+@dataclass(slots=True)
+class Exchanges:
+    """What the journal knows of one client's readings: `unreleased` QoS 2 message ids and their
+    contents, `recent` ones with how long ago (seconds) they were received. The oldest first.
+    """
+
+    unreleased: list[tuple[int, int]]
+    recent: list[tuple[int, int, float]]
