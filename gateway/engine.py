@@ -22,11 +22,14 @@ from gateway.effects import (
     ClientId,
     Dropped,
     Effect,
+    Finish,
     Forward,
     Granted,
     Peer,
     Reason,
     Refused,
+    Released,
+    ReleaseUpstream,
     Save,
     Send,
     Settled,
@@ -59,6 +62,7 @@ from gateway.routing.retained import Retained
 from gateway.session.rules import PredefinedTopics, SessionRules
 from gateway.session.session import Session
 from gateway.session.topic_registry import TOPIC_ID_MIN
+from gateway.uplink import Uplink, UplinkRules
 from gateway.upstream.rules import UpstreamRules
 from gateway.upstream.session import UpstreamSession
 
@@ -80,6 +84,7 @@ class EngineRules:
     retained_bytes_max: int = 16 << 20
     allow_trailing_octets: bool = True
     first_topic_id: int = TOPIC_ID_MIN
+    uplink: UplinkRules = field(default_factory=UplinkRules)
     saves: bool = False  # whether somebody performs `Save`; else all is in memory only
 
 
@@ -89,8 +94,8 @@ class Engine:
         self.sessions = self.members.sessions
         self.upstream = UpstreamSession(rules.upstream)
         self.received: dict[type, int] = {}  # frames, by kind
-        self.forwarded = [0, 0, 0]  # readings taken on, by QoS
         self._rules = rules
+        self.uplink = Uplink(self.sessions, self.upstream, rules.uplink, self._perform)
         self._admission = Admission(rules.admission)
         self._connectionless = Connectionless(rules.connectionless, rules.session, rules.predefined)
         retained = Retained(rules.retained_messages_max, rules.retained_bytes_max)
@@ -141,19 +146,22 @@ class Engine:
         sessions = self.sessions
         for effect in self.upstream.receive(data, now):
             if type(effect) is Settled:  # nearly all there are, so they take no detour
-                session = sessions.get(effect.forward.client_id)
+                forward = effect.forward
+                session = sessions.get(forward.client_id)
                 if session is not None:
-                    effects += session.settled(effect.forward)
+                    effects += session.settled(forward)
+                if forward.record >= 0:
+                    effects.append(Finish(forward))
             elif type(effect) is Transmit:
                 effects.append(effect)
             else:
                 effects += self._perform([effect], now)
-        return effects
+        return effects + self.uplink.after_receiving()
 
     def closed(self, now: float) -> list[Effect]:
         """The connection to the broker is gone."""
         self.upstream.closed()
-        return self.downlink.closed(now)
+        return self.downlink.closed(now) + self.uplink.closed(now)
 
     def set_clogged(self, *, is_clogged: bool) -> None:
         """Say whether what was to be transmitted piles up in the shell."""
@@ -169,6 +177,18 @@ class Engine:
 
     # From the stores
 
+    def stored(self, forwards: list[Forward], now: float) -> list[Effect]:
+        """These readings are in the journal, durably."""
+        return self.uplink.stored(forwards, now)
+
+    def not_stored(self, forwards: list[Forward], reason: Reason, now: float) -> list[Effect]:
+        """The journal could not take these readings."""
+        return self.uplink.not_stored(forwards, reason, now)
+
+    def read_back(self, forwards: list[Forward], now: float) -> list[Effect]:
+        """The answer to `ReadBacklog`."""
+        return self.uplink.read_back(forwards, now)
+
     def durable(self, effects: list[Effect], now: float) -> list[Effect]:
         """What these waited for is durable."""
         return self._perform(effects, now)
@@ -177,10 +197,12 @@ class Engine:
 
     def wake_at(self) -> float:
         """When `handle_time` is due, in the core's seconds; infinity for never."""
-        return min(self.upstream.wake_at(), self.downlink.wake_at(), self.members.wake_at())
+        links = min(self.upstream.wake_at(), self.uplink.wake_at(), self.downlink.wake_at())
+        return min(links, self.members.wake_at())
 
     def handle_time(self, now: float) -> list[Effect]:
         effects = self.upstream.handle_time(now)
+        effects += self.uplink.handle_time(now)
         self.downlink.handle_time(now)
         for session in self.members.due(now):
             effects += self._withheld(self._perform(session.handle_time(now), now))
@@ -192,7 +214,7 @@ class Engine:
     def _perform(self, asked: list[Effect], now: float) -> list[Effect]:
         """Do what concerns the core; the rest is for the shell, in order."""
         if len(asked) == 1 and type(asked[0]) is Forward:  # most of all there are
-            return self._forward(asked[0], now)
+            return self.uplink.take(asked[0], now)
         effects: list[Effect] = []
         for effect in asked:
             performer = _PERFORMERS.get(type(effect))
@@ -201,21 +223,6 @@ class Engine:
             else:
                 effects += performer(self, effect, now)
         return effects
-
-    def _forward(self, forward: Forward, now: float) -> list[Effect]:
-        self.forwarded[forward.qos] += 1
-        sent = self.upstream.readings.publish(forward)
-        if sent is None:
-            return []
-        return [sent] if type(sent) is Transmit else self._perform([sent], now)
-
-    def _refused(self, news: Refused, _now: float) -> list[Effect]:
-        client_id = news.forward.client_id
-        dropped = Dropped(news.reason, client_id, news.detail)
-        session = self.sessions.get(client_id)
-        if session is None:
-            return [dropped]
-        return [dropped, *session.refused(news.forward, news.return_code)]
 
     def _state_changed(self, news: StateChanged, now: float) -> list[Effect]:
         """A client that left has no address; a clean session ends with its connection."""
@@ -230,7 +237,7 @@ class Engine:
 
     def _up(self, news: UpstreamUp, now: float) -> list[Effect]:
         self.downlink.opened(now)
-        return [news]
+        return [news, *self.uplink.opened()]
 
     # What is saved
 
@@ -331,6 +338,23 @@ def _turned_away(refusal: Refusal, peer: Peer) -> list[Effect]:
     return [dropped, Send(peer, Connack(refusal.return_code))]
 
 
+def _forward(engine: Engine, effect: Forward, now: float) -> list[Effect]:
+    return engine.uplink.take(effect, now)
+
+
+def _refused(engine: Engine, effect: Refused, now: float) -> list[Effect]:
+    return engine.uplink.refused(effect, now)
+
+
+def _release_upstream(engine: Engine, effect: ReleaseUpstream, _now: float) -> list[Effect]:
+    return engine.upstream.readings.recorded(effect)
+
+
+def _released(engine: Engine, effect: Released, now: float) -> list[Effect]:
+    session = engine.sessions.get(effect.client_id)
+    return [] if session is None else session.released(effect.message_id, now)
+
+
 def _subscribe(engine: Engine, effect: SubscribeTo, now: float) -> list[Effect]:
     return engine.downlink.subscribe(effect, now)
 
@@ -352,8 +376,10 @@ def _subscription_refused(engine: Engine, effect: SubscriptionRefused, _now: flo
 
 
 _PERFORMERS: dict[type, Callable[[Engine, Any, float], list[Effect]]] = {
-    Forward: Engine._forward,
-    Refused: Engine._refused,
+    Forward: _forward,
+    Refused: _refused,
+    ReleaseUpstream: _release_upstream,
+    Released: _released,
     StateChanged: Engine._state_changed,
     UpstreamUp: Engine._up,
     SubscribeTo: _subscribe,
