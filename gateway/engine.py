@@ -185,6 +185,10 @@ class Engine:
         """The journal could not take these readings."""
         return self.uplink.not_stored(forwards, reason, now)
 
+    def dropped_oldest(self, dropped: Mapping[ClientId, int]) -> list[Effect]:
+        """The journal gave up readings, so many of each client, to make room for new ones."""
+        return self.uplink.dropped_oldest(dropped)
+
     def read_back(self, forwards: list[Forward], now: float) -> list[Effect]:
         """The answer to `ReadBacklog`."""
         return self.uplink.read_back(forwards, now)
