@@ -156,7 +156,9 @@ class Engine:
                 effects.append(effect)
             else:
                 effects += self._perform([effect], now)
-        return effects + self.uplink.after_receiving()
+        if self.upstream.readings.in_flight.backlog.wants_more:
+            effects += self.uplink.read_more()
+        return effects
 
     def closed(self, now: float) -> list[Effect]:
         """The connection to the broker is gone."""

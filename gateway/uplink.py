@@ -88,6 +88,7 @@ class Uplink:
         self._backlog = upstream.readings.in_flight.backlog
         self._readings.objection = self._objection
         self._rules = RulesByTopic(rules.default, rules.overrides)
+        self._known = self._rules.known
         self._spill_after_s = rules.spill_after_s
         self._perform = perform
         self._storing: dict[Forward, _Way] = {}
@@ -106,21 +107,25 @@ class Uplink:
         """A reading: carry it to the broker, or keep it until that can be done."""
         qos = forward.qos
         self.taken[qos] += 1
-        rules = self._rules.of(forward.topic)
+        rules = self._known.get(forward.topic) or self._rules.of(forward.topic)
+        if (  # nearly always, so it takes no detour
+            rules.goes_straight[qos]
+            and self._readings.is_open
+            and not (self._last_storing or self._backlog.of_clients or self._is_overflowing)
+        ):
+            if qos and rules.spills and self._spill_at == inf:
+                self._spill_at = now + self._spill_after_s
+            sent = self._readings.publish(forward)
+            return [sent] if type(sent) is Transmit else self._kept(forward, sent, now)
         if qos == 0:
             return self._take_qos_0(forward, rules, now)
         if rules.acknowledge is Acknowledge.UPSTREAM:
             return self._pass_on(forward, now)
-        if (
-            qos == 2
-            or rules.acknowledge is Acknowledge.JOURNAL
-            or not self._readings.is_open
-            or self._is_behind(forward)
-        ):
-            return self._store_first(forward, rules, now)
-        if self._spill_at == inf:
-            self._spill_at = now + self._spill_after_s
-        return self._pass_on(forward, now)
+        if rules.goes_straight[qos] and self._readings.is_open and not self._is_behind(forward):
+            if self._spill_at == inf:
+                self._spill_at = now + self._spill_after_s
+            return self._pass_on(forward, now)
+        return self._store_first(forward, rules, now)
 
     # From the journal
 
@@ -144,7 +149,7 @@ class Uplink:
                 effects += self._let_follow(forward, now)
             elif way is _Way.PARKED:
                 self._backlog.parked()
-        return effects + self._read_more()
+        return effects + self.read_more()
 
     def not_stored(self, forwards: list[Forward], reason: Reason, now: float) -> list[Effect]:
         """These could not be written: the broker must settle them, or their sensors keep them."""
@@ -166,7 +171,7 @@ class Uplink:
     def read_back(self, forwards: list[Forward], now: float) -> list[Effect]:
         """Parked readings, in order; none when the journal has no more."""
         self._backlog.read_back(forwards)
-        if self._is_overflowing and self._backlog.is_empty:
+        if self._is_overflowing and not self._backlog.of_clients:
             self._is_overflowing = False
         return self._pump(now)
 
@@ -183,7 +188,7 @@ class Uplink:
 
     def opened(self) -> list[Effect]:
         """The broker is there, and what it had not settled goes out again."""
-        return self._read_more()
+        return self.read_more()
 
     def closed(self, now: float) -> list[Effect]:
         """The broker is away: what it has not settled is kept."""
@@ -191,9 +196,12 @@ class Uplink:
         self._spill_at = inf
         return self._spill(now, older_than_s=0.0)
 
-    def after_receiving(self) -> list[Effect]:
-        """The broker may have made room."""
-        return self._read_more() if self._backlog.wants_more else []
+    def read_more(self) -> list[Effect]:
+        """Ask for parked readings while there is room for them."""
+        if not self._readings.is_open or not self._backlog.wants_more:
+            return []
+        self._backlog.is_reading = True
+        return [ReadBacklog()]
 
     def refused(self, news: Refused, now: float) -> list[Effect]:
         """The broker will not have a reading."""
@@ -232,14 +240,14 @@ class Uplink:
         client_id = forward.client_id
         if self._is_overflowing or client_id in self._last_storing:
             return True
-        return self._backlog.holds(client_id)
+        return client_id in self._backlog.of_clients
 
     def _take_qos_0(self, forward: Forward, rules: ReadingRules, now: float) -> list[Effect]:
         last = self._last_storing.get(forward.client_id)
         wanted = rules.stores_qos_0
         if not self._readings.is_open:
             wanted = wanted or rules.stores_qos_0_offline
-        elif self._backlog.holds(forward.client_id):
+        elif forward.client_id in self._backlog.of_clients:
             wanted = True
         if wanted and self.has_journal_room:
             return self._store_first(forward, rules, now)
@@ -258,7 +266,7 @@ class Uplink:
         if (
             self._readings.is_open
             and not self._is_overflowing
-            and not self._backlog.holds(forward.client_id)
+            and forward.client_id not in self._backlog.of_clients
         ):
             self._storing[forward] = _Way.PASS_ON
             self._last_storing[forward.client_id] = forward
@@ -268,16 +276,19 @@ class Uplink:
         return [Store(forward, is_parked=True)]
 
     def _pass_on(self, forward: Forward, now: float) -> list[Effect]:
-        ahead = self._is_overflowing
-        sent = self._readings.publish(forward, ahead=ahead)
+        sent = self._readings.publish(forward, ahead=self._is_overflowing)
+        if type(sent) is not Transmit:
+            return self._kept(forward, sent, now)
+        if forward.qos == 0 and forward.record >= 0:
+            return [sent, Finish(forward)]  # nothing will say that it arrived
+        return [sent]
+
+    def _kept(self, forward: Forward, sent: Effect | None, now: float) -> list[Effect]:
+        """The reading did not go out: it waits in memory, or it will not go."""
         if sent is None:
-            if not ahead and len(self._in_flight.waiting) >= OVERFLOW:
+            if not self._is_overflowing and len(self._in_flight.waiting) >= OVERFLOW:
                 self._begin_overflow()
             return []
-        if type(sent) is Transmit:
-            if forward.qos == 0 and forward.record >= 0:
-                return [sent, Finish(forward)]
-            return [sent]
         if type(sent) is Refused:
             return self.refused(sent, now)
         return [sent, *self._finished(forward)]
@@ -285,7 +296,7 @@ class Uplink:
     def _without_journal(self, forward: Forward, reason: Reason, now: float) -> list[Effect]:
         """Rule 2."""
         client_id = forward.client_id
-        if self._readings.is_open and not self._backlog.holds(client_id):
+        if self._readings.is_open and client_id not in self._backlog.of_clients:
             if forward.qos and client_id in self._last_storing:
                 return self._refuse(forward, reason)
             return self._pass_on(forward, now)
@@ -339,13 +350,7 @@ class Uplink:
         effects = self._perform(self._readings.pump(now), now)
         if self._readings.is_clogged and self._in_flight.has_waiting:
             self._look_at = now + LOOK_AGAIN_S
-        return effects + self._read_more()
-
-    def _read_more(self) -> list[Effect]:
-        if not self._readings.is_open or not self._backlog.wants_more:
-            return []
-        self._backlog.is_reading = True
-        return [ReadBacklog()]
+        return effects + self.read_more()
 
     def _objection(self, forward: Forward, now: float) -> Reason | None:
         """Why a reading that waited in the journal is not worth sending any more."""
