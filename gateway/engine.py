@@ -27,6 +27,7 @@ from gateway.effects import (
     Granted,
     Peer,
     Reason,
+    RecordRelease,
     Refused,
     Released,
     ReleaseUpstream,
@@ -59,6 +60,7 @@ from gateway.routing.admission import Admission, AdmissionRules, Refusal
 from gateway.routing.connectionless import Connectionless, ConnectionlessRules
 from gateway.routing.members import Members
 from gateway.routing.retained import Retained
+from gateway.saved import Exchanges
 from gateway.session.rules import PredefinedTopics, SessionRules
 from gateway.session.session import Session
 from gateway.session.topic_registry import TOPIC_ID_MIN
@@ -102,6 +104,27 @@ class Engine:
         self.downlink = Downlink(
             self.sessions, self.upstream, retained, rules.session, self.members.schedule
         )
+
+    # From a former life
+
+    def restore_readings(
+        self,
+        parked: Mapping[ClientId, int],
+        received: list[Forward],
+        exchanges: Mapping[ClientId, Exchanges],
+        last_packet_id: int,
+        now: float,
+    ) -> list[Effect]:
+        """What the journal has; the sessions must be there already."""
+        self.uplink.restore(parked, received, last_packet_id)
+        effects: list[Effect] = []
+        for client_id, known in exchanges.items():
+            session = self.sessions.get(client_id)
+            if session is None:  # nobody will release these
+                effects += [RecordRelease(client_id, each) for each, _ in known.unreleased]
+            else:
+                session.restore_exchanges(known, now)
+        return effects
 
     # From the sensors
 
