@@ -33,6 +33,11 @@ VERBS = (
         "tidegate init /etc/tidegate/config.toml",
     ),
     Verb(
+        "doctor",
+        "examine the disk that readings are kept on, and say what to do about it",
+        "tidegate doctor --disk --config /etc/tidegate/config.toml",
+    ),
+    Verb(
         "demo",
         "show the gateway at work, with a broker and simulated sensors on this machine",
         "tidegate demo --seconds 30",
