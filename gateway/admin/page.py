@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 from html import escape
 
+from gateway.admin.durations import duration
 from gateway.admin.numbers import Condition, JournalNumbers, Numbers
 from gateway.effects import State
 
@@ -101,18 +102,6 @@ def _journal_flow(journal: JournalNumbers) -> str:
             flow += f", drained in {duration(journal.drain_s)}"
         said.append(flow)
     return "; ".join(said)
-
-
-def duration(seconds: float) -> str:
-    """The two largest units: `3 d 4 h`, `5 min 7 s`."""
-    minutes, second = divmod(int(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    day, hour = divmod(hours, 24)
-    if day:
-        return f"{day} d {hour} h"
-    if hour:
-        return f"{hour} h {minute} min"
-    return f"{minute} min {second} s" if minute else f"{second} s"
 
 
 def _sensors(numbers: Numbers) -> Iterable[tuple[str, ...]]:
