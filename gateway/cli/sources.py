@@ -11,7 +11,7 @@ USUAL_PATH = Path("/etc/tidegate/config.toml")
 
 
 def add_source_arguments(parser: argparse.ArgumentParser, *, is_repeated: bool = False) -> None:
-    """`is_repeated`: for the parser of an action, below one that has the same arguments."""
+    """`is_repeated`: for an action of the verb, behind which they may stand as well."""
     parser.add_argument(
         "--config",
         metavar="FILE",
@@ -22,12 +22,20 @@ def add_source_arguments(parser: argparse.ArgumentParser, *, is_repeated: bool =
     parser.add_argument(
         "--set",
         metavar="KEY=VALUE",
-        dest="overrides",
+        dest="overrides_of_action" if is_repeated else "overrides",
         action="append",
-        default=argparse.SUPPRESS if is_repeated else [],
+        default=[],
         help="set one key before file and environment, such as upstream.url=mqtt://10.0.0.5; "
         "may be repeated",
     )
+
+
+def configuration_of(
+    arguments: argparse.Namespace, environment: Mapping[str, str]
+) -> Configuration:
+    """For verbs that have these arguments alone."""
+    overrides = [*arguments.overrides, *getattr(arguments, "overrides_of_action", ())]
+    return configuration_from(arguments.config, overrides, environment)
 
 
 def configuration_from(

@@ -11,10 +11,14 @@ from gateway.cli.buffer import export, overview, peek
 from gateway.cli.buffer.on_disk import BufferError
 from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import complain
-from gateway.cli.sources import add_source_arguments, configuration_from
+from gateway.cli.sources import add_source_arguments, configuration_of
 from gateway.config import ConfigError
 
 ACTIONS = {"peek": peek.run, "export": export.run}
+HELP = {
+    "peek": "show the next readings that would go to the broker, and take none away",
+    "export": "write all readings that wait as JSON lines, and take none away",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="action",
         metavar="ACTION",
         title="actions",
-        description="Without one: how much waits, since when, how fast it goes, and what was "
+        description="Without one: how much waits, since when, how fast it goes, and what was\n"
         "dropped; asked of the running gateway at admin.listen, or read from its files.",
     )
     for name, add in (("peek", peek.add_arguments), ("export", export.add_arguments)):
@@ -36,15 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add(action)
 
 
-HELP = {
-    "peek": "show the next readings that would go to the broker, and take none away",
-    "export": "write all readings that wait as JSON lines, and take none away",
-}
-
-
 def run(arguments: argparse.Namespace) -> int:
     try:
-        configuration = configuration_from(arguments.config, arguments.overrides, os.environ)
+        configuration = configuration_of(arguments, os.environ)
     except ConfigError as error:
         complain(str(error))
         return ExitCode.CONFIGURATION

@@ -7,7 +7,6 @@ from typing import Any
 
 from gateway.admin.answers import BUFFER_SCHEMA
 from gateway.admin.durations import duration
-from gateway.cli.buffer.asking import NoAnswerError, ask, reachable
 from gateway.cli.buffer.on_disk import waiting
 from gateway.cli.buffer.readings import age_s
 from gateway.cli.exit_codes import ExitCode
@@ -18,11 +17,13 @@ from gateway.config.settings import MIB, Settings
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
+    from gateway.cli.buffer import asking  # brings http.client with it
+
     try:
-        answer = ask(settings.admin.listen, settings.gateway.name) | {"source": "gateway"}
+        answer = asking.ask(settings.admin.listen, settings.gateway.name) | {"source": "gateway"}
         assert settings.admin.listen is not None
-        where = f"running, http://{reachable(settings.admin.listen)}"
-    except NoAnswerError as reason:
+        where = f"running, http://{asking.reachable(settings.admin.listen)}"
+    except asking.NoAnswerError as reason:
         if not arguments.json:
             complain(f"{reason}; read from files, which know no rates and no drops")
         answer = _from_files(settings) | {"source": "files"}
@@ -38,13 +39,11 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
 def _from_files(settings: Settings) -> dict[str, Any]:
     """What the gateway would say, as far as files know it; None for what they do not."""
     folder = settings.gateway.journal_dir
-    depth, oldest_age_s = 0, None
+    depth, oldest_age_s = 0, 0.0
     progress = Progress(lambda count: f"reading {folder}: {count} readings")
     for forward in waiting(folder):
         depth += 1
-        age = age_s(forward)
-        if age is not None and (oldest_age_s is None or age > oldest_age_s):
-            oldest_age_s = age
+        oldest_age_s = max(oldest_age_s, age_s(forward))
         progress.at(depth)
     progress.end()
     return {
@@ -52,7 +51,7 @@ def _from_files(settings: Settings) -> dict[str, Any]:
         "gateway": settings.gateway.name,
         "condition": None,
         "depth": depth,
-        "oldest_age_s": oldest_age_s,
+        "oldest_age_s": oldest_age_s if depth else None,
         "used_bytes": taken_bytes(folder),
         "budget_bytes": settings.journal.size_max_bytes,
         "fill": None,
@@ -71,7 +70,7 @@ def described(answer: Mapping[str, Any], where: str) -> Iterator[tuple[str, str]
         yield "journal", f"{answer['condition']}{error}"
         yield "broker", str(answer["upstream_state"])
     age = answer["oldest_age_s"]
-    oldest = "" if age is None or not answer["depth"] else f", the oldest for {duration(age)}"
+    oldest = "" if age is None else f", the oldest for {duration(age)}"
     yield "waiting", f"{answer['depth']} readings{oldest}"
     yield "used", _used(answer)
     yield "rate", _rate(answer)

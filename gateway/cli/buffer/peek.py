@@ -62,12 +62,11 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _row(forward: Forward) -> tuple[str, ...]:
-    age = age_s(forward)
     return (
         printable(shortened(forward.client_id, NAME_LENGTH_MAX)),
         printable(shortened(forward.topic, NAME_LENGTH_MAX)),
         f"{forward.qos}{' retain' if forward.retain else ''}",
-        "not known" if age is None else duration(age),
+        duration(age_s(forward)),
         str(len(forward.payload)),
         shown(forward.payload),
     )

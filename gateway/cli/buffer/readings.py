@@ -6,14 +6,12 @@ it can be printed, SenML (RFC 8428) only if all of it is one pack, else octets.
 
 import base64
 import json
-import time
 from typing import Any
 
 from gateway.config.spelling import printable, shortened
 from gateway.effects import Forward
+from gateway.links.clock import now
 
-# No board of this gateway was switched on before 2024: an earlier wall clock was not set.
-CLOCK_IS_SET_MS = 1_704_067_200_000
 PAYLOAD_LENGTH_MAX = 100  # shown to people
 
 # RFC 8428, table 4: the labels of CBOR and the names of JSON.
@@ -23,12 +21,9 @@ SENML_NAMES = {
 }
 
 
-def age_s(forward: Forward) -> float | None:
-    """By the wall clock; None where it was not set when the reading came, or is not now."""
-    now_ms = time.time() * 1000
-    if forward.unix_ms < CLOCK_IS_SET_MS or now_ms < forward.unix_ms:
-        return None
-    return (now_ms - forward.unix_ms) / 1000
+def age_s(forward: Forward) -> float:
+    """0 where nobody can know: the machine was restarted, and a wall clock was not set."""
+    return max(0.0, now() - forward.received_at)
 
 
 def as_json(gateway: str, forward: Forward) -> dict[str, Any]:

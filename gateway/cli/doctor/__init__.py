@@ -14,7 +14,7 @@ from gateway.cli.doctor.findings import Finding, Level, findings
 from gateway.cli.doctor.syncs import SYNCS_DEFAULT, SYNCS_MAX, SYNCS_MIN
 from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import complain, say
-from gateway.cli.sources import add_source_arguments, configuration_from
+from gateway.cli.sources import add_source_arguments, configuration_of
 from gateway.config import ConfigError
 
 SCHEMA = "tidegate.doctor/1"
@@ -50,7 +50,7 @@ def _count(text: str) -> int:
 def run(arguments: argparse.Namespace) -> int:
     """1 if something was found that must be mended; warnings and notes are 0."""
     try:
-        configuration = configuration_from(arguments.config, arguments.overrides, os.environ)
+        configuration = configuration_of(arguments, os.environ)
     except ConfigError as error:
         complain(str(error))
         return ExitCode.CONFIGURATION
