@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from gateway.admin.numbers import LinkNumbers, Numbers
+from gateway.admin import conditions
+from gateway.admin.numbers import JournalNumbers, LinkNumbers, Numbers, StateNumbers
+from gateway.admin.throughput import Throughput
 from gateway.effects import State
 from gateway.engine import Engine
 from gateway.links.broker import BrokerLink, LinkState
@@ -29,6 +31,29 @@ class Census:
     event_loop_lag_s: Callable[[], float]
     started_at: float
     now: Callable[[], float]
+    journal: Callable[[], JournalNumbers] = JournalNumbers
+    state: Callable[[], StateNumbers] = StateNumbers
+    throughput: Throughput = field(default_factory=Throughput)
+
+    # From the daemon
+
+    def note_throughput(self) -> None:
+        """About once a second: the rates that are shown are made of it."""
+        journal = self.journal()
+        self.throughput.note(journal.stored, journal.finished, self.now())
+
+    # From /healthz
+
+    def journal_failure(self) -> str | None:
+        return conditions.journal_failure(self.journal())
+
+    def journal_doubt(self) -> str | None:
+        return conditions.journal_doubt(self.journal())
+
+    def state_doubt(self) -> str | None:
+        return conditions.state_doubt(self.state())
+
+    # From metrics and status
 
     def numbers(self) -> Numbers:
         engine, broker = self.engine, self.broker
@@ -57,6 +82,12 @@ class Census:
             outbox_messages=outbox_messages,
             links=tuple(_link_numbers(number, link) for number, link in enumerate(self.links)),
             event_loop_lag_s=self.event_loop_lag_s(),
+            journal=replace(
+                self.journal(),
+                in_per_s=self.throughput.rates.in_per_s,
+                out_per_s=self.throughput.rates.out_per_s,
+            ),
+            state=self.state(),
         )
 
     def _sessions(self) -> tuple[dict[State, int], int]:

@@ -168,7 +168,7 @@ TOPIC_SETTINGS = Table(
     "decides, and each has one or more of the other keys; repeat the table for more filters",
     settings=TopicSettings, parts=(
     Key("filter", TopicFilter(TOPIC_BYTES_MAX),
-        "The topics, as sensors name them (without upstream.topic_prefix)",
+        "The topics as sensors name them, without upstream.topic_prefix",
         default="must be given", example='"alarm/#"'),
     Key("acknowledge", ACKNOWLEDGE, "journal.acknowledge for these topics",
         default=_AS_FOR_ALL, example='"journal"'),

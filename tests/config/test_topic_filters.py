@@ -20,7 +20,7 @@ def test_what_mqtt_calls_a_filter_is_taken(text: str) -> None:
     ["", "a#", "#a", "#/a", "a/b#", "a+", "+a/b", "a\0", "a\n", "$share/g/a", "$share", "a" * 101],
 )
 def test_what_is_no_filter_is_refused(text: str) -> None:
-    with pytest.raises(MismatchError, match="expected (a topic filter|text of) "):
+    with pytest.raises(MismatchError, match=r"expected (a topic filter|text of) "):
         KIND.read(text)
 
 
