@@ -15,10 +15,10 @@ LINES_S = 5.0
 class Progress:
     """`said` makes words of what has been done."""
 
-    def __init__(self, said: Callable[[int], str]) -> None:
+    def __init__(self, said: Callable[[int], str], *, silent_s: float = SILENT_S) -> None:
         self._said = said
         self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
-        self._next_at = time.monotonic() + SILENT_S
+        self._next_at = time.monotonic() + silent_s
         self._has_line = False
 
     def at(self, done: int) -> None:
