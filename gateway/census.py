@@ -11,10 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gateway.admin import conditions
-from gateway.admin.numbers import JournalNumbers, LinkNumbers, Numbers, StateNumbers
+from gateway.admin.numbers import (
+    Condition,
+    JournalNumbers,
+    LinkNumbers,
+    Numbers,
+    StateNumbers,
+)
+from gateway.admin.sync_times import SyncTimes
 from gateway.admin.throughput import Throughput
 from gateway.effects import State
 from gateway.engine import Engine
+from gateway.journal import numbers as journal_side
 from gateway.links.broker import BrokerLink, LinkState
 from gateway.links.udp import UdpLink
 
@@ -110,6 +118,40 @@ class Census:
                 return f"connecting to {self.broker_url}"
             case other:
                 return str(other.value)
+
+
+def journal_numbers(
+    found: journal_side.JournalNumbers,
+    sync_times: SyncTimes,
+    now: float,
+    error: str | None = None,
+) -> JournalNumbers:
+    """What the journal says of itself, as it is shown; `error` is its last one, in words."""
+    p50, p99, worst = sync_times.quantiles(0.5, 0.99, 1.0)
+    oldest = found.oldest_received_at
+    return JournalNumbers(
+        condition=Condition(found.state.value),
+        error=None if found.state is journal_side.JournalState.OK else error,
+        depth=found.depth,
+        parked=found.parked,
+        used_bytes=found.bytes,
+        budget_bytes=found.bytes_max,
+        fill=found.fill,
+        oldest_age_s=None if oldest is None else max(0.0, now - oldest),
+        segments=found.segments,
+        damaged=found.damaged,
+        lost=found.lost,
+        stored=found.readings,
+        finished=found.finished,
+        dropped_oldest=found.dropped,
+        groups=found.groups,
+        syncs=found.syncs,
+        bytes_written=found.bytes_written,
+        failures=found.failures,
+        sync_s_p50=p50,
+        sync_s_p99=p99,
+        sync_s_worst=worst,
+    )
 
 
 def _link_numbers(number: int, link: UdpLink) -> LinkNumbers:

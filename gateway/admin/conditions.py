@@ -16,8 +16,10 @@ def journal_failure(numbers: JournalNumbers) -> str | None:
     """What is wrong, or None."""
     if numbers.condition is not Condition.FAILED:
         return None
+    because = _because(numbers.error)
     return (
-        f"the journal cannot be written{_because(numbers.error)}: readings are refused; {_ADVICE}"
+        f"the journal cannot be written{because}: readings are refused while the broker is away; "
+        + _ADVICE
     )
 
 

@@ -84,7 +84,9 @@ def _about_state_dir(settings: Settings, gathering: Gathering) -> Iterator[str]:
     room, wanted = free + taken_bytes(settings.gateway.journal_dir), settings.journal.size_max_bytes
     if room < wanted:
         doubt = f"{with_unit(wanted)} is more than the {room // MIB}MiB that {_shown(folder)} "
-        doubt += "has room for; readings will be refused as soon as the disk is full"
+        doubt += (
+            "has room for; once the disk is full, readings are refused while the broker is away"
+        )
         yield _line(("journal", "size_max"), doubt, gathering)
 
 

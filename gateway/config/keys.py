@@ -135,8 +135,8 @@ JOURNAL = Table("journal", "Readings on disk: when one counts as safe, and how m
         "three days without the broker at 10 readings a second of 100 octets",
         fields=("size_max_bytes",)),
     Key("when_full", Choice(("reject", "drop_oldest")),
-        "What gives way when the journal is full: the new reading, whose sensor is told: "
-        "congestion, or the oldest ones, which are counted",
+        "What gives way when the journal is full: the new reading, which then needs the broker, "
+        "and without it its sensor is told: congestion; or the oldest ones, which are counted",
         "a sensor that is told can try again"),
     Key("spill_after_ms", Number(1, 5000),
         "Time that the broker has for a reading before auto writes it to the journal",

@@ -66,8 +66,8 @@ def test_only_a_journal_that_cannot_be_written_fails() -> None:
     }
     assert [condition for condition, reason in found.items() if reason] == [Condition.FAILED]
     assert found[Condition.FAILED] == (
-        "the journal cannot be written (No space left on device): readings are refused; the log "
-        "says more, `tidegate doctor --disk` measures the disk"
+        "the journal cannot be written (No space left on device): readings are refused while the "
+        "broker is away; the log says more, `tidegate doctor --disk` measures the disk"
     )
 
 

@@ -32,7 +32,8 @@ def test_a_journal_larger_than_its_disk_is_warned_about(folder: Path) -> None:
     _, warning = read(text).warnings
     assert warning.startswith("c.toml:3:12: journal.size_max: 1024GiB is more than the ")
     assert warning.endswith(
-        f"MiB that {IN_MEMORY} has room for; readings will be refused as soon as the disk is full"
+        f"MiB that {IN_MEMORY} has room for; once the disk is full, readings are refused while the "
+        "broker is away"
     )
     assert read(f'gateway.state_dir = "{folder}"\njournal.size_max = "512KiB"').warnings == ()
 

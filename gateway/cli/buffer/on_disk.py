@@ -1,7 +1,7 @@
 """The readings that wait, from the files of the journal; a gateway may be writing to them."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from heapq import merge
 from pathlib import Path
@@ -28,9 +28,10 @@ class BufferError(Exception):
         self.code = code
 
 
-def waiting(folder: Path) -> Iterator[Forward]:
+def waiting(folder: Path, on_look: Callable[[], None] = lambda: None) -> Iterator[Forward]:
     """In the order in which they would go to the broker, `received_at` in this machine's monotonic
-    seconds. Raises BufferError.
+    seconds. `on_look` is called at each look at a file; the first reading comes after many. Raises
+    BufferError.
     """
     with _failures_named(folder):
         if not folder.is_dir():
@@ -39,22 +40,26 @@ def waiting(folder: Path) -> Iterator[Forward]:
                 "gateway.state_dir is another one",
                 ExitCode.UNAVAILABLE,
             )
-        yield from _unfinished(folder)
+        yield from _unfinished(folder, on_look)
 
 
 class _ReadOnly(OsFiles):
-    """Also a segment that was freed after it was listed has nothing that waits."""
+    """A segment that was freed after it was listed has nothing that waits."""
+
+    def __init__(self, on_look: Callable[[], None]) -> None:
+        self._on_look = on_look
 
     def open(self, path: Path, *, create: bool = False) -> int:
         assert not create
+        self._on_look()
         try:
             return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
 
-def _unfinished(folder: Path) -> Iterator[Forward]:
-    files, at = _ReadOnly(), now()
+def _unfinished(folder: Path, on_look: Callable[[], None]) -> Iterator[Forward]:
+    files, at = _ReadOnly(on_look), now()
     at_zero = unix_ms_at_zero()
     recovery = Recovery(
         lambda name, size: read_file(files, folder / name, 0, size),

@@ -6,6 +6,7 @@ it can be printed, SenML (RFC 8428) only if all of it is one pack, else octets.
 
 import base64
 import json
+from io import BytesIO
 from typing import Any
 
 from gateway.config.spelling import printable, shortened
@@ -67,16 +68,21 @@ def _senml(payload: bytes) -> str | None:
     import cbor2
 
     try:
-        records = cbor2.loads(payload)
-        if not _is_pack(records):
+        stream = BytesIO(payload)
+        records = cbor2.load(stream)
+        if stream.read(1) or not _is_pack(records):
             return None
         named = [
             {SENML_NAMES.get(key, str(key)): value for key, value in record.items()}
             for record in records
         ]
-        return json.dumps(named, default=str, ensure_ascii=False)
+        return json.dumps(named, default=_plain, ensure_ascii=False)
     except Exception:  # of any type: tags of CBOR make objects of any kind
         return None
+
+
+def _plain(value: object) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
 
 
 def _is_pack(records: object) -> bool:

@@ -151,5 +151,6 @@ def _about_room(facts: DiskFacts) -> Iterator[Finding]:
             Level.WARNING,
             f"the journal may take {facts.size_max_bytes // MIB} MiB, but there is room for "
             f"{room // MIB} MiB",
-            "make room, or set journal.size_max lower; when the disk is full readings are refused",
+            "make room, or set journal.size_max lower; once the disk is full, readings are refused "
+            "while the broker is away",
         )
