@@ -64,8 +64,6 @@ class JournalWriter(Protocol):
     """The journal, as the shell needs it."""
 
     def perform(self, effect: JournalWork) -> None: ...
-    @property
-    def has_room(self) -> bool: ...
 
 
 class StateWriter(Protocol):
@@ -154,7 +152,6 @@ class Shell:
                 drop_reason = effect.reason
             else:
                 self._keep_or_tell(effect)
-        self._engine.uplink.has_journal_room = self.journal.has_room
         if packets:
             self._write(packets)
         for link in used:

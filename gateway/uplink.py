@@ -81,7 +81,6 @@ class Uplink:
         perform: Callable[[list[Effect], float], list[Effect]],
     ) -> None:
         self.taken = [0, 0, 0]  # readings, by QoS
-        self.has_journal_room = True  # the shell's word
         self._sessions = sessions
         self._readings = upstream.readings
         self._in_flight = upstream.readings.in_flight
@@ -92,8 +91,8 @@ class Uplink:
         self._spill_after_s = rules.spill_after_s
         self._perform = perform
         self._storing: dict[Forward, _Way] = {}
-        # The last one of a client that will pass on, and the QoS 0 readings behind each.
-        self._last_storing: dict[ClientId, Forward] = {}
+        # Those of each client that will pass on, in order, and the QoS 0 readings behind each.
+        self._storing_of: dict[ClientId, list[Forward]] = {}
         self._followers: dict[Forward, list[Forward]] = {}
         self._postponed: deque[Forward] = deque()
         self._is_overflowing = False
@@ -111,7 +110,7 @@ class Uplink:
         if (  # nearly always, so it takes no detour
             rules.goes_straight[qos]
             and self._readings.is_open
-            and not (self._last_storing or self._backlog.of_clients or self._is_overflowing)
+            and not (self._storing_of or self._backlog.of_clients or self._is_overflowing)
         ):
             if qos and rules.spills and self._spill_at == inf:
                 self._spill_at = now + self._spill_after_s
@@ -154,18 +153,23 @@ class Uplink:
     def not_stored(self, forwards: list[Forward], reason: Reason, now: float) -> list[Effect]:
         """These could not be written: the broker must settle them, or their sensors keep them."""
         effects: list[Effect] = []
+        refused: list[Forward] = []
         for forward in forwards:
             forward.record = -1
             way = self._storing.pop(forward)
             if way is _Way.SPILLED:
-                self._spill_at = max(self._spill_at, now + SPILL_AGAIN_S)
-                if self._spill_at == inf:
-                    self._spill_at = now + SPILL_AGAIN_S
+                self._spill_at = now + SPILL_AGAIN_S
                 continue
             if way is _Way.PARKED:
                 self._backlog.unpark(forward.client_id)
-            effects += self._without_journal(forward, reason, now)
+            if self._may_do_without(forward):
+                effects += self._pass_on(forward, now)
+            else:
+                effects += self._refuse(forward, reason)
+                refused.append(forward)
             effects += self._let_follow(forward, now)
+        for forward in reversed(refused):
+            self._readings.give_back(forward)
         return effects
 
     def read_back(self, forwards: list[Forward], now: float) -> list[Effect]:
@@ -238,30 +242,28 @@ class Uplink:
     def _is_behind(self, forward: Forward) -> bool:
         """Whether others of its client, taken before it, are not on their way yet."""
         client_id = forward.client_id
-        if self._is_overflowing or client_id in self._last_storing:
+        if self._is_overflowing or client_id in self._storing_of:
             return True
         return client_id in self._backlog.of_clients
 
     def _take_qos_0(self, forward: Forward, rules: ReadingRules, now: float) -> list[Effect]:
-        last = self._last_storing.get(forward.client_id)
+        before = self._storing_of.get(forward.client_id)
         wanted = rules.stores_qos_0
         if not self._readings.is_open:
             wanted = wanted or rules.stores_qos_0_offline
         elif forward.client_id in self._backlog.of_clients:
             wanted = True
-        if wanted and self.has_journal_room:
+        if wanted:
             return self._store_first(forward, rules, now)
-        if last is None or not self._readings.is_open:
+        if before is None or not self._readings.is_open:
             return self._pass_on(forward, now)
-        followers = self._followers.setdefault(last, [])
+        followers = self._followers.setdefault(before[-1], [])
         if len(followers) >= FOLLOWERS_MAX:
             return [Dropped(Reason.UNSETTLED_FULL, forward.client_id)]
         followers.append(forward)
         return []
 
     def _store_first(self, forward: Forward, rules: ReadingRules, now: float) -> list[Effect]:
-        if not self.has_journal_room:
-            return self._without_journal(forward, Reason.JOURNAL_FULL, now)
         self._readings.tag(forward)
         if (
             self._readings.is_open
@@ -269,7 +271,7 @@ class Uplink:
             and forward.client_id not in self._backlog.of_clients
         ):
             self._storing[forward] = _Way.PASS_ON
-            self._last_storing[forward.client_id] = forward
+            self._storing_of.setdefault(forward.client_id, []).append(forward)
             return [Store(forward)]
         self._storing[forward] = _Way.PARKED
         self._backlog.park(forward, coalesce=rules.coalesce_retained)
@@ -293,23 +295,26 @@ class Uplink:
             return self.refused(sent, now)
         return [sent, *self._finished(forward)]
 
-    def _without_journal(self, forward: Forward, reason: Reason, now: float) -> list[Effect]:
-        """Rule 2."""
+    def _may_do_without(self, forward: Forward) -> bool:
+        """Rule 2: the broker is there, and nothing of its client is overtaken."""
         client_id = forward.client_id
-        if self._readings.is_open and client_id not in self._backlog.of_clients:
-            if forward.qos and client_id in self._last_storing:
-                return self._refuse(forward, reason)
-            return self._pass_on(forward, now)
-        return self._refuse(forward, reason)
+        if not self._readings.is_open or client_id in self._backlog.of_clients:
+            return False
+        return client_id not in self._storing_of or self._storing_of[client_id][0] is forward
 
     def _refuse(self, forward: Forward, reason: Reason) -> list[Effect]:
         dropped = Dropped(reason, forward.client_id, forward.topic)
-        return [dropped, *self._tell(forward, ReturnCode.CONGESTION)]
+        is_hopeless = reason is Reason.PAYLOAD_TOO_LARGE
+        code = ReturnCode.NOT_SUPPORTED if is_hopeless else ReturnCode.CONGESTION
+        return [dropped, *self._tell(forward, code)]
 
     def _let_follow(self, forward: Forward, now: float) -> list[Effect]:
         """The reading went on, or never will: those that waited behind it may go."""
-        if self._last_storing.get(forward.client_id) is forward:
-            del self._last_storing[forward.client_id]
+        before = self._storing_of.get(forward.client_id)
+        if before is not None and forward in before:
+            before.remove(forward)
+            if not before:
+                del self._storing_of[forward.client_id]
         effects: list[Effect] = []
         for follower in self._followers.pop(forward, ()):
             effects += self._pass_on(follower, now)
@@ -317,9 +322,8 @@ class Uplink:
 
     def _begin_overflow(self) -> None:
         """The broker cannot follow: from now on everything goes through the journal, in order."""
-        if self.has_journal_room:
-            self._is_overflowing = True
-            self._in_flight.put_ahead()
+        self._is_overflowing = True
+        self._in_flight.put_ahead()
 
     # What is spilled
 
@@ -332,11 +336,9 @@ class Uplink:
             due_at = forward.received_at + older_than_s
             if due_at > now:
                 self._spill_at = min(self._spill_at, due_at)
-            elif self.has_journal_room:
+            else:
                 self._storing[forward] = _Way.SPILLED
                 effects.append(Store(forward))
-            else:
-                self._spill_at = now + SPILL_AGAIN_S
         return effects
 
     def _may_spill(self, forward: Forward) -> bool:

@@ -165,6 +165,11 @@ class Readings:
             forward.packet_id = (self._packet_id_before + self._sequence) % PUBLISH_IDS + 1
             self._sequence += 1
 
+    def give_back(self, forward: Forward) -> None:
+        """The reading was not taken on after all; if it was the last, its sequence is free again."""
+        if forward.qos and forward.sequence == self._sequence - 1:
+            self._sequence -= 1
+
     def publish(self, forward: Forward, *, ahead: bool = False) -> Effect | None:
         """Carry a reading to the broker, now or in its turn (None).
 
