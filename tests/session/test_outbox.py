@@ -8,7 +8,7 @@ import pytest
 
 from gateway.effects import Dropped, Message, Reason, State, UnsubscribeFrom
 from gateway.frames import Connect, Disconnect, Puback, Publish, Register, Subscribe
-from gateway.session.delivering import OVERHEAD_BYTES
+from gateway.session.outbox import OVERHEAD_BYTES
 from gateway.session.rules import SessionRules
 from tests.session.client import DEV1, Client, acknowledged, asleep, connected
 
