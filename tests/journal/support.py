@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from gateway.effects import Forward
+from gateway.effects import Forward, Reason
 from gateway.journal.files import OsFiles
 from gateway.journal.journal import Group, Journal, Outcome
 from gateway.journal.recovered import Recovered
@@ -103,6 +103,26 @@ class FaultyFiles(OsFiles):
         super().sync_folder(folder)
 
 
+@dataclass
+class Total:
+    """What several groups came to."""
+
+    stored: list[Forward] = field(default_factory=list)
+    not_stored: list[Forward] = field(default_factory=list)
+    reasons: set[Reason] = field(default_factory=set)
+    dropped: dict[ClientId, int] = field(default_factory=dict)
+
+    def add(self, other: Outcome | Total) -> None:
+        self.stored += other.stored
+        self.not_stored += other.not_stored
+        if isinstance(other, Total):
+            self.reasons |= other.reasons
+        elif other.not_stored:
+            self.reasons.add(other.reason)
+        for client_id, count in other.dropped.items():
+            self.dropped[client_id] = self.dropped.get(client_id, 0) + count
+
+
 class Driven:
     """One life of a journal."""
 
@@ -126,16 +146,11 @@ class Driven:
             assert self.journal.store(forward, is_parked=is_parked) is None
         return self.run().stored
 
-    def run(self, *, is_stopping: bool = False) -> Outcome:
+    def run(self, *, is_stopping: bool = False) -> Total:
         """Groups until nothing is left to do."""
-        total = Outcome()
+        total = Total()
         for group in self._groups(is_stopping=is_stopping):
-            outcome = self.write(group)
-            total.stored += outcome.stored
-            total.not_stored += outcome.not_stored
-            total.dropped |= outcome.dropped
-            if outcome.not_stored:
-                total.reason = outcome.reason
+            total.add(self.write(group))
         return total
 
     def _groups(self, *, is_stopping: bool) -> Iterator[Group]:
