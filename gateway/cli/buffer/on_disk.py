@@ -5,19 +5,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from heapq import merge
 from pathlib import Path
-from uuid import UUID
 
 from gateway.cli.exit_codes import ExitCode
 from gateway.effects import Forward
+from gateway.journal.boot import read_boot_id
 from gateway.journal.files import OsFiles
 from gateway.journal.group import BacklogRequest, Stretch
+from gateway.journal.ledger import Ledger
 from gateway.journal.reading import read_backlog, read_file
 from gateway.journal.recovery import Clocks, Recovery
 from gateway.journal.rules import SEGMENT_BYTES_MAX, JournalError
-from gateway.journal.segment import HEADER_BYTES, NO_BOOT
+from gateway.journal.segment import HEADER_BYTES
 from gateway.links.clock import now, unix_ms_at_zero
-
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class BufferError(Exception):
@@ -61,14 +60,14 @@ class _ReadOnly(OsFiles):
 def _unfinished(folder: Path, on_look: Callable[[], None]) -> Iterator[Forward]:
     files, at = _ReadOnly(on_look), now()
     at_zero = unix_ms_at_zero()
+    ledger = Ledger()
     recovery = Recovery(
+        ledger,
         lambda name, size: read_file(files, folder / name, 0, size),
-        Clocks(at, at_zero, _boot_id(), recent_s=0.0),
+        Clocks(at, at_zero, read_boot_id(), recent_s=0.0),
     )
     recovery.run(files.names(folder), SEGMENT_BYTES_MAX)
-    stretches = [
-        Stretch(segment, 0, segment.end, HEADER_BYTES) for segment in recovery.ledger.segments
-    ]
+    stretches = [Stretch(segment, 0, segment.end, HEADER_BYTES) for segment in ledger.segments]
     backlog = _backlog(files, folder, BacklogRequest(stretches, at, at_zero))
     # The first are those that the broker has received but not settled: a few.
     yield from merge(recovery.recovered.received, backlog, key=lambda forward: forward.record)
@@ -77,13 +76,6 @@ def _unfinished(folder: Path, on_look: Callable[[], None]) -> Iterator[Forward]:
 def _backlog(files: _ReadOnly, folder: Path, request: BacklogRequest) -> Iterator[Forward]:
     while forwards := read_backlog(files, folder, request):
         yield from forwards
-
-
-def _boot_id() -> bytes:
-    try:
-        return UUID(BOOT_ID.read_text().strip()).bytes
-    except (OSError, ValueError):
-        return NO_BOOT
 
 
 @contextmanager
