@@ -217,6 +217,19 @@ def test_files_of_somebody_else_are_a_matter_of_permission(
     assert code == 77
 
 
+def test_a_damaged_reading_is_said_and_the_others_are_shown(folder: Path) -> None:
+    journal = folder / "s" / "journal"
+    for numbers in (range(6), range(6, 9)):  # what comes behind proves that it was durable
+        store(journal, [reading(b"reading %d" % number, sequence=number) for number in numbers])
+    (segment,) = journal.glob("*.segment")
+    octets = segment.read_bytes()
+    segment.write_bytes(octets.replace(b"reading 4", b"reading X"))
+    done = buffer(folder, "peek", "--json")
+    assert done.stderr.startswith(f"damaged: {segment.name}: ")
+    found = [one["text"] for one in json.loads(done.stdout)["readings"]]
+    assert found == [f"reading {number}" for number in range(9) if number != 4]
+
+
 def test_nothing_is_changed_or_taken_away(folder: Path) -> None:
     journal = folder / "s" / "journal"
     store(journal, [reading(sequence=number) for number in range(10)])
