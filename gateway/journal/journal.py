@@ -205,13 +205,13 @@ class Journal:
         self._marks.take(group, group.header.done_below - 1)
         current = self._ledger.current
         is_stuck = is_blocked(self._pending, current, self._room)
-        has_hope = self._room.plan(group, now, is_wanted=is_stuck or self._is_wanted)
+        self._room.plan(group, now, is_wanted=is_stuck or self._is_wanted)
         self._is_wanted = False
-        if is_stuck and not has_hope:
+        place(group, [] if is_stuck else self._pending, current, self._room)
+        if is_stuck and not group.makes_room:
             # Their numbers were never written, so the next ones may have them.
             self._next = self._pending[0][0].record
             group.refused = self._give_up_pending()
-        place(group, [] if is_stuck else self._pending, current, self._room)
         group.is_lazy = self._is_lazy(group, is_stopping=is_stopping)
         if group.has_work or (not group.is_lazy and self._unsynced_since is not None):
             return group

@@ -74,23 +74,20 @@ class Room:
 
     # How it is made
 
-    def plan(self, group: Group, now: float, *, is_wanted: bool) -> bool:
-        """Put into the group what makes room. `is_wanted`: readings wait that have none; then
-        returns whether there is any hope for them.
-        """
+    def plan(self, group: Group, now: float, *, is_wanted: bool) -> None:
+        """Put into the group what makes room. `is_wanted`: readings wait that have none."""
         spares = len(self.spares)
         is_needed = is_wanted or not spares
         if now >= self._free_at:
             for segment in self._disposable(now, is_needed=is_needed):
                 if self._restate(group, segment):
                     group.frees.append(segment)
-            if group.frees or group.restated_segments or group.restated_exchanges:
-                return True
+            if group.makes_room:
+                return
         if is_needed and self.can_make() and self._may_make(now):
             group.spare_bytes = self._rules.segment_bytes
         elif is_wanted and self._rules.when_full is WhenFull.DROP_OLDEST and now >= self._free_at:
             self._plan_drop(group)
-        return bool(group.spare_bytes or group.drops or group.restated_bytes)
 
     def _disposable(self, now: float, *, is_needed: bool) -> list[Segment]:
         rules = self._rules
