@@ -3,6 +3,7 @@
 import json
 import socket
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +65,13 @@ def test_what_waits_is_told_by_the_gateway_and_by_its_files(tmp_path: Path) -> N
         answer = json.loads(buffer(gateway, "--json"))
         assert (answer["source"], answer["condition"]) == ("gateway", "ok")
         assert (answer["depth"], answer["parked"]) == (READINGS, READINGS)
+        assert 0 < answer["sync_s_p50"] < DEADLINE_S
         assert answer["dropped"]["journal_full"] == 0
         assert exported(gateway) == in_order
         assert rates_are_told(gateway)
+        with urllib.request.urlopen(f"http://127.0.0.1:{admin}/healthz", timeout=20) as health:
+            checks = json.load(health)["checks"]
+        assert checks["journal"] == {"ok": True}
         gateway.kill()
     answer = json.loads(buffer(gateway, "--json"))
     assert (answer["source"], answer["depth"]) == ("files", READINGS)
