@@ -318,6 +318,7 @@ class Recovery:
                     self.ledger.begin_exchange(segment, key, exchange)
                 continue
             segment.released_guests.add(exchange.number)
+            self._depend_on(segment)
 
     def _supersede(self, segment: Segment, index: int) -> None:
         """Its message id was used again, which released it; write that down."""
