@@ -217,7 +217,7 @@ def _admin_server(
     from gateway.admin.server import AdminServer
 
     links = {f"udp{number}": link.check for number, link in enumerate(census.links)}
-    checks = {"event_loop": lag.check, **links}
+    checks = {"event_loop": lag.check, "journal": census.journal_failure, **links}
     return AdminServer(
         settings.admin.listen,
         name=settings.gateway.name,
@@ -225,7 +225,8 @@ def _admin_server(
         numbers=census.numbers,
         news=news,
         checks=checks,
-        ready_checks=links,
+        ready_checks=links | {"journal": census.journal_failure},
+        doubts={"journal": census.journal_doubt, "state": census.state_doubt},
     )
 
 

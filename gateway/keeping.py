@@ -11,13 +11,14 @@ import logging
 import time
 from dataclasses import dataclass
 
-from gateway.admin.numbers import Condition, JournalNumbers
+from gateway.admin.numbers import JournalNumbers
+from gateway.admin.sync_times import SyncTimes
 from gateway.assembly import journal_rules
+from gateway.census import TimedFiles, journal_numbers
 from gateway.config.settings import Settings
 from gateway.effects import Forward
 from gateway.journal.boot import read_boot_id
 from gateway.journal.committer import Hearers, JournalCommitter
-from gateway.journal.files import OsFiles
 from gateway.journal.journal import Journal
 from gateway.journal.numbers import JournalState
 from gateway.journal.recovered import Recovered
@@ -27,8 +28,6 @@ from gateway.shell import Shell
 from gateway.state.epoch import StateFolder, open_state
 
 log = logging.getLogger("tidegate.journal")
-
-JOURNAL_FOLDER = "journal"
 
 Readings = tuple[dict[ClientId, int], list[Forward], dict[ClientId, Exchanges], int]
 
@@ -40,6 +39,7 @@ class Stores:
     folder: StateFolder
     journal: Journal
     recovered: Recovered
+    sync_times: SyncTimes
 
     @property
     def epoch(self) -> int:
@@ -58,7 +58,9 @@ def open_stores(settings: Settings) -> Stores:
     """Raises StateError or JournalError with a sentence for the operator."""
     folder = open_state(settings.gateway.state_dir)
     try:
-        journal = Journal(folder.path / JOURNAL_FOLDER, OsFiles(), journal_rules(settings))
+        times = SyncTimes()
+        rules = journal_rules(settings)
+        journal = Journal(settings.gateway.journal_dir, TimedFiles(times), rules)
         began = time.monotonic()
         recovered = journal.open(now(), unix_ms_at_zero(), read_boot_id())
         recovered.report.seconds = time.monotonic() - began
@@ -66,7 +68,7 @@ def open_stores(settings: Settings) -> Stores:
         folder.release()
         raise
     _report(recovered)
-    return Stores(folder, journal, recovered)
+    return Stores(folder, journal, recovered, times)
 
 
 class Keeping:
@@ -74,6 +76,7 @@ class Keeping:
         self, stores: Stores, settings: Settings, shell: Shell, loop: asyncio.AbstractEventLoop
     ) -> None:
         self._journal = stores.journal
+        self._sync_times = stores.sync_times
         self._problem: str | None = None
         hearers = Hearers(
             stored=shell.on_stored,
@@ -97,28 +100,7 @@ class Keeping:
         self._journal.unix_ms_at_zero = at_zero
 
     def journal_numbers(self) -> JournalNumbers:
-        numbers = self._journal.numbers
-        oldest = numbers.oldest_received_at
-        return JournalNumbers(
-            condition=Condition(numbers.state.value),
-            error=self._problem,
-            depth=numbers.depth,
-            parked=numbers.parked,
-            used_bytes=numbers.bytes,
-            budget_bytes=numbers.bytes_max,
-            fill=numbers.fill,
-            oldest_age_s=None if oldest is None else max(0.0, now() - oldest),
-            segments=numbers.segments,
-            damaged=numbers.damaged,
-            lost=numbers.lost,
-            stored=numbers.readings,
-            finished=numbers.finished,
-            dropped_oldest=numbers.dropped,
-            groups=numbers.groups,
-            syncs=numbers.syncs,
-            bytes_written=numbers.bytes_written,
-            failures=numbers.failures,
-        )
+        return journal_numbers(self._journal.numbers, self._sync_times, now(), self._problem)
 
     # From the journal
 
