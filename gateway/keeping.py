@@ -11,7 +11,7 @@ import logging
 import time
 from dataclasses import dataclass
 
-from gateway.admin.numbers import JournalNumbers
+from gateway.admin.numbers import Condition, JournalNumbers, StateNumbers
 from gateway.admin.sync_times import SyncTimes
 from gateway.assembly import journal_rules
 from gateway.census import TimedFiles, journal_numbers
@@ -25,7 +25,8 @@ from gateway.journal.recovered import Recovered
 from gateway.links.clock import now, unix_ms_at_zero
 from gateway.saved import ClientId, Exchanges
 from gateway.shell import Shell
-from gateway.state.epoch import StateFolder, open_state
+from gateway.state.committer import StateCommitter
+from gateway.state.folder import StateFolder, open_state
 
 log = logging.getLogger("tidegate.journal")
 
@@ -56,7 +57,8 @@ class Stores:
 
 def open_stores(settings: Settings) -> Stores:
     """Raises StateError or JournalError with a sentence for the operator."""
-    folder = open_state(settings.gateway.state_dir)
+    link_names = [f"udp {udp.listen}" for udp in settings.udp]
+    folder = open_state(settings.gateway.state_dir, link_names)
     try:
         times = SyncTimes()
         rules = journal_rules(settings)
@@ -88,12 +90,15 @@ class Keeping:
         )
         linger_s = settings.journal.linger_ms / 1000
         self.journal = JournalCommitter(stores.journal, loop, hearers, linger_s)
+        self.state = StateCommitter(stores.folder.store, loop, shell.on_durable)
+        self._database = stores.folder.store.path
 
     # From the daemon
 
     async def stop(self) -> None:
         """What is pending is written, then all is closed."""
         await self.journal.stop()
+        await self.state.stop()
 
     def set_wall_clock(self, at_zero: float) -> None:
         """Unix milliseconds at the zero of the monotonic clock."""
@@ -101,6 +106,17 @@ class Keeping:
 
     def journal_numbers(self) -> JournalNumbers:
         return journal_numbers(self._journal.numbers, self._sync_times, now(), self._problem)
+
+    def state_numbers(self) -> StateNumbers:
+        problem = self.state.problem
+        return StateNumbers(
+            condition=Condition.OK if problem is None else Condition.DEGRADED,
+            error=problem,
+            pending_rows=self.state.pending_rows,
+            commits=self.state.commits,
+            failures=self.state.failures,
+            file_bytes=self._database.stat().st_size if self._database.exists() else 0,
+        )
 
     # From the journal
 

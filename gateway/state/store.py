@@ -44,8 +44,14 @@ MIGRATIONS: dict[int, Migration] = {}
 class StateStore:
     """`saved` and `epoch` are what was found and what this life is."""
 
-    def __init__(self, connection: sqlite3.Connection, link_names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        link_names: Sequence[str],
+        path: Path = Path(":memory:"),
+    ) -> None:
         """On an open database. Raises sqlite3.Error, or StateError for one of a newer release."""
+        self.path = path
         self._connection = connection
         self._link_names = link_names
         connection.isolation_level = None
@@ -80,7 +86,7 @@ class StateStore:
     def _open(cls, path: Path, link_names: Sequence[str]) -> StateStore:
         connection = sqlite3.connect(path, timeout=BUSY_S, check_same_thread=False)
         try:
-            store = cls(connection, link_names)
+            store = cls(connection, link_names, path)
             if store.skipped:
                 log.warning("%d rows of %s make no sense and are left out", store.skipped, path)
             return store
