@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import random
 import time
 from collections import Counter
@@ -38,15 +39,19 @@ SETTLE_TIMEOUT_S = 30.0
 TOPICS_PER_SENSOR = 2
 
 
+def seed_of_this_run() -> int:
+    return int.from_bytes(os.urandom(4), "big")
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """One run. Half of the sensors send at QoS 1, half at QoS 2, each one reading at a time."""
 
     seed: int
     readings: int
-    sensors: int = 20
     acknowledge: str = "auto"
     broker_config: tuple[str, ...] = PERSISTENCE
+    sensors: int = 20
     weather: Weather = field(default_factory=Weather)
     kill_gateway_after_s: tuple[float, float] = (0.5, 2.0)
     end_broker_after_s: tuple[float, float] = (3.0, 6.0)

@@ -11,6 +11,8 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+READ_BYTES = 1 << 16
+
 _Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -73,7 +75,7 @@ class CuttingProxy:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, left: list[int]
     ) -> None:
         while True:
-            octets = await reader.read(4096)
+            octets = await reader.read(READ_BYTES)
             if not octets:
                 raise EOFError
             if self.cutting and len(octets) >= left[0]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.chaos import PERSISTENCE, Outcome, Plan, run
+from tests.end_to_end.chaos import PERSISTENCE, Outcome, Plan, run, seed_of_this_run
 
 READINGS, READINGS_OF_A_SOAK = 2_000, 20_000
 FORGETFUL = ("persistence false", "max_queued_messages 0")
@@ -19,10 +18,6 @@ def outcome(plan: Plan, folder: Path) -> Outcome:
     found = asyncio.run(run(plan, folder))
     sys.stderr.write(f"{found}\n")
     return found
-
-
-def a_seed() -> int:
-    return int.from_bytes(os.urandom(4), "big")
 
 
 def assert_kept(found: Outcome) -> None:
@@ -41,7 +36,7 @@ def assert_kept(found: Outcome) -> None:
 def test_whatever_is_killed_nothing_acknowledged_is_lost_or_comes_twice(
     tmp_path: Path, acknowledge: str, broker_config: tuple[str, ...]
 ) -> None:
-    plan = Plan(a_seed(), READINGS // 2, acknowledge=acknowledge, broker_config=broker_config)
+    plan = Plan(seed_of_this_run(), READINGS // 2, acknowledge, broker_config)
     assert_kept(outcome(plan, tmp_path))
 
 
@@ -51,5 +46,5 @@ def test_whatever_is_killed_nothing_acknowledged_is_lost_or_comes_twice(
 def test_for_minutes_whatever_is_killed_nothing_acknowledged_is_lost_or_comes_twice(
     tmp_path: Path, acknowledge: str, broker_config: tuple[str, ...]
 ) -> None:
-    plan = Plan(a_seed(), READINGS_OF_A_SOAK, acknowledge=acknowledge, broker_config=broker_config)
+    plan = Plan(seed_of_this_run(), READINGS_OF_A_SOAK, acknowledge, broker_config)
     assert_kept(outcome(plan, tmp_path))

@@ -49,8 +49,9 @@ class Verdict:
     def __str__(self) -> str:
         return (
             f"{self.acknowledged:,} acknowledged, {len(self.lost)} lost, "
-            f"{self.arrivals:,} arrivals, {self.repeats_by_tag} repeats by tag, {len(self.twice)} twice, "
-            f"{len(self.excused)} twice for a reason, {len(self.out_of_order)} out of order"
+            f"{self.arrivals:,} arrivals, {self.repeats_by_tag} repeats by tag, "
+            f"{len(self.twice)} twice, {len(self.excused)} twice for a reason, "
+            f"{len(self.out_of_order)} out of order"
         )
 
 

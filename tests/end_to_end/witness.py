@@ -10,16 +10,18 @@ restart.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-import aiomqtt
+import mqtt5
 
-from tests.support.application import delivery_tag
 from tests.support.mosquitto import Mosquitto
 
 RECONNECT_S = 0.02
+READ_BYTES = 1 << 18
 
 
 class Tag(NamedTuple):
@@ -34,6 +36,7 @@ class Seen(NamedTuple):
     topic: str
     payload: bytes
     tag: Tag
+    at: float  # of the monotonic clock
 
 
 class Witness:
@@ -47,29 +50,50 @@ class Witness:
 
     async def run(self) -> None:
         while True:
-            try:
-                async with aiomqtt.Client(
-                    "127.0.0.1", self._broker.port, protocol=aiomqtt.ProtocolVersion.V5
-                ) as client:
-                    await client.subscribe(self._filter, qos=0)
-                    self.ready.set()
-                    async for message in client.messages:
-                        self._note(message)
-            except aiomqtt.MqttError:
-                await asyncio.sleep(RECONNECT_S)
+            with contextlib.suppress(OSError):
+                await self._watch()
+            await asyncio.sleep(RECONNECT_S)
 
-    def _note(self, message: aiomqtt.Message) -> None:
-        assert isinstance(message.payload, bytes)
-        tag = delivery_tag(message)
+    async def _watch(self) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._broker.port)
+        try:
+            wanted = [mqtt5.TopicFilter(self._filter, max_qos=mqtt5.QoS.AT_MOST_ONCE)]
+            writer.write(mqtt5.ConnectPacket("witness", clean_start=True, keep_alive=0).write())
+            writer.write(mqtt5.SubscribePacket(1, wanted).write())
+            left = b""
+            while octets := await reader.read(READ_BYTES):
+                left = self._take(left + octets)
+        finally:
+            writer.close()
+
+    def _take(self, octets: bytes) -> bytes:
+        """The start of a packet that is not here in full."""
+        view = memoryview(octets)
+        while view:
+            try:
+                packet, size = mqtt5.read(view)
+            except IndexError:
+                break
+            view = view[size:]
+            match packet:
+                case mqtt5.PublishPacket():
+                    self._note(packet)
+                case mqtt5.SubAckPacket():
+                    self.ready.set()
+        self._changed.set()
+        return bytes(view)
+
+    def _note(self, packet: mqtt5.PublishPacket) -> None:
+        tag = dict(packet.user_properties)
         self.seen.append(
             Seen(
-                message.topic.value,
-                message.payload,
+                packet.topic,
+                bytes(packet.payload or b""),
                 Tag(tag["gw"], int(tag["epoch"]), int(tag["seq"])),
+                time.monotonic(),
             )
         )
-        self.payloads.add(message.payload)
-        self._changed.set()
+        self.payloads.add(self.seen[-1].payload)
 
     async def until(self, is_so: Callable[[], bool], timeout_s: float) -> bool:
         """Whether it became so in time; looked at whenever something has come."""
