@@ -1,7 +1,7 @@
 """Commands on their way to sensors, awake and asleep, while the gateway is killed again and again.
 
-No sensor should have to connect again: it is told to by a gateway that forgot it, and only then. The
-broker stays, because mosquitto forgets what it queued when it is killed; its connection to the
+No sensor should have to connect again: it is told to by a gateway that forgot it, and only then.
+The broker stays, because mosquitto forgets what it queued when it is killed; its connection to the
 gateway is cut in the middle of packets.
 """
 
