@@ -149,5 +149,5 @@ def serving(folder: Path, broker: Mosquitto, config: str = "") -> Iterator[Gatew
 def assert_untroubled(gateway: GatewayProcess) -> None:
     log = gateway.log
     trouble = [line for line in log.splitlines() if "Traceback" in line or " ERROR" in line]
-    told = [*trouble[:5], f"... {len(trouble)} lines of trouble in the log, which ends:", log[-2000:]]
+    told = [*trouble[:5], f"... {len(trouble)} lines of trouble; the log ends:", log[-2000:]]
     assert not trouble, "\n".join(told)

@@ -79,6 +79,7 @@ class PatientSensor(asyncio.DatagramProtocol):
     counts: Counter[str] = field(default_factory=Counter)
     topic_ids: dict[str, int] = field(default_factory=dict)
     connected: bool = False
+    asleep: bool = False  # its radio is off
     commands_changed: asyncio.Event = field(default_factory=asyncio.Event)
     _transport: asyncio.DatagramTransport = field(init=False)
     _message_id: int = 0
@@ -180,9 +181,11 @@ class PatientSensor(asyncio.DatagramProtocol):
         """A gateway that does not know us says the same as one that does."""
         frame = framed(DISCONNECT, u16(duration_s))
         await self._ask(lambda _: frame, DISCONNECT)
+        self.asleep = True
 
     async def wake(self) -> None:
         """Ask for what has come, and return when all of it is here."""
+        self.asleep = False
         frame = framed(PINGREQ, self.client_id.encode())
         await self._ask_as_member(lambda _: frame, PINGRESP)
 
@@ -259,6 +262,8 @@ class PatientSensor(asyncio.DatagramProtocol):
         self._transport = transport
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        if self.asleep:
+            return
         kind, body = opened(data)
         answer = self._answer
         if answer is not None and not answer.done():
@@ -282,7 +287,8 @@ class PatientSensor(asyncio.DatagramProtocol):
             self._transport.sendto(framed(PUBCOMP, body))
         elif kind == PINGREQ:
             self._transport.sendto(framed(PINGRESP, b""))
-        elif kind == DISCONNECT:
+        elif kind == DISCONNECT and self._answer is None:
+            # Else it is a copy of the answer that has just come.
             self.connected = False
 
     def _receive(self, body: bytes) -> None:
