@@ -53,13 +53,15 @@ class Story:
         meanwhile = self.meanwhile
         times = sorted(reading.acknowledged_at - reading.sent_at for reading in meanwhile)
         waited = {reading.payload for reading in meanwhile}
-        arrivals = sorted(each.at for each in self.seen if each.payload in waited)
+        arrivals = [
+            each.at for each in self.seen if each.at > self.back_at and each.payload in waited
+        ]
         p50, p99 = (times[math.ceil(len(times) * share) - 1] * 1e3 for share in (0.5, 0.99))
         drain_s = arrivals[-1] - arrivals[0]
         return (
             f"away for {self.back_at - self.away_at:.1f} s, {len(meanwhile):,} acknowledged then, "
             f"PUBACK p50 {p50:.1f} ms, p99 {p99:.1f} ms; drained in {drain_s:.3f} s, "
-            f"{len(waited) / drain_s:,.0f}/s"
+            f"{len(arrivals) / drain_s:,.0f}/s"
         )
 
 
