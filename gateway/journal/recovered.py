@@ -1,0 +1,33 @@
+"""What a former life of the gateway left in the journal, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gateway.effects import Forward
+from gateway.saved import ClientId, Exchanges
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """For the log and for `tidegate buffer`."""
+
+    segments: int = 0
+    records: int = 0
+    waiting: int = 0  # readings that the broker has not settled
+    torn_bytes: int = 0  # of writes that a crash cut short; nothing acknowledged was among them
+    damaged: list[str] = field(default_factory=list)  # one sentence for each damaged segment
+    seconds: float = 0.0  # set by whoever has a clock
+
+
+@dataclass(slots=True)
+class Recovered:
+    """`parked`: how many unfinished readings of each client `Journal.read` will bring; `received`:
+    QoS 2 readings with the broker's PUBREC on record. In the order of the journal.
+    """
+
+    parked: dict[ClientId, int] = field(default_factory=dict)
+    received: list[Forward] = field(default_factory=list)
+    exchanges: dict[ClientId, Exchanges] = field(default_factory=dict)
+    last_packet_id: int = 0  # of the newest reading, 0 if there is none
+    report: RecoveryReport = field(default_factory=RecoveryReport)

@@ -1,0 +1,66 @@
+"""When a reading counts as safe, and how long it is worth keeping: by its topic.
+
+The first of the operator's filters that matches a topic decides; else the gateway's own rules do.
+
+Limit: rules are remembered for `TOPICS_MAX` topics; when there are more, all are found anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from gateway.routing.topic_tree import TopicTree
+
+TOPICS_MAX = 20_000
+
+
+class Acknowledge(Enum):
+    """Who must have a QoS 1 or 2 reading before its sensor hears of success."""
+
+    AUTO = "auto"  # the broker or the disk, whichever is first
+    JOURNAL = "journal"  # the disk
+    UPSTREAM = "upstream"  # the broker
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingRules:
+    acknowledge: Acknowledge = Acknowledge.UPSTREAM
+    expiry_s: float = 0.0  # 0: never
+    coalesce_retained: bool = False
+    stores_qos_0: bool = False
+    stores_qos_0_offline: bool = False
+    # By QoS: whether a reading goes to the broker at once, if nothing is in its way.
+    goes_straight: tuple[bool, bool, bool] = field(init=False)
+    # Whether it may go to the journal when the broker takes too long.
+    spills: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        by_broker = self.acknowledge is Acknowledge.UPSTREAM
+        straight = (not self.stores_qos_0, self.acknowledge is not Acknowledge.JOURNAL, by_broker)
+        object.__setattr__(self, "goes_straight", straight)
+        object.__setattr__(self, "spills", not by_broker)
+
+
+class RulesByTopic:
+    def __init__(
+        self, default: ReadingRules, overrides: Sequence[tuple[str, ReadingRules]] = ()
+    ) -> None:
+        self._default = default
+        self._overrides = overrides
+        self._places: TopicTree[int] = TopicTree()
+        for place, (topic_filter, _) in reversed(list(enumerate(overrides))):
+            self._places.put(topic_filter, place)
+        self.known: dict[str, ReadingRules] = {}
+
+    def of(self, topic: str) -> ReadingRules:
+        return self.known.get(topic) or self._find(topic)
+
+    def _find(self, topic: str) -> ReadingRules:
+        places = [place for _, place in self._places.above(topic)]
+        rules = self._overrides[min(places)][1] if places else self._default
+        if len(self.known) >= TOPICS_MAX:
+            self.known.clear()
+        self.known[topic] = rules
+        return rules

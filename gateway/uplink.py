@@ -1,0 +1,382 @@
+"""From the sensors to the broker: what a reading needs before it is acknowledged, and its way on.
+
+A reading is acknowledged by whichever has it first, as its topic's rules allow: the broker, or the
+journal. Its ways, by name:
+
+- **straight**: to the broker at once, acknowledged when settled. With `auto` a QoS 1 reading that
+  is unsettled after `spill_after_s`, or when the connection breaks, is *spilled*: written to the
+  journal as well, and whoever is first acknowledges it.
+- **stored first**: QoS 2, and QoS 1 with `journal`: to the broker only when it is durable, or a
+  crash would let its sensor send it a second time, under another tag.
+- **parked**: stored, and kept nowhere else, because the broker is away or others of its client are
+  parked: it is read back in its turn (upstream/backlog.py).
+
+Rule 1: nothing of a client overtakes what it sent before, whatever way either takes. A QoS 0
+        reading follows those that are being stored, and is parked behind those that are parked.
+Rule 2: without the journal (full, or failing) the broker alone must settle; while it is away too,
+        sensors are told: congestion.
+Rule 3: what was acknowledged is not given up because the broker will not have it just now: it is
+        offered again after `OFFER_AGAIN_S`, at most `POSTPONED_MAX` at a time.
+
+Full: the journal by its budget; readings in memory by `in_flight.py`. Beyond `OVERFLOW` readings
+waiting in memory, all that follow are parked until the backlog is gone. A sensor may have
+`FOLLOWERS_MAX` QoS 0 readings behind one that is being stored; more are dropped.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from math import inf
+
+from gateway.effects import (
+    ClientId,
+    Dropped,
+    Effect,
+    Finish,
+    Forward,
+    ReadBacklog,
+    Reason,
+    Refused,
+    Store,
+    Transmit,
+)
+from gateway.frames import ReturnCode
+from gateway.routing.reading_rules import Acknowledge, ReadingRules, RulesByTopic
+from gateway.session.session import Session
+from gateway.upstream.session import UpstreamSession
+
+OVERFLOW = 10_000
+FOLLOWERS_MAX = 32
+POSTPONED_MAX = 1000
+OFFER_AGAIN_S = 10.0
+# A journal that could not write is not asked again for what the broker may settle meanwhile.
+SPILL_AGAIN_S = 1.0
+LOOK_AGAIN_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class UplinkRules:
+    default: ReadingRules = field(default_factory=ReadingRules)
+    overrides: tuple[tuple[str, ReadingRules], ...] = ()
+    spill_after_s: float = 0.05
+
+
+class _Way(Enum):
+    """What becomes of a reading when it is durable."""
+
+    PASS_ON = "to the broker"
+    PARKED = "nothing, until it is read back"
+    SPILLED = "nothing, it is on its way"
+
+
+class Uplink:
+    def __init__(
+        self,
+        sessions: Mapping[ClientId, Session],
+        upstream: UpstreamSession,
+        rules: UplinkRules,
+        perform: Callable[[list[Effect], float], list[Effect]],
+    ) -> None:
+        self.taken = [0, 0, 0]  # readings, by QoS
+        self._sessions = sessions
+        self._readings = upstream.readings
+        self._in_flight = upstream.readings.in_flight
+        self._backlog = upstream.readings.in_flight.backlog
+        self._readings.objection = self._objection
+        self._rules = RulesByTopic(rules.default, rules.overrides)
+        self._known = self._rules.known
+        self._spill_after_s = rules.spill_after_s
+        self._perform = perform
+        self._storing: dict[Forward, _Way] = {}
+        # Those of each client that will pass on, in order, and the QoS 0 readings behind each.
+        self._storing_of: dict[ClientId, list[Forward]] = {}
+        self._followers: dict[Forward, list[Forward]] = {}
+        self._postponed: deque[Forward] = deque()
+        self._is_overflowing = False
+        self._spill_at = inf
+        self._offer_at = inf
+        self._look_at = inf
+
+    # From the sessions
+
+    def take(self, forward: Forward, now: float) -> list[Effect]:
+        """A reading: carry it to the broker, or keep it until that can be done."""
+        qos = forward.qos
+        self.taken[qos] += 1
+        rules = self._known.get(forward.topic) or self._rules.of(forward.topic)
+        if (  # nearly always, so it takes no detour
+            rules.goes_straight[qos]
+            and self._readings.is_open
+            and not (self._storing_of or self._backlog.of_clients or self._is_overflowing)
+        ):
+            if qos and rules.spills and self._spill_at == inf:
+                self._spill_at = now + self._spill_after_s
+            sent = self._readings.publish(forward)
+            return [sent] if type(sent) is Transmit else self._kept(forward, sent, now)
+        if qos == 0:
+            return self._take_qos_0(forward, rules, now)
+        if rules.acknowledge is Acknowledge.UPSTREAM:
+            return self._pass_on(forward, now)
+        if rules.goes_straight[qos] and self._readings.is_open and not self._is_behind(forward):
+            if self._spill_at == inf:
+                self._spill_at = now + self._spill_after_s
+            return self._pass_on(forward, now)
+        return self._store_first(forward, rules, now)
+
+    # From the journal
+
+    def restore(
+        self, parked: Mapping[ClientId, int], received: list[Forward], last_packet_id: int
+    ) -> None:
+        """What a former life left in the journal."""
+        self._backlog.restore(parked)
+        self._readings.restore(received, last_packet_id)
+
+    def stored(self, forwards: list[Forward], now: float) -> list[Effect]:
+        """These are durable: acknowledge them, and let those go on that waited for it."""
+        effects: list[Effect] = []
+        for forward in forwards:
+            session = self._sessions.get(forward.client_id)
+            if session is not None and forward.qos:
+                effects += session.settled(forward)
+            way = self._storing.pop(forward)
+            if way is _Way.PASS_ON:
+                effects += self._pass_on(forward, now)
+                effects += self._let_follow(forward, now)
+            elif way is _Way.PARKED:
+                self._backlog.parked()
+        return effects + self.read_more()
+
+    def not_stored(self, forwards: list[Forward], reason: Reason, now: float) -> list[Effect]:
+        """These could not be written: the broker must settle them, or their sensors keep them."""
+        effects: list[Effect] = []
+        refused: list[Forward] = []
+        for forward in forwards:
+            forward.record = -1
+            way = self._storing.pop(forward)
+            if way is _Way.SPILLED:
+                self._spill_at = now + SPILL_AGAIN_S
+                continue
+            if way is _Way.PARKED:
+                self._backlog.unpark(forward.client_id)
+            if self._may_do_without(forward):
+                effects += self._pass_on(forward, now)
+            else:
+                effects += self._refuse(forward, reason)
+                refused.append(forward)
+            effects += self._let_follow(forward, now)
+        for forward in reversed(refused):
+            self._readings.give_back(forward)
+        return effects
+
+    def read_back(self, forwards: list[Forward], now: float) -> list[Effect]:
+        """Parked readings, in order; none when the journal has no more."""
+        self._backlog.read_back(forwards)
+        if self._is_overflowing and not self._backlog.of_clients:
+            self._is_overflowing = False
+        return self._pump(now)
+
+    def dropped_oldest(self, dropped: Mapping[ClientId, int]) -> list[Effect]:
+        """The journal gave up parked readings to make room for new ones."""
+        for client_id, count in dropped.items():
+            self._backlog.drop(client_id, count)
+        return [
+            Dropped(Reason.JOURNAL_FULL, client_id, "the oldest, to make room", count=count)
+            for client_id, count in dropped.items()
+        ]
+
+    # From the upstream session
+
+    def opened(self) -> list[Effect]:
+        """The broker is there, and what it had not settled goes out again."""
+        return self.read_more()
+
+    def closed(self, now: float) -> list[Effect]:
+        """The broker is away: what it has not settled is kept."""
+        self._offer_postponed()
+        self._spill_at = inf
+        return self._spill(now, older_than_s=0.0)
+
+    def read_more(self) -> list[Effect]:
+        """Ask for parked readings while there is room for them."""
+        if not self._readings.is_open or not self._backlog.wants_more:
+            return []
+        self._backlog.is_reading = True
+        return [ReadBacklog()]
+
+    def refused(self, news: Refused, now: float) -> list[Effect]:
+        """The broker will not have a reading."""
+        forward = news.forward
+        dropped = Dropped(news.reason, forward.client_id, news.detail)
+        if forward.record < 0 or forward in self._storing:
+            return [dropped, *self._tell(forward, news.return_code), *self._finished(forward)]
+        if news.return_code == ReturnCode.CONGESTION and len(self._postponed) < POSTPONED_MAX:
+            self._postponed.append(forward)
+            self._offer_at = min(self._offer_at, now + OFFER_AGAIN_S)
+            return [Dropped(news.reason, forward.client_id, news.detail, count=0)]
+        return [dropped, *self._finished(forward)]
+
+    # Time
+
+    def wake_at(self) -> float:
+        return min(self._spill_at, self._offer_at, self._look_at)
+
+    def handle_time(self, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        if now >= self._spill_at:
+            self._spill_at = inf
+            effects += self._spill(now, older_than_s=self._spill_after_s)
+        if now >= self._offer_at:
+            self._offer_postponed()
+            effects += self._pump(now)
+        if now >= self._look_at:
+            self._look_at = inf
+            effects += self._pump(now)
+        return effects
+
+    # Ways
+
+    def _is_behind(self, forward: Forward) -> bool:
+        """Whether others of its client, taken before it, are not on their way yet."""
+        client_id = forward.client_id
+        if self._is_overflowing or client_id in self._storing_of:
+            return True
+        return client_id in self._backlog.of_clients
+
+    def _take_qos_0(self, forward: Forward, rules: ReadingRules, now: float) -> list[Effect]:
+        before = self._storing_of.get(forward.client_id)
+        wanted = rules.stores_qos_0
+        if not self._readings.is_open:
+            wanted = wanted or rules.stores_qos_0_offline
+        elif forward.client_id in self._backlog.of_clients:
+            wanted = True
+        if wanted:
+            return self._store_first(forward, rules, now)
+        if before is None or not self._readings.is_open:
+            return self._pass_on(forward, now)
+        followers = self._followers.setdefault(before[-1], [])
+        if len(followers) >= FOLLOWERS_MAX:
+            return [Dropped(Reason.UNSETTLED_FULL, forward.client_id)]
+        followers.append(forward)
+        return []
+
+    def _store_first(self, forward: Forward, rules: ReadingRules, now: float) -> list[Effect]:
+        self._readings.tag(forward)
+        if (
+            self._readings.is_open
+            and not self._is_overflowing
+            and forward.client_id not in self._backlog.of_clients
+        ):
+            self._storing[forward] = _Way.PASS_ON
+            self._storing_of.setdefault(forward.client_id, []).append(forward)
+            return [Store(forward)]
+        self._storing[forward] = _Way.PARKED
+        self._backlog.park(forward, coalesce=rules.coalesce_retained)
+        return [Store(forward, is_parked=True)]
+
+    def _pass_on(self, forward: Forward, now: float) -> list[Effect]:
+        sent = self._readings.publish(forward, ahead=self._is_overflowing)
+        if type(sent) is not Transmit:
+            return self._kept(forward, sent, now)
+        if forward.qos == 0 and forward.record >= 0:
+            return [sent, Finish(forward)]  # nothing will say that it arrived
+        return [sent]
+
+    def _kept(self, forward: Forward, sent: Effect | None, now: float) -> list[Effect]:
+        """The reading did not go out: it waits in memory, or it will not go."""
+        if sent is None:
+            if not self._is_overflowing and len(self._in_flight.waiting) >= OVERFLOW:
+                self._begin_overflow()
+            return []
+        if type(sent) is Refused:
+            return self.refused(sent, now)
+        return [sent, *self._finished(forward)]
+
+    def _may_do_without(self, forward: Forward) -> bool:
+        """Rule 2: the broker is there, and nothing of its client is overtaken."""
+        client_id = forward.client_id
+        if not self._readings.is_open or client_id in self._backlog.of_clients:
+            return False
+        return client_id not in self._storing_of or self._storing_of[client_id][0] is forward
+
+    def _refuse(self, forward: Forward, reason: Reason) -> list[Effect]:
+        dropped = Dropped(reason, forward.client_id, forward.topic)
+        is_hopeless = reason is Reason.PAYLOAD_TOO_LARGE
+        code = ReturnCode.NOT_SUPPORTED if is_hopeless else ReturnCode.CONGESTION
+        return [dropped, *self._tell(forward, code)]
+
+    def _let_follow(self, forward: Forward, now: float) -> list[Effect]:
+        """The reading went on, or never will: those that waited behind it may go."""
+        before = self._storing_of.get(forward.client_id)
+        if before is not None and forward in before:
+            before.remove(forward)
+            if not before:
+                del self._storing_of[forward.client_id]
+        effects: list[Effect] = []
+        for follower in self._followers.pop(forward, ()):
+            effects += self._pass_on(follower, now)
+        return effects
+
+    def _begin_overflow(self) -> None:
+        """The broker cannot follow: from now on everything goes through the journal, in order."""
+        self._is_overflowing = True
+        self._in_flight.put_ahead()
+
+    # What is spilled
+
+    def _spill(self, now: float, *, older_than_s: float) -> list[Effect]:
+        """Store what has waited long enough for the broker; look again when more will have."""
+        effects: list[Effect] = []
+        for forward in self._in_flight.unsettled():
+            if not self._may_spill(forward):
+                continue
+            due_at = forward.received_at + older_than_s
+            if due_at > now:
+                self._spill_at = min(self._spill_at, due_at)
+            else:
+                self._storing[forward] = _Way.SPILLED
+                effects.append(Store(forward))
+        return effects
+
+    def _may_spill(self, forward: Forward) -> bool:
+        if forward.qos == 0 or forward.record >= 0 or forward in self._storing:
+            return False
+        return self._rules.of(forward.topic).acknowledge is not Acknowledge.UPSTREAM
+
+    # The backlog
+
+    def _pump(self, now: float) -> list[Effect]:
+        effects = self._perform(self._readings.pump(now), now)
+        if self._readings.is_clogged and self._in_flight.has_waiting:
+            self._look_at = now + LOOK_AGAIN_S
+        return effects + self.read_more()
+
+    def _objection(self, forward: Forward, now: float) -> Reason | None:
+        """Why a reading that waited in the journal is not worth sending any more."""
+        if forward.record < 0:
+            return None
+        rules = self._rules.of(forward.topic)
+        if rules.expiry_s and now - forward.received_at > rules.expiry_s:
+            return Reason.EXPIRED
+        if rules.coalesce_retained and self._backlog.is_outdated(forward, self._readings.epoch):
+            return Reason.COALESCED
+        return None
+
+    def _offer_postponed(self) -> None:
+        self._offer_at = inf
+        while self._postponed:
+            self._in_flight.wait_again(self._postponed.pop())
+
+    # What ends
+
+    def _tell(self, forward: Forward, return_code: int) -> list[Effect]:
+        session = self._sessions.get(forward.client_id)
+        if session is None or forward.qos == 0:
+            return []
+        return session.refused(forward, return_code)
+
+    def _finished(self, forward: Forward) -> list[Effect]:
+        return [Finish(forward)] if forward.record >= 0 else []
