@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -28,8 +29,12 @@ class GatewayProcess:
     find it. The log of each life begins behind that of the one before.
     """
 
-    def __init__(self, folder: Path, broker_url: str, extra_config: str = "") -> None:
+    def __init__(
+        self, folder: Path, broker_url: str, extra_config: str = "", *, prefix: Sequence[str] = ()
+    ) -> None:
+        """`prefix` comes before the command, as `nsenter` does."""
         self.folder = folder
+        self._prefix = prefix
         self.log_path = folder / "gateway.log"
         self.config_path = folder / "gateway.toml"
         self._process: subprocess.Popen[bytes] | None = None
@@ -63,7 +68,15 @@ class GatewayProcess:
         self.kill()
 
     def start(self, *, environment: dict[str, str] | None = None) -> None:
-        command = [sys.executable, "-m", "gateway", "run", "--config", str(self.config_path)]
+        command = [
+            *self._prefix,
+            sys.executable,
+            "-m",
+            "gateway",
+            "run",
+            "--config",
+            str(self.config_path),
+        ]
         if "[[udp]]" not in self.config_path.read_text(encoding="utf-8"):
             command += ["--set", f"udp.0.listen=127.0.0.1:{self._port or 0}"]
         if "[admin]" not in self.config_path.read_text(encoding="utf-8"):

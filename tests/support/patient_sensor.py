@@ -153,6 +153,7 @@ class PatientSensor(asyncio.DatagramProtocol):
         tries = 0
         while not await self._offered(topic, frame, message_id, tries):
             tries += 1
+            _require(tries < TRIES_MAX, f"{self.client_id}: never room for {payload[:20]!r}")
         if qos == 2:
             await self._ask_as_member(lambda _: framed(PUBREL, message_id), PUBCOMP, message_id)
         reading.acknowledged_at = time.monotonic()
