@@ -249,8 +249,10 @@ class PatientSensor(asyncio.DatagramProtocol):
                 self.counts["repeats"] += tries > 0
                 self._answer = asyncio.get_running_loop().create_future()
                 self._transport.sendto(frame(tries))
+                # Not wait_for, which in Python 3.11 may swallow a cancellation.
                 try:
-                    return await asyncio.wait_for(self._answer, self.retry_s)
+                    async with asyncio.timeout(self.retry_s):
+                        return await self._answer
                 except TimeoutError:
                     continue
         finally:
