@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.journal import checksums, journal
+from gateway.journal import backlog, checksums, journal
 from gateway.journal.checksums import CHECKSUMS, Algorithm
 from gateway.journal.opening import journal_error
 from gateway.journal.records import Kind, encode_record
@@ -131,3 +131,66 @@ def test_an_error_of_the_folder_says_what_to_do(number: int, advice: str) -> Non
     error = journal_error(Path("/var/lib/tidegate/journal"), OSError(number, "Too many open files"))
     assert error.errno == number
     assert advice in str(error)
+
+
+def test_a_reading_finished_while_it_was_read_back_is_not_handed_out(folder: Path) -> None:
+    driven = Driven(folder)
+    first, second = driven.store(reading(0), reading(1), is_parked=True)
+    request = driven.journal.begin_read(driven.now)
+    assert request is not None
+    forwards = driven.journal.read(request)
+    driven.journal.finish(first)
+    driven.journal.finish(first)
+    assert [f.sequence for f in driven.journal.end_read(request, forwards)] == [second.sequence]
+    assert driven.journal.numbers.finished == 1
+
+
+def test_a_long_backlog_is_read_in_several_looks(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backlog, "STRETCHES_MAX", 2)
+    driven = Driven(folder, rules(8 << 20))
+    for start in range(0, 900, 100):
+        payloads = [reading(start + n, payload=bytes(4000)) for n in range(100)]
+        driven.store(*payloads, is_parked=True)
+    assert driven.journal.numbers.segments > 3
+    assert [forward.sequence for forward in driven.read()] == list(range(900))
+
+
+def test_no_more_than_eight_damaged_segments_are_kept(folder: Path) -> None:
+    folder.mkdir()
+    for number in range(8):
+        (folder / f"{number}.segment.damaged").write_bytes(b"kept")
+    driven = Driven(folder)
+    for n in range(3):
+        driven.store(reading(n))
+    (segment,) = driven.journal._ledger.segments
+    octets = bytearray((folder / segment.name).read_bytes())
+    octets[300] ^= 1
+    (folder / segment.name).write_bytes(octets)
+    assert len(Driven(folder).recovered.report.damaged) == 1
+    assert len(list(folder.glob("*.damaged"))) == 8
+
+
+def test_a_spare_that_cannot_be_opened_is_passed_over(folder: Path) -> None:
+    broken = False
+
+    def fault(call: str) -> object:
+        if broken and call == "open":
+            raise OSError(errno.EIO, "the disk fails")
+        return None
+
+    driven = Driven(folder, rules(SMALL, recent_s=0.0), FaultyFiles(fault))
+    for start in range(0, 340, 20):
+        driven.store(*(reading(start + n) for n in range(20)))
+    broken = True
+    for n in range(340, 360):
+        driven.journal.store(reading(n), is_parked=False)
+    total = driven.run()
+    broken = False
+    driven.now += 1
+    driven.run()
+    (last,) = driven.store(reading(400))
+    waiting = {forward.sequence for forward in Driven(folder).read()}
+    stored = {forward.sequence for forward in total.stored}
+    assert waiting == set(range(340)) | stored | {last.sequence}
