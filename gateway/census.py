@@ -50,7 +50,7 @@ class Census:
             upstream_waiting_bytes=in_flight.waiting_bytes,
             upstream_bytes_in=broker.counters.bytes_in,
             upstream_bytes_out=broker.counters.bytes_out,
-            readings_by_qos=_by_qos(engine.forwarded),
+            readings_by_qos=_by_qos(engine.uplink.taken),
             deliveries_by_qos=_by_qos(downlink.delivered),
             frames_received=_by_kind(engine.received),
             frames_sent=_by_kind(self.frames_sent),

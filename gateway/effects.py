@@ -283,6 +283,23 @@ class Refused:
     detail: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ReleaseUpstream:
+    """PUBREC of the broker is on record: PUBREL may follow, on the same connection."""
+
+    packet_id: int
+    forward: Forward
+    connection: int
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """A client's PUBREL is on record: PUBCOMP may follow, and the message id is free again."""
+
+    client_id: ClientId
+    message_id: int
+
+
 @dataclass(slots=True)
 class Arrived:
     """A message from the broker. Answer with `Upstream.acknowledge` once it is in good hands.
@@ -323,6 +340,8 @@ Effect = (
     | SubscriptionRefused
     | Settled
     | Refused
+    | ReleaseUpstream
+    | Released
     | Arrived
     | Granted
 )

@@ -4,9 +4,8 @@ The engine knows which session a datagram belongs to, hands it there, and does w
 effects ask of the rest of the core: readings to the upstream session, subscriptions to the
 downlink. What remains in the list it returns is for the shell, in order.
 
-Addresses are compared raw, per link, so that finding a session costs two dictionary lookups. All
-timers are in one heap: a session's entry may be early (hearing a client only moves its deadline
-away), never late. Entries that nearer ones replaced stay until they are due or too many.
+A `Send` that comes after a `Save` in what a session answers to one frame waits until that is
+durable (`WhenSaved`): so a session says by the order of its effects what its answer promises.
 
 Limits: clients and answers to strangers in `routing/admission.py`, the rest where it is kept.
 """
@@ -15,8 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
-from math import inf
 from typing import Any
 
 from gateway.downlink import Downlink
@@ -25,11 +22,15 @@ from gateway.effects import (
     ClientId,
     Dropped,
     Effect,
+    Finish,
     Forward,
     Granted,
     Peer,
     Reason,
     Refused,
+    Released,
+    ReleaseUpstream,
+    Save,
     Send,
     Settled,
     State,
@@ -39,6 +40,7 @@ from gateway.effects import (
     Transmit,
     UnsubscribeFrom,
     UpstreamUp,
+    WhenSaved,
 )
 from gateway.frames import (
     Advertise,
@@ -55,14 +57,14 @@ from gateway.frames import (
 )
 from gateway.routing.admission import Admission, AdmissionRules, Refusal
 from gateway.routing.connectionless import Connectionless, ConnectionlessRules
+from gateway.routing.members import Members
 from gateway.routing.retained import Retained
 from gateway.session.rules import PredefinedTopics, SessionRules
 from gateway.session.session import Session
 from gateway.session.topic_registry import TOPIC_ID_MIN
+from gateway.uplink import Uplink, UplinkRules
 from gateway.upstream.rules import UpstreamRules
 from gateway.upstream.session import UpstreamSession
-
-TIMERS_SPARE = 64  # entries beyond two for each session, so that few sessions do not rebuild often
 
 Datagrams = Iterable[tuple[bytes, bytes]]
 
@@ -82,32 +84,31 @@ class EngineRules:
     retained_bytes_max: int = 16 << 20
     allow_trailing_octets: bool = True
     first_topic_id: int = TOPIC_ID_MIN
+    uplink: UplinkRules = field(default_factory=UplinkRules)
+    saves: bool = False  # whether somebody performs `Save`; else all is in memory only
 
 
 class Engine:
     def __init__(self, rules: EngineRules) -> None:
-        self.sessions: dict[ClientId, Session] = {}
+        self.members = Members()
+        self.sessions = self.members.sessions
         self.upstream = UpstreamSession(rules.upstream)
         self.received: dict[type, int] = {}  # frames, by kind
-        self.forwarded = [0, 0, 0]  # readings taken on, by QoS
         self._rules = rules
-        self._members: dict[int, dict[bytes, Session]] = {}  # by link and address
-        self._absent: dict[ClientId, float] = {}  # since when; the longest absent first
+        self.uplink = Uplink(self.sessions, self.upstream, rules.uplink, self._perform)
         self._admission = Admission(rules.admission)
         self._connectionless = Connectionless(rules.connectionless, rules.session, rules.predefined)
         retained = Retained(rules.retained_messages_max, rules.retained_bytes_max)
         self.downlink = Downlink(
-            self.sessions, self.upstream, retained, rules.session, self._schedule
+            self.sessions, self.upstream, retained, rules.session, self.members.schedule
         )
-        self._timers: list[tuple[float, int, Session]] = []
-        self._timers_made = 0
 
     # From the sensors
 
     def receive(self, link: int, datagrams: Datagrams, now: float) -> list[Effect]:
         """All that one look at a link brought, as (address, datagram) pairs."""
         effects: list[Effect] = []
-        members = self._members.setdefault(link, {})
+        members = self.members.on_link(link)
         received = self.received
         for address, datagram in datagrams:
             try:
@@ -126,11 +127,11 @@ class Engine:
                 effects += self._receive_connectionless(frame, Peer(link, address), session, now)
             elif session is None or kind is Connect:
                 effects += self._receive_at_the_door(frame, Peer(link, address), session, now)
-            elif kind is Publish:  # moves no timer nearer
+            elif kind is Publish:  # moves no timer nearer, and promises nothing that is saved
                 effects += self._perform(session.receive(frame, now), now)
             else:
-                effects += self._perform(session.receive(frame, now), now)
-                self._schedule(session)
+                effects += self._withheld(self._perform(session.receive(frame, now), now))
+                self.members.schedule(session)
         return effects
 
     # From the broker
@@ -145,19 +146,22 @@ class Engine:
         sessions = self.sessions
         for effect in self.upstream.receive(data, now):
             if type(effect) is Settled:  # nearly all there are, so they take no detour
-                session = sessions.get(effect.forward.client_id)
+                forward = effect.forward
+                session = sessions.get(forward.client_id)
                 if session is not None:
-                    effects += session.settled(effect.forward)
+                    effects += session.settled(forward)
+                if forward.record >= 0:
+                    effects.append(Finish(forward))
             elif type(effect) is Transmit:
                 effects.append(effect)
             else:
                 effects += self._perform([effect], now)
-        return effects
+        return effects + self.uplink.after_receiving()
 
     def closed(self, now: float) -> list[Effect]:
         """The connection to the broker is gone."""
         self.upstream.closed()
-        return self.downlink.closed(now)
+        return self.downlink.closed(now) + self.uplink.closed(now)
 
     def set_clogged(self, *, is_clogged: bool) -> None:
         """Say whether what was to be transmitted piles up in the shell."""
@@ -171,23 +175,38 @@ class Engine:
         """Say goodbye to the broker."""
         return self.upstream.stop()
 
+    # From the stores
+
+    def stored(self, forwards: list[Forward], now: float) -> list[Effect]:
+        """These readings are in the journal, durably."""
+        return self.uplink.stored(forwards, now)
+
+    def not_stored(self, forwards: list[Forward], reason: Reason, now: float) -> list[Effect]:
+        """The journal could not take these readings."""
+        return self.uplink.not_stored(forwards, reason, now)
+
+    def read_back(self, forwards: list[Forward], now: float) -> list[Effect]:
+        """The answer to `ReadBacklog`."""
+        return self.uplink.read_back(forwards, now)
+
+    def durable(self, effects: list[Effect], now: float) -> list[Effect]:
+        """What these waited for is durable."""
+        return self._perform(effects, now)
+
     # Time
 
     def wake_at(self) -> float:
         """When `handle_time` is due, in the core's seconds; infinity for never."""
-        earliest = min(self.upstream.wake_at(), self.downlink.wake_at())
-        return min(earliest, self._timers[0][0]) if self._timers else earliest
+        links = min(self.upstream.wake_at(), self.uplink.wake_at(), self.downlink.wake_at())
+        return min(links, self.members.wake_at())
 
     def handle_time(self, now: float) -> list[Effect]:
         effects = self.upstream.handle_time(now)
+        effects += self.uplink.handle_time(now)
         self.downlink.handle_time(now)
-        while self._timers and self._timers[0][0] <= now:
-            due_at, _, session = heappop(self._timers)
-            if session.scheduled_at != due_at:
-                continue  # an entry that a nearer one replaced
-            session.scheduled_at = inf
-            effects += self._perform(session.handle_time(now), now)
-            self._schedule(session)
+        for session in self.members.due(now):
+            effects += self._withheld(self._perform(session.handle_time(now), now))
+            self.members.schedule(session)
         return effects
 
     # What sessions and the upstream session ask for
@@ -195,7 +214,7 @@ class Engine:
     def _perform(self, asked: list[Effect], now: float) -> list[Effect]:
         """Do what concerns the core; the rest is for the shell, in order."""
         if len(asked) == 1 and type(asked[0]) is Forward:  # most of all there are
-            return self._forward(asked[0], now)
+            return self.uplink.take(asked[0], now)
         effects: list[Effect] = []
         for effect in asked:
             performer = _PERFORMERS.get(type(effect))
@@ -205,35 +224,39 @@ class Engine:
                 effects += performer(self, effect, now)
         return effects
 
-    def _forward(self, forward: Forward, now: float) -> list[Effect]:
-        self.forwarded[forward.qos] += 1
-        sent = self.upstream.readings.publish(forward)
-        if sent is None:
-            return []
-        return [sent] if type(sent) is Transmit else self._perform([sent], now)
-
-    def _refused(self, news: Refused, _now: float) -> list[Effect]:
-        client_id = news.forward.client_id
-        dropped = Dropped(news.reason, client_id, news.detail)
-        session = self.sessions.get(client_id)
-        if session is None:
-            return [dropped]
-        return [dropped, *session.refused(news.forward, news.return_code)]
-
     def _state_changed(self, news: StateChanged, now: float) -> list[Effect]:
         """A client that left has no address; a clean session ends with its connection."""
         if news.after not in (State.DISCONNECTED, State.LOST):
             return [news]
         session = self.sessions[news.client_id]
-        self._leave_address(session)
+        self.members.leave_address(session)
         if session.clean:
             return [news, *self._discard(session, now)]
-        self._absent[session.client_id] = now
+        self.members.note_absence(session, now)
         return [news]
 
     def _up(self, news: UpstreamUp, now: float) -> list[Effect]:
         self.downlink.opened(now)
-        return [news]
+        return [news, *self.uplink.opened()]
+
+    # What is saved
+
+    def _save(self, effect: Save, _now: float) -> list[Effect]:
+        return [effect] if self._rules.saves else []
+
+    def _when_saved(self, effect: WhenSaved, now: float) -> list[Effect]:
+        return [effect] if self._rules.saves else self._perform(effect.effects, now)
+
+    def _withheld(self, effects: list[Effect]) -> list[Effect]:
+        """The frames that come after a `Save` wait for it."""
+        if not self._rules.saves:
+            return effects
+        first = next((n for n, effect in enumerate(effects) if type(effect) is Save), len(effects))
+        sends: list[Effect] = [each for each in effects[first:] if type(each) is Send]
+        if not sends:
+            return effects
+        others = [each for each in effects[first:] if type(each) is not Send]
+        return [*effects[:first], *others, WhenSaved(sends)]
 
     # At the door
 
@@ -261,21 +284,20 @@ class Engine:
             effects = self._make_room(now)
         if refusal is not None and not effects:
             return _turned_away(refusal, peer)
-        self._absent.pop(client_id, None)
         if at_address is not None and at_address is not session:
             effects += self._perform(at_address.displace(), now)
         first_topic_id = self._rules.first_topic_id
         if session is not None:
-            self._leave_address(session)
+            self.members.leave_address(session)
             if frame.clean_session:
                 first_topic_id = session.next_topic_id
                 effects += self._discard(session, now)
                 session = None
         if session is None:
             session = self.sessions[client_id] = self._new_session(client_id, peer, first_topic_id)
-        self._members.setdefault(peer.link, {})[peer.address] = session
-        effects += self._perform(session.connect(frame, peer, now), now)
-        self._schedule(session)
+        effects += self._withheld(self._perform(session.connect(frame, peer, now), now))
+        self.members.enter(session)
+        self.members.schedule(session)
         return effects
 
     def _receive_connectionless(
@@ -293,52 +315,44 @@ class Engine:
 
     def _make_room(self, now: float) -> list[Effect]:
         """End the session of the client that has been absent the longest, if that is long."""
-        for client_id, left_at in self._absent.items():
-            if now - left_at < self._rules.admission.absent_s_min:
-                break
-            detail = f"absent for {(now - left_at) / 3600:.0f} h, and its place is needed"
-            dropped = Dropped(Reason.SESSION_ENDED, client_id, detail, count=0)
-            return [dropped, *self._discard(self.sessions[client_id], now)]
-        return []
-
-    def _leave_address(self, session: Session) -> None:
-        members = self._members[session.peer.link]
-        if members.get(session.peer.address) is session:
-            del members[session.peer.address]
+        absent = self.members.longest_absent()
+        if absent is None or now - absent[1] < self._rules.admission.absent_s_min:
+            return []
+        session, left_at = absent
+        detail = f"absent for {(now - left_at) / 3600:.0f} h, and its place is needed"
+        dropped = Dropped(Reason.SESSION_ENDED, session.client_id, detail, count=0)
+        return [dropped, *self._discard(session, now)]
 
     def _discard(self, session: Session, now: float) -> list[Effect]:
         """The session is over; the engine forgets it."""
         effects = self.downlink.forget(session) + self._perform(session.end(), now)
-        del self.sessions[session.client_id]
-        self._absent.pop(session.client_id, None)
-        session.scheduled_at = inf
+        self.members.forget(session)
         return effects
 
     def _malformed(self, link: int, address: bytes, error: MalformedFrame) -> Dropped:
         return Dropped(Reason.MALFORMED, None, str(error), Peer(link, address))
 
-    # Timers
-
-    def _schedule(self, session: Session) -> None:
-        """Note when the session wants time next, if that is sooner than what is noted already."""
-        wake_at = session.wake_at()
-        if wake_at < session.scheduled_at:
-            session.scheduled_at = wake_at
-            self._timers_made += 1
-            heappush(self._timers, (wake_at, self._timers_made, session))
-            if len(self._timers) > 2 * len(self.sessions) + TIMERS_SPARE:
-                self._rebuild_timers()
-
-    def _rebuild_timers(self) -> None:
-        """Leave out the entries that nearer ones replaced, and those of sessions that are over."""
-        scheduled = [each for each in self.sessions.values() if each.scheduled_at < inf]
-        self._timers = [(each.scheduled_at, n, each) for n, each in enumerate(scheduled)]
-        heapify(self._timers)
-
 
 def _turned_away(refusal: Refusal, peer: Peer) -> list[Effect]:
     dropped = Dropped(refusal.reason, None, refusal.detail, peer)
     return [dropped, Send(peer, Connack(refusal.return_code))]
+
+
+def _forward(engine: Engine, effect: Forward, now: float) -> list[Effect]:
+    return engine.uplink.take(effect, now)
+
+
+def _refused(engine: Engine, effect: Refused, now: float) -> list[Effect]:
+    return engine.uplink.refused(effect, now)
+
+
+def _release_upstream(engine: Engine, effect: ReleaseUpstream, _now: float) -> list[Effect]:
+    return engine.upstream.readings.recorded(effect)
+
+
+def _released(engine: Engine, effect: Released, now: float) -> list[Effect]:
+    session = engine.sessions.get(effect.client_id)
+    return [] if session is None else session.released(effect.message_id, now)
 
 
 def _subscribe(engine: Engine, effect: SubscribeTo, now: float) -> list[Effect]:
@@ -362,8 +376,10 @@ def _subscription_refused(engine: Engine, effect: SubscriptionRefused, _now: flo
 
 
 _PERFORMERS: dict[type, Callable[[Engine, Any, float], list[Effect]]] = {
-    Forward: Engine._forward,
-    Refused: Engine._refused,
+    Forward: _forward,
+    Refused: _refused,
+    ReleaseUpstream: _release_upstream,
+    Released: _released,
     StateChanged: Engine._state_changed,
     UpstreamUp: Engine._up,
     SubscribeTo: _subscribe,
@@ -371,4 +387,6 @@ _PERFORMERS: dict[type, Callable[[Engine, Any, float], list[Effect]]] = {
     Arrived: _arrived,
     Granted: _granted,
     SubscriptionRefused: _subscription_refused,
+    Save: Engine._save,
+    WhenSaved: Engine._when_saved,
 }

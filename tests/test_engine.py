@@ -210,11 +210,11 @@ def test_the_end_of_a_clean_session_leaves_nothing_behind() -> None:
     engine = bench.engine
     assert (len(engine.sessions), len(engine.downlink.subscriptions)) == (0, 0)
     assert engine.downlink._newcomers == {}
-    assert all(not members for members in engine._members.values())
+    assert all(not members for members in engine.members._by_address.values())
     (given_up,) = bench.seen_of(mqtt5.UnsubscribePacket)
     assert given_up.patterns == ["cmd/#"]
     bench.wake(1000.0)
-    assert engine._timers == []
+    assert engine.members._timers == []
 
 
 def test_a_clean_session_that_is_lost_leaves_nothing_behind() -> None:

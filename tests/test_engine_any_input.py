@@ -15,7 +15,7 @@ import mqtt5
 import pytest
 
 from gateway.effects import DropUpstream, Effect, State
-from gateway.engine import TIMERS_SPARE, EngineRules
+from gateway.engine import EngineRules
 from gateway.frames import (
     Connect,
     Disconnect,
@@ -42,6 +42,7 @@ from gateway.frames import (
 )
 from gateway.routing.admission import AdmissionRules
 from gateway.routing.connectionless import ConnectionlessRules
+from gateway.routing.members import TIMERS_SPARE
 from gateway.session.publishing import UNSETTLED_MAX
 from gateway.session.rules import PredefinedTopics, SessionRules
 from gateway.upstream.rules import UpstreamRules
@@ -229,7 +230,7 @@ class World:
         engine = self.bench.engine
         downlink, in_flight = engine.downlink, engine.upstream.readings.in_flight
         assert len(engine.sessions) <= CLIENTS_MAX
-        assert len(engine._timers) <= 2 * len(engine.sessions) + TIMERS_SPARE
+        assert len(engine.members._timers) <= 2 * len(engine.sessions) + TIMERS_SPARE
         assert len(downlink.retained) <= RETAINED_MAX
         assert downlink.retained.size_bytes <= RETAINED_BYTES_MAX
         assert len(downlink._newcomers) <= CLIENTS_MAX
@@ -245,7 +246,9 @@ class World:
     def check_addresses(self) -> None:
         """Who has an address is not gone, and who is not gone has one."""
         engine = self.bench.engine
-        at_addresses = [each for members in engine._members.values() for each in members.values()]
+        at_addresses = [
+            each for members in engine.members._by_address.values() for each in members.values()
+        ]
         assert len(at_addresses) == len(set(map(id, at_addresses)))
         here = {
             client_id

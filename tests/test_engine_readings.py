@@ -46,7 +46,7 @@ def test_a_reading_is_acknowledged_when_the_broker_has_settled_it(
             bench.answer(packet)
     (heard,) = bench.hear(b"s1")
     assert isinstance(heard, answer)
-    assert bench.engine.forwarded == [0, int(qos == 1), int(qos == 2)]
+    assert bench.engine.uplink.taken == [0, int(qos == 1), int(qos == 2)]
 
 
 def test_a_reading_at_qos_0_is_forwarded_and_not_answered() -> None:

@@ -71,7 +71,7 @@ LAYERS = {
     "upstream": allowed("effects", "saved", "frames", packages=("mqtt5",)),
     "routing": allowed("session", "effects", "saved", "frames"),
     # The engine's halves; see their first lines.
-    "uplink": allowed("session", "upstream", "effects", "saved", "frames"),
+    "uplink": allowed("routing", "session", "upstream", "effects", "saved", "frames"),
     "downlink": allowed("routing", "session", "upstream", "effects", "saved", "frames"),
     "engine": allowed(
         *("uplink", "downlink", "routing", "session", "upstream", "effects", "saved", "frames")

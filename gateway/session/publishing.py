@@ -1,8 +1,9 @@
 """Readings on their way up: from a client's PUBLISH to its acknowledgement.
 
-Rule 1: a reading is acknowledged only when it is settled. `receive()` answers with `Forward`;
-        only `settled()` answers with PUBACK (QoS 1) or PUBREC (QoS 2). A client that hears either
-        may forget its reading, so the gateway must not be able to.
+Rule 1: a reading is acknowledged only when it is settled: in the journal, durably, or at the
+        broker. `receive()` answers with `Forward`; only `settled()` answers with PUBACK (QoS 1) or
+        PUBREC (QoS 2). A client that hears either may forget its reading, so the gateway must not
+        be able to.
 Rule 2: a reading that comes again is forwarded once. While it is being settled the copy is
         dropped. QoS 1: for `COPY_S` a copy with the DUP flag is acknowledged again. QoS 2: until
         PUBREL a copy gets PUBREC again, and for `HOLD_DOWN_S` after it a late copy on the network.
@@ -12,6 +13,9 @@ Rule 3: a copy has the message id, the topic, the payload and the QoS of what it
 Rule 4: an acknowledgement goes to the connection that the reading came in, or nowhere: in the next
         one the same id may be another reading's, at the same address even another client's.
         A client that still waits for it asks by a copy.
+Rule 5: PUBREL of a reading that is in the journal is recorded there before PUBCOMP: a client that
+        hears it may use the message id again, and after a restart its new reading must not be
+        taken for a copy.
 
 Limits: `UNSETTLED_MAX` readings at once (the specification allows a client one); a further one is
 answered with congestion. `RELEASES_MAX` exchanges may wait for a PUBREL that a client gave up on,
@@ -20,8 +24,23 @@ and `RECENT_MAX` finished message ids are remembered; of both the oldest is forg
 
 from __future__ import annotations
 
-from gateway.effects import ClientId, Dropped, Effect, Forward, Peer, Reason, Send
+from dataclasses import dataclass
+from enum import Enum
+
+from gateway.effects import (
+    ClientId,
+    Dropped,
+    Effect,
+    Forward,
+    Peer,
+    Reason,
+    RecordRelease,
+    Released,
+    Send,
+    contents_of,
+)
 from gateway.frames import Puback, Pubcomp, Publish, Pubrec, Regack, Register, ReturnCode
+from gateway.saved import Exchanges
 from gateway.session.rules import SessionRules
 from gateway.session.topic_registry import TopicRegistry
 from gateway.session.topic_rules import topic_name
@@ -35,6 +54,20 @@ COPY_S = 90.0  # T_retry 15 s, N_retry 5 (1.2, 7.2), and the life of a datagram
 Contents = int
 
 
+class _Stage(Enum):
+    """Where the journal is with a QoS 2 exchange that its client has not released."""
+
+    UNRECORDED = "not in it"
+    RECORDED = "in it"
+    RELEASING = "PUBREL is being recorded"
+
+
+@dataclass(slots=True)
+class _Exchange:
+    contents: Contents
+    stage: _Stage
+
+
 class Publishing:
     __slots__ = (
         "_awaiting_release", "_recent", "_rules", "_topics", "_unheard", "_unsettled",
@@ -46,7 +79,7 @@ class Publishing:
         self._unsettled: dict[int, Forward] = {}
         # Of these, those of a connection that ended: nobody listens for their acknowledgement.
         self._unheard: set[int] | None = None
-        self._awaiting_release: dict[int, Contents] | None = None
+        self._awaiting_release: dict[int, _Exchange] | None = None
         # What a copy would look like, and until when it is taken for one; the oldest first.
         self._recent: dict[int, tuple[Contents, float]] = {}
 
@@ -90,11 +123,24 @@ class Publishing:
             return [Dropped(Reason.TOPICS_FULL, client_id, detail), Send(peer, full)]
         return [Send(peer, Regack(topic_id, frame.message_id, ReturnCode.ACCEPTED))]
 
-    def receive_pubrel(self, message_id: int, peer: Peer, now: float) -> list[Effect]:
+    def receive_pubrel(
+        self, message_id: int, client_id: ClientId, peer: Peer, now: float
+    ) -> list[Effect]:
         """PUBREL ends the exchange; an unknown one is answered too, its PUBCOMP was lost."""
-        if self._awaiting_release is not None and message_id in self._awaiting_release:
-            contents = self._awaiting_release.pop(message_id)
-            if not self._awaiting_release:
+        exchange = (self._awaiting_release or {}).get(message_id)
+        if exchange is None or exchange.stage is _Stage.UNRECORDED:
+            return self.released(message_id, peer, now)
+        if exchange.stage is _Stage.RELEASING:
+            return []  # answered when it is recorded
+        exchange.stage = _Stage.RELEASING
+        return [RecordRelease(client_id, message_id, Released(client_id, message_id))]
+
+    def released(self, message_id: int, peer: Peer, now: float) -> list[Effect]:
+        """Nothing will bring the exchange back, so the client may use its message id again."""
+        waiting = self._awaiting_release
+        if waiting is not None and message_id in waiting:
+            contents = waiting.pop(message_id).contents
+            if not waiting:
                 self._awaiting_release = None
             self._remember(message_id, contents, now, now + HOLD_DOWN_S)
         return [Send(peer, Pubcomp(message_id))]
@@ -114,10 +160,27 @@ class Publishing:
         if self._unsettled:
             self._unheard = set(self._unsettled)
 
-    # From the shell
+    def end(self, client_id: ClientId) -> list[Effect]:
+        """The session is over: nobody will release what it received."""
+        return [
+            RecordRelease(client_id, message_id)
+            for message_id, exchange in (self._awaiting_release or {}).items()
+            if exchange.stage is not _Stage.UNRECORDED
+        ]
+
+    def restore(self, exchanges: Exchanges, now: float) -> None:
+        """What a former life knew of this client's readings."""
+        self._awaiting_release = {
+            message_id: _Exchange(contents, _Stage.RECORDED)
+            for message_id, contents in exchanges.unreleased[-RELEASES_MAX:]
+        } or None
+        for message_id, contents, age_s in exchanges.recent[-RECENT_MAX:]:
+            self._remember(message_id, contents, now, now - age_s + COPY_S)
+
+    # From the engine
 
     def settled(self, forward: Forward, peer: Peer, heard_at: float) -> list[Effect]:
-        """The broker has the reading: acknowledge it, if this session waits for that.
+        """The reading is safe: acknowledge it, if this session waits for that.
 
         A client that was last heard at `heard_at` may send copies for `COPY_S` after it.
         """
@@ -126,15 +189,16 @@ class Publishing:
             return []
         del self._unsettled[message_id]
         contents = _contents(forward)
+        effects: list[Effect] = []
         if qos == 1:
             self._remember(message_id, contents, heard_at, heard_at + COPY_S)
         else:
-            self._await_release(message_id, contents)
+            effects = self._await_release(message_id, contents, forward)
         if self._unheard is not None and self._take_from_unheard(message_id):
-            return []
+            return effects
         if qos == 1:
             return [Send(peer, Puback(forward.topic_id, message_id, ReturnCode.ACCEPTED))]
-        return [Send(peer, Pubrec(message_id))]
+        return [*effects, Send(peer, Pubrec(message_id))]
 
     def refused(self, forward: Forward, return_code: int, peer: Peer) -> list[Effect]:
         """The reading cannot go on: say so, by PUBACK for QoS 2 as well (1.2, 5.4.13)."""
@@ -177,16 +241,22 @@ class Publishing:
     def _is_awaiting_release(self, forward: Forward) -> bool:
         if self._awaiting_release is None:
             return False
-        return self._awaiting_release.get(forward.message_id) == _contents(forward)
+        exchange = self._awaiting_release.get(forward.message_id)
+        return exchange is not None and exchange.contents == _contents(forward)
 
-    def _await_release(self, message_id: int, contents: Contents) -> None:
+    def _await_release(self, message_id: int, contents: Contents, forward: Forward) -> list[Effect]:
         waiting = self._awaiting_release
         if waiting is None:
             waiting = self._awaiting_release = {}
         waiting.pop(message_id, None)
+        effects: list[Effect] = []
         if len(waiting) >= RELEASES_MAX:
-            del waiting[next(iter(waiting))]
-        waiting[message_id] = contents
+            oldest = next(iter(waiting))
+            if waiting.pop(oldest).stage is _Stage.RECORDED:
+                effects.append(RecordRelease(forward.client_id, oldest))
+        stage = _Stage.RECORDED if forward.record >= 0 else _Stage.UNRECORDED
+        waiting[message_id] = _Exchange(contents, stage)
+        return effects
 
     def _remember(self, message_id: int, contents: Contents, now: float, until: float) -> None:
         recent = self._recent
@@ -209,7 +279,7 @@ class Publishing:
 
 
 def _contents(forward: Forward) -> Contents:
-    return hash((forward.topic, forward.payload, forward.qos))
+    return contents_of(forward.topic, forward.payload, forward.qos)
 
 
 def _refusal(

@@ -156,6 +156,10 @@ class Session:
         """A reading cannot go on: its sensor keeps it."""
         return self._publishing.refused(forward, return_code, self.peer)
 
+    def released(self, message_id: int, now: float) -> list[Effect]:
+        """The answer to `RecordRelease`."""
+        return self._publishing.released(message_id, self.peer, now)
+
     def asking(self) -> list[SubscribeTo]:
         """The wishes that wait for their answers."""
         return self._subscribing.asking()
@@ -188,7 +192,7 @@ class Session:
         if self.delivering.waiting:
             count = self.delivering.waiting
             effects.append(Dropped(Reason.SESSION_ENDED, self.client_id, count=count))
-        return effects
+        return effects + self._publishing.end(self.client_id)
 
     # Time
 
@@ -331,7 +335,7 @@ class Session:
         return self.delivering.receive_pubcomp(frame.message_id, self.client_id, self.peer, now)
 
     def _receive_pubrel(self, frame: Pubrel, now: float) -> list[Effect]:
-        return self._publishing.receive_pubrel(frame.message_id, self.peer, now)
+        return self._publishing.receive_pubrel(frame.message_id, self.client_id, self.peer, now)
 
     def _receive_subscribe(self, frame: Subscribe, _now: float) -> list[Effect]:
         return self._subscribing.receive_subscribe(frame, self.client_id, self.peer)

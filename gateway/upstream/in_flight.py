@@ -1,12 +1,17 @@
 """Readings that the broker has not settled yet: on the wire, and waiting for their turn.
 
-The packet id of a reading follows from its sequence, so that it is the same after a crash; an id
-that is still in use is passed over. A QoS 1 reading is settled by PUBACK, a QoS 2 reading by
-PUBCOMP.
+The packet id of a reading is given with its sequence and is the same after a crash. While another
+reading has it still, a QoS 1 reading passes it over; a QoS 2 reading waits, because the broker
+would take it for another one under another id. A QoS 1 reading is settled by PUBACK, a QoS 2
+reading by PUBCOMP.
+
+Those that wait in memory and those that are read back from the journal (backlog.py) take turns, so
+that neither starves. But what waited when something was parked goes ahead of all that is read back:
+it is older.
 
 Limits: on the wire the broker's Receive Maximum and QOS2_IN_FLIGHT_MAX; waiting
 `waiting_messages_max` and `waiting_bytes_max`, beyond which a reading is refused with congestion
-and its sensor keeps it.
+and its sensor keeps it. One that is in the journal is never refused.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ from __future__ import annotations
 from collections import deque
 
 from gateway.effects import Forward
+from gateway.upstream.backlog import Backlog
 from gateway.upstream.rules import PUBLISH_IDS, QOS2_IN_FLIGHT_MAX
 
 OVERHEAD_BYTES = 200  # what a waiting reading costs beside topic and payload, roughly
@@ -24,8 +30,11 @@ class InFlight:
         self.published: dict[int, Forward] = {}  # by packet id, PUBLISH sent
         self.released: dict[int, Forward] = {}  # PUBREC came, PUBREL sent
         self.waiting: deque[Forward] = deque()
+        self.backlog = Backlog()
         self.window = 0  # the broker's Receive Maximum
         self.qos_max = 2  # the broker's Maximum QoS
+        self._ahead = 0  # of those that wait, so many go before the backlog
+        self._is_backlogs_turn = False
         self._waiting_bytes = 0
         self._qos2 = 0
         self._waiting_messages_max = waiting_messages_max
@@ -48,9 +57,15 @@ class InFlight:
             return False
         return qos < 2 or self.qos_max < 2 or self._qos2 < QOS2_IN_FLIGHT_MAX
 
+    def is_id_free(self, forward: Forward) -> bool:
+        """Whether the reading may go out under its packet id."""
+        if forward.qos < 2 or forward.sequence < 0:
+            return True
+        return forward.packet_id not in self.published and forward.packet_id not in self.released
+
     def publish(self, forward: Forward) -> int:
         """Take a packet id for a reading that goes out now."""
-        packet_id = forward.sequence % PUBLISH_IDS + 1
+        packet_id = forward.packet_id
         while packet_id in self.published or packet_id in self.released:
             packet_id = packet_id % PUBLISH_IDS + 1
         self.published[packet_id] = forward
@@ -88,24 +103,48 @@ class InFlight:
 
     # Waiting
 
-    def wait(self, forward: Forward) -> bool:
-        """Queue behind the others; False when there is no room."""
-        waiting_bytes = self._waiting_bytes + _cost(forward)
-        if waiting_bytes > self._waiting_bytes_max:
-            return False
-        if len(self.waiting) >= self._waiting_messages_max:
-            return False
+    @property
+    def has_waiting(self) -> bool:
+        return bool(self.waiting or self.backlog.ready)
+
+    def has_place(self, forward: Forward) -> bool:
+        """Whether one more may wait that is nowhere but in memory."""
+        return (
+            self._waiting_bytes + _cost(forward) <= self._waiting_bytes_max
+            and len(self.waiting) < self._waiting_messages_max
+        )
+
+    def wait(self, forward: Forward, *, ahead: bool) -> None:
+        """Queue behind the others. `ahead`: what is parked from now on is younger."""
         self.waiting.append(forward)
-        self._waiting_bytes = waiting_bytes
-        return True
+        self._waiting_bytes += _cost(forward)
+        if ahead:
+            self._ahead = len(self.waiting)
+
+    def put_ahead(self) -> None:
+        """All that is parked from now on is younger than all that waits now."""
+        self._ahead = len(self.waiting)
 
     def next_waiting(self) -> Forward | None:
-        """The reading whose turn it is, if it may go out now. Nothing overtakes it."""
-        waiting = self.waiting
-        if not waiting or not self.has_room(waiting[0].qos):
-            return None
-        forward = waiting.popleft()
+        """The reading whose turn it is, if it may go out now; none of its client overtakes it."""
+        waiting, ready = self.waiting, self.backlog.ready
+        if self._ahead or not ready:
+            return self._next_of_memory() if waiting and self._may_go(waiting[0]) else None
+        may_go = self._may_go(ready[0])
+        if waiting and not (may_go and self._is_backlogs_turn) and self._may_go(waiting[0]):
+            self._is_backlogs_turn = True
+            return self._next_of_memory()
+        self._is_backlogs_turn = False
+        return self.backlog.take() if may_go else None
+
+    def _may_go(self, forward: Forward) -> bool:
+        return self.has_room(forward.qos) and self.is_id_free(forward)
+
+    def _next_of_memory(self) -> Forward:
+        forward = self.waiting.popleft()
         self._waiting_bytes -= _cost(forward)
+        if self._ahead:
+            self._ahead -= 1
         return forward
 
     # After a break
@@ -113,8 +152,19 @@ class InFlight:
     def in_order(self) -> list[tuple[int, Forward]]:
         """All that is in flight, in the order in which it was taken."""
         return sorted(
-            [*self.released.items(), *self.published.items()], key=lambda item: item[1].sequence
+            [*self.released.items(), *self.published.items()], key=lambda item: _age(item[1])
         )
+
+    def unsettled(self) -> list[Forward]:
+        """All that is in memory for the broker, in the order in which it was taken."""
+        return [*(forward for _, forward in self.in_order()), *self.waiting]
+
+    def restore(self, received: list[Forward]) -> None:
+        """What a former life had sent, and the broker had received (QoS 2)."""
+        for forward in received:
+            forward.upstream_qos = 2
+            self.released[forward.packet_id] = forward
+            self._qos2 += 1
 
     def start_over(self) -> None:
         """The broker knows none of it: what was in flight goes out as new, before the rest."""
@@ -134,7 +184,7 @@ class InFlight:
     def narrow(self) -> None:
         """The window is smaller than what is in flight: the youngest go out as new, in turn."""
         room = max(0, self.window - len(self.released))
-        youngest = sorted(self.published, key=lambda packet_id: self.published[packet_id].sequence)
+        youngest = sorted(self.published, key=lambda packet_id: _age(self.published[packet_id]))
         self._wait_again(youngest[room:])
 
     def _wait_again(self, packet_ids: list[int]) -> None:
@@ -142,8 +192,17 @@ class InFlight:
         for packet_id in reversed(packet_ids):
             forward = self.published.pop(packet_id)
             self._qos2 -= forward.upstream_qos == 2
-            self.waiting.appendleft(forward)
-            self._waiting_bytes += _cost(forward)
+            self.wait_again(forward)
+
+    def wait_again(self, forward: Forward) -> None:
+        """Before all others, over the limits if need be."""
+        self.waiting.appendleft(forward)
+        self._waiting_bytes += _cost(forward)
+        self._ahead += 1
+
+
+def _age(forward: Forward) -> tuple[int, int]:
+    return forward.epoch, forward.sequence
 
 
 def _cost(forward: Forward) -> int:

@@ -60,7 +60,7 @@ class PublishWriter:
     def __init__(self, rules: UpstreamRules) -> None:
         self._prefix = rules.topic_prefix
         self._gateway = user_property("gw", rules.gateway_name)
-        self._epoch = user_property("epoch", str(rules.epoch))
+        self._epoch = rules.epoch
         self._topics: dict[str, bytes] = {}
         self._clients: dict[str, tuple[bytes, bytes]] = {}
         self._time: tuple[int, bytes] = (-1, b"")
@@ -76,6 +76,9 @@ class PublishWriter:
         client = self._clients.get(forward.client_id) or self._client(forward.client_id)
         if forward.upstream_qos == 0:
             tag = client[0] + time
+        elif forward.epoch != self._epoch:
+            tag = b"".join((client[0], _numbers(forward), time))
+            head += packet_id.to_bytes(2, "big")
         else:
             digits = b"%d" % forward.sequence
             tag = b"".join((client[1], _OCTETS[len(digits)], digits, time))
@@ -95,13 +98,20 @@ class PublishWriter:
         if len(self._clients) >= CACHE_MAX:
             self._clients.clear()
         tag = self._gateway + user_property("client", client_id)
-        tags = self._clients[client_id] = (tag, tag + self._epoch + _SEQUENCE_HEAD)
+        epoch = user_property("epoch", str(self._epoch))
+        tags = self._clients[client_id] = (tag, tag + epoch + _SEQUENCE_HEAD)
         return tags
 
     def _stamp(self, unix_ms: int) -> bytes:
         octets = user_property("ts", str(unix_ms))
         self._time = (unix_ms, octets)
         return octets
+
+
+def _numbers(forward: Forward) -> bytes:
+    """Epoch and sequence of a reading that a former life took on."""
+    epoch = user_property("epoch", str(forward.epoch))
+    return epoch + user_property("seq", str(forward.sequence))
 
 
 def packet_end(data: bytes, start: int, packet_bytes_max: int) -> int | None:

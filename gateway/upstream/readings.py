@@ -2,13 +2,17 @@
 
 Rule 1: readings leave in the order in which they came; QoS 0 keeps its place behind those that
         wait for the window.
-Rule 2: a reading gets its sequence when it goes to the broker for the first time, so that numbers
-        are contiguous, and keeps its delivery tag however often it goes there.
+Rule 2: a reading gets its sequence when it is taken on, in the journal, on the wire or to wait, so
+        that numbers are contiguous, and keeps its delivery tag however often it goes to the
+        broker, also in the next life of the gateway.
 Rule 3: after a break, with the broker's session gone everything unsettled is published again as
         new, and PUBREL is never sent. With the session present, `trust_session` decides: by the
         specification (DUP for what had no PUBREC, PUBREL for what had), or everything again with
         DUP and the same packet id, because mosquitto says "session present" after a kill though
         it forgot the QoS 2 messages it had answered with PUBREC.
+        PUBREL for a reading that is in the journal waits there for the record of PUBREC, or a
+        restart would publish again what the broker has released. Without `trust_session` nobody
+        would read that record.
 Rule 4: a QoS 1 or 2 reading is refused by a broker that takes QoS 0 only, because nothing would
         ever say that it arrived.
 
@@ -17,9 +21,22 @@ Limits: see in_flight.py. What the broker would find too large is refused, not s
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import mqtt5
 
-from gateway.effects import Dropped, Effect, Forward, Reason, Refused, Settled, Transmit
+from gateway.effects import (
+    Dropped,
+    Effect,
+    Finish,
+    Forward,
+    Reason,
+    RecordReceived,
+    Refused,
+    ReleaseUpstream,
+    Settled,
+    Transmit,
+)
 from gateway.frames import ReturnCode
 from gateway.upstream.in_flight import InFlight
 from gateway.upstream.packets import PublishWriter
@@ -33,22 +50,40 @@ PACKET_BYTES_MAX = 268_435_460  # of MQTT itself
 _PASSING = frozenset({0x80, 0x83, 0x91, 0x97})
 
 
+def _never(_forward: Forward, _now: float) -> Reason | None:
+    return None
+
+
 class Readings:
     def __init__(self, rules: UpstreamRules) -> None:
         self.in_flight = InFlight(rules.waiting_messages_max, rules.waiting_bytes_max)
         self.is_open = False
         self.is_clogged = False  # the shell cannot write as fast as we ask; QoS 0 is dropped
         self.unix_ms_at_zero = 0.0
+        # Why a reading that waited is not worth sending any more, by the uplink.
+        self.objection: Callable[[Forward, float], Reason | None] = _never
+        self.epoch = rules.epoch
+        self._is_resumed = False  # the broker has a session of ours
         self._trust_session = rules.trust_session
         self._writer = PublishWriter(rules)
         self._packet_bytes_max = PACKET_BYTES_MAX  # of the broker
         self._sequence = 0
+        self._packet_id_before = 0  # the last one of the life before
+        self._connection = 0
+        self._recording: set[int] = set()  # PUBREC came and is on its way into the journal
+
+    def restore(self, received: list[Forward], last_packet_id: int) -> None:
+        """Go on where the life before ended: its packet ids may still mean something."""
+        self.in_flight.restore(received)
+        self._packet_id_before = last_packet_id
 
     # From the connection
 
     def open(self, packet: mqtt5.ConnAckPacket) -> list[Effect]:
         """The broker took us; it names its limits. Returns what goes out again."""
         self.is_open = True
+        self._is_resumed = packet.session_present
+        self._connection += 1
         self._writer.retain_available = packet.retain_available
         self._packet_bytes_max = packet.max_packet_size or PACKET_BYTES_MAX
         in_flight = self.in_flight
@@ -66,6 +101,8 @@ class Readings:
         """What is unsettled stays for the next connection."""
         self.is_open = False
         self.is_clogged = False
+        self._recording.clear()
+        self.in_flight.put_ahead()
 
     def receive_puback(self, packet_id: int, code: int, detail: str | None) -> list[Effect]:
         if code >= REFUSED:
@@ -76,37 +113,76 @@ class Readings:
     def receive_pubrec(self, packet_id: int, code: int, detail: str | None) -> list[Effect]:
         if code >= REFUSED:
             return self._refused(packet_id, "PUBREC", code, detail)
+        forward = self.in_flight.published.get(packet_id)
+        if self._trust_session and forward is not None and forward.record >= 0:
+            return self._record_received(packet_id, forward)
         answer = mqtt5.PubRelReasonCode.SUCCESS
         if not self.in_flight.release(packet_id):
             answer = mqtt5.PubRelReasonCode.PACKET_ID_NOT_FOUND
         return [Transmit(mqtt5.PubRelPacket(packet_id, reason_code=answer).write())]
+
+    def recorded(self, release: ReleaseUpstream) -> list[Effect]:
+        """PUBREC is on record: PUBREL may go, if the connection is still the one it came on."""
+        packet_id = release.packet_id
+        if release.connection == self._connection:
+            self._recording.discard(packet_id)
+        if self.in_flight.published.get(packet_id) is not release.forward:
+            return []
+        self.in_flight.release(packet_id)
+        if not self.is_open or release.connection != self._connection:
+            return []  # the broker says PUBREC again
+        return [Transmit(mqtt5.PubRelPacket(packet_id).write())]
 
     def receive_pubcomp(self, packet_id: int) -> list[Effect]:
         """Settled whatever the code: "not found" says that the broker has finished with it."""
         forward = self.in_flight.complete(packet_id)
         return [] if forward is None else [Settled(forward)]
 
-    def pump(self) -> list[Effect]:
+    def pump(self, now: float) -> list[Effect]:
         """Let go what waits, as far as the window allows."""
         effects: list[Effect] = []
-        if self.is_open:
-            while (forward := self.in_flight.next_waiting()) is not None:
-                effects.append(self._transmit(forward))
+        while self.is_open and not self.is_clogged:
+            forward = self.in_flight.next_waiting()
+            if forward is None:
+                break
+            reason = self.objection(forward, now)
+            if reason is not None:
+                effects += [Dropped(reason, forward.client_id, forward.topic), Finish(forward)]
+                continue
+            effects.append(self._transmit(forward))
+            if forward.qos == 0 and forward.record >= 0:
+                effects.append(Finish(forward))  # nothing will say that it arrived
         return effects
 
     # From the engine
 
-    def publish(self, forward: Forward) -> Effect | None:
-        """Carry a reading to the broker, now or in its turn (None)."""
+    def tag(self, forward: Forward) -> None:
+        """The reading is taken on: give it its delivery tag and its packet id."""
+        self._stamp(forward)
+        forward.epoch = self.epoch
+        if forward.qos:
+            forward.sequence = self._sequence
+            forward.packet_id = (self._packet_id_before + self._sequence) % PUBLISH_IDS + 1
+            self._sequence += 1
+
+    def publish(self, forward: Forward, *, ahead: bool = False) -> Effect | None:
+        """Carry a reading to the broker, now or in its turn (None).
+
+        `ahead`: while it waits, what is parked is younger.
+        """
         in_flight = self.in_flight
         if forward.qos == 0:
             if not self.is_open:
                 return Dropped(Reason.BROKER_AWAY, forward.client_id)
             if self.is_clogged:
                 return Dropped(Reason.BROKER_SLOW, forward.client_id)
-        if self.is_open and not in_flight.waiting and in_flight.has_room(forward.qos):
+        may_go = self.is_open and not in_flight.waiting and in_flight.has_room(forward.qos)
+        if may_go and in_flight.is_id_free(forward):
             return self._transmit(forward)
-        if in_flight.wait(forward):
+        if forward.record >= 0 or in_flight.has_place(forward):
+            if forward.sequence < 0:
+                self.tag(forward)
+            in_flight.wait(forward, ahead=ahead or not self.is_open)
             return None
         detail = f"{len(in_flight.waiting)} readings wait for the broker"
         if forward.qos == 0:
@@ -116,23 +192,36 @@ class Readings:
     # Onto the wire
 
     def _transmit(self, forward: Forward) -> Effect:
-        """Send a reading that the broker's session does not know."""
-        qos_max = self.in_flight.qos_max
+        """Send a reading that is not on the wire of this connection."""
+        qos_max, was_sent = self.in_flight.qos_max, forward.upstream_qos > 0
         qos = forward.upstream_qos = forward.qos if forward.qos < qos_max else qos_max
         if forward.qos and not qos:
             detail = f"{forward.topic!r}: the broker takes QoS 0 only, which nothing confirms"
             return Refused(forward, ReturnCode.NOT_SUPPORTED, Reason.BROKER_REFUSED, detail)
-        if forward.sequence < 0:
-            forward.unix_ms = int(forward.received_at * 1000 + self.unix_ms_at_zero)
-            if qos:
-                forward.sequence = self._sequence
+        is_new = forward.sequence < 0
+        if is_new and qos:
+            self.tag(forward)
+        elif not was_sent and forward.epoch in (0, self.epoch):
+            self._stamp(forward)  # the clock may have been set since it was taken on
         packet_id = self.in_flight.publish(forward) if qos else 0
-        octets = self._writer.write(forward, packet_id)
+        # A former life may have sent it; its session at the broker may know the packet id.
+        dup = self._is_resumed and qos > 0 and forward.epoch != self.epoch
+        octets = self._writer.write(forward, packet_id, dup=dup)
         if len(octets) > self._packet_bytes_max:
+            if is_new and qos:
+                self._sequence = forward.sequence  # it was never taken on
             return self._too_large(forward, packet_id)
-        if forward.sequence == self._sequence:
-            self._sequence += 1
         return Transmit(octets)
+
+    def _stamp(self, forward: Forward) -> None:
+        forward.unix_ms = int(forward.received_at * 1000 + self.unix_ms_at_zero)
+
+    def _record_received(self, packet_id: int, forward: Forward) -> list[Effect]:
+        if packet_id in self._recording:
+            return []
+        self._recording.add(packet_id)
+        then = ReleaseUpstream(packet_id, forward, self._connection)
+        return [RecordReceived(forward, then)]
 
     def _resend(self) -> list[Effect]:
         effects: list[Effect] = []

@@ -98,8 +98,8 @@ class UpstreamSession:
         except BadPacketError as error:
             return [*effects, self._drop(f"the broker sent what it may not send: {error}")]
         self._partial = data[end:]
-        if self.readings.in_flight.waiting:
-            effects += self.readings.pump()
+        if self.readings.in_flight.has_waiting:
+            effects += self.readings.pump(now)
         return effects
 
     def closed(self) -> None:

@@ -18,7 +18,10 @@ def check_bounds(engine: Engine, rules: EngineRules) -> None:
     counted = {
         "readings on the wire": (len(in_flight), in_flight.window),
         "QoS 2 from the broker": (len(upstream._receiving._unreleased), RECEIVE_MAX),
-        "timers": (len(engine._timers), TIMERS_PER_SESSION_MAX * len(sessions) + TIMERS_SPARE),
+        "timers": (
+            len(engine.members._timers),
+            TIMERS_PER_SESSION_MAX * len(sessions) + TIMERS_SPARE,
+        ),
         "sessions": (len(sessions), rules.admission.clients_max),
     }
     # What was in flight when the broker's session was lost waits again, beyond what was refused.

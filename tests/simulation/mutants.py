@@ -19,13 +19,13 @@ import mqtt5
 import pytest
 
 from gateway.effects import Forward, Message, Send
-from gateway.engine import Engine
 from gateway.frames import Puback, Pubrec
 from gateway.routing.retained import Kept, Retained
 from gateway.session import publishing
 from gateway.session.delivering import Delivering
 from gateway.session.publishing import Publishing
 from gateway.session.session import Session
+from gateway.uplink import Uplink
 from gateway.upstream.in_flight import InFlight
 from gateway.upstream.readings import Readings
 from gateway.upstream.receiving import Receiving
@@ -75,16 +75,16 @@ def acknowledge_early(answer: Callable[[Forward], Any], qos: int) -> Patch:
 
 
 def acknowledge_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    forward_of = Engine._forward
+    take = Uplink.take
 
-    def mutant(self: Engine, forward: Forward, now: float) -> Any:
-        effects = forward_of(self, forward, now)
-        session = self.sessions.get(forward.client_id)
-        if forward.qos == 0 or self.upstream.readings.is_open or session is None:
+    def mutant(self: Uplink, forward: Forward, now: float) -> Any:
+        effects = take(self, forward, now)
+        session = self._sessions.get(forward.client_id)
+        if forward.qos == 0 or self._readings.is_open or session is None:
             return effects
         return effects + session.settled(forward)
 
-    monkeypatch.setattr(Engine, "_forward", mutant)
+    monkeypatch.setattr(Uplink, "take", mutant)
 
 
 def release_after_session_loss(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,10 +145,10 @@ def leave_out_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
 def qos0_overtakes(monkeypatch: pytest.MonkeyPatch) -> None:
     publish = Readings.publish
 
-    def mutant(self: Readings, forward: Forward) -> Any:
+    def mutant(self: Readings, forward: Forward, *, ahead: bool = False) -> Any:
         if forward.qos == 0 and self.is_open:
             return self._transmit(forward)
-        return publish(self, forward)
+        return publish(self, forward, ahead=ahead)
 
     monkeypatch.setattr(Readings, "publish", mutant)
 

@@ -20,17 +20,19 @@ numbers = st.one_of(st.integers(0, 300), st.integers(0, 2**63))
 @given(
     st.lists(st.tuples(names, names, payloads, st.booleans(), numbers, numbers), max_size=4),
     st.integers(1, 65_535), st.integers(0, 2), st.booleans(), st.sampled_from(["", "site/ö/"]),
+    st.sampled_from([3, 2]),
 )  # fmt: skip
 def test_the_writer_agrees_with_the_codec_package_octet_by_octet(
     contents: list[tuple[str, str, bytes, bool, int, int]],
-    packet_id: int, qos: int, dup: bool, prefix: str,
+    packet_id: int, qos: int, dup: bool, prefix: str, epoch: int,
 ) -> None:  # fmt: skip
-    """Several readings by one writer, so that what it remembers is used too."""
+    """Several readings by one writer, so that what it remembers is used too; of two lives."""
     writer = PublishWriter(rules(topic_prefix=prefix))
     for topic, client, payload, retain, sequence, unix_ms in contents * 2:
         forward = Forward(ClientId(client), topic, payload, qos, retain, 1, 7, 0.0)
         forward.sequence, forward.unix_ms, forward.upstream_qos = sequence, unix_ms, qos
-        numbered = [("epoch", "3"), ("seq", str(sequence))] if qos else []
+        forward.epoch = epoch
+        numbered = [("epoch", str(epoch)), ("seq", str(sequence))] if qos else []
         expected = mqtt5.PublishPacket(
             prefix + topic,
             payload,

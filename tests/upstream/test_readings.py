@@ -247,6 +247,7 @@ def test_a_packet_id_follows_from_the_sequence_and_passes_over_those_in_use() ->
     forwards = [reading() for _ in range(4)]
     for forward, sequence in zip(forwards, (0, PUBLISH_IDS - 1, PUBLISH_IDS, 1), strict=True):
         forward.sequence, forward.upstream_qos = sequence, 1
+        forward.packet_id = sequence % PUBLISH_IDS + 1
     assert [in_flight.publish(forward) for forward in forwards] == [1, 65_000, 2, 3]
 
 

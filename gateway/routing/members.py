@@ -1,0 +1,91 @@
+"""The sessions of all clients: by client id, by address, by when each wants time; who is absent.
+
+Addresses are compared raw, per link, so that finding a session costs two dictionary lookups. All
+timers are in one heap: a session's entry may be early (hearing a client only moves its deadline
+away), never late. Entries that nearer ones replaced stay until they are due or too many.
+
+Limit: `clients_max`, kept by `admission.py`; the heap holds at most two entries for each session
+and `TIMERS_SPARE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+from math import inf
+
+from gateway.effects import ClientId
+from gateway.session.session import Session
+
+TIMERS_SPARE = 64  # entries beyond two for each session, so that few sessions do not rebuild often
+
+
+class Members:
+    def __init__(self) -> None:
+        self.sessions: dict[ClientId, Session] = {}
+        self._by_address: dict[int, dict[bytes, Session]] = {}
+        self._absent: dict[ClientId, float] = {}  # since when; the longest absent first
+        self._timers: list[tuple[float, int, Session]] = []
+        self._timers_made = 0
+
+    # Sessions and where they are
+
+    def on_link(self, link: int) -> dict[bytes, Session]:
+        """The sessions of a link by address; the dictionary stays the same."""
+        return self._by_address.setdefault(link, {})
+
+    def enter(self, session: Session) -> None:
+        """The session is at its peer's address from now on."""
+        self.on_link(session.peer.link)[session.peer.address] = session
+        self._absent.pop(session.client_id, None)
+
+    def leave_address(self, session: Session) -> None:
+        members = self.on_link(session.peer.link)
+        if members.get(session.peer.address) is session:
+            del members[session.peer.address]
+
+    def forget(self, session: Session) -> None:
+        """The session is over."""
+        del self.sessions[session.client_id]
+        self._absent.pop(session.client_id, None)
+        session.scheduled_at = inf
+
+    # Absence
+
+    def note_absence(self, session: Session, now: float) -> None:
+        self._absent[session.client_id] = now
+
+    def longest_absent(self) -> tuple[Session, float] | None:
+        """The session whose client has been away the longest, and since when."""
+        for client_id, left_at in self._absent.items():
+            return self.sessions[client_id], left_at
+        return None
+
+    # Time
+
+    def wake_at(self) -> float:
+        return self._timers[0][0] if self._timers else inf
+
+    def schedule(self, session: Session) -> None:
+        """Note when the session wants time next, if that is sooner than what is noted already."""
+        wake_at = session.wake_at()
+        if wake_at < session.scheduled_at:
+            session.scheduled_at = wake_at
+            self._timers_made += 1
+            heappush(self._timers, (wake_at, self._timers_made, session))
+            if len(self._timers) > 2 * len(self.sessions) + TIMERS_SPARE:
+                self._rebuild_timers()
+
+    def due(self, now: float) -> Iterator[Session]:
+        """Each session that wants time by now; it must be scheduled again."""
+        while self._timers and self._timers[0][0] <= now:
+            due_at, _, session = heappop(self._timers)
+            if session.scheduled_at == due_at:  # else an entry that a nearer one replaced
+                session.scheduled_at = inf
+                yield session
+
+    def _rebuild_timers(self) -> None:
+        """Leave out the entries that nearer ones replaced, and those of sessions that are over."""
+        scheduled = [each for each in self.sessions.values() if each.scheduled_at < inf]
+        self._timers = [(each.scheduled_at, n, each) for n, each in enumerate(scheduled)]
+        heapify(self._timers)

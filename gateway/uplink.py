@@ -1,0 +1,375 @@
+"""From the sensors to the broker: what a reading needs before it is acknowledged, and its way on.
+
+A reading is acknowledged by whichever has it first, as its topic's rules allow: the broker, or the
+journal. Its ways, by name:
+
+- **straight**: to the broker at once, acknowledged when settled. With `auto` a QoS 1 reading that
+  is unsettled after `spill_after_s`, or when the connection breaks, is *spilled*: written to the
+  journal as well, and whoever is first acknowledges it.
+- **stored first**: QoS 2, and QoS 1 with `journal`: to the broker only when it is durable, or a
+  crash would let its sensor send it a second time, under another tag.
+- **parked**: stored, and kept nowhere else, because the broker is away or others of its client are
+  parked: it is read back in its turn (upstream/backlog.py).
+
+Rule 1: nothing of a client overtakes what it sent before, whatever way either takes. A QoS 0
+        reading follows those that are being stored, and is parked behind those that are parked.
+Rule 2: without the journal (full, or failing) the broker alone must settle; while it is away too,
+        sensors are told: congestion.
+Rule 3: what was acknowledged is not given up because the broker will not have it just now: it is
+        offered again after `OFFER_AGAIN_S`, at most `POSTPONED_MAX` at a time.
+
+Full: the journal by its budget; readings in memory by `in_flight.py`. Beyond `OVERFLOW` readings
+waiting in memory, all that follow are parked until the backlog is gone. A sensor may have
+`FOLLOWERS_MAX` QoS 0 readings behind one that is being stored; more are dropped.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from math import inf
+
+from gateway.effects import (
+    ClientId,
+    Dropped,
+    Effect,
+    Finish,
+    Forward,
+    ReadBacklog,
+    Reason,
+    Refused,
+    Store,
+    Transmit,
+)
+from gateway.frames import ReturnCode
+from gateway.routing.reading_rules import Acknowledge, ReadingRules, RulesByTopic
+from gateway.session.session import Session
+from gateway.upstream.session import UpstreamSession
+
+OVERFLOW = 10_000
+FOLLOWERS_MAX = 32
+POSTPONED_MAX = 1000
+OFFER_AGAIN_S = 10.0
+# A journal that could not write is not asked again for what the broker may settle meanwhile.
+SPILL_AGAIN_S = 1.0
+LOOK_AGAIN_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class UplinkRules:
+    default: ReadingRules = field(default_factory=ReadingRules)
+    overrides: tuple[tuple[str, ReadingRules], ...] = ()
+    spill_after_s: float = 0.05
+
+
+class _Way(Enum):
+    """What becomes of a reading when it is durable."""
+
+    PASS_ON = "to the broker"
+    PARKED = "nothing, until it is read back"
+    SPILLED = "nothing, it is on its way"
+
+
+class Uplink:
+    def __init__(
+        self,
+        sessions: Mapping[ClientId, Session],
+        upstream: UpstreamSession,
+        rules: UplinkRules,
+        perform: Callable[[list[Effect], float], list[Effect]],
+    ) -> None:
+        self.taken = [0, 0, 0]  # readings, by QoS
+        self.has_journal_room = True  # the shell's word
+        self._sessions = sessions
+        self._readings = upstream.readings
+        self._in_flight = upstream.readings.in_flight
+        self._backlog = upstream.readings.in_flight.backlog
+        self._readings.objection = self._objection
+        self._rules = RulesByTopic(rules.default, rules.overrides)
+        self._spill_after_s = rules.spill_after_s
+        self._perform = perform
+        self._storing: dict[Forward, _Way] = {}
+        # The last one of a client that will pass on, and the QoS 0 readings behind each.
+        self._last_storing: dict[ClientId, Forward] = {}
+        self._followers: dict[Forward, list[Forward]] = {}
+        self._postponed: deque[Forward] = deque()
+        self._is_overflowing = False
+        self._spill_at = inf
+        self._offer_at = inf
+        self._look_at = inf
+
+    # From the sessions
+
+    def take(self, forward: Forward, now: float) -> list[Effect]:
+        """A reading: carry it to the broker, or keep it until that can be done."""
+        qos = forward.qos
+        self.taken[qos] += 1
+        rules = self._rules.of(forward.topic)
+        if qos == 0:
+            return self._take_qos_0(forward, rules, now)
+        if rules.acknowledge is Acknowledge.UPSTREAM:
+            return self._pass_on(forward, now)
+        if (
+            qos == 2
+            or rules.acknowledge is Acknowledge.JOURNAL
+            or not self._readings.is_open
+            or self._is_behind(forward)
+        ):
+            return self._store_first(forward, rules, now)
+        if self._spill_at == inf:
+            self._spill_at = now + self._spill_after_s
+        return self._pass_on(forward, now)
+
+    # From the journal
+
+    def restore(
+        self, parked: Mapping[ClientId, int], received: list[Forward], last_packet_id: int
+    ) -> None:
+        """What a former life left in the journal."""
+        self._backlog.restore(parked)
+        self._readings.restore(received, last_packet_id)
+
+    def stored(self, forwards: list[Forward], now: float) -> list[Effect]:
+        """These are durable: acknowledge them, and let those go on that waited for it."""
+        effects: list[Effect] = []
+        for forward in forwards:
+            session = self._sessions.get(forward.client_id)
+            if session is not None and forward.qos:
+                effects += session.settled(forward)
+            way = self._storing.pop(forward)
+            if way is _Way.PASS_ON:
+                effects += self._pass_on(forward, now)
+                effects += self._let_follow(forward, now)
+            elif way is _Way.PARKED:
+                self._backlog.parked()
+        return effects + self._read_more()
+
+    def not_stored(self, forwards: list[Forward], reason: Reason, now: float) -> list[Effect]:
+        """These could not be written: the broker must settle them, or their sensors keep them."""
+        effects: list[Effect] = []
+        for forward in forwards:
+            forward.record = -1
+            way = self._storing.pop(forward)
+            if way is _Way.SPILLED:
+                self._spill_at = max(self._spill_at, now + SPILL_AGAIN_S)
+                if self._spill_at == inf:
+                    self._spill_at = now + SPILL_AGAIN_S
+                continue
+            if way is _Way.PARKED:
+                self._backlog.unpark(forward.client_id)
+            effects += self._without_journal(forward, reason, now)
+            effects += self._let_follow(forward, now)
+        return effects
+
+    def read_back(self, forwards: list[Forward], now: float) -> list[Effect]:
+        """Parked readings, in order; none when the journal has no more."""
+        self._backlog.read_back(forwards)
+        if self._is_overflowing and self._backlog.is_empty:
+            self._is_overflowing = False
+        return self._pump(now)
+
+    def dropped_oldest(self, dropped: Mapping[ClientId, int]) -> list[Effect]:
+        """The journal gave up parked readings to make room for new ones."""
+        for client_id, count in dropped.items():
+            self._backlog.drop(client_id, count)
+        return [
+            Dropped(Reason.JOURNAL_FULL, client_id, "the oldest, to make room", count=count)
+            for client_id, count in dropped.items()
+        ]
+
+    # From the upstream session
+
+    def opened(self) -> list[Effect]:
+        """The broker is there, and what it had not settled goes out again."""
+        return self._read_more()
+
+    def closed(self, now: float) -> list[Effect]:
+        """The broker is away: what it has not settled is kept."""
+        self._offer_postponed()
+        self._spill_at = inf
+        return self._spill(now, older_than_s=0.0)
+
+    def after_receiving(self) -> list[Effect]:
+        """The broker may have made room."""
+        return self._read_more() if self._backlog.wants_more else []
+
+    def refused(self, news: Refused, now: float) -> list[Effect]:
+        """The broker will not have a reading."""
+        forward = news.forward
+        dropped = Dropped(news.reason, forward.client_id, news.detail)
+        if forward.record < 0 or forward in self._storing:
+            return [dropped, *self._tell(forward, news.return_code), *self._finished(forward)]
+        if news.return_code == ReturnCode.CONGESTION and len(self._postponed) < POSTPONED_MAX:
+            self._postponed.append(forward)
+            self._offer_at = min(self._offer_at, now + OFFER_AGAIN_S)
+            return [Dropped(news.reason, forward.client_id, news.detail, count=0)]
+        return [dropped, *self._finished(forward)]
+
+    # Time
+
+    def wake_at(self) -> float:
+        return min(self._spill_at, self._offer_at, self._look_at)
+
+    def handle_time(self, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        if now >= self._spill_at:
+            self._spill_at = inf
+            effects += self._spill(now, older_than_s=self._spill_after_s)
+        if now >= self._offer_at:
+            self._offer_postponed()
+            effects += self._pump(now)
+        if now >= self._look_at:
+            self._look_at = inf
+            effects += self._pump(now)
+        return effects
+
+    # Ways
+
+    def _is_behind(self, forward: Forward) -> bool:
+        """Whether others of its client, taken before it, are not on their way yet."""
+        client_id = forward.client_id
+        if self._is_overflowing or client_id in self._last_storing:
+            return True
+        return self._backlog.holds(client_id)
+
+    def _take_qos_0(self, forward: Forward, rules: ReadingRules, now: float) -> list[Effect]:
+        last = self._last_storing.get(forward.client_id)
+        wanted = rules.stores_qos_0
+        if not self._readings.is_open:
+            wanted = wanted or rules.stores_qos_0_offline
+        elif self._backlog.holds(forward.client_id):
+            wanted = True
+        if wanted and self.has_journal_room:
+            return self._store_first(forward, rules, now)
+        if last is None or not self._readings.is_open:
+            return self._pass_on(forward, now)
+        followers = self._followers.setdefault(last, [])
+        if len(followers) >= FOLLOWERS_MAX:
+            return [Dropped(Reason.UNSETTLED_FULL, forward.client_id)]
+        followers.append(forward)
+        return []
+
+    def _store_first(self, forward: Forward, rules: ReadingRules, now: float) -> list[Effect]:
+        if not self.has_journal_room:
+            return self._without_journal(forward, Reason.JOURNAL_FULL, now)
+        self._readings.tag(forward)
+        if (
+            self._readings.is_open
+            and not self._is_overflowing
+            and not self._backlog.holds(forward.client_id)
+        ):
+            self._storing[forward] = _Way.PASS_ON
+            self._last_storing[forward.client_id] = forward
+            return [Store(forward)]
+        self._storing[forward] = _Way.PARKED
+        self._backlog.park(forward, coalesce=rules.coalesce_retained)
+        return [Store(forward, is_parked=True)]
+
+    def _pass_on(self, forward: Forward, now: float) -> list[Effect]:
+        ahead = self._is_overflowing
+        sent = self._readings.publish(forward, ahead=ahead)
+        if sent is None:
+            if not ahead and len(self._in_flight.waiting) >= OVERFLOW:
+                self._begin_overflow()
+            return []
+        if type(sent) is Transmit:
+            if forward.qos == 0 and forward.record >= 0:
+                return [sent, Finish(forward)]
+            return [sent]
+        if type(sent) is Refused:
+            return self.refused(sent, now)
+        return [sent, *self._finished(forward)]
+
+    def _without_journal(self, forward: Forward, reason: Reason, now: float) -> list[Effect]:
+        """Rule 2."""
+        client_id = forward.client_id
+        if self._readings.is_open and not self._backlog.holds(client_id):
+            if forward.qos and client_id in self._last_storing:
+                return self._refuse(forward, reason)
+            return self._pass_on(forward, now)
+        return self._refuse(forward, reason)
+
+    def _refuse(self, forward: Forward, reason: Reason) -> list[Effect]:
+        dropped = Dropped(reason, forward.client_id, forward.topic)
+        return [dropped, *self._tell(forward, ReturnCode.CONGESTION)]
+
+    def _let_follow(self, forward: Forward, now: float) -> list[Effect]:
+        """The reading went on, or never will: those that waited behind it may go."""
+        if self._last_storing.get(forward.client_id) is forward:
+            del self._last_storing[forward.client_id]
+        effects: list[Effect] = []
+        for follower in self._followers.pop(forward, ()):
+            effects += self._pass_on(follower, now)
+        return effects
+
+    def _begin_overflow(self) -> None:
+        """The broker cannot follow: from now on everything goes through the journal, in order."""
+        if self.has_journal_room:
+            self._is_overflowing = True
+            self._in_flight.put_ahead()
+
+    # What is spilled
+
+    def _spill(self, now: float, *, older_than_s: float) -> list[Effect]:
+        """Store what has waited long enough for the broker; look again when more will have."""
+        effects: list[Effect] = []
+        for forward in self._in_flight.unsettled():
+            if not self._may_spill(forward):
+                continue
+            due_at = forward.received_at + older_than_s
+            if due_at > now:
+                self._spill_at = min(self._spill_at, due_at)
+            elif self.has_journal_room:
+                self._storing[forward] = _Way.SPILLED
+                effects.append(Store(forward))
+            else:
+                self._spill_at = now + SPILL_AGAIN_S
+        return effects
+
+    def _may_spill(self, forward: Forward) -> bool:
+        if forward.qos == 0 or forward.record >= 0 or forward in self._storing:
+            return False
+        return self._rules.of(forward.topic).acknowledge is not Acknowledge.UPSTREAM
+
+    # The backlog
+
+    def _pump(self, now: float) -> list[Effect]:
+        effects = self._perform(self._readings.pump(now), now)
+        if self._readings.is_clogged and self._in_flight.has_waiting:
+            self._look_at = now + LOOK_AGAIN_S
+        return effects + self._read_more()
+
+    def _read_more(self) -> list[Effect]:
+        if not self._readings.is_open or not self._backlog.wants_more:
+            return []
+        self._backlog.is_reading = True
+        return [ReadBacklog()]
+
+    def _objection(self, forward: Forward, now: float) -> Reason | None:
+        """Why a reading that waited in the journal is not worth sending any more."""
+        if forward.record < 0:
+            return None
+        rules = self._rules.of(forward.topic)
+        if rules.expiry_s and now - forward.received_at > rules.expiry_s:
+            return Reason.EXPIRED
+        if rules.coalesce_retained and self._backlog.is_outdated(forward, self._readings.epoch):
+            return Reason.COALESCED
+        return None
+
+    def _offer_postponed(self) -> None:
+        self._offer_at = inf
+        while self._postponed:
+            self._in_flight.wait_again(self._postponed.pop())
+
+    # What ends
+
+    def _tell(self, forward: Forward, return_code: int) -> list[Effect]:
+        session = self._sessions.get(forward.client_id)
+        if session is None or forward.qos == 0:
+            return []
+        return session.refused(forward, return_code)
+
+    def _finished(self, forward: Forward) -> list[Effect]:
+        return [Finish(forward)] if forward.record >= 0 else []

@@ -1,0 +1,108 @@
+"""Readings that wait in the journal for the broker: how many of whom, and the few read back.
+
+What is *parked* is in the journal only: the core keeps no more of it than a count for each client,
+so that nothing of a client passes what it sent before. When the broker has room, parked readings
+are read back in order, some at a time, into `ready`.
+
+With `coalesce_retained` only the newest of the retained readings on a topic is worth sending. Only
+readings parked in this life are left out: of an older one the broker may have seen half.
+
+Limits: `READY_MAX` readings are in memory at once (the journal may bring one batch more); counts
+are for clients that have something here, newest values for `TOPICS_MAX` topics (those of further
+ones are all sent).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+from gateway.effects import ClientId, Forward
+
+READY_MAX = 512
+TOPICS_MAX = 10_000
+
+
+class Backlog:
+    def __init__(self) -> None:
+        self.ready: deque[Forward] = deque()
+        self.is_reading = False  # the journal was asked and has not answered
+        self._of_clients: dict[ClientId, int] = {}  # parked or ready
+        self._readable = 0  # parked, durable, and not read back
+        self._newest: dict[str, int] = {}  # retained, by topic: its sequence in this life
+
+    def __len__(self) -> int:
+        """How many readings can be read back, and are."""
+        return self._readable + len(self.ready)
+
+    def holds(self, client_id: ClientId) -> bool:
+        """Whether a reading of this client must go behind others of its own."""
+        return client_id in self._of_clients
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._of_clients
+
+    @property
+    def wants_more(self) -> bool:
+        return self._readable > 0 and not self.is_reading and len(self.ready) < READY_MAX
+
+    # Into the journal
+
+    def restore(self, parked: Mapping[ClientId, int]) -> None:
+        """What a former life left in the journal."""
+        self._of_clients = {client_id: count for client_id, count in parked.items() if count}
+        self._readable = sum(parked.values())
+
+    def park(self, forward: Forward, *, coalesce: bool) -> None:
+        """The reading is on its way into the journal, and nowhere else from then on."""
+        client_id = forward.client_id
+        self._of_clients[client_id] = self._of_clients.get(client_id, 0) + 1
+        if coalesce and forward.retain:
+            topic = forward.topic
+            if topic in self._newest or len(self._newest) < TOPICS_MAX:
+                self._newest[topic] = forward.sequence
+
+    def parked(self) -> None:
+        """A reading is there, durably."""
+        self._readable += 1
+
+    def unpark(self, client_id: ClientId, count: int = 1) -> None:
+        """Readings of a client wait no longer."""
+        left = self._of_clients.get(client_id, 0) - count
+        if left > 0:
+            self._of_clients[client_id] = left
+        else:
+            self._of_clients.pop(client_id, None)
+        if not self._of_clients:
+            self._newest.clear()
+
+    def drop(self, client_id: ClientId, count: int) -> None:
+        """The journal gave up readings to make room."""
+        self._readable = max(0, self._readable - count)
+        self.unpark(client_id, count)
+
+    # Back from the journal
+
+    def read_back(self, forwards: list[Forward]) -> None:
+        """What the journal brought; nothing says that it has no more of what was counted."""
+        self.is_reading = False
+        self.ready += forwards
+        self._readable -= len(forwards)
+        if not forwards or self._readable < 0:
+            self._readable = 0
+        if not forwards and not self.ready:
+            self._of_clients.clear()
+            self._newest.clear()
+
+    def take(self) -> Forward:
+        """The next one goes on."""
+        forward = self.ready.popleft()
+        self.unpark(forward.client_id)
+        return forward
+
+    def is_outdated(self, forward: Forward, epoch: int) -> bool:
+        """Whether a newer retained reading of its topic waits behind it."""
+        if not forward.retain or forward.epoch != epoch:
+            return False
+        return self._newest.get(forward.topic, forward.sequence) > forward.sequence
