@@ -27,6 +27,7 @@ from gateway.effects import (
     Granted,
     Peer,
     Reason,
+    RecordRelease,
     Refused,
     Released,
     ReleaseUpstream,
@@ -59,6 +60,7 @@ from gateway.routing.admission import Admission, AdmissionRules, Refusal
 from gateway.routing.connectionless import Connectionless, ConnectionlessRules
 from gateway.routing.members import Members
 from gateway.routing.retained import Retained
+from gateway.saved import Exchanges
 from gateway.session.rules import PredefinedTopics, SessionRules
 from gateway.session.session import Session
 from gateway.session.topic_registry import TOPIC_ID_MIN
@@ -102,6 +104,27 @@ class Engine:
         self.downlink = Downlink(
             self.sessions, self.upstream, retained, rules.session, self.members.schedule
         )
+
+    # From a former life
+
+    def restore_readings(
+        self,
+        parked: Mapping[ClientId, int],
+        received: list[Forward],
+        exchanges: Mapping[ClientId, Exchanges],
+        last_packet_id: int,
+        now: float,
+    ) -> list[Effect]:
+        """What the journal has; the sessions must be there already."""
+        self.uplink.restore(parked, received, last_packet_id)
+        effects: list[Effect] = []
+        for client_id, known in exchanges.items():
+            session = self.sessions.get(client_id)
+            if session is None:  # nobody will release these
+                effects += [RecordRelease(client_id, each) for each, _ in known.unreleased]
+            else:
+                session.restore_exchanges(known, now)
+        return effects
 
     # From the sensors
 
@@ -156,7 +179,9 @@ class Engine:
                 effects.append(effect)
             else:
                 effects += self._perform([effect], now)
-        return effects + self.uplink.after_receiving()
+        if self.upstream.readings.in_flight.backlog.wants_more:
+            effects += self.uplink.read_more()
+        return effects
 
     def closed(self, now: float) -> list[Effect]:
         """The connection to the broker is gone."""
@@ -184,6 +209,10 @@ class Engine:
     def not_stored(self, forwards: list[Forward], reason: Reason, now: float) -> list[Effect]:
         """The journal could not take these readings."""
         return self.uplink.not_stored(forwards, reason, now)
+
+    def dropped_oldest(self, dropped: Mapping[ClientId, int]) -> list[Effect]:
+        """The journal gave up readings, so many of each client, to make room for new ones."""
+        return self.uplink.dropped_oldest(dropped)
 
     def read_back(self, forwards: list[Forward], now: float) -> list[Effect]:
         """The answer to `ReadBacklog`."""

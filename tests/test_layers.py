@@ -46,8 +46,8 @@ def allowed(*layers: str, packages: tuple[str, ...] = ()) -> Allowed:
 EVERY_LAYER = (
     *("frames", "saved", "effects", "session", "routing", "upstream"),
     *("uplink", "downlink", "engine"),
-    *("config", "links", "journal", "state", "admin", "shell", "assembly", "census", "version"),
-    *("daemon", "cli", "__main__"),
+    *("config", "links", "journal", "state", "admin", "shell", "assembly", "census", "keeping"),
+    *("version", "daemon", "cli", "__main__"),
 )
 EVERY_PACKAGE = (
     *(
@@ -81,8 +81,9 @@ LAYERS = {
     "journal": allowed("effects", "saved", "frames", "config", packages=("google_crc32c",)),
     "state": allowed("effects", "saved", "frames", "config"),
     "admin": allowed("effects", "frames", "config", packages=("microdot", "prometheus_client")),
-    "shell": allowed("engine", "effects", "frames", "links", "journal", "state"),
-    "assembly": allowed("config", "engine", "routing", "session", "upstream"),
+    "shell": allowed("engine", "effects", "saved", "frames", "links"),
+    "assembly": allowed("config", "engine", "journal", "routing", "session", "uplink", "upstream"),
+    "keeping": allowed(*EVERY_LAYER),
     "census": allowed("admin", "effects", "engine", "links", "journal", "state"),
     "version": allowed(),
     "daemon": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),

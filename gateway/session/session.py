@@ -57,6 +57,7 @@ from gateway.frames import (
     WillTopicResp,
     WillTopicUpd,
 )
+from gateway.saved import Exchanges
 from gateway.session.delivering import Delivering
 from gateway.session.publishing import Publishing
 from gateway.session.rules import PredefinedTopics, SessionRules, deadline_s
@@ -159,6 +160,10 @@ class Session:
     def released(self, message_id: int, now: float) -> list[Effect]:
         """The answer to `RecordRelease`."""
         return self._publishing.released(message_id, self.peer, now)
+
+    def restore_exchanges(self, exchanges: Exchanges, now: float) -> None:
+        """What a former life of the gateway knew of this client's readings."""
+        self._publishing.restore(exchanges, now)
 
     def asking(self) -> list[SubscribeTo]:
         """The wishes that wait for their answers."""

@@ -158,12 +158,17 @@ class Readings:
 
     def tag(self, forward: Forward) -> None:
         """The reading is taken on: give it its delivery tag and its packet id."""
-        self._stamp(forward)
+        forward.unix_ms = int(forward.received_at * 1000 + self.unix_ms_at_zero)
         forward.epoch = self.epoch
         if forward.qos:
             forward.sequence = self._sequence
             forward.packet_id = (self._packet_id_before + self._sequence) % PUBLISH_IDS + 1
             self._sequence += 1
+
+    def give_back(self, forward: Forward) -> None:
+        """The reading was not taken on after all: its sequence is free if it was the last."""
+        if forward.qos and forward.sequence == self._sequence - 1:
+            self._sequence -= 1
 
     def publish(self, forward: Forward, *, ahead: bool = False) -> Effect | None:
         """Carry a reading to the broker, now or in its turn (None).
@@ -177,10 +182,10 @@ class Readings:
             if self.is_clogged:
                 return Dropped(Reason.BROKER_SLOW, forward.client_id)
         may_go = self.is_open and not in_flight.waiting and in_flight.has_room(forward.qos)
-        if may_go and in_flight.is_id_free(forward):
+        if may_go and (forward.qos < 2 or in_flight.is_id_free(forward)):
             return self._transmit(forward)
         if forward.record >= 0 or in_flight.has_place(forward):
-            if forward.sequence < 0:
+            if not forward.epoch:
                 self.tag(forward)
             in_flight.wait(forward, ahead=ahead or not self.is_open)
             return None
@@ -198,11 +203,12 @@ class Readings:
         if forward.qos and not qos:
             detail = f"{forward.topic!r}: the broker takes QoS 0 only, which nothing confirms"
             return Refused(forward, ReturnCode.NOT_SUPPORTED, Reason.BROKER_REFUSED, detail)
-        is_new = forward.sequence < 0
-        if is_new and qos:
+        is_new = not forward.epoch
+        if is_new:
             self.tag(forward)
-        elif not was_sent and forward.epoch in (0, self.epoch):
-            self._stamp(forward)  # the clock may have been set since it was taken on
+        elif not was_sent and forward.epoch == self.epoch:
+            # The clock may have been set since it was taken on.
+            forward.unix_ms = int(forward.received_at * 1000 + self.unix_ms_at_zero)
         packet_id = self.in_flight.publish(forward) if qos else 0
         # A former life may have sent it; its session at the broker may know the packet id.
         dup = self._is_resumed and qos > 0 and forward.epoch != self.epoch
@@ -212,9 +218,6 @@ class Readings:
                 self._sequence = forward.sequence  # it was never taken on
             return self._too_large(forward, packet_id)
         return Transmit(octets)
-
-    def _stamp(self, forward: Forward) -> None:
-        forward.unix_ms = int(forward.received_at * 1000 + self.unix_ms_at_zero)
 
     def _record_received(self, packet_id: int, forward: Forward) -> list[Effect]:
         if packet_id in self._recording:
