@@ -21,6 +21,9 @@ RECENT_S = 90.0
 # Drained segments are kept for that as long as they take less than this part of the budget.
 RECENT_SHARE = 4
 
+# And so many of each client; nobody repeats more than a few (admission keeps 16).
+RECENT_PER_CLIENT_MAX = 64
+
 # After an attempt to make a segment failed (disk full, disk broken), the next one is this far off.
 RETRY_AFTER_S = 1.0
 

@@ -1,0 +1,89 @@
+"""What goes between the journal's two sides: jobs to the worker, with room for what came of them,
+and what the core is to hear.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gateway.effects import Forward, Reason
+from gateway.journal.ledger import Exchange, ExchangeKey, Segment
+from gateway.journal.segment import Header
+from gateway.saved import ClientId
+
+Mark = tuple[int, bytes]  # kind and body
+Pending = tuple[Forward, int, bytes]  # a reading, the flags of its record, its body
+
+
+@dataclass(slots=True)
+class Started:
+    header: Header
+    size: int
+
+
+@dataclass(slots=True)
+class Group:
+    """What one `write` makes durable: `marks`, then `readings`, with one fdatasync.
+
+    `header` is what a new segment begins with, but for salt and serial. `is_lazy`: without
+    fdatasync, because nobody waits for it. Room is made after that: `frees`, `spare_bytes`.
+    """
+
+    header: Header
+    readings: list[Pending] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    starts_segment: bool = False
+    is_lazy: bool = False
+    frees: list[Segment] = field(default_factory=list)
+    spare_bytes: int = 0  # make a spare of this size
+    drops: Segment | None = None  # count its parked readings, then free it
+    refused: list[Pending] = field(default_factory=list)  # there is no room for them
+
+    # For the loop's own end of it
+    last_mark: int = 0  # of receive and release
+    done_up_to: int = -1
+    done: list[int] = field(default_factory=list)
+    about: set[int] = field(default_factory=set)  # serials that the marks are about
+    restated_segments: list[Segment] = field(default_factory=list)
+    restated_exchanges: list[tuple[ExchangeKey, Exchange]] = field(default_factory=list)
+
+    # What came of it
+    started: list[Started] = field(default_factory=list)
+    landed: Header | None = None
+    end: int = 0
+    abandoned: set[int] = field(default_factory=set)  # serials
+    freed: list[Segment] = field(default_factory=list)
+    dropped: dict[ClientId, int] = field(default_factory=dict)
+    room_error: OSError | None = None  # why no room could be made
+    failures: int = 0
+    syncs: int = 0
+    bytes_written: int = 0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a group came to, for the core, in this order."""
+
+    stored: list[Forward] = field(default_factory=list)
+    not_stored: list[Forward] = field(default_factory=list)
+    reason: Reason = Reason.JOURNAL_FULL  # why not
+    dropped: dict[ClientId, int] = field(default_factory=dict)  # parked ones, by drop_oldest
+
+
+@dataclass(slots=True)
+class Stretch:
+    """A part of a segment: from `offset` to `end`, and up to where it was read."""
+
+    segment: Segment
+    offset: int
+    end: int
+    read_to: int = 0
+
+
+@dataclass(slots=True)
+class BacklogRequest:
+    """Where the next parked readings are."""
+
+    stretches: list[Stretch]
+    now: float
+    unix_ms_at_zero: float

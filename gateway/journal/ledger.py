@@ -1,0 +1,223 @@
+"""What the journal knows of its segments without looking: the loop's side, no I/O.
+
+One octet of flags and one time for each reading of a living segment; that is 5 MB for a million.
+
+Rule 1: a segment is drained when each of its readings is finished. It may be freed when, beside
+        that, no other living segment depends on it: `exchanges` (QoS 2 message ids not released
+        whose record is here) and `about` (older segments with marks that were recorded here).
+        `restated` in freeing.py writes both anew elsewhere.
+Rule 2: marks are set here at once, whether they are on disk or not: they are facts.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gateway.journal.records import READING_BYTES_MIN
+from gateway.journal.segment import HEADER_BYTES, Header
+from gateway.saved import ClientId
+
+PRESENT = 0x01
+PARKED = 0x02
+TAKEN = 0x04  # handed to the core, which has it in memory; not written
+FINISHED = 0x08
+RECEIVED = 0x10
+RELEASED = 0x20
+
+WANTED = PRESENT | PARKED  # of these four, exactly these two: to be read back
+_WANTED_MASK = PRESENT | PARKED | TAKEN | FINISHED
+DURABLE = bytes(flags & ~TAKEN for flags in range(256))
+
+
+class Exchange(NamedTuple):
+    number: int
+    contents: int
+
+
+ExchangeKey = tuple[ClientId, int]
+
+
+@dataclass(slots=True, eq=False)
+class Segment:
+    header: Header
+    name: str
+    size: int
+    end: int = HEADER_BYTES  # of what is written
+    flags: bytearray = field(default_factory=bytearray)
+    times: array[int] = field(default_factory=lambda: array("i"))  # received, monotonic seconds
+    unfinished: int = 0
+    parked: int = 0  # of the unfinished: to be read back
+    head: int = 0  # no reading before this index is unfinished
+    newest_received_at: float = 0.0
+    same_boot_from: int = 0  # records from this offset on were written since the machine started
+    exchanges: dict[ExchangeKey, Exchange] = field(default_factory=dict)
+    released_guests: set[int] = field(default_factory=set)  # restated here, released since
+    about: set[int] = field(default_factory=set)  # serials
+    is_suspect: bool = False  # a write or sync failed: never used again
+
+    @property
+    def serial(self) -> int:
+        return self.header.serial
+
+    @property
+    def first(self) -> int:
+        return self.header.first
+
+    @property
+    def readings_max(self) -> int:
+        return self.size // READING_BYTES_MIN
+
+    def flag(self, index: int, flags: int) -> None:
+        """Also for a reading that recovery has not met yet."""
+        if index >= len(self.flags):
+            self.flags.extend(bytes(index + 1 - len(self.flags)))
+        self.flags[index] |= flags
+
+    def add(self, index: int, flags: int, received_at: float) -> None:
+        """A reading; indexes come in order."""
+        missing = index - len(self.times)
+        if missing > 0:
+            self.times.extend([0] * missing)
+        self.times.append(_seconds(received_at))
+        self.flag(index, flags | PRESENT)
+        self.newest_received_at = max(self.newest_received_at, received_at)
+        if not flags & FINISHED:
+            self.unfinished += 1
+            if flags & PARKED:
+                self.parked += 1
+
+    def is_wanted(self, index: int) -> bool:
+        return index < len(self.flags) and self.flags[index] & _WANTED_MASK == WANTED
+
+    def take(self, index: int) -> bool:
+        """It goes to the core, if it is still to be read back."""
+        if not self.is_wanted(index):
+            return False
+        self.flags[index] |= TAKEN
+        self.parked -= 1
+        return True
+
+    def finish(self, index: int) -> bool:
+        """Whether it was unfinished."""
+        flags = self.flags[index] if index < len(self.flags) else 0
+        if flags & (PRESENT | FINISHED) != PRESENT:
+            return False
+        self.flags[index] = flags | FINISHED
+        self.unfinished -= 1
+        if flags & (PARKED | TAKEN) == PARKED:
+            self.parked -= 1
+        return True
+
+    def first_unfinished(self) -> int | None:
+        """Its index; None in a drained segment."""
+        if not self.unfinished:
+            return None
+        flags, head = self.flags, self.head
+        while flags[head] & (PRESENT | FINISHED) != PRESENT:
+            head += 1
+        self.head = head
+        return head
+
+    def durable_flags(self) -> bytes:
+        return bytes(self.flags.translate(DURABLE))
+
+
+class Ledger:
+    """All segments, the oldest first; the last one is written to while it is `current`."""
+
+    def __init__(self) -> None:
+        self.segments: list[Segment] = []
+        self.current: Segment | None = None
+        self.exchanges: dict[ExchangeKey, Segment] = {}
+        self._firsts: list[int] = []
+        self._guests: dict[int, Segment] = {}  # released numbers that were restated, and where
+
+    def append(self, segment: Segment) -> None:
+        self.segments.append(segment)
+        self._firsts.append(segment.first)
+
+    def remove(self, segment: Segment) -> None:
+        place = self.segments.index(segment)
+        del self.segments[place]
+        del self._firsts[place]
+        for key in segment.exchanges:
+            del self.exchanges[key]
+        for number in segment.released_guests:
+            if self._guests.get(number) is segment:
+                del self._guests[number]
+
+    def find(self, number: int) -> Segment | None:
+        """The segment that may have this reading."""
+        place = bisect_right(self._firsts, number) - 1
+        if place < 0:
+            return None
+        segment = self.segments[place]
+        return segment if number - segment.first < segment.readings_max else None
+
+    def between(self, first: int, last: int) -> list[Segment]:
+        """The segments whose readings may be among these numbers."""
+        start = max(bisect_right(self._firsts, first) - 1, 0)
+        return self.segments[start : bisect_right(self._firsts, last)]
+
+    def by_serial(self) -> dict[int, Segment]:
+        return {segment.serial: segment for segment in self.segments}
+
+    def first_unfinished(self) -> tuple[Segment, int] | None:
+        for segment in self.segments:
+            index = segment.first_unfinished()
+            if index is not None:
+                return segment, index
+        return None
+
+    # Exchanges
+
+    def begin_exchange(self, segment: Segment, key: ExchangeKey, exchange: Exchange) -> int | None:
+        """The number of an older reading under the same message id, which this one replaces."""
+        replaced = self.end_exchange(key)
+        self.exchanges[key] = segment
+        segment.exchanges[key] = exchange
+        return replaced
+
+    def end_exchange(self, key: ExchangeKey) -> int | None:
+        """The number of the reading whose message id is released."""
+        home = self.exchanges.pop(key, None)
+        if home is None:
+            return None
+        number = home.exchanges.pop(key).number
+        self.flag(number, RELEASED)
+        if not 0 <= number - home.first < len(home.flags):
+            self._add_guest(number, home)
+        return number
+
+    def move_exchange(self, key: ExchangeKey, exchange: Exchange, home: Segment) -> None:
+        """It was restated in another segment, unless it was released meanwhile."""
+        former = self.exchanges.get(key)
+        if former is None or former.exchanges[key] != exchange:
+            self._add_guest(exchange.number, home)
+            return
+        del former.exchanges[key]
+        home.exchanges[key] = exchange
+        self.exchanges[key] = home
+
+    def _add_guest(self, number: int, home: Segment) -> None:
+        home.released_guests.add(number)
+        self._guests[number] = home
+
+    # Marks
+
+    def flag(self, number: int, flags: int) -> None:
+        segment = self.find(number)
+        if segment is not None and number - segment.first < len(segment.flags):
+            segment.flag(number - segment.first, flags)
+
+    def marked_by(self, number: int) -> set[int]:
+        """Serials of the segments that a mark of this reading is about."""
+        homes = (self.find(number), self._guests.get(number))
+        return {segment.serial for segment in homes if segment is not None}
+
+
+def _seconds(received_at: float) -> int:
+    return max(-(1 << 31), min((1 << 31) - 1, int(received_at)))

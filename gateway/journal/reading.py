@@ -1,0 +1,135 @@
+"""Octets from files that may be damaged, and the backlog's readings from octets.
+
+A block that the disk cannot read any more counts as zeros; what was in it is lost, no more.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from gateway.effects import Forward
+from gateway.journal.checksums import CHECKSUMS
+from gateway.journal.files import Files
+from gateway.journal.group import BacklogRequest, Stretch
+from gateway.journal.ledger import Segment
+from gateway.journal.records import (
+    BODY_BYTES_MAX,
+    HEAD_BYTES,
+    Gap,
+    Kind,
+    decode_front,
+    decode_reading,
+    records,
+)
+from gateway.journal.rules import BACKLOG_BYTES_MAX, BACKLOG_READINGS_MAX
+from gateway.journal.segment import HEADER_BYTES
+from gateway.saved import ClientId
+
+BLOCK_BYTES = 4096
+# A look at a segment; the longest record fits twice.
+LOOK_BYTES = 1 << 19
+
+# No board of this gateway was switched on before 2024: an earlier wall clock is not set.
+CLOCK_IS_SET_MS = 1_704_067_200_000
+
+
+def read_file(files: Files, path: Path, offset: int, size: int) -> bytes:
+    """As much as there is of it. OSError only if the file cannot be opened."""
+    file = files.open(path)
+    try:
+        octets = bytearray()
+        while len(octets) < size:
+            some = _read_some(files, file, size - len(octets), offset + len(octets))
+            if not some:
+                break
+            octets += some
+        return bytes(octets)
+    finally:
+        with suppress(OSError):
+            files.close(file)
+
+
+def _read_some(files: Files, file: int, size: int, offset: int) -> bytes:
+    try:
+        return files.read(file, size, offset)
+    except OSError:
+        size = min(size, BLOCK_BYTES - offset % BLOCK_BYTES)
+        try:
+            return files.read(file, size, offset)
+        except OSError:
+            return bytes(size)
+
+
+def received_at(
+    written: float, unix_ms: int, now: float, unix_ms_at_zero: float, *, is_same_boot: bool
+) -> float:
+    """When a reading came, in monotonic seconds of this boot of the machine; `now` if that is not
+    known, because either wall clock was not set.
+    """
+    if is_same_boot:
+        return min(written, now)
+    now_ms = now * 1000 + unix_ms_at_zero
+    if unix_ms < CLOCK_IS_SET_MS or now_ms < unix_ms:
+        return now
+    return now - (now_ms - unix_ms) / 1000
+
+
+def read_backlog(files: Files, folder: Path, request: BacklogRequest) -> list[Forward]:
+    """The next parked readings, in the order of their numbers."""
+    forwards: list[Forward] = []
+    room = BACKLOG_BYTES_MAX
+    for stretch in request.stretches:
+        while stretch.read_to < stretch.end:
+            if len(forwards) >= BACKLOG_READINGS_MAX or room <= 0:
+                return forwards
+            room -= _read_stretch(files, folder, request, stretch, forwards)
+    return forwards
+
+
+def _read_stretch(
+    files: Files, folder: Path, request: BacklogRequest, stretch: Stretch, forwards: list[Forward]
+) -> int:
+    """One look; returns the octets of what it brought."""
+    segment, start = stretch.segment, stretch.read_to
+    size = min(LOOK_BYTES, stretch.end - start)
+    octets = read_file(files, folder / segment.name, start, size)
+    header = segment.header
+    bytes_left = BACKLOG_BYTES_MAX
+    offset = 0
+    for found in records(octets, 0, header.salt, CHECKSUMS[header.algorithm]):
+        offset = found.end
+        if isinstance(found, Gap) or found.kind != Kind.PUBLISH:
+            continue
+        index, _ = decode_front(octets, found.offset)
+        if not segment.is_wanted(index):
+            continue
+        forward = decode_reading(octets, found.offset, found.end)
+        forward.record = header.first + index
+        forward.received_at = received_at(
+            forward.received_at,
+            forward.unix_ms,
+            request.now,
+            request.unix_ms_at_zero,
+            is_same_boot=start + found.offset >= segment.same_boot_from,
+        )
+        forwards.append(forward)
+        bytes_left -= found.end - found.offset
+        if len(forwards) >= BACKLOG_READINGS_MAX or bytes_left <= 0:
+            stretch.read_to = start + offset
+            return BACKLOG_BYTES_MAX - bytes_left
+    if len(octets) < size or start + size >= stretch.end:
+        stretch.read_to = stretch.end
+    else:  # the last record of this look goes on behind it, or nothing here is good
+        stretch.read_to = start + max(offset, size - BODY_BYTES_MAX - HEAD_BYTES)
+    return BACKLOG_BYTES_MAX - bytes_left
+
+
+def count_parked(files: Files, folder: Path, segment: Segment) -> dict[ClientId, int]:
+    """How many readings of each client wait in a segment to be read back."""
+    request = BacklogRequest([Stretch(segment, 0, segment.end, HEADER_BYTES)], 0.0, 0.0)
+    counts: dict[ClientId, int] = {}
+    while forwards := read_backlog(files, folder, request):
+        for forward in forwards:
+            counts[forward.client_id] = counts.get(forward.client_id, 0) + 1
+    return counts

@@ -1,0 +1,271 @@
+"""Records: octets <-> values, and how to find the next good one behind a bad one.
+
+```
+checksum u32 | length of the body u24 | kind u8 | body
+```
+The checksum covers all behind it, from the segment's salt on (checksums.py). The highest bit of
+`kind` says that everything before this record was durable when it was written: what is bad before
+such a record was damaged later; what is bad elsewhere may be a write that a crash cut short.
+
+Marks (everything but PUBLISH and BOOT) are facts about readings, true from then on; so their order
+does not matter, and one that was written twice, or by a group that failed, does no harm.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+from gateway.effects import Forward
+from gateway.journal.checksums import Extend
+from gateway.saved import ClientId
+
+
+class Kind(IntEnum):
+    PUBLISH = 1  # a reading
+    RELEASED = 2  # its sensor has released the message id of this QoS 2 reading (PUBREL)
+    UPSTREAM_RECEIVED = 3  # the broker has received this QoS 2 reading (PUBREC)
+    DONE_UP_TO = 4  # this reading and all before it are finished
+    DONE_ONE = 5  # this reading and so many after it are finished
+    EXCHANGE = 6  # a QoS 2 message id not yet released, whose reading's segment goes away
+    MARKS = 7  # all marks of one older segment; the records they came in go away
+    BOOT = 8  # from here on `received_at` is of this boot of the machine
+    FILLER = 9  # covers octets that a crash cut short
+
+
+DURABLE_BEFORE = 0x80
+
+HEAD_BYTES = 8
+# A payload and a topic of 64 KiB each, and what comes before them, fit; that garbage seldom looks
+# like a length this small makes the search for the next good record fast.
+BODY_BYTES_MAX = (3 << 16) - 1
+_HEAD = struct.Struct(">II")
+_CHECKSUM = struct.Struct(">I")
+_NUMBER = struct.Struct(">Q")
+_RUN = struct.Struct(">QI")
+_EXCHANGE = struct.Struct(">QIH")
+_MARKS = struct.Struct(">QQ")
+
+# What a reading's body begins with: its number less the segment's first (24 bits) and its flags;
+# then in pairs sequence + 1 and topic id, unix_ms and packet id, received_at in ms and message id;
+# then epoch, length of the client id and length of the topic.
+_FRONT = struct.Struct(">I")
+_READING = struct.Struct(">QQQIBH")
+_KEYS = struct.Struct(">8xIQQQIBH")
+READING_BYTES_MIN = HEAD_BYTES + _FRONT.size + _READING.size
+
+_QOS, _RETAIN, _PARKED = 0x03, 0x04, 0x08
+_LOW_48 = (1 << 48) - 1
+
+# Length and kind as a record may have them.
+_MAYBE = re.compile(rb"(?s)(?=[\x00-\x02]..[\x01-\x09\x81-\x89])")
+
+
+@dataclass(slots=True)
+class Found:
+    """A valid record: from `offset` to `end` in its segment."""
+
+    offset: int
+    end: int
+    kind: int
+    is_durable_before: bool
+
+
+@dataclass(slots=True)
+class Gap:
+    """Octets between two valid records that are not valid."""
+
+    offset: int
+    end: int
+
+
+# Encoding
+
+
+def encode_record(kind: int, body: bytes, salt: int, extend: Extend) -> bytes:
+    rest = _CHECKSUM.pack(len(body) << 8 | kind) + body
+    return _CHECKSUM.pack(extend(salt, rest)) + rest
+
+
+def reading_body(forward: Forward) -> bytes:
+    """All of a reading's body but its front, which depends on the segment."""
+    client_id, topic = forward.client_id.encode(), forward.topic.encode()
+    received_ms = int(forward.received_at * 1000)
+    return b"".join(
+        (
+            _READING.pack(
+                (forward.sequence + 1) << 16 | forward.topic_id,
+                forward.unix_ms << 16 | forward.packet_id,
+                (received_ms & _LOW_48) << 16 | forward.message_id,
+                forward.epoch,
+                len(client_id),
+                len(topic),
+            ),
+            client_id,
+            topic,
+            forward.payload,
+        )
+    )
+
+
+def qos_of(flags: int) -> int:
+    return flags & _QOS
+
+
+def is_parked(flags: int) -> bool:
+    return bool(flags & _PARKED)
+
+
+def reading_flags(forward: Forward, *, parked: bool) -> int:
+    return forward.qos & _QOS | (_RETAIN if forward.retain else 0) | (_PARKED if parked else 0)
+
+
+def encode_reading(number: int, flags: int, body: bytes, salt: int, extend: Extend) -> bytes:
+    """`number` is counted from the segment's first."""
+    rest = _HEAD.pack((len(body) + _FRONT.size) << 8 | Kind.PUBLISH, number << 8 | flags) + body
+    return _CHECKSUM.pack(extend(salt, rest)) + rest
+
+
+def with_durable_before(record: bytes, salt: int, extend: Extend) -> bytes:
+    """The same record, saying that all before it is durable."""
+    rest = record[4:7] + bytes((record[7] | DURABLE_BEFORE,)) + record[8:]
+    return _CHECKSUM.pack(extend(salt, rest)) + rest
+
+
+def number_body(number: int) -> bytes:
+    """Of RELEASED, UPSTREAM_RECEIVED and DONE_UP_TO."""
+    return _NUMBER.pack(number)
+
+
+def run_body(first: int, count: int) -> bytes:
+    """Of DONE_ONE."""
+    return _RUN.pack(first, count)
+
+
+def exchange_body(number: int, contents: int, message_id: int, client_id: ClientId) -> bytes:
+    return _EXCHANGE.pack(number, contents, message_id) + client_id.encode()
+
+
+def marks_body(serial: int, first: int, flags: bytes) -> bytes:
+    return _MARKS.pack(serial, first) + zlib.compress(flags, 1)
+
+
+# Decoding; of bodies that passed their checksum, so that lengths can be trusted
+
+
+def decode_number(body: bytes) -> int:
+    number: int = _NUMBER.unpack(body)[0]
+    return number
+
+
+def decode_run(body: bytes) -> tuple[int, int]:
+    first, count = _RUN.unpack(body)
+    return first, count
+
+
+def decode_exchange(body: bytes) -> tuple[int, int, int, ClientId]:
+    number, contents, message_id = _EXCHANGE.unpack_from(body)
+    return number, contents, message_id, ClientId(body[_EXCHANGE.size :].decode())
+
+
+def decode_marks(body: bytes) -> tuple[int, int, bytes]:
+    serial, first = _MARKS.unpack_from(body)
+    return serial, first, zlib.decompress(body[_MARKS.size :])
+
+
+def decode_keys(octets: bytes, offset: int) -> tuple[int, int, int, int, int, int, bytes]:
+    """Of the reading whose record is here, what recovery needs of all: number, counted from the
+    segment's first, flags, message id, received_at in ms, unix_ms, packet id, client id.
+    """
+    front, _, unix_ms, received_ms, _, client_bytes, _ = _KEYS.unpack_from(octets, offset)
+    start = offset + _KEYS.size
+    return (
+        front >> 8,
+        front & 0xFF,
+        received_ms & 0xFFFF,
+        received_ms >> 16,
+        unix_ms >> 16,
+        unix_ms & 0xFFFF,
+        octets[start : start + client_bytes],
+    )
+
+
+def decode_contents(octets: bytes, offset: int, end: int) -> int:
+    """As `effects.contents_of` has it."""
+    front, _, _, _, _, client_bytes, topic_bytes = _KEYS.unpack_from(octets, offset)
+    start = offset + _KEYS.size + client_bytes
+    payload_at = start + topic_bytes
+    qos = bytes((front & _QOS,))
+    return zlib.crc32(octets[payload_at:end] + qos, zlib.crc32(octets[start:payload_at]))
+
+
+def decode_front(octets: bytes, offset: int) -> tuple[int, int]:
+    """Number, counted from the segment's first, and flags of the reading whose record is here."""
+    (front,) = _FRONT.unpack_from(octets, offset + HEAD_BYTES)
+    return front >> 8, front & 0xFF
+
+
+def decode_reading(octets: bytes, offset: int, end: int) -> Forward:
+    """The reading whose record is here; `record` is its number counted from the segment's first,
+    `received_at` as it was written.
+    """
+    number, flags = decode_front(octets, offset)
+    start = offset + HEAD_BYTES + _FRONT.size
+    pairs = _READING.unpack_from(octets, start)
+    sequence, unix_ms, received_ms, epoch, client_bytes, topic_bytes = pairs
+    start += _READING.size
+    topic_at = start + client_bytes
+    payload_at = topic_at + topic_bytes
+    return Forward(
+        client_id=ClientId(octets[start:topic_at].decode()),
+        topic=octets[topic_at:payload_at].decode(),
+        payload=octets[payload_at:end],
+        qos=flags & _QOS,
+        retain=bool(flags & _RETAIN),
+        topic_id=sequence & 0xFFFF,
+        message_id=received_ms & 0xFFFF,
+        received_at=(received_ms >> 16) / 1000,
+        sequence=(sequence >> 16) - 1,
+        unix_ms=unix_ms >> 16,
+        epoch=epoch,
+        packet_id=unix_ms & 0xFFFF,
+        record=number,
+    )
+
+
+def record_at(octets: bytes, offset: int, salt: int, extend: Extend) -> Found | None:
+    if offset + HEAD_BYTES > len(octets):
+        return None
+    checksum, head = _HEAD.unpack_from(octets, offset)
+    end = offset + HEAD_BYTES + (head >> 8)
+    if end > len(octets) or not head or extend(salt, octets[offset + 4 : end]) != checksum:
+        return None
+    kind = head & 0xFF
+    return Found(offset, end, kind & ~DURABLE_BEFORE, bool(kind & DURABLE_BEFORE))
+
+
+def records(octets: bytes, offset: int, salt: int, extend: Extend) -> Iterator[Found | Gap]:
+    """Every valid record from `offset` on, and the gaps between them. What is behind the last
+    valid record (zeros, what an earlier use of the file left, a torn write) is not told.
+    """
+    while True:
+        found = record_at(octets, offset, salt, extend)
+        if found is None:
+            found = _next_record(octets, offset + 1, salt, extend)
+            if found is None:
+                return
+            yield Gap(offset, found.offset)
+        yield found
+        offset = found.end
+
+
+def _next_record(octets: bytes, offset: int, salt: int, extend: Extend) -> Found | None:
+    for match in _MAYBE.finditer(octets, offset + 4):
+        found = record_at(octets, match.start() - 4, salt, extend)
+        if found is not None:
+            return found
+    return None

@@ -1,0 +1,379 @@
+"""What the segments of a former life say.
+
+Rule 1: from the newest segment to the oldest: marks are in a reading's own segment or in a newer
+        one, so each segment is settled when it has been walked once.
+Rule 2: every valid record counts, also behind one that is not. A bad record was damaged after it
+        was written if something behind it proves that it was durable once: a record that says so,
+        or, in all but the newest segment, a reading. Else a crash cut its write short, and nobody
+        was told that it was stored.
+Rule 3: a reading does not count whose number is at or above the `bound` of a newer segment.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from gateway.effects import Forward
+from gateway.journal.checksums import CHECKSUMS
+from gateway.journal.ledger import (
+    FINISHED,
+    PARKED,
+    RECEIVED,
+    RELEASED,
+    TAKEN,
+    Exchange,
+    ExchangeKey,
+    Ledger,
+    Segment,
+)
+from gateway.journal.reading import received_at
+from gateway.journal.records import (
+    HEAD_BYTES,
+    Found,
+    Gap,
+    Kind,
+    decode_contents,
+    decode_exchange,
+    decode_keys,
+    decode_marks,
+    decode_number,
+    decode_reading,
+    decode_run,
+    qos_of,
+    records,
+)
+from gateway.journal.recovered import Recovered
+from gateway.journal.rules import RECENT_PER_CLIENT_MAX
+from gateway.journal.segment import (
+    HEADER_BYTES,
+    NO_BOOT,
+    SEGMENT_NAME,
+    Header,
+    decode_header,
+    header_of_name,
+)
+from gateway.saved import ClientId, Exchanges
+
+_FACTS = FINISHED | RECEIVED | RELEASED
+NEVER = 1 << 62  # behind every offset
+
+Keys = tuple[int, int, int, int, int, int, bytes]  # of records.decode_keys
+
+# What a body may raise that passed its checksum by chance.
+_MALFORMED = (struct.error, zlib.error, UnicodeDecodeError, ValueError)
+
+
+@dataclass(slots=True)
+class Clocks:
+    now: float
+    unix_ms_at_zero: float
+    boot_id: bytes
+    recent_s: float
+
+
+@dataclass(slots=True)
+class Walk:
+    """One segment as it was found. A reading: its record, its keys, whether it is of this boot."""
+
+    segment: Segment
+    octets: bytes
+    bound: int
+    is_same_boot: bool = False
+    torn: list[Gap] = field(default_factory=list)
+    damaged: list[Gap] = field(default_factory=list)
+    readings: list[tuple[Found, Keys, bool]] = field(default_factory=list)
+    guests: list[tuple[ExchangeKey, Exchange]] = field(default_factory=list)
+    has_void: bool = False  # readings that do not count
+    end: int = HEADER_BYTES
+
+
+class Recovery:
+    """`read(name, size)` gives a file's first octets."""
+
+    def __init__(self, read: Callable[[str, int], bytes], clocks: Clocks) -> None:
+        self.ledger = Ledger()
+        self.recovered = Recovered()
+        self.next_number = 0
+        self.next_serial = 1
+        self.done_up_to = -1
+        self.newest: Walk | None = None
+        self.damaged: dict[str, str] = {}  # what is wrong, by the segment's name
+        self.hopeless: list[str] = []  # names of segments of which nothing can be read
+        self._read = read
+        self._clocks = clocks
+        self._by_serial: dict[int, Segment] = {}
+        self._bounds: dict[int, int] = {}  # by serial, as MARKS say it
+        self._released: set[int] = set()  # of exchanges whose reading's segment is gone
+        self._exchanges: set[ExchangeKey] = set()  # met, released or not
+        self._parked: dict[bytes, int] = {}
+        self._recent: dict[ClientId, list[tuple[int, int, int, float]]] = {}
+
+    def run(self, names: list[str], size_max: int) -> None:
+        """Read all segments among these files."""
+        self._meet(filter(SEGMENT_NAME.fullmatch, names), size_max)
+        bound, follower = 1 << 64, None
+        for segment in reversed(self.ledger.segments):
+            walk = self._walk(segment, self._read(segment.name, size_max), bound)
+            self._settle(walk)
+            self._judge(walk, follower)
+            self.newest = self.newest or walk
+            bound, follower = min(bound, segment.header.bound), segment.header
+        self._conclude()
+
+    def _meet(self, names: Iterable[str], size_max: int) -> None:
+        met = [(header, name) for name in names if (header := self._header(name, size_max))]
+        for header, name in sorted(met, key=lambda item: (item[0].first, item[0].serial)):
+            self.next_number = max(self.next_number, header.first, header.bound)
+            self.next_serial = max(self.next_serial, header.serial + 1)
+            self.done_up_to = max(self.done_up_to, header.done_below - 1)
+            segment = Segment(header, name, size_max)
+            self.ledger.append(segment)
+            self._by_serial[header.serial] = segment
+
+    def _header(self, name: str, size_max: int) -> Header | None:
+        header = decode_header(self._read(name, HEADER_BYTES))
+        if header is not None:
+            return header
+        octets = self._read(name, size_max)
+        for algorithm, extend in CHECKSUMS.items():
+            header = header_of_name(name, algorithm)
+            if any(records(octets, HEADER_BYTES, header.salt, extend)):
+                self.damaged[name] = "its header is damaged"
+                return header
+        self.hopeless.append(name)
+        self.damaged[name] = "nothing in it can be read"
+        return None
+
+    # One segment
+
+    def _walk(self, segment: Segment, octets: bytes, bound: int) -> Walk:
+        header = segment.header
+        walk = Walk(segment, octets, min(bound, self._bounds.get(header.serial, bound)))
+        segment.size = len(octets)
+        walk.is_same_boot = self._is_same_boot(header.boot_id)
+        segment.same_boot_from = 0 if walk.is_same_boot else NEVER
+        for item in records(octets, HEADER_BYTES, header.salt, CHECKSUMS[header.algorithm]):
+            if isinstance(item, Gap):
+                walk.torn.append(item)
+                continue
+            walk.end = item.end
+            try:
+                proves = self._apply(walk, item) and self.newest is not None
+            except _MALFORMED:
+                walk.damaged.append(Gap(item.offset, item.end))
+                continue
+            if walk.torn and (proves or item.is_durable_before):
+                walk.damaged += walk.torn
+                walk.torn.clear()
+        segment.end = walk.end
+        return walk
+
+    def _apply(self, walk: Walk, found: Found) -> bool:
+        """Whether it is a reading that counts."""
+        self.recovered.report.records += 1
+        if found.kind == Kind.PUBLISH:
+            keys = decode_keys(walk.octets, found.offset)
+            number = walk.segment.first + keys[0]
+            self._note(number)
+            if number >= walk.bound:
+                walk.has_void = True
+                return False
+            walk.readings.append((found, keys, walk.is_same_boot))
+            return True
+        body = walk.octets[found.offset + HEAD_BYTES : found.end]
+        match found.kind:
+            case Kind.DONE_UP_TO:
+                self._done_up_to(walk.segment, decode_number(body))
+            case Kind.DONE_ONE:
+                self._done(walk.segment, *decode_run(body))
+            case Kind.RELEASED:
+                self._mark(walk.segment, decode_number(body), RELEASED)
+            case Kind.UPSTREAM_RECEIVED:
+                self._mark(walk.segment, decode_number(body), RECEIVED)
+            case Kind.EXCHANGE:
+                number, contents, message_id, client_id = decode_exchange(body)
+                self._note(number)
+                walk.guests.append(((client_id, message_id), Exchange(number, contents)))
+            case Kind.MARKS:
+                self._marks(walk.segment, *decode_marks(body))
+            case Kind.BOOT:
+                walk.is_same_boot = self._is_same_boot(body)
+                walk.segment.same_boot_from = found.end if walk.is_same_boot else NEVER
+        return False
+
+    def _is_same_boot(self, boot_id: bytes) -> bool:
+        return boot_id == self._clocks.boot_id != NO_BOOT
+
+    # Marks
+
+    def _note(self, number: int) -> None:
+        if number >= self.next_number:
+            self.next_number = number + 1
+
+    def _mark(self, by: Segment, number: int, flags: int) -> None:
+        self._note(number)
+        segment = self.ledger.find(number)
+        if segment is None:
+            if flags & RELEASED:
+                self._released.add(number)
+            return
+        segment.flag(number - segment.first, flags)
+        if segment is not by:
+            by.about.add(segment.serial)
+
+    def _done(self, by: Segment, first: int, count: int) -> None:
+        last = first + count - 1
+        self._note(last)
+        for segment in self.ledger.between(first, last):
+            start, end = segment.first, segment.first + segment.readings_max
+            for number in range(max(first, start), min(last + 1, end)):
+                segment.flag(number - start, FINISHED)
+            if segment is not by:
+                by.about.add(segment.serial)
+
+    def _done_up_to(self, by: Segment, number: int) -> None:
+        self._note(number)
+        self.done_up_to = max(self.done_up_to, number)
+        by.about |= {segment.serial for segment in self.ledger.between(0, number)} - {by.serial}
+
+    def _marks(self, by: Segment, serial: int, first: int, flags: bytes) -> None:
+        segment = self._by_serial.get(serial)
+        if segment is None:
+            return
+        self._bounds[serial] = first + len(flags)
+        by.about.add(serial)
+        for index, flag in enumerate(flags):
+            if flag & _FACTS:
+                segment.flag(index, flag & _FACTS)
+
+    # What it comes to
+
+    def _settle(self, walk: Walk) -> None:
+        """All marks of this segment's readings are known now."""
+        segment = walk.segment
+        if walk.readings and not self.recovered.last_packet_id:
+            self.recovered.last_packet_id = walk.readings[-1][1][5]
+        newest: dict[ExchangeKey, tuple[int, Found]] = {}  # QoS 2, by message id
+        received: list[Forward] = []
+        for found, keys, is_same_boot in walk.readings:
+            index, written_flags, message_id, received_ms, unix_ms, _, client = keys
+            came_at = self._came_at(received_ms / 1000, unix_ms, is_same_boot)
+            flags = self._flags_of(segment, index, qos_of(written_flags))
+            segment.add(index, flags, came_at)
+            if flags & (PARKED | FINISHED) == PARKED:
+                self._parked[client] = self._parked.get(client, 0) + 1
+            elif not flags & FINISHED:
+                received.append(self._forward(walk, found, came_at))
+            if qos_of(written_flags) == 2:
+                newest[ClientId(client.decode()), message_id] = index, found
+        del segment.flags[len(segment.times) :]
+        self.recovered.received[:0] = received
+        self._settle_exchanges(walk, newest)
+        self._settle_recent(walk)
+
+    def _came_at(self, written: float, unix_ms: int, is_same_boot: bool) -> float:
+        clocks = self._clocks
+        return received_at(
+            written, unix_ms, clocks.now, clocks.unix_ms_at_zero, is_same_boot=is_same_boot
+        )
+
+    def _flags_of(self, segment: Segment, index: int, qos: int) -> int:
+        flags = segment.flags[index] if index < len(segment.flags) else 0
+        if segment.first + index <= self.done_up_to:
+            flags |= FINISHED
+        # What the broker has received goes to the core at once, all else by way of the backlog.
+        return flags | (TAKEN if flags & RECEIVED and qos == 2 else PARKED)
+
+    def _forward(self, walk: Walk, found: Found, came_at: float) -> Forward:
+        forward = decode_reading(walk.octets, found.offset, found.end)
+        forward.record += walk.segment.first
+        forward.received_at = came_at
+        return forward
+
+    def _settle_exchanges(self, walk: Walk, newest: dict[ExchangeKey, tuple[int, Found]]) -> None:
+        """A message id is that of its newest reading; met first, because the newest come first."""
+        segment = walk.segment
+        for key, (index, found) in newest.items():
+            if key in self._exchanges:
+                continue
+            self._exchanges.add(key)
+            if not segment.flags[index] & RELEASED:
+                contents = decode_contents(walk.octets, found.offset, found.end)
+                exchange = Exchange(segment.first + index, contents)
+                self.ledger.begin_exchange(segment, key, exchange)
+        for key, exchange in sorted(walk.guests, key=lambda guest: -guest[1].number):
+            if key not in self._exchanges:
+                self._exchanges.add(key)
+                if not self._is_released(exchange.number):
+                    self.ledger.begin_exchange(segment, key, exchange)
+                    continue
+            # Whichever mark says so may be in any of these.
+            segment.released_guests.add(exchange.number)
+            self._depend_on(segment)
+
+    def _is_released(self, number: int) -> bool:
+        home = self.ledger.find(number)
+        if home is None:
+            return number in self._released
+        index = number - home.first
+        return index < len(home.flags) and bool(home.flags[index] & RELEASED)
+
+    def _depend_on(self, segment: Segment) -> None:
+        """Every newer segment may have marks that are about this one."""
+        place = self.ledger.segments.index(segment)
+        for newer in self.ledger.segments[place + 1 :]:
+            newer.about.add(segment.serial)
+
+    def _settle_recent(self, walk: Walk) -> None:
+        segment, clocks = walk.segment, self._clocks
+        if clocks.now - segment.newest_received_at >= clocks.recent_s:
+            return
+        for found, keys, is_same_boot in reversed(walk.readings):
+            index, _, message_id, received_ms, unix_ms, _, client = keys
+            age = clocks.now - self._came_at(received_ms / 1000, unix_ms, is_same_boot)
+            recent = self._recent.setdefault(ClientId(client.decode()), [])
+            if message_id and age < clocks.recent_s and len(recent) < RECENT_PER_CLIENT_MAX:
+                contents = decode_contents(walk.octets, found.offset, found.end)
+                recent.append((segment.first + index, message_id, contents, age))
+
+    def _judge(self, walk: Walk, follower: Header | None) -> None:
+        """Was it damaged, or only cut short?"""
+        segment, report = walk.segment, self.recovered.report
+        report.torn_bytes += sum(gap.end - gap.offset for gap in walk.torn)
+        what = [f"{gap.end - gap.offset} octets at {gap.offset}" for gap in walk.damaged]
+        if follower is not None and follower.serial == segment.serial + 1:
+            missing = follower.bound - segment.first - len(segment.times)
+            if missing > 0:
+                what.append(f"{missing} readings at its end")
+        if what:
+            self.damaged.setdefault(segment.name, ", ".join(what) + " cannot be read")
+        if walk.has_void:
+            self._depend_on(segment)
+
+    def _conclude(self) -> None:
+        recovered, ledger = self.recovered, self.ledger
+        recovered.parked = {ClientId(client.decode()): n for client, n in self._parked.items()}
+        recovered.exchanges = self._recent_and_unreleased()
+        report = recovered.report
+        report.segments = len(ledger.segments)
+        report.waiting = sum(segment.unfinished for segment in ledger.segments)
+        report.damaged = [f"{name}: {what}" for name, what in sorted(self.damaged.items())]
+
+    def _recent_and_unreleased(self) -> dict[ClientId, Exchanges]:
+        unreleased: dict[ClientId, list[tuple[int, int, int]]] = {}
+        for (client_id, message_id), home in self.ledger.exchanges.items():
+            number, contents = home.exchanges[client_id, message_id]
+            unreleased.setdefault(client_id, []).append((number, message_id, contents))
+        exchanges = {}
+        for client_id in self._recent.keys() | unreleased.keys():
+            waiting = sorted(unreleased.get(client_id, []))
+            numbers = {number for number, _, _ in waiting}
+            recent = [kept for kept in self._recent.get(client_id, []) if kept[0] not in numbers]
+            exchanges[client_id] = Exchanges(
+                [(message_id, contents) for _, message_id, contents in waiting],
+                [(message_id, contents, age) for _, message_id, contents, age in reversed(recent)],
+            )
+        return exchanges

@@ -1,0 +1,253 @@
+"""The worker's side: the files themselves. One segment is written to, one or two stand ready.
+
+Rule 1: a file on which a write or a sync failed is never written to again, and never synced again:
+        Linux forgets what it could not write and says "fine" the next time. All that was not yet
+        synced in it goes into another segment.
+Rule 2: a new file is zero-filled and synced, and has its name, before it is of any use; so a group
+        costs one write and one fdatasync, nothing of it moves the file's end.
+Rule 3: what a segment was stays what it was until its new name (`spare-...`) is durable; only then
+        is its header overwritten.
+"""
+
+from __future__ import annotations
+
+import errno
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from gateway.journal.checksums import CHECKSUMS
+from gateway.journal.files import Files
+from gateway.journal.group import Group, Mark, Started
+from gateway.journal.ledger import Segment
+from gateway.journal.records import encode_reading, encode_record, with_durable_before
+from gateway.journal.rules import SEGMENT_BYTES_MIN, JournalRules
+from gateway.journal.segment import HEADER_BYTES, MAKING_NAME, Header, spare_name
+
+SPARES_MAX = 2  # beyond these a drained segment's room goes back to the file system
+ZERO_BYTES = bytes(1 << 16)
+
+
+@dataclass(slots=True)
+class Spare:
+    path: Path
+    size: int
+
+
+@dataclass(slots=True)
+class Writing:
+    """The segment that is written to."""
+
+    header: Header
+    file: int
+    size: int
+    end: int  # of what is written
+    synced: int  # the end of what is known to be durable
+    unsynced: list[Mark] = field(default_factory=list)
+
+
+class Volume:
+    def __init__(self, folder: Path, files: Files, rules: JournalRules) -> None:
+        self.writing: Writing | None = None
+        self.spares: list[Spare] = []
+        self.next_serial = 1
+        self.next_spare = 0
+        self._folder = folder
+        self._files = files
+        self._rules = rules
+        self._is_folder_synced = True
+        self._carried: list[Mark] = []  # written before, but lost with their segment's last sync
+
+    # Groups
+
+    def write(self, group: Group) -> None:
+        """All of it durable, here or in another segment; or OSError."""
+        try:
+            if group.starts_segment:
+                self._start(group)
+            self._append(group)
+        except OSError:
+            group.failures += 1
+            self._abandon(group)
+            try:
+                self._start(group)
+                self._append(group)
+            except OSError:
+                group.failures += 1
+                self._abandon(group)
+                raise
+
+    def _append(self, group: Group) -> None:
+        writing = self.writing
+        if writing is None:
+            raise OSError(errno.ENOSPC, "no segment to write to")
+        marks = self._carried + group.marks
+        octets = self._encode(marks, group, writing)
+        if writing.end + len(octets) > writing.size:
+            raise OSError(errno.EFBIG, "the group is larger than its segment")
+        if octets:
+            self._write_all(writing.file, octets, writing.end)
+            writing.end += len(octets)
+            group.bytes_written += len(octets)
+        if group.is_lazy:
+            writing.unsynced += marks
+        elif writing.end > writing.synced:
+            group.syncs += 1
+            self._files.sync_data(writing.file)
+            writing.synced = writing.end
+            writing.unsynced.clear()
+        self._carried.clear()
+        group.landed, group.end = writing.header, writing.end
+
+    def _encode(self, marks: list[Mark], group: Group, writing: Writing) -> bytes:
+        header = writing.header
+        salt, first, extend = header.salt, header.first, CHECKSUMS[header.algorithm]
+        records = [encode_record(kind, body, salt, extend) for kind, body in marks]
+        records += [
+            encode_reading(forward.record - first, flags, body, salt, extend)
+            for forward, flags, body in group.readings
+        ]
+        if records and writing.end == writing.synced:
+            records[0] = with_durable_before(records[0], salt, extend)
+        return b"".join(records)
+
+    def _abandon(self, group: Group) -> None:
+        """Never write to this file again; what it holds beyond its last sync is written anew."""
+        writing, self.writing = self.writing, None
+        if writing is None:
+            return
+        self._carried = writing.unsynced + self._carried
+        group.abandoned.add(writing.header.serial)
+        self._close(writing.file)
+
+    # Segments
+
+    def _start(self, group: Group) -> None:
+        """Begin a new segment in a spare."""
+        if not self.spares:
+            raise OSError(errno.ENOSPC, "no spare segment")
+        spare = self.spares.pop()
+        header = replace(group.header, salt=self._rules.salt(), serial=self.next_serial)
+        self.next_serial += 1
+        file = self._name(spare, header)
+        group.started.append(Started(header, spare.size))
+        group.bytes_written += HEADER_BYTES
+        former = self.writing
+        if former is not None:
+            self._carried = former.unsynced + self._carried
+            self._close(former.file)
+        self.writing = Writing(header, file, spare.size, HEADER_BYTES, HEADER_BYTES)
+        self._sync_folder()
+
+    def _name(self, spare: Spare, header: Header) -> int:
+        """The spare becomes a segment; returns the file."""
+        try:
+            file = self._files.open(spare.path)
+        except OSError:
+            self._discard(spare.path)
+            raise
+        try:
+            self._write_all(file, header.encode(), 0)
+            self._files.sync(file)
+            self._files.rename(spare.path, self._folder / header.name)
+        except OSError:
+            self._close(file)
+            self._discard(spare.path)
+            raise
+        return file
+
+    def resume(self, writing: Writing) -> None:
+        """Go on in a segment of a former life."""
+        self.writing = writing
+
+    def close(self) -> None:
+        writing, self.writing = self.writing, None
+        if writing is not None:
+            self._close(writing.file)
+
+    # Room
+
+    def make_room(self, group: Group) -> None:
+        """Free what is to be freed, one after the other: a segment with marks about another must
+        not be gone for good while the other can still come back.
+        """
+        try:
+            if not self._is_folder_synced:
+                self._sync_folder()
+            for segment in group.frees:
+                self._free(segment)
+                group.freed.append(segment)
+                self._sync_folder()
+            if group.spare_bytes:
+                self._make_spare(group.spare_bytes)
+        except OSError as error:
+            group.room_error = error
+
+    def _free(self, segment: Segment) -> None:
+        path = self._folder / segment.name
+        if segment.is_suspect or len(self.spares) >= SPARES_MAX:
+            self._files.remove(path)
+        else:
+            spare = Spare(self._spare_path(), segment.size)
+            self._files.rename(path, spare.path)
+            self.spares.append(spare)
+        self._is_folder_synced = False
+
+    def _make_spare(self, size: int) -> None:
+        """As large as asked, or as the disk has room for."""
+        while True:
+            try:
+                return self._make(size)
+            except OSError as error:
+                if error.errno != errno.ENOSPC or size // 2 < SEGMENT_BYTES_MIN:
+                    raise
+                size //= 2
+
+    def _make(self, size: int) -> None:
+        path = self._folder / MAKING_NAME
+        file = self._files.open(path, create=True)
+        try:
+            for offset in range(0, size, len(ZERO_BYTES)):
+                self._write_all(file, ZERO_BYTES, offset)
+            self._files.sync(file)
+        except OSError:
+            self._close(file)
+            self._discard(path)
+            raise
+        self._close(file)
+        spare = Spare(self._spare_path(), size)
+        try:
+            self._files.rename(path, spare.path)
+        except OSError:
+            self._discard(path)
+            raise
+        self.spares.append(spare)
+        self._sync_folder()
+
+    # Files
+
+    def _spare_path(self) -> Path:
+        self.next_spare += 1
+        return self._folder / spare_name(self.next_spare)
+
+    def _sync_folder(self) -> None:
+        self._is_folder_synced = False
+        self._files.sync_folder(self._folder)
+        self._is_folder_synced = True
+
+    def _write_all(self, file: int, octets: bytes, offset: int) -> None:
+        written = self._files.write(file, octets, offset)
+        while written < len(octets):
+            more = self._files.write(file, octets[written:], offset + written)
+            if more == 0:
+                raise OSError(errno.EIO, "the file system takes no more octets")
+            written += more
+
+    def _close(self, file: int) -> None:
+        with suppress(OSError):
+            self._files.close(file)
+
+    def _discard(self, path: Path) -> None:
+        """As far as possible; the next start finds what is left."""
+        with suppress(OSError):
+            self._files.remove(path)
