@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from gateway.effects import Forward, Reason
 from gateway.journal.ledger import Exchange, ExchangeKey, Segment
+from gateway.journal.records import HEAD_BYTES
 from gateway.journal.segment import Header
 from gateway.saved import ClientId
 
@@ -37,15 +38,17 @@ class Group:
     frees: list[Segment] = field(default_factory=list)
     spare_bytes: int = 0  # make a spare of this size
     drops: Segment | None = None  # count its parked readings, then free it
-    refused: list[Pending] = field(default_factory=list)  # there is no room for them
+    refused: list[Forward] = field(default_factory=list)  # there is no room for them
 
     # For the loop's own end of it
-    last_mark: int = 0  # of receive and release
+    awaited: int = 0  # of receive and release
+    idle: list[int] = field(default_factory=list)  # released, nobody waits
     done_up_to: int = -1
     done: list[int] = field(default_factory=list)
     about: set[int] = field(default_factory=set)  # serials that the marks are about
     restated_segments: list[Segment] = field(default_factory=list)
     restated_exchanges: list[tuple[ExchangeKey, Exchange]] = field(default_factory=list)
+    restated_bytes: int = 0
 
     # What came of it
     started: list[Started] = field(default_factory=list)
@@ -58,6 +61,34 @@ class Group:
     failures: int = 0
     syncs: int = 0
     bytes_written: int = 0
+
+    @property
+    def marks_bytes(self) -> int:
+        return sum(HEAD_BYTES + len(body) for _, body in self.marks)
+
+    @property
+    def needs_segment(self) -> bool:
+        return bool(self.readings or self.marks or self.starts_segment)
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.needs_segment or self.frees or self.spare_bytes or self.refused)
+
+    def leave_marks(self) -> None:
+        """There is no room for them now, nor for what depends on them."""
+        self.marks.clear()
+        if self.restated_bytes:
+            self.frees.clear()
+            self.drops = None
+        self.restated_segments.clear()
+        self.restated_exchanges.clear()
+        self.restated_bytes = self.awaited = 0
+        self.idle, self.done, self.done_up_to = [], [], -1
+        self.about.clear()
+
+    def restate(self, kind: int, body: bytes) -> None:
+        self.marks.append((kind, body))
+        self.restated_bytes += HEAD_BYTES + len(body)
 
 
 @dataclass(slots=True)

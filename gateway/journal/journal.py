@@ -1,94 +1,444 @@
-"""Skeleton; the names are final."""
+"""Readings that must survive power loss: taken on, made durable in groups, read back, finished.
+
+Rule 1: a reading is stored when the group that has it was synced, here or in another segment.
+Rule 2: one job at a time, begun and ended by the loop, done by one worker: begin_group, write,
+        end_group; or begin_read, read, end_read. `store`, `finish`, `receive` and `release` may
+        come at any moment, also during a job; they touch nothing that a worker uses.
+Rule 3: no clock. Times are monotonic seconds, given by the caller.
+Rule 4: when there is no room, or nothing can be written, new readings are refused; finishing,
+        releasing and reading back go on.
+
+Limits: rules.py. How the parts work: segment.py, records.py (on disk), ledger.py (what is known),
+marks.py (what waits to be written), room.py (budget), volume.py (files), recovery.py.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import errno
 from pathlib import Path
 
-from gateway.effects import Forward, Reason
+from gateway.effects import Forward, Reason, contents_of
+from gateway.journal.backlog import Backlog
+from gateway.journal.checksums import PREFERRED
 from gateway.journal.files import Files
-from gateway.journal.numbers import JournalNumbers
+from gateway.journal.group import BacklogRequest as BacklogRequest
+from gateway.journal.group import Group as Group
+from gateway.journal.group import Outcome as Outcome
+from gateway.journal.group import Pending
+from gateway.journal.ledger import (
+    FINISHED,
+    PARKED,
+    RECEIVED,
+    TAKEN,
+    Exchange,
+    Ledger,
+    Segment,
+)
+from gateway.journal.marks import Marks
+from gateway.journal.numbers import JournalNumbers, JournalState
+from gateway.journal.opening import Opening, journal_error
+from gateway.journal.reading import count_parked, read_backlog
+from gateway.journal.records import FRAME_BYTES, Kind, is_parked, reading_body, reading_flags
 from gateway.journal.recovered import Recovered
-from gateway.journal.rules import JournalRules
+from gateway.journal.recovery import Clocks
+from gateway.journal.room import Room
+from gateway.journal.rules import LAZY_SYNC_S, RETRY_AFTER_S, JournalRules
+from gateway.journal.segment import NO_BOOT, Header
+from gateway.journal.volume import Volume
 from gateway.saved import ClientId
 
-
-@dataclass(slots=True)
-class Group:
-    """What one `write` makes durable."""
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What a group came to: for the core, in this order."""
-
-    stored: list[Forward] = field(default_factory=list)
-    not_stored: list[Forward] = field(default_factory=list)
-    reason: Reason = Reason.JOURNAL_FULL  # why not
-    dropped: dict[ClientId, int] = field(default_factory=dict)  # parked ones, by drop_oldest
-
-
-@dataclass(slots=True)
-class BacklogRequest:
-    """Where the next parked readings are."""
+# Kept free in each segment for the mark that names a new boot.
+SLACK_BYTES = 64
 
 
 class Journal:
-    """One job at a time: begin_group, write, end_group; or begin_read, read, end_read. `begin` and
-    `end` belong to the loop, what is between them to one worker. store, finish, receive and
-    release may come at any moment.
-    """
-
-    numbers: JournalNumbers
-    unix_ms_at_zero: float  # set it again when the wall clock was set
-    durable_mark: int  # all marks up to this one are on disk
-
     def __init__(self, folder: Path, files: Files, rules: JournalRules) -> None:
-        raise NotImplementedError
+        self.unix_ms_at_zero = 0.0  # set it again when the wall clock was set
+        self._folder = folder
+        self._files = files
+        self._rules = rules
+        self._ledger = Ledger()
+        self._volume = Volume(folder, files, rules)
+        self._marks = Marks(self._ledger, rules.segment_bytes)
+        self._room = Room(rules, self._ledger, self._volume)
+        self._boot_id = NO_BOOT
+        self._next = 0  # the next reading's number
+        self._bound = 0  # below it every reading is durable, or is void
+        self._pending: list[Pending] = []
+        self._pending_bytes = 0
+        self._room_left = 0  # when the last job ended
+        self._early: set[int] = set()  # finished before they were stored
+        self._is_wanted = False  # a reading was refused
+        self._failed_until: float | None = None  # nothing can be written; when to try again
+        self._unsynced_since: float | None = None
+        self._can_drop = False
+        self._refused_bytes = 0  # of the last reading, if it was refused for want of room
+        self._backlog = Backlog(self._ledger)
+        self._numbers = JournalNumbers(bytes_max=rules.size_max_bytes)
+        self._is_degraded = False
+        self._now = 0.0
+
+    # Start
 
     def open(self, now: float, unix_ms_at_zero: float, boot_id: bytes) -> Recovered:
-        raise NotImplementedError
+        """Read what a former life left, and be ready. I/O. Raises JournalError."""
+        self._now, self.unix_ms_at_zero, self._boot_id = now, unix_ms_at_zero, boot_id
+        clocks = Clocks(now, unix_ms_at_zero, boot_id, self._rules.recent_s)
+        opening = Opening(self._folder, self._files, self._rules)
+        recovery = opening.run(self._ledger, self._volume, clocks)
+        self._next = self._bound = recovery.next_number
+        self._marks.done_up_to = recovery.done_up_to
+        for number in recovery.superseded:
+            self._marks.add_released(number)
+        if self._volume.writing is not None:
+            self._ledger.current = self._ledger.segments[-1]
+        self._numbers.damaged = len(recovery.damaged)
+        self._make_ready(now)
+        return recovery.recovered
 
-    # From the loop: no I/O
+    def _make_ready(self, now: float) -> None:
+        """A segment to write to, and a spare, as far as there is room for them."""
+        for _ in range(4):
+            if self._ledger.current is not None and self._volume.spares:
+                break
+            group = self.begin_group(now)
+            if group is None:
+                break
+            error = None
+            try:
+                self.write(group)
+            except OSError as raised:
+                error = raised
+            self.end_group(group, error)
+            error = error or group.room_error
+            if error is not None and error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise journal_error(self._folder, error)
+        self._room_left = self._room.left()
+
+    # From the loop, at any moment
 
     def store(self, forward: Forward, *, is_parked: bool) -> Reason | None:
-        raise NotImplementedError
+        """Take a reading on and number it; or say why not. It is stored when `end_group` says so.
+        `is_parked`: it shall be read back later.
+        """
+        if self._failed_until is not None:
+            self._is_wanted = True
+            return Reason.JOURNAL_FAILED
+        body = reading_body(forward)
+        size = len(body) + FRAME_BYTES
+        if size > self._room.group_bytes_max(self._rules.segment_bytes):
+            return Reason.PAYLOAD_TOO_LARGE
+        pending_bytes = self._pending_bytes + size
+        if pending_bytes > self._rules.pending_bytes_max:
+            return Reason.JOURNAL_FULL
+        if pending_bytes > self._room_left and not self._can_drop:
+            self._is_wanted, self._refused_bytes = True, size
+            return Reason.JOURNAL_FULL
+        self._pending_bytes, self._refused_bytes = pending_bytes, 0
+        forward.record = self._next
+        self._next += 1
+        self._pending.append((forward, reading_flags(forward, parked=is_parked), body))
+        return None
 
     def finish(self, forward: Forward) -> None:
-        raise NotImplementedError
+        """The reading is settled, or given up; lazily written."""
+        self._finish(forward.record)
+
+    def _finish(self, number: int) -> None:
+        if number >= self._bound:
+            self._early.add(number)
+            return
+        segment = self._ledger.find(number) if number >= 0 else None
+        if segment is not None and segment.finish(number - segment.first):
+            self._numbers.finished += 1
+            self._marks.add_done(number)
 
     def receive(self, forward: Forward) -> int:
-        """The number of this mark: it is durable once `durable_mark` has reached it."""
-        raise NotImplementedError
+        """The broker has received this QoS 2 reading. Returns the number of this mark: it is
+        durable once `durable_mark` has reached it.
+        """
+        if forward.record < 0:
+            return self._marks.last
+        self._ledger.flag(forward.record, RECEIVED)
+        return self._marks.await_(Kind.UPSTREAM_RECEIVED, forward.record)
 
     def release(self, client_id: ClientId, message_id: int) -> int:
-        raise NotImplementedError
+        """The client has released this message id of a QoS 2 reading. Returns as `receive` does."""
+        number = self._ledger.end_exchange((client_id, message_id))
+        if number is None:
+            return self._marks.last
+        return self._marks.await_(Kind.RELEASED, number)
+
+    @property
+    def durable_mark(self) -> int:
+        return self._marks.durable
+
+    @property
+    def last_mark(self) -> int:
+        return self._marks.last
+
+    @property
+    def is_urgent(self) -> bool:
+        """Somebody waits for the next group."""
+        return bool(self._pending or self._marks.is_awaited)
+
+    @property
+    def has_pending(self) -> bool:
+        return bool(self._pending) or self._marks.is_any
+
+    @property
+    def needs_room(self) -> bool:
+        """Room is to be made at once: the next readings depend on it."""
+        return self._failed_until is None and self._room.needs_spare(self._now)
+
+    @property
+    def pending_readings(self) -> int:
+        return len(self._pending)
+
+    # From the loop, around a job
 
     def begin_group(self, now: float, *, is_stopping: bool = False) -> Group | None:
-        raise NotImplementedError
+        """What is to be written, and what room is to be made; None if that is nothing."""
+        self._now = now
+        if self._failed_until is not None and now < self._failed_until:
+            return None
+        group = Group(self._next_header())
+        self._marks.take(group, group.header.done_below - 1)
+        is_blocked = self._is_blocked()
+        has_hope = self._room.plan(group, now, is_wanted=is_blocked or self._is_wanted)
+        self._is_wanted = False
+        if is_blocked and not has_hope:
+            # Their numbers were never written, so the next ones may have them.
+            self._next = self._pending[0][0].record
+            group.refused = self._give_up_pending()
+        self._place(group, is_blocked=is_blocked)
+        group.is_lazy = self._is_lazy(group, is_stopping=is_stopping)
+        if group.has_work or (not group.is_lazy and self._unsynced_since is not None):
+            return group
+        return None
+
+    def _next_header(self) -> Header:
+        unfinished = self._ledger.first_unfinished()
+        done_below = self._bound
+        if unfinished is not None:
+            done_below = unfinished[0].first + unfinished[1]
+        first = self._pending[0][0].record if self._pending else self._next
+        return Header(int(PREFERRED), 0, first, self._bound, done_below, 0, self._boot_id)
+
+    def _is_blocked(self) -> bool:
+        """Readings wait and there is no room for the first of them."""
+        if not self._pending:
+            return False
+        spares, current = self._volume.spares, self._ledger.current
+        if not spares:
+            return True
+        size = len(self._pending[0][2]) + FRAME_BYTES
+        if current is not None and size <= current.size - current.end - SLACK_BYTES:
+            return False
+        return self._room.standing() < 2 or size > self._room.group_bytes_max(spares[-1].size)
+
+    def _place(self, group: Group, *, is_blocked: bool) -> None:
+        """In which segment, and how many of the readings."""
+        spares, current = self._volume.spares, self._ledger.current
+        used = group.marks_bytes
+        wanted = used
+        if self._pending and not is_blocked:
+            wanted += len(self._pending[0][2]) + FRAME_BYTES
+        room = 0 if current is None else current.size - current.end - SLACK_BYTES
+        if current is None or wanted > room:
+            if spares:
+                group.starts_segment = True
+                room = self._room.group_bytes_max(spares[-1].size)
+            elif used > room:
+                group.leave_marks()
+        if spares and not is_blocked:
+            room = min(room, *(self._room.group_bytes_max(spare.size) for spare in spares))
+            self._take_readings(group, room - used)
+
+    def _take_readings(self, group: Group, room: int) -> None:
+        for pending in self._pending:
+            room -= len(pending[2]) + FRAME_BYTES
+            if room < 0:
+                break
+            group.readings.append(pending)
+
+    def _is_lazy(self, group: Group, *, is_stopping: bool) -> bool:
+        """Only what nobody waits for, and not too much of it, and not for too long."""
+        if group.readings or group.awaited or group.restated_bytes or group.starts_segment:
+            return False
+        writing, since = self._volume.writing, self._unsynced_since
+        if writing is None or is_stopping:
+            return writing is None
+        unsynced = writing.end - writing.synced + group.marks_bytes
+        is_late = since is not None and self._now - since >= LAZY_SYNC_S
+        return unsynced <= self._rules.lazy_bytes_max and not is_late
 
     def end_group(self, group: Group, error: OSError | None) -> Outcome:
-        raise NotImplementedError
+        """What came of it. `error`: what `write` raised."""
+        outcome = Outcome(dropped=group.dropped)
+        ledger = self._ledger
+        for started in group.started:
+            segment = Segment(started.header, started.header.name, started.size)
+            segment.about = {other.serial for other in ledger.segments if other.is_suspect}
+            segment.is_suspect = started.header.serial in group.abandoned
+            ledger.append(segment)
+        for segment in ledger.segments:
+            segment.is_suspect = segment.is_suspect or segment.serial in group.abandoned
+        if error is None:
+            self._land(group, outcome)
+        else:
+            self._fail(group, outcome, error)
+        outcome.not_stored += group.refused
+        self._settle_room(group)
+        return outcome
+
+    def _land(self, group: Group, outcome: Outcome) -> None:
+        ledger = self._ledger
+        if group.landed is not None:
+            current = ledger.current = ledger.segments[-1]
+            current.end = group.end
+            for pending in group.readings:
+                self._settle(current, *pending)
+                outcome.stored.append(pending[0])
+            self._marks.settle(group)
+            self._settle_restated(group, current)
+        del self._pending[: len(group.readings)]
+        self._failed_until = None
+        if group.failures:
+            self._is_degraded = True
+        if not group.is_lazy:
+            self._unsynced_since = None
+        elif group.marks and self._unsynced_since is None:
+            self._unsynced_since = self._now
+
+    def _settle(self, segment: Segment, forward: Forward, written: int, body: bytes) -> None:
+        number = forward.record
+        self._pending_bytes -= len(body) + FRAME_BYTES
+        flags = PARKED if is_parked(written) else TAKEN
+        if number in self._early:
+            self._early.remove(number)
+            self._marks.add_done(number)
+            self._numbers.finished += 1
+            flags |= FINISHED
+        segment.add(number - segment.first, flags, forward.received_at)
+        self._bound = number + 1
+        if forward.qos == 2:
+            contents = contents_of(forward.topic, forward.payload, 2)
+            key = forward.client_id, forward.message_id
+            replaced = self._ledger.begin_exchange(segment, key, Exchange(number, contents))
+            if replaced is not None:
+                self._marks.add_released(replaced)
+
+    def _settle_restated(self, group: Group, current: Segment) -> None:
+        for about in group.restated_segments:
+            for segment in self._ledger.segments:
+                segment.about.discard(about.serial)
+        current.about |= group.about - {current.serial}
+        for key, exchange in group.restated_exchanges:
+            self._ledger.move_exchange(key, exchange, current)
+
+    def _fail(self, group: Group, outcome: Outcome, error: OSError) -> None:
+        """Nothing of it is stored, and nothing else can be."""
+        self._ledger.current = None
+        self._failed_until = self._now + RETRY_AFTER_S
+        self._unsynced_since = None
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        outcome.reason = Reason.JOURNAL_FULL if is_full else Reason.JOURNAL_FAILED
+        outcome.not_stored += self._give_up_pending()
+
+    def _give_up_pending(self) -> list[Forward]:
+        forwards = [forward for forward, _, _ in self._pending]
+        for forward in forwards:
+            self._early.discard(forward.record)
+            forward.record = -1
+        self._pending.clear()
+        self._pending_bytes = 0
+        return forwards
+
+    def _settle_room(self, group: Group) -> None:
+        """After each job."""
+        for segment in group.freed:
+            self._marks.forget(segment.first, segment.first + len(segment.flags))
+            self._ledger.remove(segment)
+        numbers = self._numbers
+        numbers.dropped += sum(group.dropped.values())
+        numbers.groups += bool(group.readings or group.marks)
+        numbers.readings += len(group.readings) if group.landed is not None else 0
+        numbers.syncs += group.syncs
+        numbers.bytes_written += group.bytes_written
+        numbers.failures += group.failures + (group.room_error is not None)
+        room = self._room
+        room.settle(group, self._now)
+        if group.spare_bytes and group.room_error is None:
+            self._is_degraded = False
+        self._room_left = room.left()
+        self._can_drop = room.can_drop()
 
     def begin_read(self, now: float) -> BacklogRequest | None:
         """None: there is no backlog (left)."""
-        raise NotImplementedError
+        stretches = self._backlog.begin()
+        return BacklogRequest(stretches, now, self.unix_ms_at_zero) if stretches else None
 
     def end_read(self, request: BacklogRequest, forwards: list[Forward]) -> list[Forward]:
-        """Those of them that are still wanted. Empty does not mean that there are no more."""
-        raise NotImplementedError
+        """Those of them that are still wanted. That there are none does not mean that there will
+        be none; `begin_read` tells.
+        """
+        taken, lost = self._backlog.end(request, forwards)
+        for number in lost:
+            self._finish(number)
+        self._numbers.lost += len(lost)
+        return taken
 
     def wake_at(self) -> float | None:
         """When `begin_group` will have something to do though nothing new is pending."""
-        raise NotImplementedError
+        if self._failed_until is not None:
+            return self._failed_until
+        times = [self._room.wake_at(self._now)]
+        if self._unsynced_since is not None:
+            times.append(self._unsynced_since + LAZY_SYNC_S)
+        return min((time for time in times if time is not None), default=None)
 
-    # From the worker: I/O
+    @property
+    def numbers(self) -> JournalNumbers:
+        """As they are now; the same object each time."""
+        numbers, segments = self._numbers, self._ledger.segments
+        unfinished = self._ledger.first_unfinished()
+        numbers.state = self.state
+        numbers.depth = sum(segment.unfinished for segment in segments)
+        numbers.parked = sum(segment.parked for segment in segments)
+        numbers.bytes = self._room.bytes
+        held = sum(segment.held_bytes for segment in segments)
+        numbers.fill = held / numbers.bytes_max
+        numbers.oldest_received_at = None
+        if unfinished is not None:
+            segment, index = unfinished
+            numbers.oldest_received_at = float(segment.times[index])
+        numbers.segments = len(segments)
+        return numbers
+
+    @property
+    def state(self) -> JournalState:
+        if self._failed_until is not None:
+            return JournalState.FAILED
+        if self._refused_bytes and self._pending_bytes + self._refused_bytes > self._room_left:
+            return JournalState.FULL
+        return JournalState.DEGRADED if self._is_degraded else JournalState.OK
+
+    # From the worker
 
     def write(self, group: Group) -> None:
-        raise NotImplementedError
+        """Make it durable, then make room. I/O. Raises OSError if it cannot be made durable."""
+        drops = group.drops
+        dropped = {} if drops is None else count_parked(self._files, self._folder, drops)
+        self._volume.write(group)
+        self._volume.make_room(group)
+        if drops in group.freed:
+            group.dropped = dropped
 
     def read(self, request: BacklogRequest) -> list[Forward]:
-        raise NotImplementedError
+        """The next readings of the backlog, in their order. I/O."""
+        return read_backlog(self._files, self._folder, request)
 
     def close(self) -> None:
-        raise NotImplementedError
+        """What was not written is lost; see `begin_group(is_stopping=True)`."""
+        self._volume.close()

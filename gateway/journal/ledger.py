@@ -67,6 +67,11 @@ class Segment:
         return self.header.first
 
     @property
+    def held_bytes(self) -> int:
+        """For unfinished readings."""
+        return self.end if self.unfinished else 0
+
+    @property
     def readings_max(self) -> int:
         return self.size // READING_BYTES_MIN
 
@@ -207,6 +212,12 @@ class Ledger:
         self._guests[number] = home
 
     # Marks
+
+    def adopt_guests(self) -> None:
+        """After recovery."""
+        for segment in self.segments:
+            for number in segment.released_guests:
+                self._guests[number] = segment
 
     def flag(self, number: int, flags: int) -> None:
         segment = self.find(number)

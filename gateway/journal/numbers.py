@@ -22,7 +22,7 @@ class JournalNumbers:
     parked: int = 0  # those of them that wait to be read back
     bytes: int = 0  # of all files
     bytes_max: int = 0
-    fill: float = 0.0  # 0..1: how much of the budget readings cannot use any more
+    fill: float = 0.0  # 0..1: how much of the budget is held by segments with unfinished readings
     oldest_received_at: float | None = None  # of the unfinished ones, monotonic seconds
     segments: int = 0
     damaged: int = 0  # damaged places found

@@ -56,6 +56,7 @@ _MARKS = struct.Struct(">QQ")
 _FRONT = struct.Struct(">I")
 _READING = struct.Struct(">QQQIBH")
 _KEYS = struct.Struct(">8xIQQQIBH")
+FRAME_BYTES = HEAD_BYTES + _FRONT.size  # around what `reading_body` returns
 READING_BYTES_MIN = HEAD_BYTES + _FRONT.size + _READING.size
 
 _QOS, _RETAIN, _PARKED = 0x03, 0x04, 0x08

@@ -91,10 +91,10 @@ class Walk:
 
 
 class Recovery:
-    """`read(name, size)` gives a file's first octets."""
+    """Fills an empty ledger. `read(name, size)` gives a file's first octets."""
 
-    def __init__(self, read: Callable[[str, int], bytes], clocks: Clocks) -> None:
-        self.ledger = Ledger()
+    def __init__(self, ledger: Ledger, read: Callable[[str, int], bytes], clocks: Clocks) -> None:
+        self.ledger = ledger
         self.recovered = Recovered()
         self.next_number = 0
         self.next_serial = 1
@@ -102,12 +102,13 @@ class Recovery:
         self.newest: Walk | None = None
         self.damaged: dict[str, str] = {}  # what is wrong, by the segment's name
         self.hopeless: list[str] = []  # names of segments of which nothing can be read
+        self.superseded: list[int] = []  # QoS 2 readings that are released without a mark
         self._read = read
         self._clocks = clocks
         self._by_serial: dict[int, Segment] = {}
         self._bounds: dict[int, int] = {}  # by serial, as MARKS say it
         self._released: set[int] = set()  # of exchanges whose reading's segment is gone
-        self._exchanges: set[ExchangeKey] = set()  # met, released or not
+        self._exchanges: dict[ExchangeKey, int] = {}  # met, released or not, and their number
         self._parked: dict[bytes, int] = {}
         self._recent: dict[ClientId, list[tuple[int, int, int, float]]] = {}
 
@@ -139,10 +140,10 @@ class Recovery:
             return header
         octets = self._read(name, size_max)
         for algorithm, extend in CHECKSUMS.items():
-            header = header_of_name(name, algorithm)
-            if any(records(octets, HEADER_BYTES, header.salt, extend)):
+            guess = header_of_name(name, algorithm)
+            if guess and any(records(octets, HEADER_BYTES, guess.salt, extend)):
                 self.damaged[name] = "its header is damaged"
-                return header
+                return guess
         self.hopeless.append(name)
         self.damaged[name] = "nothing in it can be read"
         return None
@@ -268,7 +269,10 @@ class Recovery:
             elif not flags & FINISHED:
                 received.append(self._forward(walk, found, came_at))
             if qos_of(written_flags) == 2:
-                newest[ClientId(client.decode()), message_id] = index, found
+                key = ClientId(client.decode()), message_id
+                if key in newest:
+                    self._supersede(segment, newest[key][0])
+                newest[key] = index, found
         del segment.flags[len(segment.times) :]
         self.recovered.received[:0] = received
         self._settle_exchanges(walk, newest)
@@ -297,22 +301,29 @@ class Recovery:
         """A message id is that of its newest reading; met first, because the newest come first."""
         segment = walk.segment
         for key, (index, found) in newest.items():
-            if key in self._exchanges:
-                continue
-            self._exchanges.add(key)
-            if not segment.flags[index] & RELEASED:
+            number = segment.first + index
+            met = self._exchanges.setdefault(key, number)
+            if met > number:
+                self._supersede(segment, index)
+            elif key not in self.ledger.exchanges and not segment.flags[index] & RELEASED:
                 contents = decode_contents(walk.octets, found.offset, found.end)
-                exchange = Exchange(segment.first + index, contents)
+                exchange = Exchange(number, contents)
                 self.ledger.begin_exchange(segment, key, exchange)
         for key, exchange in sorted(walk.guests, key=lambda guest: -guest[1].number):
-            if key not in self._exchanges:
-                self._exchanges.add(key)
-                if not self._is_released(exchange.number):
+            met = self._exchanges.setdefault(key, exchange.number)
+            if met > exchange.number:
+                self.superseded.append(exchange.number)
+            elif not self._is_released(exchange.number):
+                if key not in self.ledger.exchanges:
                     self.ledger.begin_exchange(segment, key, exchange)
-                    continue
-            # Whichever mark says so may be in any of these.
+                continue
             segment.released_guests.add(exchange.number)
-            self._depend_on(segment)
+
+    def _supersede(self, segment: Segment, index: int) -> None:
+        """Its message id was used again, which released it; write that down."""
+        if not segment.flags[index] & RELEASED:
+            segment.flags[index] |= RELEASED
+            self.superseded.append(segment.first + index)
 
     def _is_released(self, number: int) -> bool:
         home = self.ledger.find(number)
@@ -355,6 +366,7 @@ class Recovery:
 
     def _conclude(self) -> None:
         recovered, ledger = self.recovered, self.ledger
+        ledger.adopt_guests()
         recovered.parked = {ClientId(client.decode()): n for client, n in self._parked.items()}
         recovered.exchanges = self._recent_and_unreleased()
         report = recovered.report

@@ -27,6 +27,9 @@ RECENT_PER_CLIENT_MAX = 64
 # After an attempt to make a segment failed (disk full, disk broken), the next one is this far off.
 RETRY_AFTER_S = 1.0
 
+# What is finished is written at once but synced with company, or after so long.
+LAZY_SYNC_S = 2.0
+
 # One look at the backlog brings at most this much.
 BACKLOG_READINGS_MAX = 512
 BACKLOG_BYTES_MAX = 256 << 10
@@ -49,6 +52,13 @@ class JournalRules:
     recent_s: float = RECENT_S
     pending_bytes_max: int = PENDING_BYTES_MAX
     salt: Callable[[], int] = lambda: int.from_bytes(os.urandom(4), "big")
+
+    @property
+    def lazy_bytes_max(self) -> int:
+        """What may be written without fdatasync; a new segment keeps as much room for it, should
+        the old one fail.
+        """
+        return self.segment_bytes // 16
 
     @property
     def segment_bytes(self) -> int:

@@ -62,6 +62,8 @@ class Volume:
 
     def write(self, group: Group) -> None:
         """All of it durable, here or in another segment; or OSError."""
+        if self.writing is None and not group.needs_segment:
+            return
         try:
             if group.starts_segment:
                 self._start(group)
@@ -159,6 +161,10 @@ class Volume:
     def resume(self, writing: Writing) -> None:
         """Go on in a segment of a former life."""
         self.writing = writing
+
+    def carry(self, mark: Mark) -> None:
+        """Write it before anything else."""
+        self._carried.append(mark)
 
     def close(self) -> None:
         writing, self.writing = self.writing, None

@@ -1,0 +1,292 @@
+"""The journal beside the event loop: effects in, one group after the other through one thread.
+
+Rule 1: the first who waits starts a group after `linger_s`, or at once when as many wait as the
+        last group had (eight at least); what comes during a group joins the next, which starts as
+        soon as that one ends.
+Rule 2: what nobody waits for (finished readings) is written at a slower beat.
+Rule 3: answers never come from inside `perform`: refusals come with the loop's next turn.
+
+Every policy that matters for what is safe is in `Journal`; here is only when.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar, assert_never
+
+from gateway.effects import (
+    Effect,
+    Finish,
+    Forward,
+    ReadBacklog,
+    Reason,
+    RecordReceived,
+    RecordRelease,
+    Store,
+)
+from gateway.journal.group import BacklogRequest, Group
+from gateway.journal.journal import Journal
+from gateway.journal.numbers import JournalNumbers, JournalState
+from gateway.saved import ClientId
+
+LINGER_S = 0.002
+GROUP_READINGS_MIN = 8  # that many need not linger
+BEAT_S = 0.1  # for what nobody waits for
+IDLE_S_MIN = 0.05  # between two looks that nobody asked for
+RETRY_READ_S = 1.0
+
+Work = Store | Finish | RecordReceived | RecordRelease | ReadBacklog
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Hearers:
+    """Who hears what came of it."""
+
+    stored: Callable[[list[Forward]], None]
+    not_stored: Callable[[list[Forward], Reason], None]
+    durable: Callable[[list[Effect]], None]
+    backlog: Callable[[list[Forward]], None]
+    dropped_oldest: Callable[[dict[ClientId, int]], None]
+    state_changed: Callable[[JournalState, str], None]
+
+
+class JournalCommitter:
+    def __init__(
+        self,
+        journal: Journal,
+        loop: asyncio.AbstractEventLoop,
+        hearers: Hearers,
+        linger_s: float = LINGER_S,
+    ) -> None:
+        self._journal = journal
+        self._loop = loop
+        self._hearers = hearers
+        self._linger_s = linger_s
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
+        self._is_idle = asyncio.Event()  # no job runs
+        self._is_idle.set()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0.0
+        self._last_group = 0  # readings in it
+        self._waiting: deque[tuple[int, Effect]] = deque()  # by mark
+        self._refused: dict[Reason, list[Forward]] = {}
+        self._group_at = 0.0  # when the last one began
+        self._was_group = False  # the last job
+        self._read_at = 0.0  # not before that
+        self._reads = False  # the core waits for its backlog
+        self._state = JournalState.OK
+        self._problem = ""
+        self._is_stopping = False
+
+    # From the shell
+
+    def perform(self, effect: Work) -> None:
+        journal = self._journal
+        match effect:
+            case Store():
+                reason = journal.store(effect.forward, is_parked=effect.is_parked)
+                if reason is not None:
+                    self._refuse(effect.forward, reason)
+            case Finish():
+                journal.finish(effect.forward)
+            case RecordReceived():
+                self._waiting.append((journal.receive(effect.forward), effect.then))
+            case RecordRelease():
+                mark = journal.release(effect.client_id, effect.message_id)
+                if effect.then is not None:
+                    self._waiting.append((mark, effect.then))
+            case ReadBacklog():
+                self._reads = True
+            case _:
+                assert_never(effect)
+        if self._is_idle.is_set():
+            self._schedule()
+
+    async def stop(self) -> None:
+        """Write what is pending, then close."""
+        self._is_stopping = True
+        while not self._is_idle.is_set() or self._begin():
+            await self._is_idle.wait()
+        if self._alarm is not None:
+            self._alarm.cancel()
+        await self._loop.run_in_executor(self._thread, self._journal.close)
+        self._thread.shutdown()
+
+    def check(self) -> str | None:
+        """What is wrong, for health; None if nothing is."""
+        state = self._journal.numbers.state
+        match state:
+            case JournalState.OK:
+                return None
+            case JournalState.DEGRADED:
+                return f"a write to the journal failed, its readings are safe: {self._problem}"
+            case JournalState.FULL:
+                return "the journal is full: " + (
+                    self._problem or "all of journal.size_max is used"
+                )
+            case JournalState.FAILED:
+                return f"nothing can be written to the journal: {self._problem}"
+            case _:
+                assert_never(state)
+
+    @property
+    def numbers(self) -> JournalNumbers:
+        return self._journal.numbers
+
+    # When
+
+    def _schedule(self) -> None:
+        journal = self._journal
+        if journal.is_urgent or self._waiting or self._reads:
+            is_enough = journal.pending_readings >= max(GROUP_READINGS_MIN, self._last_group)
+            delay = 0.0 if is_enough or self._reads else self._linger_s
+        else:
+            delay = self._idle_s()
+        self._set_alarm(self._loop.time() + delay)
+
+    def _idle_s(self) -> float:
+        if self._journal.has_pending:
+            return BEAT_S
+        wake_at = self._journal.wake_at()
+        if wake_at is None:
+            return BEAT_S * 600
+        return max(wake_at - self._loop.time(), IDLE_S_MIN)
+
+    def _set_alarm(self, at: float) -> None:
+        if self._alarm is not None:
+            if self._alarm_at <= at:
+                return
+            self._alarm.cancel()
+        self._alarm_at = at
+        self._alarm = self._loop.call_at(at, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        if self._is_idle.is_set():
+            self._begin()
+
+    # Jobs
+
+    def _begin(self) -> bool:
+        """Start a job, if there is one: groups and looks at the backlog take turns."""
+        now = self._loop.time()
+        journal = self._journal
+        reads = self._reads and not self._is_stopping and now >= self._read_at
+        is_beat = self._is_stopping or now - self._group_at >= BEAT_S
+        wants_group = journal.is_urgent or bool(self._waiting) or is_beat
+        if reads and (not wants_group or self._was_group) and self._begin_read(now):
+            return True
+        group = journal.begin_group(now, is_stopping=self._is_stopping)
+        if group is not None:
+            self._group_at = now
+            self._was_group = True
+            self._start(journal.write, group, partial(self._end_group, group))
+            return True
+        self._tell_durable()
+        if not self._is_idle.is_set() or (reads and self._begin_read(now)):
+            return True
+        if not self._is_stopping:
+            self._set_alarm(now + self._idle_s())
+        return False
+
+    def _begin_read(self, now: float) -> bool:
+        request = self._journal.begin_read(now)
+        if request is None:
+            self._reads = False
+            self._loop.call_soon(self._hearers.backlog, [])
+            return False
+        self._was_group = False
+        self._start(self._journal.read, request, partial(self._end_read, request))
+        return True
+
+    def _start(
+        self, work: Callable[[T], R], job: T, end: Callable[[asyncio.Future[R]], None]
+    ) -> None:
+        future = self._loop.run_in_executor(self._thread, work, job)
+        self._is_idle.clear()
+        future.add_done_callback(end)
+
+    def _end_group(self, group: Group, future: asyncio.Future[None]) -> None:
+        error = _os_error(future)
+        outcome = self._journal.end_group(group, error)
+        self._is_idle.set()
+        self._note(error or group.room_error)
+        hearers = self._hearers
+        if group.readings:
+            self._last_group = len(group.readings)
+        if outcome.stored:
+            hearers.stored(outcome.stored)
+        if outcome.not_stored:
+            hearers.not_stored(outcome.not_stored, outcome.reason)
+        if outcome.dropped:
+            hearers.dropped_oldest(outcome.dropped)
+        self._tell_durable()
+        self._go_on()
+
+    def _end_read(self, request: BacklogRequest, future: asyncio.Future[list[Forward]]) -> None:
+        error = _os_error(future)
+        self._is_idle.set()
+        if error is not None:
+            self._note(error)
+            self._read_at = self._loop.time() + RETRY_READ_S
+        else:
+            forwards = self._journal.end_read(request, future.result())
+            if forwards:
+                self._reads = False
+                self._hearers.backlog(forwards)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """What came meanwhile has waited long enough."""
+        if not self._is_idle.is_set():
+            return
+        if self._journal.is_urgent or self._journal.needs_room or self._reads:
+            self._begin()
+        else:
+            self._schedule()
+
+    # Answers
+
+    def _tell_durable(self) -> None:
+        durable, effects = self._journal.durable_mark, []
+        while self._waiting and self._waiting[0][0] <= durable:
+            effects.append(self._waiting.popleft()[1])
+        if effects:
+            self._hearers.durable(effects)
+
+    def _refuse(self, forward: Forward, reason: Reason) -> None:
+        if not self._refused:
+            self._loop.call_soon(self._tell_refused)
+        self._refused.setdefault(reason, []).append(forward)
+        self._note(None)
+
+    def _tell_refused(self) -> None:
+        refused, self._refused = self._refused, {}
+        for reason, forwards in refused.items():
+            self._hearers.not_stored(forwards, reason)
+
+    def _note(self, error: OSError | None) -> None:
+        """Say once what became of the journal."""
+        if error is not None:
+            self._problem = error.strerror or str(error)
+        state = self._journal.state
+        if state is not self._state:
+            self._state = state
+            if state is JournalState.OK:
+                self._problem = ""
+            self._hearers.state_changed(state, self._problem)
+
+
+def _os_error(future: asyncio.Future[R]) -> OSError | None:
+    error = future.exception()
+    if error is None or isinstance(error, OSError):
+        return error
+    raise error

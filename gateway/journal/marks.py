@@ -1,0 +1,101 @@
+"""Marks that wait to be written: facts about readings, already true in the ledger.
+
+Released and received are waited for, in order; what is finished is written with the next group, in
+runs, and of what came in order only how far it goes. A group that fails leaves them here.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from gateway.journal.group import Group
+from gateway.journal.ledger import Ledger
+from gateway.journal.records import Kind, number_body, run_body
+
+# What one group takes of each kind, as a part of a segment's octets: 256 in the smallest one, where
+# they take 12 KiB together.
+PART = 256
+
+
+class Marks:
+    def __init__(self, ledger: Ledger, segment_bytes: int) -> None:
+        self.durable = 0  # of the awaited ones, all up to this one
+        self.done_up_to = -1  # as it is written
+        self._ledger = ledger
+        self._count_max = segment_bytes // PART
+        self._awaited: list[tuple[Kind, int]] = []
+        self._idle: list[int] = []  # released, nobody waits for it
+        self._done: set[int] = set()
+
+    @property
+    def last(self) -> int:
+        return self.durable + len(self._awaited)
+
+    @property
+    def is_awaited(self) -> bool:
+        return bool(self._awaited)
+
+    @property
+    def is_any(self) -> bool:
+        return bool(self._awaited or self._idle or self._done)
+
+    def await_(self, kind: Kind, number: int) -> int:
+        self._awaited.append((kind, number))
+        return self.last
+
+    def add_released(self, number: int) -> None:
+        self._idle.append(number)
+
+    def add_done(self, number: int) -> None:
+        self._done.add(number)
+
+    def take(self, group: Group, done_up_to: int) -> None:
+        """Put what waits into the group; `done_up_to`: so far it is all finished."""
+        marked_by = self._ledger.marked_by
+        for kind, number in islice(self._awaited, self._count_max):
+            group.marks.append((kind, number_body(number)))
+            group.about |= marked_by(number)
+            group.awaited += 1
+        group.idle = self._idle[: self._count_max]
+        for number in group.idle:
+            group.marks.append((Kind.RELEASED, number_body(number)))
+            group.about |= marked_by(number)
+        if self._done:
+            self._take_done(group, done_up_to)
+
+    def _take_done(self, group: Group, done_up_to: int) -> None:
+        numbers = sorted(self._done)
+        if done_up_to >= numbers[0]:
+            group.done_up_to = done_up_to
+            group.marks.append((Kind.DONE_UP_TO, number_body(done_up_to)))
+            between = self._ledger.between(numbers[0], done_up_to)
+            group.about |= {segment.serial for segment in between}
+        runs: list[list[int]] = []
+        for number in numbers:
+            if number <= done_up_to:
+                group.done.append(number)
+                continue
+            if runs and runs[-1][0] + runs[-1][1] == number:
+                runs[-1][1] += 1
+            elif len(runs) == self._count_max:
+                break
+            else:
+                runs.append([number, 1])
+            group.done.append(number)
+        for first, count in runs:
+            group.marks.append((Kind.DONE_ONE, run_body(first, count)))
+            between = self._ledger.between(first, first + count - 1)
+            group.about |= {segment.serial for segment in between}
+
+    def settle(self, group: Group) -> None:
+        """They are written."""
+        del self._awaited[: group.awaited]
+        self.durable += group.awaited
+        del self._idle[: len(group.idle)]
+        self._done.difference_update(group.done)
+        self.done_up_to = max(self.done_up_to, group.done_up_to)
+
+    def forget(self, first: int, end: int) -> None:
+        """A segment is gone, and with it what there was to say of its readings."""
+        if self._done:
+            self._done.difference_update(range(first, end))

@@ -1,0 +1,174 @@
+"""The files of a former life, made fit for this one.
+
+Rule 1: what the newest segment holds may be in the page cache alone: the process was killed, or
+        its sync failed and Linux forgot to write it. So it is written once more, whole, before
+        anything in it counts as stored. In its gaps goes filler, behind its end go zeros: what a
+        crash cut short must not look valid, or damaged, to the next start.
+Rule 2: a damaged segment is kept as a copy before it is touched.
+"""
+
+from __future__ import annotations
+
+import errno
+from contextlib import suppress
+from pathlib import Path
+
+from gateway.journal.checksums import CHECKSUMS, PREFERRED
+from gateway.journal.files import Files
+from gateway.journal.ledger import Ledger
+from gateway.journal.reading import read_file
+from gateway.journal.records import BODY_BYTES_MAX, HEAD_BYTES, Kind, encode_record
+from gateway.journal.recovery import Clocks, Recovery, Walk
+from gateway.journal.rules import (
+    DAMAGED_COPIES_MAX,
+    SEGMENT_BYTES_MAX,
+    SEGMENT_BYTES_MIN,
+    SEGMENTS_MIN,
+    JournalError,
+    JournalRules,
+)
+from gateway.journal.segment import DAMAGED_SUFFIX, HEADER_BYTES, MAKING_NAME, SPARE_NAME
+from gateway.journal.volume import Spare, Volume, Writing
+
+
+class Opening:
+    def __init__(self, folder: Path, files: Files, rules: JournalRules) -> None:
+        self._folder = folder
+        self._files = files
+        self._rules = rules
+
+    def run(self, ledger: Ledger, volume: Volume, clocks: Clocks) -> Recovery:
+        """Raises JournalError."""
+        least = SEGMENTS_MIN * SEGMENT_BYTES_MIN
+        if self._rules.size_max_bytes < least:
+            raise JournalError(errno.EINVAL, f"journal.size_max must be at least {least} bytes")
+        try:
+            return self._run(ledger, volume, clocks)
+        except JournalError:
+            raise
+        except OSError as error:
+            raise journal_error(self._folder, error) from error
+
+    def _run(self, ledger: Ledger, volume: Volume, clocks: Clocks) -> Recovery:
+        folder, files = self._folder, self._files
+        files.make_folder(folder)
+        files.sync_folder(folder.parent)
+        names = files.names(folder)
+        recovery = Recovery(ledger, self._read, clocks)
+        recovery.run(names, SEGMENT_BYTES_MAX)
+        if MAKING_NAME in names:
+            files.remove(folder / MAKING_NAME)
+        for name in sorted(names):
+            match = SPARE_NAME.fullmatch(name)
+            if match is not None:
+                volume.spares.append(Spare(folder / name, self._size(name)))
+                volume.next_spare = max(volume.next_spare, int(match[1]))
+        volume.next_serial = recovery.next_serial
+        self._keep_damaged(recovery, names)
+        if recovery.newest is not None:
+            self._resume(recovery.newest, volume, clocks)
+            recovery.newest = None
+        files.sync_folder(folder)
+        return recovery
+
+    def _read(self, name: str, size: int) -> bytes:
+        return read_file(self._files, self._folder / name, 0, size)
+
+    def _size(self, name: str) -> int:
+        file = self._files.open(self._folder / name)
+        try:
+            return self._files.size(file)
+        finally:
+            self._files.close(file)
+
+    # Damage
+
+    def _keep_damaged(self, recovery: Recovery, names: list[str]) -> None:
+        kept = {name for name in names if name.endswith(DAMAGED_SUFFIX)}
+        for name in recovery.damaged:
+            copy = name + DAMAGED_SUFFIX
+            if name in recovery.hopeless:
+                self._files.rename(self._folder / name, self._folder / copy)
+            elif copy not in kept and len(kept) < DAMAGED_COPIES_MAX:
+                kept.add(copy)
+                with suppress(OSError):  # a full disk is no reason not to start
+                    self._create(copy, self._read(name, SEGMENT_BYTES_MAX))
+
+    def _create(self, name: str, octets: bytes) -> None:
+        file = self._files.open(self._folder / name, create=True)
+        try:
+            self._write(file, octets)
+            self._files.sync(file)
+        finally:
+            self._files.close(file)
+
+    def _write(self, file: int, octets: bytes) -> None:
+        written = 0
+        while written < len(octets):
+            written += self._files.write(file, octets[written:], written)
+
+    # The newest segment
+
+    def _resume(self, walk: Walk, volume: Volume, clocks: Clocks) -> None:
+        """Make it durable as it was read; then go on in it, if this machine would write like it."""
+        segment = walk.segment
+        octets = repaired(walk)
+        path = self._folder / segment.name
+        file = self._files.open(path)
+        try:
+            self._write(file, octets)
+            self._files.sync_data(file)
+        except OSError:
+            self._files.close(file)
+            self._replace(segment.name, octets)
+            file = self._files.open(path)
+        if segment.header.algorithm != PREFERRED:
+            self._files.close(file)
+            return
+        volume.resume(Writing(segment.header, file, segment.size, walk.end, walk.end))
+        if not walk.is_same_boot:
+            volume.carry((Kind.BOOT, clocks.boot_id))
+            segment.same_boot_from = walk.end
+
+    def _replace(self, name: str, octets: bytes) -> None:
+        """The file takes no more: put another in its place."""
+        with suppress(FileNotFoundError):
+            self._files.remove(self._folder / MAKING_NAME)
+        self._create(MAKING_NAME, octets)
+        self._files.rename(self._folder / MAKING_NAME, self._folder / name)
+        self._files.sync_folder(self._folder)
+
+
+def repaired(walk: Walk) -> bytes:
+    """The whole segment with filler in its gaps and zeros behind its end."""
+    header = walk.segment.header
+    octets = bytearray(walk.octets)
+    octets[:HEADER_BYTES] = header.encode()
+    for gap in (*walk.torn, *walk.damaged):
+        octets[gap.offset : gap.end] = _filler(gap.end - gap.offset, header.algorithm, header.salt)
+    octets[walk.end :] = bytes(len(octets) - walk.end)
+    return bytes(octets)
+
+
+def _filler(size: int, algorithm: int, salt: int) -> bytes:
+    filler = b""
+    while size - len(filler) >= HEAD_BYTES:
+        body = min(size - len(filler) - HEAD_BYTES, BODY_BYTES_MAX - HEAD_BYTES)
+        filler += encode_record(Kind.FILLER, bytes(body), salt, CHECKSUMS[algorithm])
+    return filler + bytes(size - len(filler))
+
+
+def journal_error(folder: Path, error: OSError) -> JournalError:
+    """With what to do."""
+    match error.errno:
+        case errno.EACCES | errno.EPERM:
+            advice = f"may not be written by this user: `sudo chown -R $USER {folder}`"
+        case errno.EROFS:
+            advice = "is on a read-only file system: mount it for writing, or set another state_dir"
+        case errno.ENOTDIR | errno.EEXIST:
+            advice = "is not a folder: remove the file, or set another state_dir"
+        case errno.EIO:
+            advice = "is on a disk that fails: replace the disk; `dmesg` tells more"
+        case _:
+            advice = f"cannot be used: {error.strerror}"
+    return JournalError(error.errno, f"the journal's folder {folder} {advice}")

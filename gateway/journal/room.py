@@ -1,0 +1,185 @@
+"""Where the next readings go: the budget, what may be freed, and what must be written for that.
+
+Rule 1: one spare segment is never given to readings: with it marks can be written, and a failed
+        group saved, when the budget or the disk is full.
+Rule 2: a drained segment is freed when its readings cannot be copies' originals any more, when
+        drained ones take too much of the budget, or when there is no other room.
+Rule 3: before a segment goes, what it says of others is written anew (`restate`).
+"""
+
+from __future__ import annotations
+
+from gateway.journal.group import Group
+from gateway.journal.ledger import Exchange, ExchangeKey, Ledger, Segment
+from gateway.journal.records import Kind, exchange_body, marks_body, number_body
+from gateway.journal.rules import RECENT_SHARE, RETRY_AFTER_S, JournalRules, WhenFull
+from gateway.journal.segment import HEADER_BYTES
+from gateway.journal.volume import Volume
+
+FREES_MAX = 4  # in one group
+
+
+class Room:
+    def __init__(self, rules: JournalRules, ledger: Ledger, volume: Volume) -> None:
+        self.is_disk_full = False  # or broken: the last attempt to make a segment failed
+        self._make_at = 0.0  # no attempt to make a segment before that
+        self._free_at = 0.0
+        self._rules = rules
+        self._ledger = ledger
+        self._volume = volume
+
+    # How much there is
+
+    @property
+    def bytes(self) -> int:
+        """Of all files."""
+        segments = sum(segment.size for segment in self._ledger.segments)
+        return segments + sum(spare.size for spare in self._volume.spares)
+
+    def can_make(self) -> bool:
+        return self.bytes + self._rules.segment_bytes <= self._rules.size_max_bytes
+
+    def drained(self) -> list[Segment]:
+        current = self._ledger.current
+        return [
+            segment
+            for segment in self._ledger.segments
+            if not segment.unfinished and segment is not current
+        ]
+
+    def standing(self) -> int:
+        """Segments that are ready, or can be, when the one that is written to is full."""
+        count = len(self._volume.spares)
+        count += sum(not segment.is_suspect for segment in self.drained())
+        if not self.is_disk_full:
+            count += max(0, self._rules.size_max_bytes - self.bytes) // self._rules.segment_bytes
+        return count
+
+    def left(self) -> int:
+        """About how many octets of readings can still be taken."""
+        standing = self.standing()
+        if not standing:
+            return 0
+        current = self._ledger.current
+        room = 0 if current is None else current.size - current.end
+        return room + (standing - 1) * self.group_bytes_max(self._rules.segment_bytes)
+
+    def group_bytes_max(self, segment_bytes: int) -> int:
+        """What a new segment takes beside marks that must be written again."""
+        return segment_bytes - HEADER_BYTES - self._rules.lazy_bytes_max
+
+    # How it is made
+
+    def plan(self, group: Group, now: float, *, is_wanted: bool) -> bool:
+        """Put into the group what makes room. `is_wanted`: readings wait that have none; then
+        returns whether there is any hope for them.
+        """
+        spares = len(self._volume.spares)
+        is_needed = is_wanted or not spares
+        if now >= self._free_at:
+            for segment in self._disposable(now, is_needed=is_needed):
+                if self._restate(group, segment):
+                    group.frees.append(segment)
+            if group.frees or group.restated_segments or group.restated_exchanges:
+                return True
+        if is_needed and self.can_make() and self._may_make(now):
+            group.spare_bytes = self._rules.segment_bytes
+        elif is_wanted and self._rules.when_full is WhenFull.DROP_OLDEST and now >= self._free_at:
+            self._plan_drop(group)
+        return bool(group.spare_bytes or group.drops or group.restated_bytes)
+
+    def _disposable(self, now: float, *, is_needed: bool) -> list[Segment]:
+        rules = self._rules
+        drained = self.drained()
+        excess = sum(segment.size for segment in drained) - rules.size_max_bytes // RECENT_SHARE
+        chosen: list[Segment] = []
+        for segment in drained:
+            is_old = not 0 <= now - segment.newest_received_at < rules.recent_s
+            if is_old or segment.is_suspect or excess > 0 or (is_needed and not chosen):
+                chosen.append(segment)
+                excess -= segment.size
+        return chosen[:FREES_MAX]
+
+    def can_drop(self) -> bool:
+        return self._rules.when_full is WhenFull.DROP_OLDEST and self._droppable() is not None
+
+    def _droppable(self) -> Segment | None:
+        """The oldest segment whose unfinished readings all wait to be read back."""
+        for segment in self._ledger.segments:
+            if segment.parked and segment.parked == segment.unfinished:
+                return None if segment is self._ledger.current else segment
+        return None
+
+    def _plan_drop(self, group: Group) -> None:
+        segment = self._droppable()
+        if segment is not None and self._restate(group, segment):
+            group.frees.append(segment)
+            group.drops = segment
+
+    def _restate(self, group: Group, segment: Segment) -> bool:
+        """Write anew what this segment says of others. False: not all of it fits; go on with the
+        next group.
+        """
+        living = self._ledger.by_serial()
+        room = self._rules.lazy_bytes_max
+        for serial in sorted(segment.about):
+            about = living.get(serial)
+            if about is None or about is segment or about in group.frees:
+                continue
+            if about not in group.restated_segments:
+                if group.restated_bytes > room:
+                    return False
+                self._restate_marks(group, about)
+        restated = dict(group.restated_exchanges)
+        for key, exchange in segment.exchanges.items():
+            if restated.get(key) != exchange:
+                if group.restated_bytes > room:
+                    return False
+                self._restate_exchange(group, key, exchange)
+        return True
+
+    def _restate_marks(self, group: Group, about: Segment) -> None:
+        body = marks_body(about.serial, about.first, about.durable_flags())
+        group.restate(Kind.MARKS, body)
+        for number in about.released_guests:
+            group.restate(Kind.RELEASED, number_body(number))
+        group.about.add(about.serial)
+        group.restated_segments.append(about)
+
+    def _restate_exchange(self, group: Group, key: ExchangeKey, exchange: Exchange) -> None:
+        client_id, message_id = key
+        body = exchange_body(exchange.number, exchange.contents, message_id, client_id)
+        group.restate(Kind.EXCHANGE, body)
+        group.restated_exchanges.append((key, exchange))
+
+    def settle(self, group: Group, now: float) -> None:
+        """What came of it."""
+        error = group.room_error
+        if error is None:
+            if group.spare_bytes:
+                self.is_disk_full = False
+        elif len(group.freed) < len(group.frees):
+            self._free_at = now + RETRY_AFTER_S
+        else:
+            self.is_disk_full = True
+            self._make_at = now + RETRY_AFTER_S
+        if group.freed:
+            self.is_disk_full = False  # perhaps; it is worth a try
+
+    def needs_spare(self, now: float) -> bool:
+        """And may try to make it."""
+        return not self._volume.spares and self.can_make() and self._may_make(now)
+
+    def _may_make(self, now: float) -> bool:
+        return now >= self._make_at or not self.is_disk_full
+
+    def wake_at(self, now: float) -> float | None:
+        """When there will be room to be made."""
+        times = [
+            segment.newest_received_at + self._rules.recent_s
+            for segment in self.drained()
+            if segment.newest_received_at <= now
+        ]
+        if not self._volume.spares and self.can_make():
+            times.append(self._make_at)
+        return None if not times else max(min(times), self._free_at)
