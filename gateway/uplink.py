@@ -163,7 +163,7 @@ class Uplink:
                 self._spill_at = now + SPILL_AGAIN_S
                 continue
             if way is _Way.PARKED:
-                self._backlog.unpark(forward.client_id)
+                self._backlog.not_parked(forward.client_id)
             if self._may_do_without(forward):
                 effects += self._pass_on(forward, now)
             else:

@@ -29,6 +29,7 @@ class Backlog:
         self.of_clients: dict[ClientId, int] = {}
         self.ready: deque[Forward] = deque()
         self.is_reading = False  # the journal was asked and has not answered
+        self._storing = 0  # on their way into the journal
         self._readable = 0  # parked, durable, and not read back
         self._newest: dict[str, int] = {}  # retained, by topic: its sequence in this life
 
@@ -49,6 +50,7 @@ class Backlog:
 
     def park(self, forward: Forward, *, coalesce: bool) -> None:
         """The reading is on its way into the journal, and nowhere else from then on."""
+        self._storing += 1
         client_id = forward.client_id
         self.of_clients[client_id] = self.of_clients.get(client_id, 0) + 1
         if coalesce and forward.retain:
@@ -58,7 +60,13 @@ class Backlog:
 
     def parked(self) -> None:
         """A reading is there, durably."""
+        self._storing -= 1
         self._readable += 1
+
+    def not_parked(self, client_id: ClientId) -> None:
+        """A reading could not be written."""
+        self._storing -= 1
+        self.unpark(client_id)
 
     def unpark(self, client_id: ClientId, count: int = 1) -> None:
         """Readings of a client wait no longer."""
@@ -84,7 +92,7 @@ class Backlog:
         self._readable -= len(forwards)
         if not forwards or self._readable < 0:
             self._readable = 0
-        if not forwards and not self.ready:
+        if not forwards and not self.ready and not self._storing:
             self.of_clients.clear()
             self._newest.clear()
 
