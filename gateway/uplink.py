@@ -116,6 +116,8 @@ class Uplink:
                 self._spill_at = now + self._spill_after_s
             sent = self._readings.publish(forward)
             return [sent] if type(sent) is Transmit else self._kept(forward, sent, now)
+        if self._is_overflowing:
+            self._end_overflow()
         if qos == 0:
             return self._take_qos_0(forward, rules, now)
         if rules.acknowledge is Acknowledge.UPSTREAM:
@@ -162,7 +164,7 @@ class Uplink:
                 self._spill_at = now + SPILL_AGAIN_S
                 continue
             if way is _Way.PARKED:
-                self._backlog.unpark(forward.client_id)
+                self._backlog.not_parked(forward.client_id)
             if self._may_do_without(forward):
                 effects += self._pass_on(forward, now)
             else:
@@ -176,8 +178,6 @@ class Uplink:
     def read_back(self, forwards: list[Forward], now: float) -> list[Effect]:
         """Parked readings, in order; none when the journal has no more."""
         self._backlog.read_back(forwards)
-        if self._is_overflowing and not self._backlog.of_clients:
-            self._is_overflowing = False
         return self._pump(now)
 
     def dropped_oldest(self, dropped: Mapping[ClientId, int]) -> list[Effect]:
@@ -325,6 +325,11 @@ class Uplink:
         """The broker cannot follow: from now on everything goes through the journal, in order."""
         self._is_overflowing = True
         self._in_flight.put_ahead()
+
+    def _end_overflow(self) -> None:
+        """All that was parked has gone on, and memory has room again."""
+        if not self._backlog.of_clients and len(self._in_flight.waiting) < OVERFLOW:
+            self._is_overflowing = False
 
     # What is spilled
 
