@@ -1,7 +1,7 @@
 """Holds what a journal recovers against what it was told in its former lives.
 
-With `has_rot` one bit of its files was flipped: then one record may be missing, and what the record
-said of others (finished, released, received) may have been forgotten.
+With `Memory.has_rot` one bit of its files was flipped: then one record may be missing, and what it
+said of others (finished, released, received) may be forgotten.
 """
 
 from __future__ import annotations
@@ -58,13 +58,10 @@ class Clock:
 class Judge:
     """Of one life."""
 
-    def __init__(
-        self, memory: Memory, clock: Clock, recent_s: float, *, has_rot: bool = False
-    ) -> None:
+    def __init__(self, memory: Memory, clock: Clock, recent_s: float) -> None:
         self._memory = memory
         self._clock = clock
         self._recent_s = recent_s
-        self._has_rot = has_rot
         self._has_reported = False
         self._last_read = -1
         self._missing: dict[str, set[int]] = {}  # with rot, by promise
@@ -73,11 +70,11 @@ class Judge:
 
     def recovered(self, recovered: Recovered) -> None:
         self._has_reported = bool(recovered.report.damaged)
-        if self._has_reported and not self._has_rot:
+        if self._has_reported and not self._memory.has_rot:
             broken(STARTS, f"called damaged: {recovered.report.damaged}")
         for forward in recovered.received:
             told = self._meet(forward)
-            if told.received is NO and not self._has_rot:
+            if told.received is NO and not self._memory.has_rot:
                 broken(EXCHANGES, f"nobody recorded that the broker received {told}")
             told.received = YES
         numbers = [forward.record for forward in recovered.received]
@@ -86,7 +83,7 @@ class Judge:
         self._missing_received()
         self._parked(recovered.parked)
         self._unreleased(recovered.exchanges)
-        if not self._has_rot:
+        if not self._memory.has_rot:
             self._recent(recovered.exchanges)
             self._last_packet_id(recovered.last_packet_id)
 
@@ -96,7 +93,7 @@ class Judge:
                 continue
             if told.received is PERHAPS:
                 told.received = NO
-            elif told.must_be_there and not self._has_rot:
+            elif told.must_be_there and not self._memory.has_rot:
                 broken(EXCHANGES, f"is not on record as received by the broker: {told}")
 
     def _parked(self, parked: dict[ClientId, int]) -> None:
@@ -106,9 +103,9 @@ class Judge:
             least = sum(told.must_be_there for told in of_client)
             most = sum(told.may_be_there for told in of_client)
             count = parked.get(client_id, 0)
-            if count < least - self._has_rot:
+            if count < least - self._memory.has_rot:
                 broken(NOT_LOST, f"{count} readings of {client_id} wait, {least} were stored")
-            if count > most and not self._has_rot:
+            if count > most and not self._memory.has_rot:
                 broken(NOTHING_ELSE, f"{count} readings of {client_id} wait, {most} could")
 
     def _unreleased(self, exchanges: dict[ClientId, Exchanges]) -> None:
@@ -126,7 +123,7 @@ class Judge:
         for told in reversed(self._memory.by_key.get(key, [])):
             if told.stored is NO:
                 continue
-            if contents == told.contents and (told.released is not YES or self._has_rot):
+            if contents == told.contents and (told.released is not YES or self._memory.has_rot):
                 told.stored, told.released = YES, NO
                 return
             if told.released is PERHAPS and contents is None:
@@ -137,7 +134,7 @@ class Judge:
                 self._miss(told, EXCHANGES, f"is not released, but open is {contents}")
             if told.stored is YES:
                 break
-        if contents is not None and not self._has_rot:
+        if contents is not None and not self._memory.has_rot:
             broken(EXCHANGES, f"the exchange {key} is open with contents {contents:08x}")
 
     def _recent(self, exchanges: dict[ClientId, Exchanges]) -> None:
@@ -192,7 +189,7 @@ class Judge:
                 broken(AS_IT_WAS, f"{forward.record} was read behind {self._last_read}")
             self._last_read = forward.record
             told = self._meet(forward)
-            if told.received is YES and not self._has_rot:
+            if told.received is YES and not self._memory.has_rot:
                 broken(EXCHANGES, f"was parked though the broker has received it: {told}")
 
     def read_to_its_end(self, waiting: set[int]) -> None:
@@ -218,7 +215,7 @@ class Judge:
             broken(NOTHING_ELSE, f"{forward} was never stored")
         if told.is_met:
             broken(AS_IT_WAS, f"came twice: {told}")
-        if not told.may_be_there and not self._has_rot:
+        if not told.may_be_there and not self._memory.has_rot:
             broken(NOTHING_ELSE, f"came back: {told}")
         if fields_of(forward) != told.fields:
             broken(AS_IT_WAS, f"{told} was {told.fields} and is {fields_of(forward)}")
@@ -227,7 +224,7 @@ class Judge:
             expected = self._clock.now - told.received_at
         else:
             expected = self._clock.age(told)
-        if abs(age - expected) > TOLERANCE_S and not self._has_rot:
+        if abs(age - expected) > TOLERANCE_S and not self._memory.has_rot:
             broken(AS_IT_WAS, f"{told} is {expected:.3f} s old and is said to be {age:.3f} s old")
         told.is_met = True
         told.stored = YES
@@ -235,7 +232,7 @@ class Judge:
         return told
 
     def _miss(self, told: Told, promise: str, what: str) -> None:
-        if not self._has_rot:
+        if not self._memory.has_rot:
             broken(promise, f"{told} {what}")
         missing = self._missing.setdefault(what, set())
         missing.add(told.number)
@@ -243,5 +240,7 @@ class Judge:
             broken(ROT, f"{sorted(missing)} {what}")
 
     def told_of_rot(self) -> None:
-        if self._missing.get(LOST) and not self._has_reported:
-            broken(ROT, f"{self._missing} and nobody was told")
+        """In the last group it looks like a write that a crash cut short."""
+        lost = self._missing.get(LOST, set()) - self._memory.last_group
+        if lost and not self._has_reported:
+            broken(ROT, f"{lost} is lost and nobody was told")

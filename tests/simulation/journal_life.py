@@ -7,6 +7,7 @@ worker is at a call to the file system, the loop goes on.
 from __future__ import annotations
 
 import traceback
+from pathlib import Path
 from random import Random
 from typing import Protocol
 
@@ -15,14 +16,13 @@ from gateway.journal.group import Group
 from gateway.journal.journal import Journal
 from gateway.journal.numbers import JournalState
 from gateway.journal.rules import JournalError, JournalRules
-from gateway.journal.segment import DAMAGED_SUFFIX
+from gateway.journal.segment import DAMAGED_SUFFIX, SEGMENT_NAME
 from gateway.saved import ClientId
 from tests.simulation.journal_judge import Clock, Judge
 from tests.simulation.journal_memory import (
     BOUNDED,
     GOES_ON,
     NO,
-    PERHAPS,
     STARTS,
     YES,
     Key,
@@ -51,7 +51,7 @@ class Owner(Protocol):
 
 
 class Life:
-    def __init__(self, owner: Owner, *, has_rot: bool = False) -> None:
+    def __init__(self, owner: Owner) -> None:
         self.owner = owner
         self.dice = owner.dice
         self.plan = owner.plan
@@ -59,8 +59,7 @@ class Life:
         self.files = owner.files
         self.memory = owner.memory
         self.memory.begin_life(self.clock.boot)
-        self.judge = Judge(self.memory, self.clock, self.plan.recent_s, has_rot=has_rot)
-        self.has_rot = has_rot
+        self.judge = Judge(self.memory, self.clock, self.plan.recent_s)
         self.journal = Journal(FOLDER, self.files, owner.rules)
         self.held: list[Forward] = []  # the core has them
         self.waiting: dict[int, Forward] = {}  # taken on, not yet stored
@@ -79,6 +78,7 @@ class Life:
         except Exception:
             broken(STARTS, traceback.format_exc())
         self.tell(f"recovered {recovered}")
+        self._note_segments()
         self.judge.recovered(recovered)
         self.held += recovered.received
         self._is_bounded()
@@ -142,7 +142,7 @@ class Life:
         )
         key = client_id, forward.message_id
         if qos == 2 and dice.random() < 0.9 and self._is_taken(key):
-            return None
+            forward.qos = 1
         is_parked = dice.random() < 0.5
         reason = self.journal.store(forward, is_parked=is_parked)
         if reason is not None:
@@ -208,15 +208,13 @@ class Life:
             memory.durable(journal.durable_mark)
             return False
         self._settle_refused(was_written=set())
-        for segment in group.frees:
-            memory.forget(segment.first, segment.first + len(segment.flags))
         drops = group.drops
         going = memory.drop(drops.first, drops.first + len(drops.flags)) if drops else []
         written = {forward.record for forward, _, _ in group.readings}
         error = self._write(group)
         outcome = journal.end_group(group, error)
         self.tell(f"error {error}, room {group.room_error}, stored {len(outcome.stored)}")
-        memory.stored(forward.record for forward in outcome.stored)
+        memory.stored([forward.record for forward in outcome.stored])
         self._settle_refused(was_written=written)
         if group.landed is not None:
             memory.segment_begun()
@@ -286,15 +284,18 @@ class Life:
             broken(BOUNDED, "the journal never comes to rest")
         numbers = self.journal.numbers
         if numbers.state is not JournalState.FAILED and not self.journal.has_pending:
-            for told in asked:
-                if told.finished is PERHAPS:
-                    told.finished = YES
+            self.memory.finished(asked)
         if not self.plan.fails and numbers.segments and self.journal.durable_mark < last_mark:
             broken(GOES_ON, f"marks up to {last_mark}, durable are {self.journal.durable_mark}")
 
     # What must hold
 
+    def _note_segments(self) -> None:
+        names = [Path(path).name for path in self.files.sizes()]
+        self.memory.has_segments([name for name in names if SEGMENT_NAME.fullmatch(name)])
+
     def _is_bounded(self) -> None:
+        self._note_segments()
         sizes = self.files.sizes()
         used = sum(size for name, size in sizes.items() if not name.endswith(DAMAGED_SUFFIX))
         if used > self.owner.rules.size_max_bytes + self.plan.segment_bytes:

@@ -6,7 +6,6 @@ then shows, or does not show, settles it for good.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import NoReturn
@@ -66,7 +65,7 @@ class Told:
     received: Known = NO
     released: Known = NO
     has_failed: bool = False  # in this life: not stored, but perhaps on the disk
-    is_forgotten: bool = False  # perhaps: its segment was to be freed
+    is_forgotten: bool = False  # its segment is gone
     is_met: bool = False  # in this life the core has it, or had it
 
     def __str__(self) -> str:
@@ -111,12 +110,17 @@ class Memory:
         self.by_key: dict[Key, list[Told]] = {}  # QoS 2, by number
         self.life = 0
         self.boot = b""
+        self.has_rot = False  # a bit of the files was flipped
+        self.last_group: set[int] = set()
+        self._segments: list[str] = []
+        self._asked: list[Told] = []  # to finish, in this life
         self._marks: list[tuple[int, Told, str]] = []
 
     def begin_life(self, boot: bytes) -> None:
         self.life += 1
         self.boot = boot
         self._marks.clear()
+        self._asked.clear()
         for told in self.told.values():
             told.has_failed = told.is_met = False
 
@@ -148,7 +152,9 @@ class Memory:
             self.by_key.setdefault(told.key, []).append(told)
 
     def _replace(self, former: Told) -> None:
-        if former.stored is YES or (former.stored is PERHAPS and former.life == self.life):
+        has_rotten = self.has_rot and former.number in self.last_group and not former.is_met
+        is_known = former.stored is YES and not has_rotten
+        if is_known or (former.stored is PERHAPS and former.life == self.life):
             broken(NUMBERS, f"the next reading has the number of {former}")
         if former.qos == 2:
             self.by_key[former.key].remove(former)
@@ -156,6 +162,7 @@ class Memory:
     def finish(self, number: int) -> None:
         if self.told[number].finished is NO:
             self.told[number].finished = PERHAPS
+            self._asked.append(self.told[number])
 
     def mark(self, mark: int, told: Told, fact: str) -> None:
         """`received` or `released` was asked for under this mark."""
@@ -172,9 +179,11 @@ class Memory:
 
     # What it answered
 
-    def stored(self, numbers: Iterable[int]) -> None:
+    def stored(self, numbers: list[int]) -> None:
         for number in numbers:
             self.told[number].stored = YES
+        if numbers:
+            self.last_group = set(numbers)
 
     def not_stored(self, number: int, *, was_written: bool) -> None:
         told = self.told[number]
@@ -193,14 +202,26 @@ class Memory:
                 told.stored, told.has_failed = NO, False
 
     def asked_to_finish(self) -> list[Told]:
-        return [told for told in self.told.values() if told.finished is PERHAPS]
+        """In this life."""
+        return list(self._asked)
+
+    def finished(self, asked: list[Told]) -> None:
+        for told in asked:
+            told.finished = YES
+            self._asked.remove(told)
 
     # Segments that go
 
-    def forget(self, first: int, end: int) -> None:
-        for number in range(first, end):
-            if number in self.told:
-                self.told[number].is_forgotten = True
+    def has_segments(self, names: list[str]) -> None:
+        """Of these segments are the files now: readings of others are not known any more."""
+        firsts = [int(name.partition("-")[0]) for name in self._segments] + [1 << 64]
+        for place, name in enumerate(self._segments):
+            if name in names:
+                continue
+            for number, told in self.told.items():
+                if firsts[place] <= number < firsts[place + 1]:
+                    told.is_forgotten = True
+        self._segments = sorted(names)
 
     def drop(self, first: int, end: int) -> list[Told]:
         """These are to be dropped: what waits in a segment to be read back."""

@@ -108,9 +108,9 @@ class Schedule:
             case 1:
                 unix_ms -= 3_600_000
         self.boots += 1
-        clock.boot = b"boot %d".ljust(16) % self.boots
+        clock.boot = (b"boot %d" % self.boots).ljust(16)
         clock.now = dice.uniform(1.0, 100.0)
-        clock.unix_ms_at_zero = unix_ms - clock.now * 1000
+        clock.unix_ms_at_zero = max(0, unix_ms) - clock.now * 1000
 
     def _last_lives(self) -> None:
         """With a disk in good health, and perhaps one bit that is not."""
@@ -119,7 +119,8 @@ class Schedule:
         for has_rot in (False, self.plan.has_rot):
             if has_rot:
                 self._rot()
-            life = Life(self, has_rot=has_rot)
+                self.memory.has_rot = True
+            life = Life(self)
             life.open()
             life.heal()
             self._between()
