@@ -148,7 +148,10 @@ class Life:
         if reason is not None:
             self.tell(f"refused: {reason}")
             return reason
-        self.tell(f"store {forward}{', parked' if is_parked else ''}")
+        self.tell(
+            f"store {forward.record} of {client_id}, QoS {forward.qos}, id {forward.message_id}, "
+            f"{len(forward.payload)} octets{', parked' if is_parked else ''}"
+        )
         self.memory.store(forward, is_parked=is_parked)
         self.waiting[forward.record] = forward
         self._is_pending_bounded()
