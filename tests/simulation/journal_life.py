@@ -279,7 +279,7 @@ class Life:
     def flush(self) -> None:
         """All that was asked for before becomes durable, if the disk lets it."""
         asked = self.memory.asked_to_finish()
-        last_mark = self.journal.last_mark
+        last_mark = self.memory.last_mark
         for _ in range(GROUPS_MAX):
             if not self.group(is_stopping=True):
                 break

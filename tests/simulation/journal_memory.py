@@ -170,6 +170,11 @@ class Memory:
             setattr(told, fact, PERHAPS)
         self._marks.append((mark, told, fact))
 
+    @property
+    def last_mark(self) -> int:
+        """Of those that are awaited; 0 if none is."""
+        return self._marks[-1][0] if self._marks else 0
+
     def open_exchange(self, key: Key) -> Told | None:
         """The newest reading under this message id, if it is not released."""
         for told in reversed(self.by_key.get(key, [])):
