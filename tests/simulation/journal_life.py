@@ -89,13 +89,13 @@ class Life:
 
     def play(self) -> None:
         dice = self.dice
-        if dice.random() < 0.5:
+        if dice.random() < self.plan.reads * 2:
             self.read_all()
         for _ in range(self.plan.steps):
             self.clock.now += dice.choice([0.001, 0.1, 0.5, 2.0]) if dice.random() < 0.95 else 95.0
             for _ in range(dice.randint(0, 8)):
                 self.act()
-            if dice.random() < 0.3:
+            if dice.random() < self.plan.reads:
                 self.read()
             elif dice.random() < 0.1:
                 self.flush()
@@ -108,15 +108,11 @@ class Life:
     # What the core does, at any moment
 
     def act(self) -> None:
-        match self.dice.randrange(10):
-            case 0 | 1 | 2 | 3 | 4:
-                self.store()
-            case 5 | 6:
-                self.finish()
-            case 7:
-                self.receive()
-            case 8 | 9:
-                self.release()
+        if self.dice.random() < self.plan.finishes:
+            self.finish()
+        else:
+            act = self.dice.choice([self.store, self.store, self.store, self.receive, self.release])
+            act()
 
     def store(self) -> Reason | None:
         dice, owner = self.dice, self.owner
@@ -143,7 +139,7 @@ class Life:
         key = client_id, forward.message_id
         if qos == 2 and dice.random() < 0.9 and self._is_taken(key):
             forward.qos = 1
-        is_parked = dice.random() < 0.5
+        is_parked = dice.random() < self.plan.parked
         reason = self.journal.store(forward, is_parked=is_parked)
         if reason is not None:
             self.tell(f"refused: {reason}")
@@ -167,7 +163,7 @@ class Life:
         """One, or the oldest few in their order."""
         held = self.held
         count = min(len(held), self.dice.choice([1, 1, 4, 30]))
-        start = 0 if self.dice.random() < 0.7 else self.dice.randrange(len(held) - count + 1)
+        start = 0 if self.dice.random() < 0.5 else self.dice.randrange(len(held) - count + 1)
         for forward in held[start : start + count]:
             self._finish(forward)
         del held[start : start + count]

@@ -81,8 +81,9 @@ class Schedule:
         dice, files, plan = self.dice, self.files, self.plan
         files.faults, files.capacity_bytes = plan.faults, plan.capacity_bytes
         if dice.random() < 0.8:
-            calls = int(10 ** dice.uniform(0, 2.7))
-            files.stop_at(files.calls + calls, before=dice.random() < 0.5)
+            call = dice.choice(["", "", "write", "sync_data", "rename", "sync_folder"])
+            calls = 10 ** dice.uniform(0, 1.5 if call else 2.7)
+            files.stop_in(int(calls), call, before=dice.random() < 0.5)
         life = Life(self)
         try:
             if life.open():
@@ -115,7 +116,7 @@ class Schedule:
     def _last_lives(self) -> None:
         """With a disk in good health, and perhaps one bit that is not."""
         self.files.faults, self.files.capacity_bytes = Faults(), UNLIMITED
-        self.files.stop_at(None)
+        self.files.stop_in(None)
         for has_rot in (False, self.plan.has_rot):
             if has_rot:
                 self._rot()
