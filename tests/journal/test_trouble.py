@@ -357,3 +357,19 @@ def test_a_journal_of_a_newer_release_is_left_alone(folder: Path) -> None:
     with pytest.raises(JournalError, match="newer release"):
         Driven(folder)
     assert {name: name.read_bytes() for name in folder.iterdir()} == before
+
+
+def test_no_number_is_given_again_though_every_segment_failed_and_was_freed(folder: Path) -> None:
+    files = Failing()
+    driven = Driven(folder, rules(SMALL, recent_s=0.0), files)
+    (stored,) = driven.store(reading(0))
+    driven.finish(stored)
+    files.broken = {"sync_data"}
+    driven.journal.store(reading(1), is_parked=False)
+    driven.run()
+    files.broken = {"create", "sync"}
+    for _ in range(5):
+        driven.now += 1
+        driven.run()
+    (again,) = Driven(folder).store(reading(2))
+    assert again.record > stored.record
