@@ -9,7 +9,7 @@ so no lock is needed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Protocol
 
@@ -33,7 +33,7 @@ from gateway.effects import (
 from gateway.engine import Engine
 from gateway.frames import encode
 from gateway.links.clock import now
-from gateway.saved import Change, ClientId
+from gateway.saved import Change, ClientId, Exchanges
 
 # Half of what makes the broker link give up a connection that takes nothing.
 CLOGGED_BYTES = 4 << 20
@@ -122,6 +122,17 @@ class Shell:
         self._perform(self._engine.durable(effects, now()))
 
     # From the daemon
+
+    def restore(
+        self,
+        parked: Mapping[ClientId, int],
+        received: list[Forward],
+        exchanges: Mapping[ClientId, Exchanges],
+        last_packet_id: int,
+    ) -> None:
+        """What a former life left in the journal; before the first input."""
+        restore = self._engine.restore_readings
+        self._perform(restore(parked, received, exchanges, last_packet_id, now()))
 
     def stop(self) -> None:
         """Say goodbye and set no more alarms."""

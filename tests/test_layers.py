@@ -49,8 +49,8 @@ def allowed(*layers: str, packages: tuple[str, ...] = ()) -> Allowed:
 EVERY_LAYER = (
     *("frames", "saved", "effects", "session", "routing", "upstream"),
     *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
-    *("config", "links", "journal", "state", "admin", "shell", "assembly", "census", "version"),
-    *("daemon", "cli", "__main__"),
+    *("config", "links", "journal", "state", "admin", "shell", "assembly", "census", "keeping"),
+    *("version", "daemon", "cli", "__main__"),
 )
 EVERY_PACKAGE = (
     *(
@@ -91,6 +91,7 @@ LAYERS = {
     "admin": allowed("effects", "frames", "config", packages=("microdot", "prometheus_client")),
     "shell": allowed("engine", "effects", "saved", "frames", "links"),
     "assembly": allowed("config", "engine", "journal", "routing", "session", "uplink", "upstream"),
+    "keeping": allowed(*EVERY_LAYER),
     "census": allowed("admin", "effects", "engine", "links", "journal", "state"),
     "version": allowed(),
     "daemon": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),

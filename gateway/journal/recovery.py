@@ -59,6 +59,7 @@ from gateway.saved import ClientId, Exchanges
 
 _FACTS = FINISHED | RECEIVED | RELEASED
 NEVER = 1 << 62  # behind every offset
+NUMBER_MAX = 1 << 62
 
 Keys = tuple[int, int, int, int, int, int, bytes]  # of records.decode_keys
 
@@ -108,7 +109,7 @@ class Recovery:
         self._by_serial: dict[int, Segment] = {}
         self._bounds: dict[int, int] = {}  # by serial, as MARKS say it
         self._released: set[int] = set()  # of exchanges whose reading's segment is gone
-        self._exchanges: set[ExchangeKey] = set()  # met, released or not
+        self._exchanges: dict[ExchangeKey, int] = {}  # met, released or not, and their number
         self._parked: dict[bytes, int] = {}
         self._recent: dict[ClientId, list[tuple[int, int, int, float]]] = {}
 
@@ -212,6 +213,8 @@ class Recovery:
 
     def _note(self, number: int) -> None:
         if number >= self.next_number:
+            if number >= NUMBER_MAX:
+                raise ValueError(number)
             self.next_number = number + 1
 
     def _mark(self, by: Segment, number: int, flags: int) -> None:
@@ -255,8 +258,9 @@ class Recovery:
     def _settle(self, walk: Walk) -> None:
         """All marks of this segment's readings are known now."""
         segment = walk.segment
-        if walk.readings and not self.recovered.last_packet_id:
-            self.recovered.last_packet_id = walk.readings[-1][1][5]
+        if not self.recovered.last_packet_id:  # QoS 0 has none
+            packet_ids = (keys[5] for _, keys, _ in reversed(walk.readings))
+            self.recovered.last_packet_id = next(filter(None, packet_ids), 0)
         newest: dict[ExchangeKey, tuple[int, Found]] = {}  # QoS 2, by message id
         received: list[Forward] = []
         for found, keys, is_same_boot in walk.readings:
@@ -268,7 +272,7 @@ class Recovery:
                 self._parked[client] = self._parked.get(client, 0) + 1
             elif not flags & FINISHED:
                 received.append(self._forward(walk, found, came_at))
-            if qos_of(written_flags) == 2:
+            if qos_of(written_flags) == 2 and message_id:  # a will has none
                 key = ClientId(client.decode()), message_id
                 if key in newest:
                     self._supersede(segment, newest[key][0])
@@ -301,22 +305,24 @@ class Recovery:
         """A message id is that of its newest reading; met first, because the newest come first."""
         segment = walk.segment
         for key, (index, found) in newest.items():
-            if key in self._exchanges:
+            number = segment.first + index
+            met = self._exchanges.setdefault(key, number)
+            if met > number:
                 self._supersede(segment, index)
-                continue
-            self._exchanges.add(key)
-            if not segment.flags[index] & RELEASED:
+            elif key not in self.ledger.exchanges and not segment.flags[index] & RELEASED:
                 contents = decode_contents(walk.octets, found.offset, found.end)
-                exchange = Exchange(segment.first + index, contents)
+                exchange = Exchange(number, contents)
                 self.ledger.begin_exchange(segment, key, exchange)
         for key, exchange in sorted(walk.guests, key=lambda guest: -guest[1].number):
-            if key not in self._exchanges:
-                self._exchanges.add(key)
-                if not self._is_released(exchange.number):
+            met = self._exchanges.setdefault(key, exchange.number)
+            if met > exchange.number:
+                self.superseded.append(exchange.number)
+            elif not self._is_released(exchange.number):
+                if key not in self.ledger.exchanges:
                     self.ledger.begin_exchange(segment, key, exchange)
-                    continue
-            self.superseded.append(exchange.number)
+                continue
             segment.released_guests.add(exchange.number)
+            self._depend_on(segment)
 
     def _supersede(self, segment: Segment, index: int) -> None:
         """Its message id was used again, which released it; write that down."""

@@ -166,7 +166,7 @@ class Readings:
             self._sequence += 1
 
     def give_back(self, forward: Forward) -> None:
-        """The reading was not taken on after all; if it was the last, its sequence is free again."""
+        """The reading was not taken on after all: its sequence is free if it was the last."""
         if forward.qos and forward.sequence == self._sequence - 1:
             self._sequence -= 1
 
