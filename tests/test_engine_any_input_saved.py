@@ -1,5 +1,5 @@
-"""Any input, a disk that is slow at times, and power that goes: whatever happens, what is durable is
-what there is once the disk has caught up, and a new life begins with it."""
+"""Any input, a disk that is slow at times, and power that goes: what is durable is what there is
+once the disk has caught up, and a new life begins with it."""
 
 from __future__ import annotations
 
