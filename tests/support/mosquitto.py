@@ -187,6 +187,7 @@ class Mosquitto:
             f"listener {port} 127.0.0.1",
             f"allow_anonymous {'true' if self.allow_anonymous else 'false'}",
             "persistence false",
+            f"persistence_location {self.folder}/",
         ]
         if os.geteuid() == 0:
             # Started by root, mosquitto becomes the user `mosquitto`, who may not write here.
