@@ -20,23 +20,17 @@ class Progress:
         self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
         self._next_at = time.monotonic() + silent_s
         self._has_line = False
-        self._done = 0
 
     def at(self, done: int) -> None:
-        self._done = done
-        self.again()
-
-    def again(self) -> None:
-        """No further than before, but still at work."""
         now = time.monotonic()
         if now < self._next_at:
             return
         self._next_at = now + (TERMINAL_S if self._is_terminal else LINES_S)
         if self._is_terminal:
-            print(f"\r{self._said(self._done)}\x1b[K", end="", file=sys.stderr, flush=True)
+            print(f"\r{self._said(done)}\x1b[K", end="", file=sys.stderr, flush=True)
             self._has_line = True
         else:
-            print(self._said(self._done), file=sys.stderr)
+            print(self._said(done), file=sys.stderr)
 
     def end(self) -> None:
         """Takes its line away again."""

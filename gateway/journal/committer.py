@@ -71,7 +71,8 @@ class JournalCommitter:
         self._hearers = hearers
         self._linger_s = linger_s
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
-        self._job: asyncio.Future[None] | asyncio.Future[list[Forward]] | None = None
+        self._is_idle = asyncio.Event()  # no job runs
+        self._is_idle.set()
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
         self._last_group = 0  # readings in it
@@ -106,16 +107,14 @@ class JournalCommitter:
                 self._reads = True
             case _:
                 assert_never(effect)
-        if self._job is None:
+        if self._is_idle.is_set():
             self._schedule()
 
     async def stop(self) -> None:
         """Write what is pending, then close."""
         self._is_stopping = True
-        while self._job is not None or self._begin():
-            assert self._job is not None
-            await asyncio.wait([self._job])
-            await asyncio.sleep(0)  # until its end was heard
+        while not self._is_idle.is_set() or self._begin():
+            await self._is_idle.wait()
         if self._alarm is not None:
             self._alarm.cancel()
         await self._loop.run_in_executor(self._thread, self._journal.close)
@@ -171,7 +170,7 @@ class JournalCommitter:
 
     def _ring(self) -> None:
         self._alarm = None
-        if self._job is None:
+        if self._is_idle.is_set():
             self._begin()
 
     # Jobs
@@ -192,7 +191,7 @@ class JournalCommitter:
             self._start(journal.write, group, partial(self._end_group, group))
             return True
         self._tell_durable()
-        if self._job is not None or (reads and self._begin_read(now)):
+        if not self._is_idle.is_set() or (reads and self._reads and self._begin_read(now)):
             return True
         if not self._is_stopping:
             self._set_alarm(now + self._idle_s())
@@ -212,13 +211,13 @@ class JournalCommitter:
         self, work: Callable[[T], R], job: T, end: Callable[[asyncio.Future[R]], None]
     ) -> None:
         future = self._loop.run_in_executor(self._thread, work, job)
-        self._job = future
+        self._is_idle.clear()
         future.add_done_callback(end)
 
     def _end_group(self, group: Group, future: asyncio.Future[None]) -> None:
         error = _os_error(future)
         outcome = self._journal.end_group(group, error)
-        self._job = None
+        self._is_idle.set()
         self._note(error or group.room_error)
         hearers = self._hearers
         if group.readings:
@@ -234,7 +233,7 @@ class JournalCommitter:
 
     def _end_read(self, request: BacklogRequest, future: asyncio.Future[list[Forward]]) -> None:
         error = _os_error(future)
-        self._job = None
+        self._is_idle.set()
         if error is not None:
             self._note(error)
             self._read_at = self._loop.time() + RETRY_READ_S
@@ -247,7 +246,7 @@ class JournalCommitter:
 
     def _go_on(self) -> None:
         """What came meanwhile has waited long enough."""
-        if self._job is not None:
+        if not self._is_idle.is_set():
             return
         if self._journal.is_urgent or self._journal.needs_room or self._reads:
             self._begin()

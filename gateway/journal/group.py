@@ -71,6 +71,11 @@ class Group:
         return bool(self.readings or self.marks or self.starts_segment)
 
     @property
+    def makes_room(self) -> bool:
+        """Or brings it nearer."""
+        return bool(self.frees or self.spare_bytes or self.restated_bytes)
+
+    @property
     def has_work(self) -> bool:
         return bool(self.needs_segment or self.frees or self.spare_bytes or self.refused)
 

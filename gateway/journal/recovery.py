@@ -108,7 +108,7 @@ class Recovery:
         self._by_serial: dict[int, Segment] = {}
         self._bounds: dict[int, int] = {}  # by serial, as MARKS say it
         self._released: set[int] = set()  # of exchanges whose reading's segment is gone
-        self._exchanges: set[ExchangeKey] = set()  # met, released or not
+        self._exchanges: dict[ExchangeKey, int] = {}  # met, released or not, and their number
         self._parked: dict[bytes, int] = {}
         self._recent: dict[ClientId, list[tuple[int, int, int, float]]] = {}
 
@@ -301,22 +301,24 @@ class Recovery:
         """A message id is that of its newest reading; met first, because the newest come first."""
         segment = walk.segment
         for key, (index, found) in newest.items():
-            if key in self._exchanges:
+            number = segment.first + index
+            met = self._exchanges.setdefault(key, number)
+            if met > number:
                 self._supersede(segment, index)
-                continue
-            self._exchanges.add(key)
-            if not segment.flags[index] & RELEASED:
+            elif key not in self.ledger.exchanges and not segment.flags[index] & RELEASED:
                 contents = decode_contents(walk.octets, found.offset, found.end)
-                exchange = Exchange(segment.first + index, contents)
+                exchange = Exchange(number, contents)
                 self.ledger.begin_exchange(segment, key, exchange)
         for key, exchange in sorted(walk.guests, key=lambda guest: -guest[1].number):
-            if key not in self._exchanges:
-                self._exchanges.add(key)
-                if not self._is_released(exchange.number):
+            met = self._exchanges.setdefault(key, exchange.number)
+            if met > exchange.number:
+                self.superseded.append(exchange.number)
+            elif not self._is_released(exchange.number):
+                if key not in self.ledger.exchanges:
                     self.ledger.begin_exchange(segment, key, exchange)
-                    continue
-            self.superseded.append(exchange.number)
+                continue
             segment.released_guests.add(exchange.number)
+            self._depend_on(segment)
 
     def _supersede(self, segment: Segment, index: int) -> None:
         """Its message id was used again, which released it; write that down."""

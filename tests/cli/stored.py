@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gateway.effects import ClientId, Forward
+from gateway.journal.boot import read_boot_id
 from gateway.journal.files import OsFiles
 from gateway.journal.journal import Journal
 from gateway.journal.rules import JournalRules
 from gateway.links.clock import now, unix_ms_at_zero
 
-BOOT_ID = bytes.fromhex(
-    Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", "")
-)
 ONE_GROUP = 500
 
 
@@ -51,7 +49,7 @@ def store(
 ) -> None:
     """`received`: the broker has received these and not yet released them."""
     journal = Journal(folder, OsFiles(), JournalRules(size_max_bytes=32 << 20))
-    journal.open(now(), unix_ms_at_zero(), BOOT_ID)
+    journal.open(now(), unix_ms_at_zero(), read_boot_id())
     for start in range(0, len(readings), ONE_GROUP):
         for forward in readings[start : start + ONE_GROUP]:
             assert journal.store(forward, is_parked=True) is None

@@ -162,7 +162,7 @@ def test_without_a_gateway_the_files_are_read_and_that_is_said(folder: Path) -> 
         "admin.listen names no port to ask; read from files, which know no rates and no drops\n"
     )
     found = lines_of(done)
-    assert found["gateway"] == f"greenhouse, files in {folder}/s/journal"
+    assert found["gateway"] == "greenhouse, files in s/journal"
     assert found["waiting"] in [f"3 readings, the oldest for 1 min {s} s" for s in range(38, 60)]
     assert (found["rate"], found["drained in"]) == ("not known", "not known")
     assert "dropped" not in found
@@ -215,6 +215,19 @@ def test_files_of_somebody_else_are_a_matter_of_permission(
         "with sudo\n"
     )
     assert code == 77
+
+
+def test_a_damaged_reading_is_said_and_the_others_are_shown(folder: Path) -> None:
+    journal = folder / "s" / "journal"
+    for numbers in (range(6), range(6, 9)):  # what comes behind proves that it was durable
+        store(journal, [reading(b"reading %d" % number, sequence=number) for number in numbers])
+    (segment,) = journal.glob("*.segment")
+    octets = segment.read_bytes()
+    segment.write_bytes(octets.replace(b"reading 4", b"reading X"))
+    done = buffer(folder, "peek", "--json")
+    assert done.stderr.startswith(f"damaged: {segment.name}: ")
+    found = [one["text"] for one in json.loads(done.stdout)["readings"]]
+    assert found == [f"reading {number}" for number in range(9) if number != 4]
 
 
 def test_nothing_is_changed_or_taken_away(folder: Path) -> None:

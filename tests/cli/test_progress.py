@@ -28,12 +28,6 @@ def test_a_long_job_writes_a_line_now_and_then(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr() == ("", "0 done\n")
 
 
-def test_a_job_that_gets_no_further_still_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress(said, silent_s=0.0)
-    progress.again()
-    assert capsys.readouterr() == ("", "0 done\n")
-
-
 def test_on_a_terminal_it_is_one_line_that_goes_away_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -60,7 +60,7 @@ def _to_file(path: Path, settings: Settings, *, is_forced: bool) -> int:
 def _export(settings: Settings, write: Callable[[str], object]) -> int:
     count = 0
     progress = Progress(lambda done: f"exporting: {done} readings")
-    for forward in waiting(settings.gateway.journal_dir, progress.again):
+    for forward in waiting(settings.gateway.journal_dir):
         reading = as_json(settings.gateway.name, forward)
         write(json.dumps(reading, ensure_ascii=False) + "\n")
         count += 1

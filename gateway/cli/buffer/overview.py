@@ -41,7 +41,7 @@ def _from_files(settings: Settings) -> dict[str, Any]:
     folder = settings.gateway.journal_dir
     depth, oldest_age_s = 0, 0.0
     progress = Progress(lambda count: f"reading {folder}: {count} readings")
-    for forward in waiting(folder, progress.again):
+    for forward in waiting(folder):
         depth += 1
         oldest_age_s = max(oldest_age_s, age_s(forward))
         progress.at(depth)
