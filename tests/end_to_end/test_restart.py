@@ -47,8 +47,7 @@ SAVED_LATEST_S = 0.5
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Mosquitto]:
-    lines = ["persistence true", f"persistence_location {tmp_path}/"]
-    with Mosquitto(lines, folder=tmp_path) as running:
+    with Mosquitto(["persistence true"], folder=tmp_path) as running:
         yield running
 
 
