@@ -116,6 +116,8 @@ class Uplink:
                 self._spill_at = now + self._spill_after_s
             sent = self._readings.publish(forward)
             return [sent] if type(sent) is Transmit else self._kept(forward, sent, now)
+        if self._is_overflowing:
+            self._end_overflow()
         if qos == 0:
             return self._take_qos_0(forward, rules, now)
         if rules.acknowledge is Acknowledge.UPSTREAM:
@@ -124,7 +126,7 @@ class Uplink:
             if self._spill_at == inf:
                 self._spill_at = now + self._spill_after_s
             return self._pass_on(forward, now)
-        return self._store_first(forward, rules, now)
+        return self._store_first(forward)
 
     # From the journal
 
@@ -147,7 +149,8 @@ class Uplink:
                 effects += self._pass_on(forward, now)
                 effects += self._let_follow(forward, now)
             elif way is _Way.PARKED:
-                self._backlog.parked()
+                coalesce = self._rules.of(forward.topic).coalesce_retained
+                self._backlog.parked(forward, coalesce=coalesce)
         return effects + self.read_more()
 
     def not_stored(self, forwards: list[Forward], reason: Reason, now: float) -> list[Effect]:
@@ -161,7 +164,7 @@ class Uplink:
                 self._spill_at = now + SPILL_AGAIN_S
                 continue
             if way is _Way.PARKED:
-                self._backlog.unpark(forward.client_id)
+                self._backlog.not_parked(forward.client_id)
             if self._may_do_without(forward):
                 effects += self._pass_on(forward, now)
             else:
@@ -175,8 +178,6 @@ class Uplink:
     def read_back(self, forwards: list[Forward], now: float) -> list[Effect]:
         """Parked readings, in order; none when the journal has no more."""
         self._backlog.read_back(forwards)
-        if self._is_overflowing and not self._backlog.of_clients:
-            self._is_overflowing = False
         return self._pump(now)
 
     def dropped_oldest(self, dropped: Mapping[ClientId, int]) -> list[Effect]:
@@ -254,7 +255,7 @@ class Uplink:
         elif forward.client_id in self._backlog.of_clients:
             wanted = True
         if wanted:
-            return self._store_first(forward, rules, now)
+            return self._store_first(forward)
         if before is None or not self._readings.is_open:
             return self._pass_on(forward, now)
         followers = self._followers.setdefault(before[-1], [])
@@ -263,7 +264,7 @@ class Uplink:
         followers.append(forward)
         return []
 
-    def _store_first(self, forward: Forward, rules: ReadingRules, now: float) -> list[Effect]:
+    def _store_first(self, forward: Forward) -> list[Effect]:
         self._readings.tag(forward)
         if (
             self._readings.is_open
@@ -274,7 +275,7 @@ class Uplink:
             self._storing_of.setdefault(forward.client_id, []).append(forward)
             return [Store(forward)]
         self._storing[forward] = _Way.PARKED
-        self._backlog.park(forward, coalesce=rules.coalesce_retained)
+        self._backlog.park(forward.client_id)
         return [Store(forward, is_parked=True)]
 
     def _pass_on(self, forward: Forward, now: float) -> list[Effect]:
@@ -325,6 +326,11 @@ class Uplink:
         self._is_overflowing = True
         self._in_flight.put_ahead()
 
+    def _end_overflow(self) -> None:
+        """All that was parked has gone on, and memory has room again."""
+        if not self._backlog.of_clients and len(self._in_flight.waiting) < OVERFLOW:
+            self._is_overflowing = False
+
     # What is spilled
 
     def _spill(self, now: float, *, older_than_s: float) -> list[Effect]:
@@ -356,7 +362,7 @@ class Uplink:
 
     def _objection(self, forward: Forward, now: float) -> Reason | None:
         """Why a reading that waited in the journal is not worth sending any more."""
-        if forward.record < 0:
+        if forward.record < 0 or forward.upstream_qos:  # the broker may have half of it
             return None
         rules = self._rules.of(forward.topic)
         if rules.expiry_s and now - forward.received_at > rules.expiry_s:

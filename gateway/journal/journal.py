@@ -173,10 +173,6 @@ class Journal:
         return self._marks.durable
 
     @property
-    def last_mark(self) -> int:
-        return self._marks.last
-
-    @property
     def is_urgent(self) -> bool:
         """Somebody waits for the next group."""
         return bool(self._pending or self._marks.is_awaited)
@@ -239,14 +235,7 @@ class Journal:
     def end_group(self, group: Group, error: OSError | None) -> Outcome:
         """What came of it. `error`: what `write` raised."""
         outcome = Outcome(dropped=group.dropped)
-        ledger = self._ledger
-        for started in group.started:
-            segment = Segment(started.header, started.header.name, started.size)
-            segment.about = {other.serial for other in ledger.segments if other.is_suspect}
-            segment.is_suspect = started.header.serial in group.abandoned
-            ledger.append(segment)
-        for segment in ledger.segments:
-            segment.is_suspect = segment.is_suspect or segment.serial in group.abandoned
+        self._ledger.begin(group.started, group.abandoned)
         if error is None:
             self._land(group, outcome)
         else:
@@ -371,12 +360,9 @@ class Journal:
         numbers.depth = sum(segment.unfinished for segment in segments)
         numbers.parked = sum(segment.parked for segment in segments)
         numbers.bytes = self._room.bytes
-        held = sum(segment.held_bytes for segment in segments)
-        numbers.fill = held / numbers.bytes_max
-        numbers.oldest_received_at = None
-        if unfinished is not None:
-            segment, index = unfinished
-            numbers.oldest_received_at = float(segment.times[index])
+        numbers.fill = sum(segment.held_bytes for segment in segments) / numbers.bytes_max
+        oldest = None if unfinished is None else float(unfinished[0].times[unfinished[1]])
+        numbers.oldest_received_at = oldest
         numbers.segments = len(segments)
         return numbers
 

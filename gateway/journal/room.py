@@ -41,6 +41,8 @@ class Room:
         return segments + sum(spare.size for spare in self.spares)
 
     def can_make(self) -> bool:
+        if self._ledger.current is None and not self.spares:
+            return True  # nothing can be written at all: that is worse than a budget exceeded
         return self.bytes + self._rules.segment_bytes <= self._rules.size_max_bytes
 
     def drained(self) -> list[Segment]:
@@ -82,7 +84,7 @@ class Room:
             for segment in self._disposable(now, is_needed=is_needed):
                 if self._restate(group, segment):
                     group.frees.append(segment)
-            if group.makes_room:
+            if group.makes_room and (spares or not group.restated_bytes):
                 return
         if is_needed and self.can_make() and self._may_make(now):
             group.spare_bytes = self._rules.segment_bytes

@@ -29,6 +29,7 @@ class Backlog:
         self.of_clients: dict[ClientId, int] = {}
         self.ready: deque[Forward] = deque()
         self.is_reading = False  # the journal was asked and has not answered
+        self._storing = 0  # on their way into the journal
         self._readable = 0  # parked, durable, and not read back
         self._newest: dict[str, int] = {}  # retained, by topic: its sequence in this life
 
@@ -47,18 +48,24 @@ class Backlog:
         self.of_clients.update(parked)
         self._readable = sum(parked.values())
 
-    def park(self, forward: Forward, *, coalesce: bool) -> None:
-        """The reading is on its way into the journal, and nowhere else from then on."""
-        client_id = forward.client_id
+    def park(self, client_id: ClientId) -> None:
+        """A reading is on its way into the journal, and nowhere else from then on."""
+        self._storing += 1
         self.of_clients[client_id] = self.of_clients.get(client_id, 0) + 1
+
+    def parked(self, forward: Forward, *, coalesce: bool) -> None:
+        """The reading is there, durably; so one before it may be left out for it."""
+        self._storing -= 1
+        self._readable += 1
         if coalesce and forward.retain:
             topic = forward.topic
             if topic in self._newest or len(self._newest) < TOPICS_MAX:
                 self._newest[topic] = forward.sequence
 
-    def parked(self) -> None:
-        """A reading is there, durably."""
-        self._readable += 1
+    def not_parked(self, client_id: ClientId) -> None:
+        """A reading could not be written."""
+        self._storing -= 1
+        self.unpark(client_id)
 
     def unpark(self, client_id: ClientId, count: int = 1) -> None:
         """Readings of a client wait no longer."""
@@ -84,7 +91,7 @@ class Backlog:
         self._readable -= len(forwards)
         if not forwards or self._readable < 0:
             self._readable = 0
-        if not forwards and not self.ready:
+        if not forwards and not self.ready and not self._storing:
             self.of_clients.clear()
             self._newest.clear()
 
