@@ -1,5 +1,6 @@
 """The gateway under measurement: a fresh process with a fresh state, gone when the run is over."""
 
+import re
 import shlex
 import signal
 import socket
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.request import urlopen
 
 from tests.bench.measurement import MeasurementError
 
@@ -39,7 +41,7 @@ def free_udp_port() -> int:
         return port
 
 
-def config_text(port: int, broker_port: int, state_dir: Path) -> str:
+def config_text(port: int, broker_port: int, state_dir: Path, admin: str, extra: str) -> str:
     return f"""\
 [gateway]
 name = "bench"
@@ -50,13 +52,14 @@ listen = "127.0.0.1:{port}"
 
 [upstream]
 url = "mqtt://127.0.0.1:{broker_port}"
+reconnect_delay_s_max = 1
 
 [admin]
-listen = ""
+listen = "{admin}"
 
 [limits]
 clients_max = {CLIENTS_MAX}
-"""
+{extra}"""
 
 
 def command_from(text: str | None) -> tuple[str, ...]:
@@ -75,18 +78,32 @@ def filled_in(command: Sequence[str], config: Path, port: int, broker_port: int)
 class GatewayProcess:
     """Started and answering inside the `with`, stopped after it. `folder` is the caller's."""
 
-    def __init__(self, command: Sequence[str], folder: Path, broker_port: int) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        folder: Path,
+        broker_port: int,
+        extra_config: str = "",
+        *,
+        has_metrics: bool = False,
+    ) -> None:
         self.port = free_udp_port()
         self.log_path = folder / "gateway.log"
         state_dir = folder / "state"
         state_dir.mkdir()
+        admin = "127.0.0.1:0" if has_metrics else ""
         config = folder / "gateway.toml"
-        config.write_text(config_text(self.port, broker_port, state_dir))
+        config.write_text(config_text(self.port, broker_port, state_dir, admin, extra_config))
         self._command = filled_in(command, config, self.port, broker_port)
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        with self.log_path.open("wb") as log:
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """Return when it answers."""
+        with self.log_path.open("ab") as log:
             try:
                 self._process = subprocess.Popen(
                     self._command,
@@ -102,9 +119,11 @@ class GatewayProcess:
         try:
             self._wait_until_ready(self._process)
         except BaseException:
-            self._stop()
+            self._end(signal.SIGTERM)
             raise
-        return self
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL)
 
     def __exit__(
         self,
@@ -112,7 +131,7 @@ class GatewayProcess:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stop()
+        self._end(signal.SIGTERM)
 
     @property
     def pid(self) -> int:
@@ -123,6 +142,16 @@ class GatewayProcess:
     def log_tail(self) -> str:
         lines = self.log_path.read_text(errors="replace").splitlines()
         return "\n".join(lines[-LOG_TAIL_LINES:])
+
+    def metric(self, name: str) -> float:
+        address = re.search(r"health and metrics on (http://\S+)", self.log_path.read_text())
+        if address is None:
+            raise MeasurementError(f"the gateway does not say where its metrics are: {name}")
+        with urlopen(f"{address[1]}/metrics") as answer:
+            found = re.search(rf"^{name} (\S+)$", answer.read().decode(), re.MULTILINE)
+        if found is None:
+            raise MeasurementError(f"the gateway has no metric {name}")
+        return float(found[1])
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + READY_TIMEOUT_S
@@ -141,11 +170,11 @@ class GatewayProcess:
             f"the gateway answered no CONNECT in {READY_TIMEOUT_S:.0f} s:\n{self.log_tail()}"
         )
 
-    def _stop(self) -> None:
+    def _end(self, kind: signal.Signals) -> None:
         process, self._process = self._process, None
         if process is None:
             return
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(kind)
         try:
             process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
