@@ -12,9 +12,8 @@ from tests.bench.measurement import MeasurementError
 
 
 def test_the_configuration_is_toml_with_the_ports_of_this_run() -> None:
-    config = tomllib.loads(
-        config_text(20000, 20001, Path("/state"), "", '[journal]\nacknowledge = "journal"\n')
-    )
+    extra = '[journal]\nacknowledge = "journal"\n'
+    config = tomllib.loads(config_text(20000, 20001, Path("/state"), "", extra))
     assert config["udp"] == [{"listen": "127.0.0.1:20000"}]
     assert config["upstream"]["url"] == "mqtt://127.0.0.1:20001"
     assert config["journal"] == {"acknowledge": "journal"}

@@ -89,7 +89,7 @@ def test_the_journals_share_is_that_of_the_row_beside_it() -> None:
     half.beside = whole
     (traffic_table, goals) = tables.tables([half])
     assert traffic_table.lines[0][-2] == "121 B"
-    assert [line[2:] for line in goals.lines] == [("0.48", "FAIL"), ("121.00 B", "pass")]
+    assert [line[2:] for line in goals.lines[:2]] == [("0.48", "FAIL"), ("121.00 B", "pass")]
     half.beside = None
     assert tables.tables([half])[1].lines[0][2:] == ("not measured", "unclear")
 
