@@ -385,11 +385,12 @@ def table() -> str:
         "| mistake in the journal | breaks promise | seen within schedules |",
         "| --- | --- | --: |",
     ]
-    rows = [
-        f"| {one.name} | {', '.join(promise.split()[0] for promise in one.promises)} | {one.within} |"
-        for one in MUTANTS
-    ]
-    return "\n".join([*head, *rows]) + "\n"
+    return "\n".join([*head, *map(row, MUTANTS)]) + "\n"
+
+
+def row(mutant: Mutant) -> str:
+    promises = ", ".join(promise.split()[0] for promise in mutant.promises)
+    return f"| {mutant.name} | {promises} | {mutant.within} |"
 
 
 def documented(document: str) -> str:
