@@ -2,18 +2,15 @@
 
 import re
 import shlex
-import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 from urllib.request import urlopen
 
 from tests.bench.measurement import MeasurementError
+from tests.support.logged_process import LoggedProcess, ProcessError
 
 PROJECT_DIR = Path(__file__).parents[2]
 DEFAULT_COMMAND = (sys.executable, "-m", "gateway", "run", "--config", "{config}")
@@ -75,8 +72,8 @@ def filled_in(command: Sequence[str], config: Path, port: int, broker_port: int)
     return words
 
 
-class GatewayProcess:
-    """Started and answering inside the `with`, stopped after it. `folder` is the caller's."""
+class GatewayProcess(LoggedProcess):
+    """Started and answering inside the `with`, gone after it. `folder` is the caller's."""
 
     def __init__(
         self,
@@ -87,81 +84,43 @@ class GatewayProcess:
         *,
         has_metrics: bool = False,
     ) -> None:
+        super().__init__(folder / "gateway.log")
         self.port = free_udp_port()
-        self.log_path = folder / "gateway.log"
         state_dir = folder / "state"
         state_dir.mkdir()
         admin = "127.0.0.1:0" if has_metrics else ""
         config = folder / "gateway.toml"
         config.write_text(config_text(self.port, broker_port, state_dir, admin, extra_config))
         self._command = filled_in(command, config, self.port, broker_port)
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
 
     def start(self) -> None:
         """Return when it answers."""
-        with self.log_path.open("ab") as log:
-            try:
-                self._process = subprocess.Popen(
-                    self._command,
-                    cwd=PROJECT_DIR,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    # Ctrl-C is for the benchmark, which then stops the gateway in order.
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise MeasurementError(f"cannot start the gateway: {error}") from error
         try:
-            self._wait_until_ready(self._process)
+            self.launch(self._command, folder=PROJECT_DIR)
+            self._wait_until_ready()
+        except ProcessError as error:
+            raise MeasurementError(str(error)) from error
         except BaseException:
-            self._end(signal.SIGTERM)
+            self.kill()
             raise
 
-    def kill(self) -> None:
-        self._end(signal.SIGKILL)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._end(signal.SIGTERM)
-
-    @property
-    def pid(self) -> int:
-        if self._process is None:
-            raise MeasurementError("the gateway is not running")
-        return self._process.pid
-
-    def log_tail(self) -> str:
-        lines = self.log_path.read_text(errors="replace").splitlines()
-        return "\n".join(lines[-LOG_TAIL_LINES:])
-
     def metric(self, name: str) -> float:
-        address = re.search(r"health and metrics on (http://\S+)", self.log_path.read_text())
-        if address is None:
-            raise MeasurementError(f"the gateway does not say where its metrics are: {name}")
+        address = self.wait_for_log(r"health and metrics on (http://\S+)")
         with urlopen(f"{address[1]}/metrics") as answer:
             found = re.search(rf"^{name} (\S+)$", answer.read().decode(), re.MULTILINE)
         if found is None:
             raise MeasurementError(f"the gateway has no metric {name}")
         return float(found[1])
 
-    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
+    def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + READY_TIMEOUT_S
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.settimeout(PROBE_TIMEOUT_S)
             probe.connect(("127.0.0.1", self.port))
             while time.monotonic() < deadline:
-                if process.poll() is not None:
+                if self.returncode is not None:
                     raise MeasurementError(
-                        f"the gateway ended with exit code {process.returncode}:\n{self.log_tail()}"
+                        f"the gateway ended with exit code {self.returncode}:\n{self.log_tail()}"
                     )
                 if _answers(probe):
                     probe.send(PROBE_DISCONNECT)
@@ -169,17 +128,6 @@ class GatewayProcess:
         raise MeasurementError(
             f"the gateway answered no CONNECT in {READY_TIMEOUT_S:.0f} s:\n{self.log_tail()}"
         )
-
-    def _end(self, kind: signal.Signals) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.send_signal(kind)
-        try:
-            process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 def _answers(probe: socket.socket) -> bool:
