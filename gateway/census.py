@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from time import monotonic
 
 from gateway.admin import conditions
 from gateway.admin.numbers import (
@@ -23,6 +24,7 @@ from gateway.admin.throughput import Throughput
 from gateway.effects import State
 from gateway.engine import Engine
 from gateway.journal import numbers as journal_side
+from gateway.journal.files import OsFiles
 from gateway.links.broker import BrokerLink, LinkState
 from gateway.links.udp import UdpLink
 
@@ -118,6 +120,18 @@ class Census:
                 return f"connecting to {self.broker_url}"
             case other:
                 return str(other.value)
+
+
+class TimedFiles(OsFiles):
+    """The journal's files, with the time that each fdatasync takes."""
+
+    def __init__(self, times: SyncTimes) -> None:
+        self._times = times
+
+    def sync_data(self, file: int) -> None:
+        start = monotonic()
+        super().sync_data(file)
+        self._times.note(monotonic() - start)
 
 
 def journal_numbers(

@@ -38,7 +38,7 @@ from gateway.links.errors import LinkError
 from gateway.links.tls import client_context
 from gateway.links.udp import UdpLink, address_text
 from gateway.shell import Shell
-from gateway.state.epoch import StateError
+from gateway.state.errors import StateError
 from gateway.version import version
 
 if TYPE_CHECKING:
@@ -163,7 +163,8 @@ def _build(
     links = _udp_links(settings, shell)
     broker = _broker_link(settings.upstream, shell, secrets.tls)
     keeping = Keeping(stores, settings, shell, loop)
-    shell.links, shell.broker, shell.journal = links, broker, keeping.journal
+    shell.links, shell.broker = links, broker
+    shell.journal, shell.state = keeping.journal, keeping.state
     lag = LagMeter(loop)
     upstream = settings.upstream
     census = Census(
@@ -176,6 +177,7 @@ def _build(
         started_at=now(),
         now=now,
         journal=keeping.journal_numbers,
+        state=keeping.state_numbers,
     )
     admin = _admin_server(settings, census, news, lag)
     return _Parts(engine, news, shell, keeping, census, links, lag, admin, broker)
@@ -217,7 +219,7 @@ def _admin_server(
     from gateway.admin.server import AdminServer
 
     links = {f"udp{number}": link.check for number, link in enumerate(census.links)}
-    checks = {"event_loop": lag.check, **links}
+    checks = {"event_loop": lag.check, "journal": census.journal_failure, **links}
     return AdminServer(
         settings.admin.listen,
         name=settings.gateway.name,
@@ -225,7 +227,8 @@ def _admin_server(
         numbers=census.numbers,
         news=news,
         checks=checks,
-        ready_checks=links,
+        ready_checks=links | {"journal": census.journal_failure},
+        doubts={"journal": census.journal_doubt, "state": census.state_doubt},
     )
 
 

@@ -11,24 +11,24 @@ import logging
 import time
 from dataclasses import dataclass
 
-from gateway.admin.numbers import Condition, JournalNumbers
+from gateway.admin.numbers import Condition, JournalNumbers, StateNumbers
+from gateway.admin.sync_times import SyncTimes
 from gateway.assembly import journal_rules
+from gateway.census import TimedFiles, journal_numbers
 from gateway.config.settings import Settings
 from gateway.effects import Forward
 from gateway.journal.boot import read_boot_id
 from gateway.journal.committer import Hearers, JournalCommitter
-from gateway.journal.files import OsFiles
 from gateway.journal.journal import Journal
 from gateway.journal.numbers import JournalState
 from gateway.journal.recovered import Recovered
 from gateway.links.clock import now, unix_ms_at_zero
 from gateway.saved import ClientId, Exchanges
 from gateway.shell import Shell
-from gateway.state.epoch import StateFolder, open_state
+from gateway.state.committer import StateCommitter
+from gateway.state.folder import StateFolder, open_state
 
 log = logging.getLogger("tidegate.journal")
-
-JOURNAL_FOLDER = "journal"
 
 Readings = tuple[dict[ClientId, int], list[Forward], dict[ClientId, Exchanges], int]
 
@@ -40,6 +40,7 @@ class Stores:
     folder: StateFolder
     journal: Journal
     recovered: Recovered
+    sync_times: SyncTimes
 
     @property
     def epoch(self) -> int:
@@ -56,9 +57,12 @@ class Stores:
 
 def open_stores(settings: Settings) -> Stores:
     """Raises StateError or JournalError with a sentence for the operator."""
-    folder = open_state(settings.gateway.state_dir)
+    link_names = [f"udp {udp.listen}" for udp in settings.udp]
+    folder = open_state(settings.gateway.state_dir, link_names)
     try:
-        journal = Journal(folder.path / JOURNAL_FOLDER, OsFiles(), journal_rules(settings))
+        times = SyncTimes()
+        rules = journal_rules(settings)
+        journal = Journal(settings.gateway.journal_dir, TimedFiles(times), rules)
         began = time.monotonic()
         recovered = journal.open(now(), unix_ms_at_zero(), read_boot_id())
         recovered.report.seconds = time.monotonic() - began
@@ -66,7 +70,7 @@ def open_stores(settings: Settings) -> Stores:
         folder.release()
         raise
     _report(recovered)
-    return Stores(folder, journal, recovered)
+    return Stores(folder, journal, recovered, times)
 
 
 class Keeping:
@@ -74,6 +78,7 @@ class Keeping:
         self, stores: Stores, settings: Settings, shell: Shell, loop: asyncio.AbstractEventLoop
     ) -> None:
         self._journal = stores.journal
+        self._sync_times = stores.sync_times
         self._problem: str | None = None
         hearers = Hearers(
             stored=shell.on_stored,
@@ -85,39 +90,32 @@ class Keeping:
         )
         linger_s = settings.journal.linger_ms / 1000
         self.journal = JournalCommitter(stores.journal, loop, hearers, linger_s)
+        self.state = StateCommitter(stores.folder.store, loop, shell.on_durable)
+        self._database = stores.folder.store.path
 
     # From the daemon
 
     async def stop(self) -> None:
         """What is pending is written, then all is closed."""
         await self.journal.stop()
+        await self.state.stop()
 
     def set_wall_clock(self, at_zero: float) -> None:
         """Unix milliseconds at the zero of the monotonic clock."""
         self._journal.unix_ms_at_zero = at_zero
 
     def journal_numbers(self) -> JournalNumbers:
-        numbers = self._journal.numbers
-        oldest = numbers.oldest_received_at
-        return JournalNumbers(
-            condition=Condition(numbers.state.value),
-            error=self._problem,
-            depth=numbers.depth,
-            parked=numbers.parked,
-            used_bytes=numbers.bytes,
-            budget_bytes=numbers.bytes_max,
-            fill=numbers.fill,
-            oldest_age_s=None if oldest is None else max(0.0, now() - oldest),
-            segments=numbers.segments,
-            damaged=numbers.damaged,
-            lost=numbers.lost,
-            stored=numbers.readings,
-            finished=numbers.finished,
-            dropped_oldest=numbers.dropped,
-            groups=numbers.groups,
-            syncs=numbers.syncs,
-            bytes_written=numbers.bytes_written,
-            failures=numbers.failures,
+        return journal_numbers(self._journal.numbers, self._sync_times, now(), self._problem)
+
+    def state_numbers(self) -> StateNumbers:
+        problem = self.state.problem
+        return StateNumbers(
+            condition=Condition.OK if problem is None else Condition.DEGRADED,
+            error=problem,
+            pending_rows=self.state.pending_rows,
+            commits=self.state.commits,
+            failures=self.state.failures,
+            file_bytes=self._database.stat().st_size if self._database.exists() else 0,
         )
 
     # From the journal

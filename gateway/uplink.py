@@ -126,7 +126,7 @@ class Uplink:
             if self._spill_at == inf:
                 self._spill_at = now + self._spill_after_s
             return self._pass_on(forward, now)
-        return self._store_first(forward, rules, now)
+        return self._store_first(forward)
 
     # From the journal
 
@@ -149,7 +149,8 @@ class Uplink:
                 effects += self._pass_on(forward, now)
                 effects += self._let_follow(forward, now)
             elif way is _Way.PARKED:
-                self._backlog.parked()
+                coalesce = self._rules.of(forward.topic).coalesce_retained
+                self._backlog.parked(forward, coalesce=coalesce)
         return effects + self.read_more()
 
     def not_stored(self, forwards: list[Forward], reason: Reason, now: float) -> list[Effect]:
@@ -254,7 +255,7 @@ class Uplink:
         elif forward.client_id in self._backlog.of_clients:
             wanted = True
         if wanted:
-            return self._store_first(forward, rules, now)
+            return self._store_first(forward)
         if before is None or not self._readings.is_open:
             return self._pass_on(forward, now)
         followers = self._followers.setdefault(before[-1], [])
@@ -263,7 +264,7 @@ class Uplink:
         followers.append(forward)
         return []
 
-    def _store_first(self, forward: Forward, rules: ReadingRules, now: float) -> list[Effect]:
+    def _store_first(self, forward: Forward) -> list[Effect]:
         self._readings.tag(forward)
         if (
             self._readings.is_open
@@ -274,7 +275,7 @@ class Uplink:
             self._storing_of.setdefault(forward.client_id, []).append(forward)
             return [Store(forward)]
         self._storing[forward] = _Way.PARKED
-        self._backlog.park(forward, coalesce=rules.coalesce_retained)
+        self._backlog.park(forward.client_id)
         return [Store(forward, is_parked=True)]
 
     def _pass_on(self, forward: Forward, now: float) -> list[Effect]:
@@ -361,7 +362,7 @@ class Uplink:
 
     def _objection(self, forward: Forward, now: float) -> Reason | None:
         """Why a reading that waited in the journal is not worth sending any more."""
-        if forward.record < 0:
+        if forward.record < 0 or forward.upstream_qos:  # the broker may have half of it
             return None
         rules = self._rules.of(forward.topic)
         if rules.expiry_s and now - forward.received_at > rules.expiry_s:

@@ -1,8 +1,10 @@
 """What the journal says of itself, as metrics and status show it."""
 
+from pathlib import Path
+
 from gateway.admin.numbers import Condition, JournalNumbers
 from gateway.admin.sync_times import KEPT_MAX, SyncTimes
-from gateway.census import journal_numbers
+from gateway.census import TimedFiles, journal_numbers
 from gateway.journal import numbers as journal_side
 
 FOUND = journal_side.JournalNumbers(
@@ -62,6 +64,19 @@ def test_a_fresh_journal_has_no_times_no_oldest_reading_and_no_error() -> None:
 
 def test_every_state_of_the_journal_has_a_condition() -> None:
     assert {state.value for state in journal_side.JournalState} == {one.value for one in Condition}
+
+
+def test_each_fdatasync_is_timed(tmp_path: Path) -> None:
+    times = SyncTimes()
+    files = TimedFiles(times)
+    file = files.open(tmp_path / "f", create=True)
+    assert times.quantiles(1.0) == [None]
+    files.write(file, b"x", 0)
+    files.sync_data(file)
+    files.close(file)
+    (worst,) = times.quantiles(1.0)
+    assert worst is not None
+    assert 0 <= worst < 60
 
 
 def test_only_the_last_times_of_syncing_are_kept() -> None:

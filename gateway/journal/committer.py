@@ -191,7 +191,7 @@ class JournalCommitter:
             self._start(journal.write, group, partial(self._end_group, group))
             return True
         self._tell_durable()
-        if not self._is_idle.is_set() or (reads and self._begin_read(now)):
+        if not self._is_idle.is_set() or (reads and self._reads and self._begin_read(now)):
             return True
         if not self._is_stopping:
             self._set_alarm(now + self._idle_s())

@@ -7,19 +7,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gateway.effects import Forward, Reason
-from gateway.journal.ledger import Exchange, ExchangeKey, Segment
+from gateway.journal.ledger import Exchange, ExchangeKey, Segment, Started
 from gateway.journal.records import HEAD_BYTES
 from gateway.journal.segment import Header
 from gateway.saved import ClientId
 
 Mark = tuple[int, bytes]  # kind and body
 Pending = tuple[Forward, int, bytes]  # a reading, the flags of its record, its body
-
-
-@dataclass(slots=True)
-class Started:
-    header: Header
-    size: int
 
 
 @dataclass(slots=True)
@@ -69,6 +63,11 @@ class Group:
     @property
     def needs_segment(self) -> bool:
         return bool(self.readings or self.marks or self.starts_segment)
+
+    @property
+    def makes_room(self) -> bool:
+        """Or brings it nearer."""
+        return bool(self.frees or self.spare_bytes or self.restated_bytes)
 
     @property
     def has_work(self) -> bool:

@@ -37,8 +37,9 @@ from gateway.journal.ledger import (
 from gateway.journal.marks import Marks
 from gateway.journal.numbers import JournalNumbers, JournalState
 from gateway.journal.opening import Opening, journal_error
+from gateway.journal.placing import is_blocked, place, size_of
 from gateway.journal.reading import count_parked, read_backlog
-from gateway.journal.records import FRAME_BYTES, Kind, is_parked, reading_body, reading_flags
+from gateway.journal.records import Kind, is_parked, reading_body, reading_flags
 from gateway.journal.recovered import Recovered
 from gateway.journal.recovery import Clocks
 from gateway.journal.room import Room
@@ -46,9 +47,6 @@ from gateway.journal.rules import LAZY_SYNC_S, RETRY_AFTER_S, JournalRules
 from gateway.journal.segment import NO_BOOT, Header
 from gateway.journal.volume import Volume
 from gateway.saved import ClientId
-
-# Kept free in each segment for the mark that names a new boot.
-SLACK_BYTES = 64
 
 
 class Journal:
@@ -125,7 +123,8 @@ class Journal:
             self._is_wanted = True
             return Reason.JOURNAL_FAILED
         body = reading_body(forward)
-        size = len(body) + FRAME_BYTES
+        pending = forward, reading_flags(forward, parked=is_parked), body
+        size = size_of(pending)
         if size > self._room.group_bytes_max(self._rules.segment_bytes):
             return Reason.PAYLOAD_TOO_LARGE
         pending_bytes = self._pending_bytes + size
@@ -137,7 +136,7 @@ class Journal:
         self._pending_bytes, self._refused_bytes = pending_bytes, 0
         forward.record = self._next
         self._next += 1
-        self._pending.append((forward, reading_flags(forward, parked=is_parked), body))
+        self._pending.append(pending)
         return None
 
     def finish(self, forward: Forward) -> None:
@@ -174,10 +173,6 @@ class Journal:
         return self._marks.durable
 
     @property
-    def last_mark(self) -> int:
-        return self._marks.last
-
-    @property
     def is_urgent(self) -> bool:
         """Somebody waits for the next group."""
         return bool(self._pending or self._marks.is_awaited)
@@ -204,14 +199,15 @@ class Journal:
             return None
         group = Group(self._next_header())
         self._marks.take(group, group.header.done_below - 1)
-        is_blocked = self._is_blocked()
-        has_hope = self._room.plan(group, now, is_wanted=is_blocked or self._is_wanted)
+        current = self._ledger.current
+        is_stuck = is_blocked(self._pending, current, self._room)
+        self._room.plan(group, now, is_wanted=is_stuck or self._is_wanted)
         self._is_wanted = False
-        if is_blocked and not has_hope:
+        place(group, [] if is_stuck else self._pending, current, self._room)
+        if is_stuck and not group.makes_room:
             # Their numbers were never written, so the next ones may have them.
             self._next = self._pending[0][0].record
             group.refused = self._give_up_pending()
-        self._place(group, is_blocked=is_blocked)
         group.is_lazy = self._is_lazy(group, is_stopping=is_stopping)
         if group.has_work or (not group.is_lazy and self._unsynced_since is not None):
             return group
@@ -224,43 +220,6 @@ class Journal:
             done_below = unfinished[0].first + unfinished[1]
         first = self._pending[0][0].record if self._pending else self._next
         return Header(int(PREFERRED), 0, first, self._bound, done_below, 0, self._boot_id)
-
-    def _is_blocked(self) -> bool:
-        """Readings wait and there is no room for the first of them."""
-        if not self._pending:
-            return False
-        spares, current = self._volume.spares, self._ledger.current
-        if not spares:
-            return True
-        size = len(self._pending[0][2]) + FRAME_BYTES
-        if current is not None and size <= current.size - current.end - SLACK_BYTES:
-            return False
-        return self._room.standing() < 2 or size > self._room.group_bytes_max(spares[-1].size)
-
-    def _place(self, group: Group, *, is_blocked: bool) -> None:
-        """In which segment, and how many of the readings."""
-        spares, current = self._volume.spares, self._ledger.current
-        used = group.marks_bytes
-        wanted = used
-        if self._pending and not is_blocked:
-            wanted += len(self._pending[0][2]) + FRAME_BYTES
-        room = 0 if current is None else current.size - current.end - SLACK_BYTES
-        if current is None or wanted > room:
-            if spares:
-                group.starts_segment = True
-                room = self._room.group_bytes_max(spares[-1].size)
-            elif used > room:
-                group.leave_marks()
-        if spares and not is_blocked:
-            room = min(room, *(self._room.group_bytes_max(spare.size) for spare in spares))
-            self._take_readings(group, room - used)
-
-    def _take_readings(self, group: Group, room: int) -> None:
-        for pending in self._pending:
-            room -= len(pending[2]) + FRAME_BYTES
-            if room < 0:
-                break
-            group.readings.append(pending)
 
     def _is_lazy(self, group: Group, *, is_stopping: bool) -> bool:
         """Only what nobody waits for, and not too much of it, and not for too long."""
@@ -276,14 +235,7 @@ class Journal:
     def end_group(self, group: Group, error: OSError | None) -> Outcome:
         """What came of it. `error`: what `write` raised."""
         outcome = Outcome(dropped=group.dropped)
-        ledger = self._ledger
-        for started in group.started:
-            segment = Segment(started.header, started.header.name, started.size)
-            segment.about = {other.serial for other in ledger.segments if other.is_suspect}
-            segment.is_suspect = started.header.serial in group.abandoned
-            ledger.append(segment)
-        for segment in ledger.segments:
-            segment.is_suspect = segment.is_suspect or segment.serial in group.abandoned
+        self._ledger.begin(group.started, group.abandoned)
         if error is None:
             self._land(group, outcome)
         else:
@@ -298,7 +250,7 @@ class Journal:
             current = ledger.current = ledger.segments[-1]
             current.end = group.end
             for pending in group.readings:
-                self._settle(current, *pending)
+                self._settle(current, pending)
                 outcome.stored.append(pending[0])
             self._marks.settle(group)
             self._settle_restated(group, current)
@@ -311,9 +263,10 @@ class Journal:
         elif group.marks and self._unsynced_since is None:
             self._unsynced_since = self._now
 
-    def _settle(self, segment: Segment, forward: Forward, written: int, body: bytes) -> None:
+    def _settle(self, segment: Segment, pending: Pending) -> None:
+        forward, written, _ = pending
         number = forward.record
-        self._pending_bytes -= len(body) + FRAME_BYTES
+        self._pending_bytes -= size_of(pending)
         flags = PARKED if is_parked(written) else TAKEN
         if number in self._early:
             self._early.remove(number)
@@ -407,12 +360,9 @@ class Journal:
         numbers.depth = sum(segment.unfinished for segment in segments)
         numbers.parked = sum(segment.parked for segment in segments)
         numbers.bytes = self._room.bytes
-        held = sum(segment.held_bytes for segment in segments)
-        numbers.fill = held / numbers.bytes_max
-        numbers.oldest_received_at = None
-        if unfinished is not None:
-            segment, index = unfinished
-            numbers.oldest_received_at = float(segment.times[index])
+        numbers.fill = sum(segment.held_bytes for segment in segments) / numbers.bytes_max
+        oldest = None if unfinished is None else float(unfinished[0].times[unfinished[1]])
+        numbers.oldest_received_at = oldest
         numbers.segments = len(segments)
         return numbers
 

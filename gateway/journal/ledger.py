@@ -32,6 +32,15 @@ _WANTED_MASK = PRESENT | PARKED | TAKEN | FINISHED
 DURABLE = bytes(flags & ~TAKEN for flags in range(256))
 
 
+@dataclass(slots=True)
+class Started:
+    """A segment that was begun. `has_carried`: marks of the one before it go into it once more."""
+
+    header: Header
+    size: int
+    has_carried: bool
+
+
 class Exchange(NamedTuple):
     number: int
     contents: int
@@ -144,12 +153,24 @@ class Ledger:
         self.segments.append(segment)
         self._firsts.append(segment.first)
 
+    def begin(self, started: list[Started], abandoned: set[int]) -> None:
+        """Segments that a group began, and those, by serial, that it had to give up."""
+        for segment in self.segments:
+            segment.is_suspect = segment.is_suspect or segment.serial in abandoned
+        for new in started:
+            segment = Segment(new.header, new.header.name, new.size)
+            # The header's bound tells what does not count in those that were given up.
+            segment.about = {other.serial for other in self.segments if other.is_suspect}
+            if new.has_carried and self.segments:
+                former = self.segments[-1]
+                segment.about |= former.about | {former.serial}
+            segment.is_suspect = new.header.serial in abandoned
+            self.append(segment)
+
     def remove(self, segment: Segment) -> None:
         place = self.segments.index(segment)
         del self.segments[place]
         del self._firsts[place]
-        for key in segment.exchanges:
-            del self.exchanges[key]
         for number in segment.released_guests:
             if self._guests.get(number) is segment:
                 del self._guests[number]

@@ -59,6 +59,7 @@ from gateway.saved import ClientId, Exchanges
 
 _FACTS = FINISHED | RECEIVED | RELEASED
 NEVER = 1 << 62  # behind every offset
+NUMBER_MAX = 1 << 62
 
 Keys = tuple[int, int, int, int, int, int, bytes]  # of records.decode_keys
 
@@ -212,6 +213,8 @@ class Recovery:
 
     def _note(self, number: int) -> None:
         if number >= self.next_number:
+            if number >= NUMBER_MAX:
+                raise ValueError(number)
             self.next_number = number + 1
 
     def _mark(self, by: Segment, number: int, flags: int) -> None:
@@ -318,6 +321,7 @@ class Recovery:
                     self.ledger.begin_exchange(segment, key, exchange)
                 continue
             segment.released_guests.add(exchange.number)
+            self._depend_on(segment)
 
     def _supersede(self, segment: Segment, index: int) -> None:
         """Its message id was used again, which released it; write that down."""

@@ -14,7 +14,7 @@ from gateway.journal.ledger import Exchange, ExchangeKey, Ledger, Segment
 from gateway.journal.records import Kind, exchange_body, marks_body, number_body
 from gateway.journal.rules import RECENT_SHARE, RETRY_AFTER_S, JournalRules, WhenFull
 from gateway.journal.segment import HEADER_BYTES
-from gateway.journal.volume import Volume
+from gateway.journal.volume import Spare, Volume
 
 FREES_MAX = 4  # in one group
 
@@ -31,12 +31,18 @@ class Room:
     # How much there is
 
     @property
+    def spares(self) -> list[Spare]:
+        return self._volume.spares
+
+    @property
     def bytes(self) -> int:
         """Of all files."""
         segments = sum(segment.size for segment in self._ledger.segments)
-        return segments + sum(spare.size for spare in self._volume.spares)
+        return segments + sum(spare.size for spare in self.spares)
 
     def can_make(self) -> bool:
+        if self._ledger.current is None and not self.spares:
+            return True  # nothing can be written at all: that is worse than a budget exceeded
         return self.bytes + self._rules.segment_bytes <= self._rules.size_max_bytes
 
     def drained(self) -> list[Segment]:
@@ -49,7 +55,7 @@ class Room:
 
     def standing(self) -> int:
         """Segments that are ready, or can be, when the one that is written to is full."""
-        count = len(self._volume.spares)
+        count = len(self.spares)
         count += sum(not segment.is_suspect for segment in self.drained())
         if not self.is_disk_full:
             count += max(0, self._rules.size_max_bytes - self.bytes) // self._rules.segment_bytes
@@ -70,23 +76,20 @@ class Room:
 
     # How it is made
 
-    def plan(self, group: Group, now: float, *, is_wanted: bool) -> bool:
-        """Put into the group what makes room. `is_wanted`: readings wait that have none; then
-        returns whether there is any hope for them.
-        """
-        spares = len(self._volume.spares)
+    def plan(self, group: Group, now: float, *, is_wanted: bool) -> None:
+        """Put into the group what makes room. `is_wanted`: readings wait that have none."""
+        spares = len(self.spares)
         is_needed = is_wanted or not spares
         if now >= self._free_at:
             for segment in self._disposable(now, is_needed=is_needed):
                 if self._restate(group, segment):
                     group.frees.append(segment)
-            if group.frees or group.restated_segments or group.restated_exchanges:
-                return True
+            if group.makes_room and (spares or not group.restated_bytes):
+                return
         if is_needed and self.can_make() and self._may_make(now):
             group.spare_bytes = self._rules.segment_bytes
         elif is_wanted and self._rules.when_full is WhenFull.DROP_OLDEST and now >= self._free_at:
             self._plan_drop(group)
-        return bool(group.spare_bytes or group.drops or group.restated_bytes)
 
     def _disposable(self, now: float, *, is_needed: bool) -> list[Segment]:
         rules = self._rules
@@ -168,7 +171,7 @@ class Room:
 
     def needs_spare(self, now: float) -> bool:
         """And may try to make it."""
-        return not self._volume.spares and self.can_make() and self._may_make(now)
+        return not self.spares and self.can_make() and self._may_make(now)
 
     def _may_make(self, now: float) -> bool:
         return now >= self._make_at or not self.is_disk_full
@@ -180,6 +183,6 @@ class Room:
             for segment in self.drained()
             if segment.newest_received_at <= now
         ]
-        if not self._volume.spares and self.can_make():
+        if not self.spares and self.can_make():
             times.append(self._make_at)
         return None if not times else max(min(times), self._free_at)

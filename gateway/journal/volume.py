@@ -18,8 +18,8 @@ from pathlib import Path
 
 from gateway.journal.checksums import CHECKSUMS
 from gateway.journal.files import Files
-from gateway.journal.group import Group, Mark, Started
-from gateway.journal.ledger import Segment
+from gateway.journal.group import Group, Mark
+from gateway.journal.ledger import Segment, Started
 from gateway.journal.records import encode_reading, encode_record, with_durable_before
 from gateway.journal.rules import SEGMENT_BYTES_MIN, JournalRules
 from gateway.journal.segment import HEADER_BYTES, MAKING_NAME, Header, spare_name
@@ -132,12 +132,12 @@ class Volume:
         header = replace(group.header, salt=self._rules.salt(), serial=self.next_serial)
         self.next_serial += 1
         file = self._name(spare, header)
-        group.started.append(Started(header, spare.size))
         group.bytes_written += HEADER_BYTES
         former = self.writing
         if former is not None:
             self._carried = former.unsynced + self._carried
             self._close(former.file)
+        group.started.append(Started(header, spare.size, bool(self._carried)))
         self.writing = Writing(header, file, spare.size, HEADER_BYTES, HEADER_BYTES)
         self._sync_folder()
 

@@ -48,20 +48,19 @@ class Backlog:
         self.of_clients.update(parked)
         self._readable = sum(parked.values())
 
-    def park(self, forward: Forward, *, coalesce: bool) -> None:
-        """The reading is on its way into the journal, and nowhere else from then on."""
+    def park(self, client_id: ClientId) -> None:
+        """A reading is on its way into the journal, and nowhere else from then on."""
         self._storing += 1
-        client_id = forward.client_id
         self.of_clients[client_id] = self.of_clients.get(client_id, 0) + 1
+
+    def parked(self, forward: Forward, *, coalesce: bool) -> None:
+        """The reading is there, durably; so one before it may be left out for it."""
+        self._storing -= 1
+        self._readable += 1
         if coalesce and forward.retain:
             topic = forward.topic
             if topic in self._newest or len(self._newest) < TOPICS_MAX:
                 self._newest[topic] = forward.sequence
-
-    def parked(self) -> None:
-        """A reading is there, durably."""
-        self._storing -= 1
-        self._readable += 1
 
     def not_parked(self, client_id: ClientId) -> None:
         """A reading could not be written."""

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from gateway.config.doubts import doubts
 from gateway.config.gathering import Gathering
@@ -39,9 +40,16 @@ def test_a_journal_larger_than_its_disk_is_warned_about(folder: Path) -> None:
 
 
 def test_what_the_journal_takes_already_counts_as_room(folder: Path) -> None:
-    (folder / "segment").write_bytes(bytes(3 * 2**20))
-    assert taken_bytes(folder) >= 3 * 2**20
-    assert taken_bytes(folder / "none") == 0
+    with TemporaryDirectory(dir=IN_MEMORY.parent) as state:
+        journal = Path(state) / "journal"
+        journal.mkdir()
+        (journal / "segment").write_bytes(bytes(8 * 2**20))
+        assert taken_bytes(journal) == 8 * 2**20
+        free = free_bytes(journal)
+        assert free is not None
+        text = f'gateway.state_dir = "{state}"\njournal.size_max = {free + 4 * 2**20}'
+        assert [line for line in read(text).warnings if "journal.size_max" in line] == []
+    assert taken_bytes(journal) == 0
 
 
 def test_a_journal_that_nothing_is_written_to_needs_no_room() -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,13 +23,23 @@ class GatewayError(Exception):
 
 
 class GatewayProcess:
-    """`tidegate run` in a folder of its own; UDP on a free port of 127.0.0.1, found in its log."""
+    """`tidegate run` in a folder of its own; UDP on a free port of 127.0.0.1, found in its log.
 
-    def __init__(self, folder: Path, broker_url: str, extra_config: str = "") -> None:
+    Started again it takes the port it had before, if somebody asked for that, so that its sensors
+    find it. The log of each life begins behind that of the one before.
+    """
+
+    def __init__(
+        self, folder: Path, broker_url: str, extra_config: str = "", *, prefix: Sequence[str] = ()
+    ) -> None:
+        """`prefix` comes before the command, as `nsenter` does."""
         self.folder = folder
+        self._prefix = prefix
         self.log_path = folder / "gateway.log"
         self.config_path = folder / "gateway.toml"
         self._process: subprocess.Popen[bytes] | None = None
+        self._port: int | None = None
+        self._log_begin = 0
         # The first start is epoch 1, so that topic ids begin at 1 as well.
         state = folder / "state"
         if not state.exists():
@@ -57,12 +68,21 @@ class GatewayProcess:
         self.kill()
 
     def start(self, *, environment: dict[str, str] | None = None) -> None:
-        command = [sys.executable, "-m", "gateway", "run", "--config", str(self.config_path)]
+        command = [
+            *self._prefix,
+            sys.executable,
+            "-m",
+            "gateway",
+            "run",
+            "--config",
+            str(self.config_path),
+        ]
         if "[[udp]]" not in self.config_path.read_text(encoding="utf-8"):
-            command += ["--set", "udp.0.listen=127.0.0.1:0"]
+            command += ["--set", f"udp.0.listen=127.0.0.1:{self._port or 0}"]
         if "[admin]" not in self.config_path.read_text(encoding="utf-8"):
             command += ["--set", "admin.listen="]
-        with self.log_path.open("wb") as log:
+        with self.log_path.open("ab") as log:
+            self._log_begin = log.tell()
             self._process = subprocess.Popen(
                 command, stderr=log, stdout=log, env={**os.environ, **(environment or {})}
             )
@@ -74,6 +94,13 @@ class GatewayProcess:
 
     @property
     def log(self) -> str:
+        """Of this life."""
+        with self.log_path.open("rb") as log:
+            log.seek(self._log_begin)
+            return log.read().decode("utf-8")
+
+    @property
+    def log_of_all_lives(self) -> str:
         return self.log_path.read_text(encoding="utf-8")
 
     def wait_for_log(self, pattern: str, timeout_s: float = START_TIMEOUT_S) -> re.Match[str]:
@@ -92,7 +119,9 @@ class GatewayProcess:
 
     @property
     def port(self) -> int:
-        return int(self.wait_for_log(r"listening for sensors on udp \S+ port (\d+)").group(1))
+        """Where it listens for sensors, which it does once this is known."""
+        self._port = int(self.wait_for_log(r"listening for sensors on udp \S+ port (\d+)").group(1))
+        return self._port
 
     def wait_until_connected(self) -> None:
         self.wait_for_log(r"broker \S+ is (there|back)")

@@ -14,8 +14,8 @@ S1, S2 = ClientId("s1"), ClientId("s2")
 
 def parked(backlog: Backlog, *forwards: Forward, coalesce: bool = False) -> None:
     for forward in forwards:
-        backlog.park(forward, coalesce=coalesce)
-        backlog.parked()
+        backlog.park(forward.client_id)
+        backlog.parked(forward, coalesce=coalesce)
 
 
 def numbered(sequence: int, *, client: str = "s1", retain: bool = True, epoch: int = 3) -> Forward:
@@ -26,10 +26,10 @@ def numbered(sequence: int, *, client: str = "s1", retain: bool = True, epoch: i
 
 def test_what_is_not_durable_yet_cannot_be_read_but_holds_its_client_back() -> None:
     backlog = Backlog()
-    backlog.park(reading(), coalesce=False)
+    backlog.park(S1)
     assert not backlog.wants_more
     assert backlog.of_clients == {S1: 1}
-    backlog.parked()
+    backlog.parked(reading(), coalesce=False)
     assert backlog.wants_more
     assert len(backlog) == 1
 
@@ -73,10 +73,10 @@ def test_nothing_is_set_free_while_something_is_ready_or_on_its_way_to_the_disk(
     backlog.read_back([])
     assert backlog.of_clients == {S1: 2}, "one of them is ready"
     backlog.take()
-    backlog.park(reading(client="s2"), coalesce=False)
+    backlog.park(S2)
     backlog.read_back([])
     assert S2 in backlog.of_clients, "it is being written, and nothing of its client may pass it"
-    backlog.parked()
+    backlog.parked(reading(), coalesce=False)
     assert backlog.wants_more
 
 
@@ -91,8 +91,8 @@ def test_a_journal_that_brings_more_than_was_counted_counts_from_nothing() -> No
 
 def test_what_could_not_be_stored_waits_no_longer() -> None:
     backlog = Backlog()
-    backlog.park(reading(), coalesce=False)
-    backlog.park(reading(), coalesce=False)
+    backlog.park(S1)
+    backlog.park(S1)
     backlog.not_parked(S1)
     assert backlog.of_clients == {S1: 1}
     backlog.not_parked(S1)
