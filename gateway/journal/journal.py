@@ -173,6 +173,10 @@ class Journal:
         return self._marks.durable
 
     @property
+    def last_mark(self) -> int:
+        return self._marks.last
+
+    @property
     def is_urgent(self) -> bool:
         """Somebody waits for the next group."""
         return bool(self._pending or self._marks.is_awaited)
