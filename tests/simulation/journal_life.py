@@ -1,0 +1,333 @@
+"""One life of the production journal: what its owner does with it, and what must hold.
+
+The jobs (groups, looks at the backlog) are done one at a time, as the owner does them; while the
+worker is at a call to the file system, the loop goes on.
+"""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from random import Random
+from typing import Protocol
+
+from gateway.effects import Forward, Reason
+from gateway.journal.group import Group
+from gateway.journal.journal import Journal
+from gateway.journal.numbers import JournalState
+from gateway.journal.rules import JournalError, JournalRules
+from gateway.journal.segment import DAMAGED_SUFFIX, SEGMENT_NAME
+from gateway.saved import ClientId
+from tests.simulation.journal_judge import Clock, Judge
+from tests.simulation.journal_memory import (
+    BOUNDED,
+    GOES_ON,
+    NO,
+    STARTS,
+    YES,
+    Key,
+    Memory,
+    broken,
+)
+from tests.simulation.journal_plan import FOLDER, Plan
+from tests.simulation.simulated_files import SimulatedFiles
+
+GROUPS_MAX = 300  # until it must have come to rest
+HEALING_ROUNDS_MAX = 30
+
+
+class Owner(Protocol):
+    """What is the same in all lives of a journal."""
+
+    dice: Random
+    plan: Plan
+    clock: Clock
+    files: SimulatedFiles
+    memory: Memory
+    rules: JournalRules
+    serial: int
+
+    def tell(self, what: str) -> None: ...
+
+
+class Life:
+    def __init__(self, owner: Owner) -> None:
+        self.owner = owner
+        self.dice = owner.dice
+        self.plan = owner.plan
+        self.clock = owner.clock
+        self.files = owner.files
+        self.memory = owner.memory
+        self.memory.begin_life(self.clock.boot)
+        self.judge = Judge(self.memory, self.clock, self.plan.recent_s)
+        self.journal = Journal(FOLDER, self.files, owner.rules)
+        self.held: list[Forward] = []  # the core has them
+        self.waiting: dict[int, Forward] = {}  # taken on, not yet stored
+
+    def open(self) -> bool:
+        """Whether it could be opened."""
+        clock, failed = self.clock, self.files.failed
+        self.tell(f"life {self.memory.life} at {clock.now:.1f} s, boot {clock.boot!r}")
+        try:
+            recovered = self.journal.open(clock.now, clock.unix_ms_at_zero, clock.boot)
+        except JournalError as error:
+            if self.files.failed == failed:
+                broken(STARTS, f"will not start: {error}")
+            self.tell(f"will not start: {error}")
+            return False
+        except Exception:
+            broken(STARTS, traceback.format_exc())
+        self.tell(f"recovered {recovered}")
+        self._note_segments()
+        self.judge.recovered(recovered)
+        self.held += recovered.received
+        self._is_bounded()
+        return True
+
+    def tell(self, what: str) -> None:
+        self.owner.tell(what)
+
+    def play(self) -> None:
+        dice = self.dice
+        if dice.random() < 0.5:
+            self.read_all()
+        for _ in range(self.plan.steps):
+            self.clock.now += dice.choice([0.001, 0.1, 0.5, 2.0]) if dice.random() < 0.95 else 95.0
+            for _ in range(dice.randint(0, 8)):
+                self.act()
+            if dice.random() < 0.3:
+                self.read()
+            elif dice.random() < 0.1:
+                self.flush()
+            else:
+                self.group(is_stopping=False)
+        if dice.random() < 0.5:
+            self.flush()
+        self.journal.close()
+
+    # What the core does, at any moment
+
+    def act(self) -> None:
+        match self.dice.randrange(10):
+            case 0 | 1 | 2 | 3 | 4:
+                self.store()
+            case 5 | 6:
+                self.finish()
+            case 7:
+                self.receive()
+            case 8 | 9:
+                self.release()
+
+    def store(self) -> Reason | None:
+        dice, owner = self.dice, self.owner
+        owner.serial += 1
+        qos = dice.choice([0, 1, 1, 2, 2])
+        client_id = ClientId(dice.choice(["a", "sensor-2", "a sensor with a long name"]))
+        payload = owner.serial.to_bytes(3, "big") + dice.randbytes(
+            dice.randrange(self.plan.payload_bytes_max)
+        )
+        forward = Forward(
+            client_id=client_id,
+            topic=dice.choice(["t", "sensors/räume/2"]),
+            payload=payload if dice.random() < 0.95 else b"",
+            qos=qos,
+            retain=dice.random() < 0.2,
+            topic_id=dice.randrange(1 << 16),
+            message_id=dice.randint(1, 12) if qos else 0,
+            received_at=self.clock.now,
+            sequence=owner.serial if qos else -1,
+            unix_ms=self.clock.unix_ms,
+            epoch=self.memory.life,
+            packet_id=owner.serial % 65_535 + 1,
+        )
+        key = client_id, forward.message_id
+        if qos == 2 and dice.random() < 0.9 and self._is_taken(key):
+            forward.qos = 1
+        is_parked = dice.random() < 0.5
+        reason = self.journal.store(forward, is_parked=is_parked)
+        if reason is not None:
+            self.tell(f"refused: {reason}")
+            return reason
+        self.tell(
+            f"store {forward.record} of {client_id}, QoS {forward.qos}, id {forward.message_id}, "
+            f"{len(forward.payload)} octets{', parked' if is_parked else ''}"
+        )
+        self.memory.store(forward, is_parked=is_parked)
+        self.waiting[forward.record] = forward
+        self._is_pending_bounded()
+        if not is_parked and qos < 2 and dice.random() < 0.05:
+            self._finish(forward)  # the broker was faster than the disk
+        return None
+
+    def _is_taken(self, key: Key) -> bool:
+        waiting = ((forward.client_id, forward.message_id) for forward in self.waiting.values())
+        return self.memory.open_exchange(key) is not None or key in waiting
+
+    def finish(self) -> None:
+        """One, or the oldest few in their order."""
+        held = self.held
+        count = min(len(held), self.dice.choice([1, 1, 4, 30]))
+        start = 0 if self.dice.random() < 0.7 else self.dice.randrange(len(held) - count + 1)
+        for forward in held[start : start + count]:
+            self._finish(forward)
+        del held[start : start + count]
+
+    def _finish(self, forward: Forward) -> None:
+        self.tell(f"finish {forward.record}")
+        self.memory.finish(forward.record)
+        self.journal.finish(forward)
+
+    def receive(self) -> None:
+        of_qos_2 = [forward for forward in self.held if forward.qos == 2]
+        if of_qos_2:
+            forward = self.dice.choice(of_qos_2)
+            mark = self.journal.receive(forward)
+            self.tell(f"receive {forward.record}, mark {mark}")
+            self.memory.mark(mark, self.memory.told[forward.record], "received")
+
+    def release(self) -> None:
+        keys = [key for key in self.memory.by_key if self.memory.open_exchange(key)]
+        if not keys or self.dice.random() < 0.05:
+            self.journal.release(ClientId("nobody"), 1)
+            return
+        key = self.dice.choice(keys)
+        told = self.memory.open_exchange(key)
+        assert told is not None
+        mark = self.journal.release(*key)
+        self.tell(f"release {key}, mark {mark}")
+        self.memory.mark(mark, told, "released")
+
+    def _meanwhile(self) -> None:
+        if self.dice.random() < 0.05:
+            self.act()
+
+    # Jobs
+
+    def group(self, *, is_stopping: bool) -> bool:
+        """Whether there was something to do."""
+        memory, journal = self.memory, self.journal
+        group = journal.begin_group(self.clock.now, is_stopping=is_stopping)
+        if group is None:
+            memory.durable(journal.durable_mark)
+            return False
+        self._settle_refused(was_written=set())
+        drops = group.drops
+        going = memory.drop(drops.first, drops.first + len(drops.flags)) if drops else []
+        written = {forward.record for forward, _, _ in group.readings}
+        error = self._write(group)
+        outcome = journal.end_group(group, error)
+        self.tell(f"error {error}, room {group.room_error}, stored {len(outcome.stored)}")
+        memory.stored([forward.record for forward in outcome.stored])
+        self._settle_refused(was_written=written)
+        if group.landed is not None:
+            memory.segment_begun()
+        if drops and drops in group.freed:
+            memory.dropped(going, outcome.dropped, is_sure=group.room_error is None)
+        else:
+            memory.not_dropped(going)
+        memory.durable(journal.durable_mark)
+        for forward in outcome.stored:
+            del self.waiting[forward.record]
+            told = memory.told[forward.record]
+            if not told.is_parked and told.finished is NO:
+                self.held.append(forward)
+        self._is_bounded()
+        return True
+
+    def _write(self, group: Group) -> OSError | None:
+        self.files.meanwhile = self._meanwhile
+        try:
+            self.journal.write(group)
+        except OSError as error:
+            return error
+        finally:
+            self.files.meanwhile = None
+        return None
+
+    def _settle_refused(self, was_written: set[int]) -> None:
+        for number, forward in list(self.waiting.items()):
+            if forward.record < 0:
+                del self.waiting[number]
+                self.memory.not_stored(number, was_written=number in was_written)
+
+    def read(self) -> bool:
+        """Whether there may be more."""
+        request = self.journal.begin_read(self.clock.now)
+        if request is None:
+            self.judge.read_to_its_end(set(self.waiting))
+            return False
+        self.files.meanwhile = self._meanwhile
+        try:
+            read = self.journal.read(request)
+        except OSError as error:
+            self.tell(f"read: {error}")
+            return False
+        finally:
+            self.files.meanwhile = None
+        forwards = self.journal.end_read(request, read)
+        self.tell(f"read {[forward.record for forward in forwards]}")
+        self.judge.read(forwards)
+        self.held += forwards
+        return True
+
+    def read_all(self) -> None:
+        for _ in range(GROUPS_MAX):
+            if not self.read():
+                return
+        broken(BOUNDED, "the backlog never ends")
+
+    def flush(self) -> None:
+        """All that was asked for before becomes durable, if the disk lets it."""
+        asked = self.memory.asked_to_finish()
+        last_mark = self.journal.last_mark
+        for _ in range(GROUPS_MAX):
+            if not self.group(is_stopping=True):
+                break
+        else:
+            broken(BOUNDED, "the journal never comes to rest")
+        numbers = self.journal.numbers
+        if numbers.state is not JournalState.FAILED and not self.journal.has_pending:
+            self.memory.finished(asked)
+        if not self.plan.fails and numbers.segments and self.journal.durable_mark < last_mark:
+            broken(GOES_ON, f"marks up to {last_mark}, durable are {self.journal.durable_mark}")
+
+    # What must hold
+
+    def _note_segments(self) -> None:
+        names = [Path(path).name for path in self.files.sizes()]
+        self.memory.has_segments([name for name in names if SEGMENT_NAME.fullmatch(name)])
+
+    def _is_bounded(self) -> None:
+        self._note_segments()
+        sizes = self.files.sizes()
+        used = sum(size for name, size in sizes.items() if not name.endswith(DAMAGED_SUFFIX))
+        if used > self.owner.rules.size_max_bytes + self.plan.segment_bytes:
+            broken(BOUNDED, f"{used} octets of {self.owner.rules.size_max_bytes}: {sizes}")
+
+    def _is_pending_bounded(self) -> None:
+        pending = sum(len(forward.payload) for forward in self.waiting.values())
+        if pending > self.plan.pending_bytes_max:
+            broken(BOUNDED, f"{pending} octets wait for the disk")
+
+    def heal(self) -> None:
+        """The disk is well: all comes back, all can be finished, new readings are taken."""
+        self.read_all()
+        self.judge.told_of_rot()
+        for _ in range(HEALING_ROUNDS_MAX):
+            self.clock.now += 1.5
+            self.group(is_stopping=False)
+            self.read_all()
+            for forward in self.held:
+                self._finish(forward)
+            self.held.clear()
+            self.flush()
+            if self.store() is None and self._is_stored_soon():
+                break
+        else:
+            broken(GOES_ON, f"takes no readings: {self.journal.numbers}")
+        if self.journal.numbers.state is not JournalState.OK:
+            broken(GOES_ON, f"is not well again: {self.journal.numbers}")
+
+    def _is_stored_soon(self) -> bool:
+        self.flush()
+        return not self.waiting and self.memory.told[max(self.memory.told)].stored is YES

@@ -1,0 +1,161 @@
+"""One seed, one schedule: some lives of the production journal on a file system that loses power.
+
+`python -m tests.simulation.journal_schedules SEED [--count N] [--trace]` repeats it. A life ends
+at any call to the file system, or between two, or well; what the journal's owner does (stores,
+finishes, receives, releases) may also come while the worker is at any call. The last life always
+runs on a healthy disk: it must show all that was promised, and go on.
+
+Segments are as small as a few records here, so that each schedule rolls and recycles many.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from gateway.journal import opening, rules, volume
+from gateway.journal.rules import JournalRules
+from tests.simulation.journal_judge import Clock
+from tests.simulation.journal_life import Life
+from tests.simulation.journal_memory import JournalBrokenPromiseError, Memory
+from tests.simulation.journal_plan import UNLIMITED, plan_of
+from tests.simulation.simulated_files import Faults, PowerCutError, SimulatedFiles
+
+
+@contextmanager
+def small_segments(segment_bytes: int) -> Iterator[None]:
+    """The smallest size there is of a segment is another."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        for module in (rules, opening, volume):
+            monkeypatch.setattr(module, "SEGMENT_BYTES_MIN", segment_bytes)
+        monkeypatch.setattr(volume, "ZERO_BYTES", bytes(segment_bytes))
+        yield
+
+
+class Schedule:
+    def __init__(self, seed: int, trace: Callable[[str], None] | None = None) -> None:
+        self.seed = seed
+        self.dice = Random(seed)
+        self.plan = plan_of(self.dice)
+        self.files = SimulatedFiles(Random(seed + 1), self.plan.capacity_bytes)
+        self.files.trace = trace
+        self.memory = Memory()
+        self.clock = Clock(1000.0, 1_767_225_600_000.0, b"boot 0".ljust(16))
+        self.boots = 0
+        self.serial = 0
+        salts = Random(seed + 2)
+        self.rules = JournalRules(
+            self.plan.segment_bytes * self.plan.segments,
+            self.plan.when_full,
+            self.plan.recent_s,
+            self.plan.pending_bytes_max,
+            salt=lambda: salts.getrandbits(32),
+        )
+
+    def run(self) -> Schedule:
+        """Raises JournalBrokenPromiseError, with the seed and how to repeat it."""
+        try:
+            with small_segments(self.plan.segment_bytes):
+                for _ in range(self.plan.lives):
+                    self._live()
+                self._last_lives()
+        except JournalBrokenPromiseError as error:
+            message = f"seed {self.seed}, life {self.memory.life}: {error}"
+            repeat = f"python -m tests.simulation.journal_schedules {self.seed} --trace"
+            raise JournalBrokenPromiseError(f"{message}\n{repeat}") from error
+        return self
+
+    def tell(self, what: str) -> None:
+        if self.files.trace is not None:
+            self.files.trace(what)
+
+    # Lives
+
+    def _live(self) -> None:
+        dice, files, plan = self.dice, self.files, self.plan
+        files.faults, files.capacity_bytes = plan.faults, plan.capacity_bytes
+        if dice.random() < 0.8:
+            calls = int(10 ** dice.uniform(0, 2.7))
+            files.stop_at(files.calls + calls, before=dice.random() < 0.5)
+        life = Life(self)
+        try:
+            if life.open():
+                life.play()
+        except PowerCutError:
+            self.tell("the power is gone, or the program was killed")
+        self._between()
+
+    def _between(self) -> None:
+        """The machine stops, or the program alone; and time passes."""
+        dice, clock = self.dice, self.clock
+        if dice.random() < 0.3:
+            self.tell("killed")
+            self.files.kill()
+            clock.now += dice.choice([0.1, 5.0, 100.0])
+            return
+        self.tell("crash")
+        self.files.crash()
+        unix_ms = clock.unix_ms + dice.choice([1000, 60_000, 200_000])
+        match dice.randrange(8):
+            case 0:
+                unix_ms = 1000  # no battery behind the clock
+            case 1:
+                unix_ms -= 3_600_000
+        self.boots += 1
+        clock.boot = (b"boot %d" % self.boots).ljust(16)
+        clock.now = dice.uniform(1.0, 100.0)
+        clock.unix_ms_at_zero = max(0, unix_ms) - clock.now * 1000
+
+    def _last_lives(self) -> None:
+        """With a disk in good health, and perhaps one bit that is not."""
+        self.files.faults, self.files.capacity_bytes = Faults(), UNLIMITED
+        self.files.stop_at(None)
+        for has_rot in (False, self.plan.has_rot):
+            if has_rot:
+                self._rot()
+                self.memory.has_rot = True
+            life = Life(self)
+            life.open()
+            life.heal()
+            self._between()
+
+    def _rot(self) -> None:
+        sizes = {name: size for name, size in self.files.sizes().items() if "segment" in name}
+        if sizes:
+            path = self.dice.choice(sorted(sizes))
+            bit = self.dice.randrange(sizes[path] * 8)
+            self.tell(f"flip bit {bit} (octet {bit // 8}) of {path}")
+            self.files.flip_bit(Path(path), bit)
+
+
+def main() -> int:
+    name = "python -m tests.simulation.journal_schedules"
+    parser = argparse.ArgumentParser(prog=name, description=__doc__)
+    parser.add_argument("seed", type=int, help="the first schedule to run")
+    parser.add_argument("--count", type=int, default=1, help="how many, from SEED on")
+    parser.add_argument("--trace", action="store_true", help="print every call as it happens")
+    options = parser.parse_args()
+    failed = 0
+    for seed in range(options.seed, options.seed + options.count):
+        schedule = Schedule(seed, say if options.trace else None)
+        try:
+            schedule.run()
+        except JournalBrokenPromiseError as error:
+            failed += 1
+            sys.stderr.write(f"{error}\n")
+    say(f"{options.count} schedules, {failed} broke a promise")
+    return 1 if failed else 0
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
