@@ -8,19 +8,24 @@ from struct import pack
 from zlib import crc32
 
 from gateway.assembly import first_topic_id
-from gateway.effects import ClientId, Send
+from gateway.effects import ClientId, Effect, Send
 from gateway.engine import EngineRules
 from gateway.frames import decode
+from gateway.journal.rules import JournalError
 from gateway.session.session import ABSENT, Session
+from gateway.uplink import UplinkRules
 from gateway.upstream.rules import UpstreamRules
 from tests.simulation.agenda import Agenda
 from tests.simulation.bounds import check_bounds
+from tests.simulation.disk import Disk
 from tests.simulation.downlink_watch import DownlinkWatch
 from tests.simulation.gateway_host import GatewayHost
 from tests.simulation.lossy_link import CALM, LossyLink
 from tests.simulation.model_broker import ModelBroker, Publication, Restart
 from tests.simulation.plan import (
     CALM_AT_S,
+    GATEWAY_OFF_S_MAX,
+    OUTAGE_S_MAX,
     Command,
     Event,
     Plan,
@@ -30,8 +35,9 @@ from tests.simulation.plan import (
     plan_for,
 )
 from tests.simulation.sensor import Sensor
+from tests.simulation.simulated_files import PowerCutError
 from tests.simulation.stream import nothing
-from tests.simulation.watch import BrokenPromiseError, ReadingsWatch, broken
+from tests.simulation.watch import SAFE, BrokenPromiseError, ReadingsWatch, broken
 
 GATEWAY_NAME = "gw"
 MQTT_CLIENT_ID = "tidegate-gw"
@@ -39,6 +45,7 @@ STEPS_MAX = 60_000
 # After the calm began: the longest keep-alive, a full set of retries of both sides, and a connect.
 DRAINED_WITHIN_S = 400.0
 LOOK_EVERY_S = 5.0
+RESTARTED_AFTER_S = 5.0  # by whoever supervises the daemon, when it could not start
 
 
 class World:
@@ -48,6 +55,7 @@ class World:
         self.steps = 0
         self.digest = 0  # of everything that was on the air or the wire, and when
         self.agenda = Agenda()
+        self.on_life: Callable[[GatewayHost], None] = nothing
         dice = self._dice = Random(seed)
         self.plan: Plan = plan_for(dice)
         self._tell = tell
@@ -55,7 +63,10 @@ class World:
         self._addresses = 0
         self._sensors: dict[str, Sensor] = {}
         self._owners: dict[bytes, Sensor] = {}
-        self.readings = ReadingsWatch(self.plan)
+        self.disk = Disk(dice, self.plan.flush_s_max, self.plan.journal_bytes)
+        if tell is not nothing:
+            self.disk.files.trace = lambda call: self._note(f"    disk: {call}")
+        self.readings = ReadingsWatch(self.plan, self.disk.has_durably)
         self.broker = ModelBroker(
             self.plan.receive_max,
             retained_first=self.plan.retained_first,
@@ -68,7 +79,6 @@ class World:
         self.broker.on_routed = self._routed
         self._air = LossyLink(self.agenda, dice, self.plan.weather)
         self.gateway = self._new_gateway()
-        self._fill_agenda()
 
     def run(self) -> World:
         """Let the world happen; raises BrokenPromiseError with the seed and how to see it again."""
@@ -84,6 +94,8 @@ class World:
 
     def _run(self) -> None:
         agenda = self.agenda
+        self.on_life(self.gateway)
+        self._fill_agenda()
         while not self._is_over():
             until = agenda.now + LOOK_EVERY_S
             while (at := agenda.next_at()) is not None and at <= until:
@@ -140,6 +152,8 @@ class World:
     def _calm_down(self) -> None:
         self._note("calm")
         self._air.weather = CALM
+        self.disk.heal()
+        self.disk.slow_until = 0.0
 
     # Trouble
 
@@ -158,8 +172,16 @@ class World:
                 sensor.reboot()
             case Trouble.MOVE:
                 self._give_address(sensor)
-            case Trouble.GATEWAY:
-                self._restart_gateway()
+            case Trouble.STOP | Trouble.KILL | Trouble.POWER if self.gateway.is_listening:
+                self._end_life(event)
+            case Trouble.SLOW_DISK:
+                self.disk.slow_until = self.agenda.now + event.lasts_s
+            case Trouble.FAILING_DISK:
+                self.disk.fail(self._dice.choice((0.1, 0.5, 1.0)))
+                self.agenda.after(event.lasts_s, self.disk.heal)
+            case Trouble.FULL_DISK:
+                self.disk.fill_up()
+                self.agenda.after(event.lasts_s, self.disk.heal)
 
     def _break(self) -> None:
         self.readings.breaks += 1
@@ -172,14 +194,44 @@ class World:
         if restart is not Restart.KEPT:
             self.downlink.broker_forgot()
 
-    def _restart_gateway(self) -> None:
+    def _end_life(self, event: Event) -> None:
         self.readings.breaks += 1
-        self.readings.restarted()
-        self.downlink.gateway_restarted()
-        self.gateway.stop()
+        gateway, files = self.gateway, self.disk.files
+        off_s = 0.1 + event.lasts_s / OUTAGE_S_MAX * GATEWAY_OFF_S_MAX
+
+        def ended() -> None:
+            self._note("the gateway's life has ended")
+            self.readings.ended()
+            self.downlink.gateway_restarted()
+            self.agenda.after(off_s, self._next_life, event.cut)
+
+        if event.trouble is Trouble.STOP:
+            gateway.stop(ended)
+            return
+        files.trace, trace = None, files.trace
+        if event.trouble is Trouble.KILL:
+            gateway.kill()
+        else:
+            gateway.cut_power()
+        files.trace = trace
+        ended()
+
+    def _next_life(self, cut: bool) -> None:
+        before = self.gateway.engine.sessions
         self._epoch += 1
-        self.gateway = self._new_gateway()
-        self.gateway.start()
+        gateway = self._new_gateway()
+        try:
+            gateway.start(cut=cut)
+        except PowerCutError:
+            self._note("the power goes again")
+            self.disk.cut_power(None)
+            self.agenda.after(1.0, self._next_life, False)
+        except JournalError as error:
+            self._note(f"the gateway does not start: {error}")
+            self.agenda.after(RESTARTED_AFTER_S, self._next_life, False)
+        else:
+            self.gateway = gateway
+            self.readings.restored(before, gateway.engine.sessions)
 
     def _new_gateway(self) -> GatewayHost:
         rules = EngineRules(
@@ -191,15 +243,24 @@ class World:
                 waiting_messages_max=self.plan.waiting_messages_max,
             ),
             first_topic_id=first_topic_id(self._epoch),
+            uplink=UplinkRules(
+                self.plan.rules(self.plan.acknowledge),
+                tuple((each, self.plan.rules(how)) for each, how in self.plan.overrides.items()),
+                self.plan.spill_after_s,
+            ),
         )
         host = GatewayHost(
-            rules, self.agenda, self._dice, self.broker, self.plan.stream_delay_s_max
+            rules, self.agenda, self._dice, self.broker, self.disk, self.plan.stream_delay_s_max
         )
         host.send = self._from_gateway
         host.on_said = self._gateway_said
         host.on_octets = self._on_the_wire
         host.on_step = self._check_step
         host.on_unanswered = self.readings.connect_unanswered
+        host.on_unstored = self.readings.unstored
+        host.on_news = self._hear_news
+        host.on_disk = self._note
+        self.on_life(host)
         self._rules = rules
         return host
 
@@ -235,6 +296,8 @@ class World:
     def _session_at(self, sensor: Sensor, address: bytes) -> Session | None:
         """The session in which the gateway will hear this address; None if it will not listen."""
         session = self.gateway.engine.sessions.get(ClientId(sensor.plan.client_id))
+        if not self.gateway.is_listening:
+            return None
         if session is None or session.peer.address != address or session.state in ABSENT:
             return None
         return session
@@ -243,6 +306,10 @@ class World:
         sensor = self._owners[send.peer.address]
         self.readings.said(sensor.plan.client_id, send.frame)
         self.downlink.said(sensor, send.frame)
+
+    def _hear_news(self, news: Effect) -> None:
+        self._note(f"gateway: {news}")
+        self.readings.told(news)
 
     def _on_the_wire(self, octets: bytes) -> None:
         self._count(octets)
@@ -263,7 +330,7 @@ class World:
         self.readings.acknowledged(reading)
 
     def _check_step(self) -> None:
-        check_bounds(self.gateway.engine, self._rules)
+        check_bounds(self.gateway, self._rules)
 
     # The end
 
@@ -273,7 +340,7 @@ class World:
         if self._is_quiet():
             return True
         if self.agenda.now > CALM_AT_S + DRAINED_WITHIN_S:
-            broken("1 acknowledged means settled", "it does not drain: " + self._unfinished())
+            broken(SAFE, "it does not drain: " + self._unfinished())
         return False
 
     def _is_quiet(self) -> bool:
@@ -281,12 +348,15 @@ class World:
 
     def _unfinished(self) -> str:
         """What still waits for something, as a line for the one who must find out why."""
+        if not self.gateway.is_listening:
+            return "the gateway is off"
         engine = self.gateway.engine
         upstream = engine.upstream.readings.in_flight
         session = self.broker.sessions.get(MQTT_CLIENT_ID)
         waits = [name for name, sensor in self._sensors.items() if not sensor.is_done]
         if len(upstream) or upstream.waiting:
             waits.append(f"{len(upstream)} + {len(upstream.waiting)} readings in the gateway")
+        waits += self.gateway.unfinished()
         waits += [
             f"{known.delivering.waiting} messages for {client_id}"
             for client_id, known in engine.sessions.items()
