@@ -16,15 +16,20 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gateway import restoring, withholding
 from gateway.downlink import Downlink
 from gateway.effects import (
     Arrived,
     ClientId,
+    CompleteUpstream,
     Dropped,
     Effect,
     Finish,
     Forward,
     Granted,
+    InGoodHands,
+    Join,
+    Kept,
     Peer,
     Reason,
     RecordRelease,
@@ -42,6 +47,7 @@ from gateway.effects import (
     UnsubscribeFrom,
     UpstreamUp,
     WhenSaved,
+    Withheld,
 )
 from gateway.frames import (
     Advertise,
@@ -60,7 +66,7 @@ from gateway.routing.admission import Admission, AdmissionRules, Refusal
 from gateway.routing.connectionless import Connectionless, ConnectionlessRules
 from gateway.routing.members import Members
 from gateway.routing.retained import Retained
-from gateway.saved import Exchanges
+from gateway.saved import Exchanges, SavedState
 from gateway.session.rules import PredefinedTopics, SessionRules
 from gateway.session.session import Session
 from gateway.session.topic_registry import TOPIC_ID_MIN
@@ -102,10 +108,21 @@ class Engine:
         self._connectionless = Connectionless(rules.connectionless, rules.session, rules.predefined)
         retained = Retained(rules.retained_messages_max, rules.retained_bytes_max)
         self.downlink = Downlink(
-            self.sessions, self.upstream, retained, rules.session, self.members.schedule
+            *(self.sessions, self.upstream, retained, rules.session),
+            *(self.members.schedule, self._answer),
         )
 
     # From a former life
+
+    def restore(self, saved: SavedState, now: float) -> list[Effect]:
+        """What outlasts a restart beside readings; comes before `restore_readings`."""
+
+        def new_session(client_id: ClientId, peer: Peer) -> Session:
+            return self._new_session(client_id, peer, self._rules.first_topic_id)
+
+        members, downlink, upstream = self.members, self.downlink, self.upstream
+        effects = restoring.restore(saved, members, downlink, upstream, new_session, now)
+        return self._perform(effects, now)
 
     def restore_readings(
         self,
@@ -153,7 +170,7 @@ class Engine:
             elif kind is Publish:  # moves no timer nearer, and promises nothing that is saved
                 effects += self._perform(session.receive(frame, now), now)
             else:
-                effects += self._withheld(self._perform(session.receive(frame, now), now))
+                effects += self._answer(session, session.receive(frame, now), now)
                 self.members.schedule(session)
         return effects
 
@@ -186,7 +203,7 @@ class Engine:
     def closed(self, now: float) -> list[Effect]:
         """The connection to the broker is gone."""
         self.upstream.closed()
-        return self.downlink.closed(now) + self.uplink.closed(now)
+        return self._perform(self.downlink.closed(), now) + self.uplink.closed(now)
 
     def set_clogged(self, *, is_clogged: bool) -> None:
         """Say whether what was to be transmitted piles up in the shell."""
@@ -232,9 +249,9 @@ class Engine:
     def handle_time(self, now: float) -> list[Effect]:
         effects = self.upstream.handle_time(now)
         effects += self.uplink.handle_time(now)
-        self.downlink.handle_time(now)
+        effects += self._perform(self.downlink.handle_time(now), now)
         for session in self.members.due(now):
-            effects += self._withheld(self._perform(session.handle_time(now), now))
+            effects += self._answer(session, session.handle_time(now), now)
             self.members.schedule(session)
         return effects
 
@@ -276,16 +293,12 @@ class Engine:
     def _when_saved(self, effect: WhenSaved, now: float) -> list[Effect]:
         return [effect] if self._rules.saves else self._perform(effect.effects, now)
 
-    def _withheld(self, effects: list[Effect]) -> list[Effect]:
-        """The frames that come after a `Save` wait for it."""
-        if not self._rules.saves:
-            return effects
-        first = next((n for n, effect in enumerate(effects) if type(effect) is Save), len(effects))
-        sends: list[Effect] = [each for each in effects[first:] if type(each) is Send]
-        if not sends:
-            return effects
-        others = [each for each in effects[first:] if type(each) is not Send]
-        return [*effects[:first], *others, WhenSaved(sends)]
+    def _answer(self, session: Session, asked: list[Effect], now: float) -> list[Effect]:
+        """Do what a session asks for; of its frames those are withheld that promise what is not
+        durable yet.
+        """
+        effects = self._perform(asked, now)
+        return withholding.withhold(session, effects) if self._rules.saves else effects
 
     # At the door
 
@@ -315,16 +328,16 @@ class Engine:
             return _turned_away(refusal, peer)
         if at_address is not None and at_address is not session:
             effects += self._perform(at_address.displace(), now)
-        first_topic_id = self._rules.first_topic_id
+        ended: list[Effect] = []
+        former = session
         if session is not None:
             self.members.leave_address(session)
             if frame.clean_session:
-                first_topic_id = session.next_topic_id
-                effects += self._discard(session, now)
+                ended = self._discard(session, now)
                 session = None
         if session is None:
-            session = self.sessions[client_id] = self._new_session(client_id, peer, first_topic_id)
-        effects += self._withheld(self._perform(session.connect(frame, peer, now), now))
+            session = self.sessions[client_id] = self._successor(client_id, peer, former)
+        effects += self._answer(session, [*ended, *session.connect(frame, peer, now)], now)
         self.members.enter(session)
         self.members.schedule(session)
         return effects
@@ -338,9 +351,19 @@ class Engine:
             client_id = session.client_id
         return self._perform([self._connectionless.receive(frame, peer, client_id, now)], now)
 
-    def _new_session(self, client_id: ClientId, peer: Peer, first_topic_id: int) -> Session:
-        predefined = self._rules.clients_predefined.get(client_id, self._rules.predefined)
-        return Session(client_id, peer, self._rules.session, predefined, first_topic_id)
+    def _successor(self, client_id: ClientId, peer: Peer, former: Session | None) -> Session:
+        """A new session, with numbers behind those of the one that it takes the place of."""
+        if former is None:
+            return self._new_session(client_id, peer, self._rules.first_topic_id)
+        next_position = former.delivering.next_position
+        return self._new_session(client_id, peer, former.next_topic_id, next_position)
+
+    def _new_session(
+        self, client_id: ClientId, peer: Peer, first_topic_id: int, first_position: int = 0
+    ) -> Session:
+        rules = self._rules
+        predefined = rules.clients_predefined.get(client_id, rules.predefined)
+        return Session(client_id, peer, rules.session, predefined, first_topic_id, first_position)
 
     def _make_room(self, now: float) -> list[Effect]:
         """End the session of the client that has been absent the longest, if that is long."""
@@ -354,7 +377,7 @@ class Engine:
 
     def _discard(self, session: Session, now: float) -> list[Effect]:
         """The session is over; the engine forgets it."""
-        effects = self.downlink.forget(session) + self._perform(session.end(), now)
+        effects = self._perform([*self.downlink.forget(session), *session.end()], now)
         self.members.forget(session)
         return effects
 
@@ -385,23 +408,50 @@ def _released(engine: Engine, effect: Released, now: float) -> list[Effect]:
 
 
 def _subscribe(engine: Engine, effect: SubscribeTo, now: float) -> list[Effect]:
-    return engine.downlink.subscribe(effect, now)
+    return engine._perform(engine.downlink.subscribe(effect), now)
 
 
-def _unsubscribe(engine: Engine, effect: UnsubscribeFrom, _now: float) -> list[Effect]:
-    return engine.downlink.unsubscribe(effect)
+def _unsubscribe(engine: Engine, effect: UnsubscribeFrom, now: float) -> list[Effect]:
+    return engine._perform(engine.downlink.unsubscribe(effect), now)
+
+
+def _joined(engine: Engine, effect: Join, now: float) -> list[Effect]:
+    return engine.downlink.joined(effect.asked, now)
 
 
 def _arrived(engine: Engine, effect: Arrived, now: float) -> list[Effect]:
-    return engine.downlink.arrived(effect, now)
+    effects = engine.downlink.arrived(effect, now)
+    return effects if engine._rules.saves else engine._perform(effects, now)
+
+
+def _in_good_hands(engine: Engine, effect: InGoodHands, _now: float) -> list[Effect]:
+    return engine.upstream.acknowledge(effect.arrived)
+
+
+def _complete_upstream(engine: Engine, effect: CompleteUpstream, _now: float) -> list[Effect]:
+    return engine.upstream.complete(effect)
+
+
+def _kept(engine: Engine, effect: Kept, now: float) -> list[Effect]:
+    session = engine.sessions.get(effect.client_id)
+    if session is None:
+        return []
+    effects = session.kept(effect, now)
+    engine.members.schedule(session)
+    return engine._answer(session, effects, now)
+
+
+def _let_go(engine: Engine, effect: Withheld, _now: float) -> list[Effect]:
+    return withholding.let_go(engine.sessions.get(effect.client_id), effect)
 
 
 def _granted(engine: Engine, effect: Granted, now: float) -> list[Effect]:
-    return engine.downlink.granted(effect, now)
+    return engine._perform(engine.downlink.granted(effect), now)
 
 
-def _subscription_refused(engine: Engine, effect: SubscriptionRefused, _now: float) -> list[Effect]:
-    return engine.downlink.refused(effect)
+def _subscription_refused(engine: Engine, effect: SubscriptionRefused, now: float) -> list[Effect]:
+    effects = engine.downlink.refused(effect)
+    return effects[:1] + engine._perform(effects[1:], now)
 
 
 _PERFORMERS: dict[type, Callable[[Engine, Any, float], list[Effect]]] = {
@@ -413,7 +463,12 @@ _PERFORMERS: dict[type, Callable[[Engine, Any, float], list[Effect]]] = {
     UpstreamUp: Engine._up,
     SubscribeTo: _subscribe,
     UnsubscribeFrom: _unsubscribe,
+    Join: _joined,
     Arrived: _arrived,
+    InGoodHands: _in_good_hands,
+    CompleteUpstream: _complete_upstream,
+    Kept: _kept,
+    Withheld: _let_go,
     Granted: _granted,
     SubscriptionRefused: _subscription_refused,
     Save: Engine._save,
