@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -12,6 +14,9 @@ from gateway.journal import opening
 from gateway.journal.journal import Journal
 from gateway.journal.recovered import Recovered
 from gateway.journal.rules import JournalRules, WhenFull
+from gateway.saved import Change
+from gateway.state import store
+from gateway.state.store import StateStore
 from tests.simulation.simulated_files import Faults, PowerCutError, SimulatedFiles
 from tests.simulation.virtual_loop import Job
 
@@ -31,9 +36,21 @@ class SmallRules(JournalRules):
         return SEGMENT_BYTES
 
 
+class SimulatedStore(StateStore):
+    """On a database that fails with the disk."""
+
+    fails: Callable[[], bool]
+
+    def commit(self, changes: Iterable[Change]) -> None:
+        if self.fails():
+            raise sqlite3.OperationalError("the disk fails")
+        super().commit(changes)
+
+
 class Disk:
     def __init__(self, dice: Random, flush_s_max: float, budget_bytes: int) -> None:
         self.files = SimulatedFiles(dice)
+        self._database = sqlite3.connect(":memory:", check_same_thread=False)
         self.flush_s_max = flush_s_max
         self.slow_until = 0.0
         self._dice = dice
@@ -60,15 +77,17 @@ class Disk:
         self.files.faults = Faults(short_read=0.05, short_write=0.05)
         self.files.capacity_bytes = 1 << 40
 
-    def cut_power(self, job: Job | None) -> None:
+    def cut_power(self, job: Job | None, saving: Job | None = None) -> None:
         """What of the job under way and of the page cache has reached the disk is all there is."""
         self._stop_in(job)
+        self._maybe_commit(saving)
         self.files.crash()
         self.boot()
 
-    def kill(self, job: Job | None) -> None:
+    def kill(self, job: Job | None, saving: Job | None = None) -> None:
         """Only the program ends; what it wrote is there, synced or not."""
         self._stop_in(job)
+        self._maybe_commit(saving)
         self.files.kill()
 
     def _stop_in(self, job: Job | None) -> None:
@@ -78,6 +97,27 @@ class Disk:
         files.stop_at(files.calls + dice.randint(1, CALLS_PER_JOB), before=dice.random() < 0.5)
         with suppress(PowerCutError, OSError):
             job.work()
+
+    def _maybe_commit(self, saving: Job | None) -> None:
+        """A commit is on the disk whole or not at all."""
+        if saving is not None and self._dice.random() < 0.5:
+            with suppress(sqlite3.Error):
+                saving.work()
+
+    # The state on it
+
+    def open_state(self) -> StateStore:
+        """The database as the last life left it, and the epoch of a new one."""
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            monkeypatch.setattr(store, "BALLAST_BYTES", SEGMENT_BYTES)
+            opened = SimulatedStore(self._database, ["udp"])
+        opened.fails = self._state_fails
+        opened.begin_life(0)
+        return opened
+
+    def _state_fails(self) -> bool:
+        is_full = self.files.capacity_bytes <= self.files.used_bytes
+        return is_full or self._dice.random() < self.files.faults.sync_fails
 
     # The journal on it
 

@@ -2,9 +2,9 @@
 
 A sensor is *entitled* to what matches one of its filters from the moment at which it has heard
 SUBACK and the broker has a subscription of the gateway that covers the filter at its QoS. What it
-is entitled to at QoS 1 or 2 is *owed* to it. A broker that forgets, and a gateway that restarts
-(in this release it keeps no sessions), end both. A sensor with a clean session is owed nothing,
-because its session may end without its knowledge.
+is entitled to at QoS 1 or 2 is *owed* to it, also by the gateway's next lives. A broker that
+forgets ends both. A sensor with a clean session is owed nothing, because its session may end
+without its knowledge.
 """
 
 from __future__ import annotations
@@ -61,8 +61,6 @@ class DownlinkWatch:
         self._broker = broker
         self._mqtt_client_id = mqtt_client_id
         self._commands = {command.payload: command for command in plan.commands}
-        # Subscriptions of the gateway's former life: what they bring, the new one drops.
-        self._stale: set[int | None] = set()
         # Published while the covering set changed, so that the broker sent them at two QoS; either
         # may come first.
         self._lowered: set[bytes] = set()
@@ -144,16 +142,12 @@ class DownlinkWatch:
 
     # What the world does to them
 
-    def gateway_restarted(self) -> None:
+    def gateway_ended(self) -> None:
+        """Only what is durable is still under way: a QoS 2 message is, before it is sent."""
         for ear in self._ears.values():
-            ear.under_way = None
-            ear.granted.clear()
-            ear.filters.clear()
-            ear.subscribes.clear()
-        self.broker_forgot()
-        session = self._broker.sessions.get(self._mqtt_client_id)
-        if session is not None:
-            self._stale = {one.identifier for one in session.subscriptions.values()}
+            under_way = ear.under_way
+            if not isinstance(under_way, Publish) or under_way.qos < 2 or ear.plan.clean:
+                ear.under_way = None
 
     def broker_forgot(self) -> None:
         for ear in self._ears.values():
@@ -191,12 +185,12 @@ class DownlinkWatch:
             return
         for topic_filter in ear.filters - ear.entitled:
             covers = (
-                subscription
+                True
                 for cover, subscription in session.subscriptions.items()
                 if matches(cover, topic_filter)
                 and subscription.qos >= ear.plan.filters[topic_filter]
             )
-            if any(cover.identifier not in self._stale for cover in covers):
+            if any(covers):
                 ear.entitled.add(topic_filter)
 
     # At the sensor

@@ -19,15 +19,19 @@ from gateway.effects import (
     Reason,
     RecordReceived,
     RecordRelease,
+    Save,
     Send,
     Store,
     Transmit,
+    WhenSaved,
 )
 from gateway.engine import Engine, EngineRules
 from gateway.frames import encode
 from gateway.journal.committer import Hearers, JournalCommitter
+from gateway.journal.journal import Journal
 from gateway.journal.numbers import JournalState
 from gateway.saved import ClientId
+from gateway.state.committer import StateCommitter
 from tests.simulation.agenda import Agenda
 from tests.simulation.disk import Disk
 from tests.simulation.model_broker import ModelBroker
@@ -37,7 +41,6 @@ from tests.simulation.virtual_loop import VirtualLoop
 RECONNECT_S_MAX = 5.0
 GOODBYE_S = 2.0  # the broker has heard it by then, or never will
 UNIX_MS_AT_ZERO = 1.8e12
-_JOURNAL_WORK = frozenset({Store, Finish, RecordReceived, RecordRelease, ReadBacklog})
 
 
 class GatewayHost:
@@ -45,20 +48,23 @@ class GatewayHost:
 
     def __init__(
         self,
-        rules: EngineRules,
+        rules_for: Callable[[int], EngineRules],
         agenda: Agenda,
         dice: Random,
         broker: ModelBroker,
         disk: Disk,
         stream_delay_s_max: float,
     ) -> None:
-        self.engine = Engine(rules)
-        self.engine.set_wall_clock(UNIX_MS_AT_ZERO)
+        """`rules_for`: by the epoch that this life gets."""
+        self.engine: Engine
+        self.rules: EngineRules
+        self.journal: Journal
         self.on_said: Callable[[Send], None] = nothing
         self.on_octets: Callable[[bytes], None] = nothing
         self.on_step: Callable[[], None] = nothing
         self.on_news: Callable[[Effect], None] = nothing
         self.on_unstored: Callable[[list[Forward]], None] = nothing
+        self.on_saved: Callable[[Save], None] = nothing
         self.on_disk: Callable[[str], None] = nothing
         self.on_unanswered: Callable[[], None] = nothing  # a connection ended before CONNACK
         self.connection: Connection | None = None
@@ -66,6 +72,7 @@ class GatewayHost:
         self.is_on = False
         self.journal_bytes_max = disk.budget_bytes
         self._is_stopping = False
+        self._rules_for = rules_for
         self._agenda = agenda
         self._dice = dice
         self._broker = broker
@@ -79,19 +86,27 @@ class GatewayHost:
     def start(self, *, cut: bool = False) -> None:
         """Open what a former life left. Raises PowerCutError, if it is `cut`, and JournalError."""
         disk, agenda = self._disk, self._agenda
+        store = disk.open_state()
+        self.rules = self._rules_for(store.epoch)
+        self.engine = Engine(self.rules)
+        self.engine.set_wall_clock(UNIX_MS_AT_ZERO)
         self.journal, recovered = disk.open_journal(agenda.now, UNIX_MS_AT_ZERO, cut=cut)
         self._loop = VirtualLoop(agenda, lambda: disk.job_s(agenda.now))
         hearers = Hearers(
             stored=self._stored,
             not_stored=self._not_stored,
-            durable=lambda effects: self._perform(self.engine.durable(effects, agenda.now)),
+            durable=self._durable,
             backlog=self._read_back,
             dropped_oldest=self._dropped_oldest,
             state_changed=self._journal_changed,
         )
-        loop = cast(asyncio.AbstractEventLoop, self._loop)
-        self._committer = JournalCommitter(self.journal, loop, hearers)
+        self._committer = JournalCommitter(self.journal, _as_loop(self._loop), hearers)
+        self._state_loop = VirtualLoop(agenda, lambda: disk.job_s(agenda.now))
+        self._state = StateCommitter(store, _as_loop(self._state_loop), self._durable)
         self.is_on = True
+        saved = store.saved
+        self.on_disk(f"restored {saved}")
+        self._perform(self.engine.restore(saved, agenda.now))
         restore = self.engine.restore_readings
         self._perform(
             restore(
@@ -108,11 +123,11 @@ class GatewayHost:
     def kill(self) -> None:
         """The program is gone without a word; then its machine goes on, or has lost its power."""
         self._end()
-        self._disk.kill(self._loop.job)
+        self._disk.kill(self._loop.job, self._state_loop.job)
 
     def cut_power(self) -> None:
         self._end()
-        self._disk.cut_power(self._loop.job)
+        self._disk.cut_power(self._loop.job, self._state_loop.job)
 
     def stop(self, stopped: Callable[[], None]) -> None:
         """SIGTERM: goodbye to the broker, and what is pending to the disk."""
@@ -127,18 +142,21 @@ class GatewayHost:
         self._wind_down(stopped)
 
     def _wind_down(self, stopped: Callable[[], None]) -> None:
-        """What `JournalCommitter.stop` does, which needs a loop of asyncio."""
+        """What `stop` of both committers does, which needs a loop of asyncio."""
         if not self.is_on:
             return
         if self._committer._is_idle.is_set() and not self._committer._begin():
-            self.journal.close()
-            self._end()
-            stopped()
-            return
+            if self._state._pending.is_any and self._state_loop.job is None:
+                self._state._begin()
+            if self._state_loop.job is None:
+                self.journal.close()
+                self._end()
+                stopped()
+                return
         self._agenda.after(0.01, self._wind_down, stopped)
 
     def _end(self) -> None:
-        self.is_on = self._loop.is_on = False
+        self.is_on = self._loop.is_on = self._state_loop.is_on = False
         if self.connection is not None:
             self.connection.lost_at_gateway = nothing
             self.connection.sever()
@@ -199,6 +217,9 @@ class GatewayHost:
 
     # From the disk
 
+    def _durable(self, effects: list[Effect]) -> None:
+        self._perform(self.engine.durable(effects, self._agenda.now))
+
     def _stored(self, forwards: list[Forward]) -> None:
         self.on_disk(f"stored {_payloads(forwards)}")
         self._perform(self.engine.stored(forwards, self._agenda.now))
@@ -224,19 +245,12 @@ class GatewayHost:
         packets: list[bytes] = []
         drop = False
         for effect in effects:
-            kind = type(effect)
-            if isinstance(effect, Send):
-                if not self._is_stopping:
-                    self.on_said(effect)
-                    self.send(effect.peer.address, encode(effect.frame))
-            elif isinstance(effect, Transmit):
+            if isinstance(effect, Transmit):
                 packets.append(effect.packet)
-            elif kind in _JOURNAL_WORK:
-                self._committer.perform(effect)  # type: ignore[arg-type]
             elif isinstance(effect, DropUpstream):
                 drop = True
             else:
-                self.on_news(effect)
+                self._perform_one(effect)
         connection = self.connection
         if connection is not None and packets:
             octets = b"".join(packets)
@@ -246,6 +260,21 @@ class GatewayHost:
             self._drop(connection)
         self.on_step()
         self._set_alarm()
+
+    def _perform_one(self, effect: Effect) -> None:
+        if isinstance(effect, Send):
+            if not self._is_stopping:
+                self.on_said(effect)
+                self.send(effect.peer.address, encode(effect.frame))
+        elif isinstance(effect, Save):
+            self.on_saved(effect)
+            self._state.save(effect.change)
+        elif isinstance(effect, WhenSaved):
+            self._state.when_saved(effect.effects, effect.urgency)
+        elif isinstance(effect, Store | Finish | RecordReceived | RecordRelease | ReadBacklog):
+            self._committer.perform(effect)
+        else:
+            self.on_news(effect)
 
     def _drop(self, connection: Connection) -> None:
         connection.lost_at_gateway = nothing
@@ -264,6 +293,10 @@ class GatewayHost:
         if self.is_listening and alarm_at == self._alarm_at:
             self._alarm_at = inf
             self._perform(self.engine.handle_time(self._agenda.now))
+
+
+def _as_loop(loop: VirtualLoop) -> asyncio.AbstractEventLoop:
+    return cast(asyncio.AbstractEventLoop, loop)
 
 
 def _payloads(forwards: list[Forward]) -> str:

@@ -59,7 +59,6 @@ class World:
         dice = self._dice = Random(seed)
         self.plan: Plan = plan_for(dice)
         self._tell = tell
-        self._epoch = 1
         self._addresses = 0
         self._sensors: dict[str, Sensor] = {}
         self._owners: dict[bytes, Sensor] = {}
@@ -78,7 +77,8 @@ class World:
         self.downlink = DownlinkWatch(self.plan, self.broker, MQTT_CLIENT_ID)
         self.broker.on_routed = self._routed
         self._air = LossyLink(self.agenda, dice, self.plan.weather)
-        self.gateway = self._new_gateway()
+        # The gateway that serves, and the one that starts, which is not heard of if it fails.
+        self.gateway = self._living = self._new_gateway()
 
     def run(self) -> World:
         """Let the world happen; raises BrokenPromiseError with the seed and how to see it again."""
@@ -108,7 +108,7 @@ class World:
             for sensor in self._sensors.values()
             if sensor.boots > 1 and not sensor.plan.keeps
         }
-        self.readings.check_end(self._epoch, forgetful)
+        self.readings.check_end(self.gateway.rules.upstream.epoch, forgetful)
         self.downlink.check_end()
 
     # The plan
@@ -202,7 +202,7 @@ class World:
         def ended() -> None:
             self._note("the gateway's life has ended")
             self.readings.ended()
-            self.downlink.gateway_restarted()
+            self.downlink.gateway_ended()
             self.agenda.after(off_s, self._next_life, event.cut)
 
         if event.trouble is Trouble.STOP:
@@ -218,8 +218,7 @@ class World:
 
     def _next_life(self, cut: bool) -> None:
         before = self.gateway.engine.sessions
-        self._epoch += 1
-        gateway = self._new_gateway()
+        gateway = self._living = self._new_gateway()
         try:
             gateway.start(cut=cut)
         except PowerCutError:
@@ -234,23 +233,13 @@ class World:
             self.readings.restored(before, gateway.engine.sessions)
 
     def _new_gateway(self) -> GatewayHost:
-        rules = EngineRules(
-            upstream=UpstreamRules(
-                gateway_name=GATEWAY_NAME,
-                epoch=self._epoch,
-                client_id=MQTT_CLIENT_ID,
-                trust_session=self.plan.trust_session,
-                waiting_messages_max=self.plan.waiting_messages_max,
-            ),
-            first_topic_id=first_topic_id(self._epoch),
-            uplink=UplinkRules(
-                self.plan.rules(self.plan.acknowledge),
-                tuple((each, self.plan.rules(how)) for each, how in self.plan.overrides.items()),
-                self.plan.spill_after_s,
-            ),
-        )
         host = GatewayHost(
-            rules, self.agenda, self._dice, self.broker, self.disk, self.plan.stream_delay_s_max
+            self._rules_for,
+            self.agenda,
+            self._dice,
+            self.broker,
+            self.disk,
+            self.plan.stream_delay_s_max,
         )
         host.send = self._from_gateway
         host.on_said = self._gateway_said
@@ -261,8 +250,26 @@ class World:
         host.on_news = self._hear_news
         host.on_disk = self._note
         self.on_life(host)
-        self._rules = rules
         return host
+
+    def _rules_for(self, epoch: int) -> EngineRules:
+        plan = self.plan
+        return EngineRules(
+            upstream=UpstreamRules(
+                gateway_name=GATEWAY_NAME,
+                epoch=epoch,
+                client_id=MQTT_CLIENT_ID,
+                trust_session=plan.trust_session,
+                waiting_messages_max=plan.waiting_messages_max,
+            ),
+            first_topic_id=first_topic_id(epoch),
+            saves=True,
+            uplink=UplinkRules(
+                plan.rules(plan.acknowledge),
+                tuple((each, plan.rules(how)) for each, how in plan.overrides.items()),
+                plan.spill_after_s,
+            ),
+        )
 
     # On the air
 
@@ -330,7 +337,7 @@ class World:
         self.readings.acknowledged(reading)
 
     def _check_step(self) -> None:
-        check_bounds(self.gateway, self._rules)
+        check_bounds(self._living, self._living.rules)
 
     # The end
 
