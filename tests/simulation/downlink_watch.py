@@ -51,7 +51,8 @@ class Ear:
     entitled: set[str] = field(default_factory=set)
     subscribes: dict[int, str] = field(default_factory=dict)  # SUBSCRIBE, by message id
     welcomes: dict[str, int] = field(default_factory=dict)  # retained topic -> SUBSCRIBEs for it
-    flagged: dict[bytes, int] = field(default_factory=dict)  # value -> sent with the flag
+    # Value -> how it was sent with the flag: message ids, or numbers of our own at QoS 0.
+    flagged: dict[bytes, set[int]] = field(default_factory=dict)
     values: dict[str, bytes] = field(default_factory=dict)  # latest sent, by topic
     may_repeat: bool = False
 
@@ -126,11 +127,12 @@ class DownlinkWatch:
         current = self._broker.retained.get(topic)
         # A former value may come again: what a break kept from being acknowledged.
         if frame.retain and is_new and current is not None and current.payload == frame.payload:
-            times = ear.flagged[frame.payload] = ear.flagged.get(frame.payload, 0) + 1
-            if times > ear.welcomes.get(topic, 0):
-                broken(RETAINED_ONCE, f"{ear.plan.client_id}: {frame} {times} times")
-        if is_new:  # at any QoS: one that joins while the broker is away gets what is known
-            ear.values[topic] = frame.payload
+            times = ear.flagged.setdefault(frame.payload, set())
+            times.add(frame.message_id or -len(times) - 1)
+            if len(times) > ear.welcomes.get(topic, 0):
+                broken(RETAINED_ONCE, f"{ear.plan.client_id}: {frame} {len(times)} times")
+        # At any QoS: one that joins while the broker is away gets what is known.
+        ear.values[topic] = frame.payload
         if frame.qos == 0:
             return
         if frame.payload not in ear.said and not frame.retain:

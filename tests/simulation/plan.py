@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from random import Random
 
+from gateway.journal.rules import RECENT_SHARE
 from gateway.routing.reading_rules import Acknowledge, ReadingRules
 from tests.simulation.disk import SEGMENT_BYTES
 from tests.simulation.lossy_link import Weather
@@ -16,18 +17,19 @@ from tests.simulation.model_broker import Restart
 
 TROUBLE_FROM_S = 2.0
 CALM_AT_S = 120.0
-SENSORS_MAX = 4
-READINGS_MAX = 7
+SENSORS_MAX = 5
+READINGS_MAX = 9
 COMMANDS_MAX = 10  # three times as many in a rush
-TROUBLES_MAX = 8
+TROUBLES_MAX = 12
 START_S_MAX = 30.0  # of a sensor's readings
 OUTAGE_S_MAX = 60.0
 SHORTLY_S = 2.0
 REBOOT_WITHIN_S = 10.0
 RUSH_AT_S = 40.0
 GATEWAY_OFF_S_MAX = 30.0
+RECORD_BYTES = 150  # of a reading beside its payload, and what is written of it later
 # Segments: the least that works, and what these few readings do not fill.
-JOURNAL_SEGMENTS = (4, 16)
+JOURNAL_SEGMENTS = (4, 16, 64)
 # Sensors on one side and commands on the other meet under these names.
 BROADCAST = ("all/x", "all/y")
 RETAINED = ("r/1", "r/2")
@@ -124,6 +126,14 @@ class Plan:
     def has_restarts(self) -> bool:
         """Whether the gateway does not live through all of it."""
         return any(event.trouble in ENDS_A_LIFE for event in self.events)
+
+    @property
+    def remembers_all(self) -> bool:
+        """Whether the journal has room for readings long after they were settled, so that copies
+        are known after a restart (a quarter of it, journal/rules.py).
+        """
+        written = sum(len(one.payload) + RECORD_BYTES for one in self.readings)
+        return written < self.journal_bytes // RECENT_SHARE - SEGMENT_BYTES
 
     def rules(self, acknowledge: Acknowledge) -> ReadingRules:
         return ReadingRules(acknowledge, coalesce_retained=self.coalesce)
@@ -244,8 +254,8 @@ def _events(plan: Plan, dice: Random) -> list[Event]:
         restarts += [] if plan.trust_session else [Restart.FORGETFUL, Restart.FORGETFUL]
     troubles = [Trouble.BREAK, Trouble.OUTAGE, Trouble.OUTAGE, Trouble.REBOOT, Trouble.MOVE]
     troubles += [Trouble.REBOOT] * 2 if plan.receive_max == 1 else []
-    if dice.random() < 0.6:
-        troubles += [dice.choice((Trouble.STOP, Trouble.KILL, Trouble.POWER)) for _ in range(4)]
+    if dice.random() < 0.7:
+        troubles += [dice.choice((Trouble.STOP, Trouble.KILL, Trouble.POWER)) for _ in range(6)]
     if dice.random() < 0.3:
         troubles += [Trouble.SLOW_DISK, Trouble.FAILING_DISK, Trouble.FULL_DISK]
     busy = [reading.at for reading in plan.readings] + [command.at for command in plan.commands]

@@ -150,7 +150,7 @@ class ReadingsWatch:
             reading = fate.reading
             mode = self._mode_of(reading)
             from_memory = mode is Acknowledge.UPSTREAM or (
-                mode is Acknowledge.AUTO and reading.qos == 1
+                reading.qos == 1 and (mode is Acknowledge.AUTO or not self._plan.remembers_all)
             )
             fate.licences += from_memory or fate.unstored
             if not fate.routed and not self._is_on_disk(reading.payload):
@@ -217,6 +217,8 @@ class ReadingsWatch:
         A broker routes a QoS 2 message only when it is released, so another QoS may pass it.
         """
         reading = fate.reading
+        if self._plan.coalesce and reading.retain and fate.copies > 1:
+            return  # left out for a copy of it that was taken for a newer one
         topic = (reading.client_id, reading.topic)
         if reading.qos > 0:
             self._check_turn(self._last_number, (*topic, reading.qos), reading.number, reading)
