@@ -7,16 +7,16 @@ downlink. What remains in the list it returns is for the shell, in order.
 A `Send` that comes after a `Save` in what a session answers to one frame waits until that is
 durable (`WhenSaved`): so a session says by the order of its effects what its answer promises.
 
-Limits: clients and answers to strangers in `routing/admission.py`, the rest where it is kept.
+Limits: each where it is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from gateway import restoring, withholding
+from gateway.door import Door
 from gateway.downlink import Downlink
 from gateway.effects import (
     Arrived,
@@ -37,7 +37,6 @@ from gateway.effects import (
     Released,
     ReleaseUpstream,
     Save,
-    Send,
     Settled,
     State,
     StateChanged,
@@ -50,50 +49,21 @@ from gateway.effects import (
     Withheld,
 )
 from gateway.frames import (
-    Advertise,
-    Connack,
     Connect,
-    Disconnect,
-    Frame,
-    GwInfo,
     MalformedFrame,
     Publish,
-    SearchGw,
     decode,
     has_trailing_octets,
 )
-from gateway.routing.admission import Admission, AdmissionRules, Refusal
-from gateway.routing.connectionless import Connectionless, ConnectionlessRules
 from gateway.routing.members import Members
 from gateway.routing.retained import Retained
+from gateway.rules import EngineRules as EngineRules
 from gateway.saved import Exchanges, SavedState
-from gateway.session.rules import PredefinedTopics, SessionRules
 from gateway.session.session import Session
-from gateway.session.topic_registry import TOPIC_ID_MIN
-from gateway.uplink import Uplink, UplinkRules
-from gateway.upstream.rules import UpstreamRules
+from gateway.uplink import Uplink
 from gateway.upstream.session import UpstreamSession
 
 Datagrams = Iterable[tuple[bytes, bytes]]
-
-# What a stranger may say without hearing DISCONNECT: discovery, and what gateways say.
-_UNANSWERED: tuple[type, ...] = (SearchGw, GwInfo, Advertise)
-
-
-@dataclass(frozen=True, slots=True)
-class EngineRules:
-    upstream: UpstreamRules
-    session: SessionRules = field(default_factory=SessionRules)
-    admission: AdmissionRules = field(default_factory=AdmissionRules)
-    connectionless: ConnectionlessRules = field(default_factory=ConnectionlessRules)
-    predefined: PredefinedTopics = field(default_factory=PredefinedTopics)
-    clients_predefined: Mapping[str, PredefinedTopics] = field(default_factory=dict)
-    retained_messages_max: int = 10_000
-    retained_bytes_max: int = 16 << 20
-    allow_trailing_octets: bool = True
-    first_topic_id: int = TOPIC_ID_MIN
-    uplink: UplinkRules = field(default_factory=UplinkRules)
-    saves: bool = False  # whether somebody performs `Save`; else all is in memory only
 
 
 class Engine:
@@ -104,24 +74,19 @@ class Engine:
         self.received: dict[type, int] = {}  # frames, by kind
         self._rules = rules
         self.uplink = Uplink(self.sessions, self.upstream, rules.uplink, self._perform)
-        self._admission = Admission(rules.admission)
-        self._connectionless = Connectionless(rules.connectionless, rules.session, rules.predefined)
         retained = Retained(rules.retained_messages_max, rules.retained_bytes_max)
         self.downlink = Downlink(
             *(self.sessions, self.upstream, retained, rules.session),
             *(self.members.schedule, self._answer),
         )
+        self._door = Door(rules, self.members, self.downlink, self._perform, self._answer)
 
     # From a former life
 
     def restore(self, saved: SavedState, now: float) -> list[Effect]:
         """What outlasts a restart beside readings; comes before `restore_readings`."""
-
-        def new_session(client_id: ClientId, peer: Peer) -> Session:
-            return self._new_session(client_id, peer, self._rules.first_topic_id)
-
         members, downlink, upstream = self.members, self.downlink, self.upstream
-        effects = restoring.restore(saved, members, downlink, upstream, new_session, now)
+        effects = restoring.restore(saved, members, downlink, upstream, self._door.new_session, now)
         return self._perform(effects, now)
 
     def restore_readings(
@@ -154,7 +119,7 @@ class Engine:
             try:
                 frame = decode(datagram)
             except MalformedFrame as error:
-                effects.append(self._malformed(link, address, error))
+                effects.append(_malformed(link, address, error))
                 continue
             if datagram[0] != len(datagram) and has_trailing_octets(datagram):
                 effects.append(Dropped(Reason.TRAILING_OCTETS, peer=Peer(link, address)))
@@ -164,9 +129,11 @@ class Engine:
             received[kind] = received.get(kind, 0) + 1
             session = members.get(address)
             if type(frame) is Publish and frame.qos < 0:
-                effects += self._receive_connectionless(frame, Peer(link, address), session, now)
+                effects += self._door.receive_connectionless(
+                    frame, Peer(link, address), session, now
+                )
             elif session is None or kind is Connect:
-                effects += self._receive_at_the_door(frame, Peer(link, address), session, now)
+                effects += self._door.receive(frame, Peer(link, address), session, now)
             elif kind is Publish:  # moves no timer nearer, and promises nothing that is saved
                 effects += self._perform(session.receive(frame, now), now)
             else:
@@ -277,7 +244,7 @@ class Engine:
         session = self.sessions[news.client_id]
         self.members.leave_address(session)
         if session.clean:
-            return [news, *self._discard(session, now)]
+            return [news, *self._door.discard(session, now)]
         self.members.note_absence(session, now)
         return [news]
 
@@ -300,94 +267,9 @@ class Engine:
         effects = self._perform(asked, now)
         return withholding.withhold(session, effects) if self._rules.saves else effects
 
-    # At the door
 
-    def _receive_at_the_door(
-        self, frame: Frame, peer: Peer, session: Session | None, now: float
-    ) -> list[Effect]:
-        """CONNECT from anyone, or any frame from an address that no client has."""
-        if isinstance(frame, Connect):
-            return self._receive_connect(frame, peer, session, now)
-        dropped = Dropped(Reason.STRANGER, None, type(frame).__name__.upper(), peer)
-        if isinstance(frame, _UNANSWERED) or not self._admission.may_answer_stranger(now):
-            return [dropped]
-        return [dropped, Send(peer, Disconnect())]
-
-    def _receive_connect(
-        self, frame: Connect, peer: Peer, at_address: Session | None, now: float
-    ) -> list[Effect]:
-        client_id = self._admission.client_id_of(frame, self.sessions)
-        if isinstance(client_id, Refusal):
-            return _turned_away(client_id, peer)
-        session = self.sessions.get(client_id)
-        effects: list[Effect] = []
-        refusal = self._admission.judge(frame, len(self.sessions), known=session is not None)
-        if refusal is not None and refusal.reason is Reason.CLIENTS_FULL:
-            effects = self._make_room(now)
-        if refusal is not None and not effects:
-            return _turned_away(refusal, peer)
-        if at_address is not None and at_address is not session:
-            effects += self._perform(at_address.displace(), now)
-        ended: list[Effect] = []
-        former = session
-        if session is not None:
-            self.members.leave_address(session)
-            if frame.clean_session:
-                ended = self._discard(session, now)
-                session = None
-        if session is None:
-            session = self.sessions[client_id] = self._successor(client_id, peer, former)
-        effects += self._answer(session, [*ended, *session.connect(frame, peer, now)], now)
-        self.members.enter(session)
-        self.members.schedule(session)
-        return effects
-
-    def _receive_connectionless(
-        self, frame: Publish, peer: Peer, session: Session | None, now: float
-    ) -> list[Effect]:
-        client_id = None
-        if session is not None:
-            session.heard_at = now
-            client_id = session.client_id
-        return self._perform([self._connectionless.receive(frame, peer, client_id, now)], now)
-
-    def _successor(self, client_id: ClientId, peer: Peer, former: Session | None) -> Session:
-        """A new session, with numbers behind those of the one that it takes the place of."""
-        if former is None:
-            return self._new_session(client_id, peer, self._rules.first_topic_id)
-        next_position = former.delivering.next_position
-        return self._new_session(client_id, peer, former.next_topic_id, next_position)
-
-    def _new_session(
-        self, client_id: ClientId, peer: Peer, first_topic_id: int, first_position: int = 0
-    ) -> Session:
-        rules = self._rules
-        predefined = rules.clients_predefined.get(client_id, rules.predefined)
-        return Session(client_id, peer, rules.session, predefined, first_topic_id, first_position)
-
-    def _make_room(self, now: float) -> list[Effect]:
-        """End the session of the client that has been absent the longest, if that is long."""
-        absent = self.members.longest_absent()
-        if absent is None or now - absent[1] < self._rules.admission.absent_s_min:
-            return []
-        session, left_at = absent
-        detail = f"absent for {(now - left_at) / 3600:.0f} h, and its place is needed"
-        dropped = Dropped(Reason.SESSION_ENDED, session.client_id, detail, count=0)
-        return [dropped, *self._discard(session, now)]
-
-    def _discard(self, session: Session, now: float) -> list[Effect]:
-        """The session is over; the engine forgets it."""
-        effects = self._perform([*self.downlink.forget(session), *session.end()], now)
-        self.members.forget(session)
-        return effects
-
-    def _malformed(self, link: int, address: bytes, error: MalformedFrame) -> Dropped:
-        return Dropped(Reason.MALFORMED, None, str(error), Peer(link, address))
-
-
-def _turned_away(refusal: Refusal, peer: Peer) -> list[Effect]:
-    dropped = Dropped(refusal.reason, None, refusal.detail, peer)
-    return [dropped, Send(peer, Connack(refusal.return_code))]
+def _malformed(link: int, address: bytes, error: MalformedFrame) -> Dropped:
+    return Dropped(Reason.MALFORMED, None, str(error), Peer(link, address))
 
 
 def _forward(engine: Engine, effect: Forward, now: float) -> list[Effect]:

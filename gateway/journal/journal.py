@@ -251,6 +251,7 @@ class Journal:
     def _land(self, group: Group, outcome: Outcome) -> None:
         ledger = self._ledger
         if group.landed is not None:
+            self._failed_until = None
             current = ledger.current = ledger.segments[-1]
             current.end = group.end
             for pending in group.readings:
@@ -259,7 +260,6 @@ class Journal:
             self._marks.settle(group)
             self._settle_restated(group, current)
         del self._pending[: len(group.readings)]
-        self._failed_until = None
         if group.failures:
             self._is_degraded = True
         if not group.is_lazy:
@@ -279,7 +279,7 @@ class Journal:
             flags |= FINISHED
         segment.add(number - segment.first, flags, forward.received_at)
         self._bound = number + 1
-        if forward.qos == 2:
+        if forward.qos == 2 and forward.message_id:  # a will has none: nobody releases it
             contents = contents_of(forward.topic, forward.payload, 2)
             key = forward.client_id, forward.message_id
             replaced = self._ledger.begin_exchange(segment, key, Exchange(number, contents))
@@ -326,7 +326,9 @@ class Journal:
         numbers.failures += group.failures + (group.room_error is not None)
         room = self._room
         room.settle(group, self._now)
-        if group.spare_bytes and group.room_error is None:
+        if group.room_error is not None and self._failed_until is not None:
+            self._failed_until = self._now + RETRY_AFTER_S
+        elif group.spare_bytes and group.room_error is None:
             self._is_degraded = False
         self._room_left = room.left()
         self._can_drop = room.can_drop()

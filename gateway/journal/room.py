@@ -4,7 +4,8 @@ Rule 1: one spare segment is never given to readings: with it marks can be writt
         group saved, when the budget or the disk is full.
 Rule 2: a drained segment is freed when its readings cannot be copies' originals any more, when
         drained ones take too much of the budget, or when there is no other room.
-Rule 3: before a segment goes, what it says of others is written anew (`restate`).
+Rule 3: the newest segment is never freed, nor the one that is written to.
+Rule 4: before a segment goes, what it says of others is written anew (`restate`).
 """
 
 from __future__ import annotations
@@ -46,12 +47,8 @@ class Room:
         return self.bytes + self._rules.segment_bytes <= self._rules.size_max_bytes
 
     def drained(self) -> list[Segment]:
-        current = self._ledger.current
-        return [
-            segment
-            for segment in self._ledger.segments
-            if not segment.unfinished and segment is not current
-        ]
+        """Never the newest: it alone knows, over a restart, which numbers have been used."""
+        return [segment for segment in self._ledger.segments[:-1] if not segment.unfinished]
 
     def standing(self) -> int:
         """Segments that are ready, or can be, when the one that is written to is full."""
@@ -109,9 +106,9 @@ class Room:
 
     def _droppable(self) -> Segment | None:
         """The oldest segment whose unfinished readings all wait to be read back."""
-        for segment in self._ledger.segments:
+        for segment in self._ledger.segments[:-1]:
             if segment.parked and segment.parked == segment.unfinished:
-                return None if segment is self._ledger.current else segment
+                return segment
         return None
 
     def _plan_drop(self, group: Group) -> None:

@@ -43,7 +43,6 @@ def persistent(tmp_path: Path) -> Iterator[Mosquitto]:
     folder.mkdir()
     lines = [
         "persistence true",
-        f"persistence_location {folder}/",
         "max_queued_messages 100000",
         "max_inflight_messages 0",
     ]

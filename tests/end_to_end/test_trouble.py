@@ -24,8 +24,7 @@ UNAVAILABLE, CANNOT_CREATE, CONFIGURATION = 69, 73, 78
 def persistent_broker(tmp_path: Path) -> Iterator[Mosquitto]:
     folder = tmp_path / "broker"
     folder.mkdir()
-    lines = ["persistence true", f"persistence_location {folder}/"]
-    with Mosquitto(lines, folder=folder) as running:
+    with Mosquitto(["persistence true"], folder=folder) as running:
         yield running
 
 

@@ -357,3 +357,37 @@ def test_a_journal_of_a_newer_release_is_left_alone(folder: Path) -> None:
     with pytest.raises(JournalError, match="newer release"):
         Driven(folder)
     assert {name: name.read_bytes() for name in folder.iterdir()} == before
+
+
+def test_no_number_is_given_again_though_every_segment_failed_and_was_freed(folder: Path) -> None:
+    files = Failing()
+    driven = Driven(folder, rules(SMALL, recent_s=0.0), files)
+    (stored,) = driven.store(reading(0))
+    driven.finish(stored)
+    files.broken = {"sync_data"}
+    driven.journal.store(reading(1), is_parked=False)
+    driven.run()
+    files.broken = {"create", "sync"}
+    for _ in range(5):
+        driven.now += 1
+        driven.run()
+    (again,) = Driven(folder).store(reading(2))
+    assert again.record > stored.record
+
+
+def test_a_failed_journal_says_so_until_something_was_written_again(folder: Path) -> None:
+    files = Failing()
+    driven = Driven(folder, rules(SMALL, recent_s=0.0), files)
+    files.broken = {"sync_data"}
+    driven.journal.store(reading(0), is_parked=False)
+    driven.run()
+    files.broken = {"create"}
+    for _ in range(3):
+        driven.now += 1
+        driven.run()
+        assert state_of(driven) is JournalState.FAILED
+    files.broken.clear()
+    driven.now += 1
+    driven.run()
+    assert state_of(driven) is not JournalState.FAILED
+    assert len(driven.store(reading(1))) == 1

@@ -20,7 +20,7 @@ AS_IT_WAS = "J2 as it was, once, in order"
 NOTHING_ELSE = "J3 what was finished, dropped or never stored does not come back"
 NUMBERS = "J4 a number is given once"
 EXCHANGES = "J5 open exchanges, received marks and recent readings are known"
-STARTS = "J6 it starts, and calls nothing damaged that a crash has torn"
+STARTS = "J6 it starts, raises only JournalError, and calls nothing damaged that a crash has torn"
 BOUNDED = "J7 it keeps to its budget and comes to rest"
 GOES_ON = "J8 full or failed it goes on, and takes readings again when it can"
 ROT = "J9 a flipped bit costs one record at most, and is told"
@@ -169,6 +169,11 @@ class Memory:
         if getattr(told, fact) is NO:
             setattr(told, fact, PERHAPS)
         self._marks.append((mark, told, fact))
+
+    @property
+    def last_mark(self) -> int:
+        """Of those that are awaited; 0 if none is."""
+        return self._marks[-1][0] if self._marks else 0
 
     def open_exchange(self, key: Key) -> Told | None:
         """The newest reading under this message id, if it is not released."""

@@ -154,8 +154,13 @@ def qos0_overtakes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def two_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    def mutant(self: Delivering, message: Message, client_id: Any, peer: Any, now: float) -> Any:
-        return self._start(message, client_id, peer, now)
+    deliver = Delivering.deliver
+
+    def mutant(self: Delivering, *given: Any) -> Any:
+        outbox, self._outbox, self.under_way = self._outbox, None, None
+        effects = deliver(self, *given)
+        self._outbox = outbox
+        return effects
 
     monkeypatch.setattr(Delivering, "deliver", mutant)
 
@@ -163,13 +168,24 @@ def two_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
 def newest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     keep = Delivering.keep
 
-    def mutant(self: Delivering, message: Message, client_id: Any) -> Any:
-        effects = keep(self, message, client_id)
+    def mutant(self: Delivering, *given: Any) -> Any:
+        effects = keep(self, *given)
         if self._outbox:
-            self._outbox.rotate()
+            self._outbox._queue.rotate()
         return effects
 
     monkeypatch.setattr(Delivering, "keep", mutant)
+
+
+def forget_received(monkeypatch: pytest.MonkeyPatch) -> None:
+    repeated = Receiving._repeated
+
+    def mutant(self: Receiving, *given: Any, **named: Any) -> Any:
+        self._open.clear()
+        self._unreleased.clear()
+        return repeated(self, *given, **named)
+
+    monkeypatch.setattr(Receiving, "_repeated", mutant)
 
 
 def drop_for_absent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,9 +195,9 @@ def drop_for_absent(monkeypatch: pytest.MonkeyPatch) -> None:
 def replay_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
     keep = Retained.keep
 
-    def mutant(self: Retained, message: Message) -> Kept:
-        kept = keep(self, message)
-        return Kept.NEW if kept is Kept.SAME else kept
+    def mutant(self: Retained, message: Message) -> Any:
+        kept, effects = keep(self, message)
+        return (Kept.NEW if kept is Kept.SAME else kept), effects
 
     monkeypatch.setattr(Retained, "keep", mutant)
 
@@ -252,7 +268,7 @@ MUTANTS = (
     ),
     Mutant(
         "what came at QoS 2 from the broker is forgotten",
-        constant(Receiving, "_is_repeat", False),
+        forget_received,
         COMMANDS_ONCE,
         within=1000,
     ),

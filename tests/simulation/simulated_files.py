@@ -71,15 +71,18 @@ class SimulatedFiles:
         self._next_file = 3
         self._order = 0
         self._used_blocks = 0
-        self._stop_at: int | None = None
+        self._stop_in: int | None = None
+        self._stop_call = ""
         self._stops_before = True
         self._is_stopped = False
 
     # What the schedules decide
 
-    def stop_at(self, call: int | None, *, before: bool = True) -> None:
-        """The power goes at this call, counted from the first one ever, or never."""
-        self._stop_at, self._stops_before = call, before
+    def stop_in(self, calls: int | None, call: str = "", *, before: bool = True) -> None:
+        """The power goes at the last of so many calls from here on, or never. `call`: only those
+        count.
+        """
+        self._stop_in, self._stop_call, self._stops_before = calls, call, before
 
     def crash(self, survival: Survival | None = None) -> None:
         """The power was cut: what is on the disk now is all there is."""
@@ -102,7 +105,7 @@ class SimulatedFiles:
 
     def _start_over(self) -> None:
         self._files.clear()
-        self._stop_at, self._is_stopped = None, False
+        self._stop_in, self._is_stopped = None, False
         for content in self._entries.values():
             content.opened = 0
         self._used_blocks = sum(len(content.blocks) for content in self._entries.values())
@@ -299,7 +302,10 @@ class SimulatedFiles:
         self.calls += 1
         if self.trace is not None:
             self.trace(f"{self.calls} {what}")
-        is_last = self._stop_at is not None and self.calls >= self._stop_at
+        is_last = False
+        if self._stop_in is not None and what.startswith(self._stop_call):
+            self._stop_in -= 1
+            is_last = self._stop_in <= 0
         if self._is_stopped or (is_last and self._stops_before):
             self._is_stopped = True
             raise PowerCutError

@@ -224,7 +224,7 @@ def test_the_program_stops_before_or_after_any_call() -> None:
     for stop in range(1, calls + 1):
         for before in (True, False):
             files = disk()
-            files.stop_at(files.calls + stop, before=before)
+            files.stop_in(stop, before=before)
             with pytest.raises(PowerCutError):
                 rewrite(files)
             with pytest.raises(PowerCutError):
@@ -236,8 +236,17 @@ def test_the_program_stops_before_or_after_any_call() -> None:
             if done >= 2:
                 assert contents(files, FOLDER / names[0]) == b"data"
     files = disk()
-    files.stop_at(files.calls + calls + 1)
+    files.stop_in(calls + 1)
     rewrite(files)
+
+
+def test_the_power_can_go_at_one_kind_of_call() -> None:
+    files = disk()
+    files.stop_in(1, "rename")
+    with pytest.raises(PowerCutError):
+        rewrite(files)
+    files.kill()
+    assert files.names(FOLDER) == ["file"]
 
 
 def rewrite(files: Files) -> None:

@@ -76,7 +76,7 @@ def test_nothing_is_set_free_while_something_is_ready_or_on_its_way_to_the_disk(
     backlog.park(S2)
     backlog.read_back([])
     assert S2 in backlog.of_clients, "it is being written, and nothing of its client may pass it"
-    backlog.parked(reading(), coalesce=False)
+    backlog.parked(reading(client="s2"), coalesce=False)
     assert backlog.wants_more
 
 
