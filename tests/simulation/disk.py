@@ -94,7 +94,7 @@ class Disk:
         files, dice = self.files, self._dice
         if job is None or dice.random() < 0.2:
             return
-        files.stop_at(files.calls + dice.randint(1, CALLS_PER_JOB), before=dice.random() < 0.5)
+        files.stop_in(dice.randint(1, CALLS_PER_JOB), before=dice.random() < 0.5)
         with suppress(PowerCutError, OSError):
             job.work()
 
@@ -128,7 +128,7 @@ class Disk:
         files = self.files
         if cut:
             calls = self._dice.randint(1, CALLS_OF_OPENING)
-            files.stop_at(files.calls + calls, before=self._dice.random() < 0.5)
+            files.stop_in(calls, before=self._dice.random() < 0.5)
         rules = SmallRules(
             self.budget_bytes, WhenFull.REJECT, salt=lambda: self._dice.getrandbits(32)
         )
@@ -136,7 +136,7 @@ class Disk:
         with pytest.MonkeyPatch.context() as monkeypatch:
             monkeypatch.setattr(opening, "SEGMENT_BYTES_MIN", SEGMENT_BYTES)
             recovered = journal.open(now, unix_ms_at_zero, self._boot_id)
-        files.stop_at(None)
+        files.stop_in(None)
         return journal, recovered
 
     def job_s(self, now: float) -> float:
