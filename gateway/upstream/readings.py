@@ -114,7 +114,7 @@ class Readings:
         if code >= REFUSED:
             return self._refused(packet_id, "PUBREC", code, detail)
         forward = self.in_flight.published.get(packet_id)
-        if self._trust_session and forward is not None and forward.record >= 0:
+        if self._trust_session and forward is not None and (forward.record >= 0 or self._recording):
             return self._record_received(packet_id, forward)
         answer = mqtt5.PubRelReasonCode.SUCCESS
         if not self.in_flight.release(packet_id):

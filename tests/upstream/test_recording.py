@@ -62,6 +62,17 @@ def test_pubrel_waits_for_nothing_that_nobody_would_read(trust_session: bool, re
     assert pubrels(session.receive(pubrec(1), 1.0)) == [1]
 
 
+def test_what_is_not_in_the_journal_is_not_released_before_what_is_being_recorded() -> None:
+    session = session_up()
+    session.readings.publish(stored())
+    session.readings.publish(stored(b"could not be stored", record=-1))
+    first = asked(session.receive(pubrec(1), 1.0))
+    effects = session.receive(pubrec(2), 1.0)
+    assert pubrels(effects) == [], "the broker routes in the order of PUBREL"
+    assert pubrels(session.readings.recorded(first)) == [1]
+    assert pubrels(session.readings.recorded(asked(effects))) == [2]
+
+
 def test_a_record_that_is_durable_after_a_break_releases_in_the_next_connection() -> None:
     session = session_up()
     session.readings.publish(stored())
