@@ -279,7 +279,7 @@ class Journal:
             flags |= FINISHED
         segment.add(number - segment.first, flags, forward.received_at)
         self._bound = number + 1
-        if forward.qos == 2:
+        if forward.qos == 2 and forward.message_id:  # a will has none: nobody releases it
             contents = contents_of(forward.topic, forward.payload, 2)
             key = forward.client_id, forward.message_id
             replaced = self._ledger.begin_exchange(segment, key, Exchange(number, contents))

@@ -258,8 +258,9 @@ class Recovery:
     def _settle(self, walk: Walk) -> None:
         """All marks of this segment's readings are known now."""
         segment = walk.segment
-        if walk.readings and not self.recovered.last_packet_id:
-            self.recovered.last_packet_id = walk.readings[-1][1][5]
+        if not self.recovered.last_packet_id:  # QoS 0 has none
+            packet_ids = (keys[5] for _, keys, _ in reversed(walk.readings))
+            self.recovered.last_packet_id = next(filter(None, packet_ids), 0)
         newest: dict[ExchangeKey, tuple[int, Found]] = {}  # QoS 2, by message id
         received: list[Forward] = []
         for found, keys, is_same_boot in walk.readings:
@@ -271,7 +272,7 @@ class Recovery:
                 self._parked[client] = self._parked.get(client, 0) + 1
             elif not flags & FINISHED:
                 received.append(self._forward(walk, found, came_at))
-            if qos_of(written_flags) == 2:
+            if qos_of(written_flags) == 2 and message_id:  # a will has none
                 key = ClientId(client.decode()), message_id
                 if key in newest:
                     self._supersede(segment, newest[key][0])

@@ -1,5 +1,6 @@
 """One life: storing, finishing, reading back; and what a start brings back of it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,19 @@ def test_what_was_stored_comes_back_in_order_as_it_was(folder: Path) -> None:
         assert [getattr(new, name) for name in type(new).__slots__] == [
             getattr(old, name) for name in type(old).__slots__
         ]
+
+
+def test_a_will_has_no_message_id_that_somebody_would_release(folder: Path) -> None:
+    driven = Driven(folder)
+    will = replace(reading(0, qos=2), message_id=0)
+    driven.finish(*driven.store(will, reading(1, qos=2)))
+    (exchanges,) = Driven(folder).recovered.exchanges.values()
+    assert [message_id for message_id, _ in exchanges.unreleased] == [2]
+
+
+def test_the_newest_packet_id_is_that_of_the_newest_reading_that_has_one(folder: Path) -> None:
+    Driven(folder).store(reading(40), replace(reading(41, qos=0), packet_id=0, sequence=-1))
+    assert Driven(folder).recovered.last_packet_id == 41
 
 
 def test_each_reading_is_read_back_once(folder: Path) -> None:
