@@ -64,6 +64,7 @@ def engine_rules(settings: Settings, epoch: int, password: bytes | None) -> Engi
         allow_trailing_octets=settings.mqtt_sn.allow_trailing_octets,
         first_topic_id=first_topic_id(epoch),
         uplink=uplink_rules(settings),
+        saves=True,
     )
 
 

@@ -33,7 +33,7 @@ from gateway.effects import (
 from gateway.engine import Engine
 from gateway.frames import encode
 from gateway.links.clock import now
-from gateway.saved import Change, ClientId, Exchanges
+from gateway.saved import Change, ClientId, Exchanges, SavedState
 
 # Half of what makes the broker link give up a connection that takes nothing.
 CLOGGED_BYTES = 4 << 20
@@ -125,14 +125,16 @@ class Shell:
 
     def restore(
         self,
+        saved: SavedState,
         parked: Mapping[ClientId, int],
         received: list[Forward],
         exchanges: Mapping[ClientId, Exchanges],
         last_packet_id: int,
     ) -> None:
-        """What a former life left in the journal; before the first input."""
-        restore = self._engine.restore_readings
-        self._perform(restore(parked, received, exchanges, last_packet_id, now()))
+        """What a former life left; before the first input."""
+        engine, at = self._engine, now()
+        self._perform(engine.restore(saved, at))
+        self._perform(engine.restore_readings(parked, received, exchanges, last_packet_id, at))
 
     def stop(self) -> None:
         """Say goodbye and set no more alarms."""

@@ -157,8 +157,7 @@ async def run(plan: Plan, folder: Path) -> Outcome:
     began = time.monotonic()
     broker_folder = folder / "broker"
     broker_folder.mkdir()
-    lines = [*plan.broker_config, f"persistence_location {broker_folder}/"]
-    with Mosquitto(lines, folder=broker_folder) as broker:
+    with Mosquitto(plan.broker_config, folder=broker_folder) as broker:
         async with (
             cutting_proxy(broker.port, plan.seed) as door,
             witnessing(broker, "chaos/#") as witness,

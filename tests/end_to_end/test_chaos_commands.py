@@ -119,8 +119,7 @@ def faults(plan: Plan, sensors: list[PatientSensor]) -> list[str]:
 
 
 async def commanded(plan: Plan, folder: Path) -> list[PatientSensor]:
-    lines = [*PERSISTENCE, f"persistence_location {folder}/"]
-    with Mosquitto(lines, folder=folder) as broker:
+    with Mosquitto(PERSISTENCE, folder=folder) as broker:
         async with cutting_proxy(broker.port, plan.seed) as proxy:
             proxy.cutting = True
             with GatewayProcess(folder, f"mqtt://127.0.0.1:{proxy.port}", CONFIG) as gateway:

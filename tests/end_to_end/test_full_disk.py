@@ -102,10 +102,9 @@ async def until(is_so: Callable[[], bool], what: str) -> None:
 async def scene(folder: Path) -> AsyncIterator[Scene]:
     (folder / "state").mkdir()
     (folder / "broker").mkdir()
-    lines = [*PERSISTENCE, f"persistence_location {folder}/broker/"]
     with (
         small_disk(folder / "state", DISK_BYTES) as disk,
-        Mosquitto(lines, folder=folder / "broker") as broker,
+        Mosquitto(PERSISTENCE, folder=folder / "broker") as broker,
     ):
         async with (
             cutting_proxy(broker.port, seed=1) as door,

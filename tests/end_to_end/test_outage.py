@@ -109,8 +109,7 @@ async def outage(port: int, rate_per_s: int, away_s: float, at_broker: AtBroker)
 
 
 async def told(folder: Path, rate_per_s: int, away_s: float) -> Story:
-    lines = [*PERSISTENCE, f"persistence_location {folder}/"]
-    with Mosquitto(lines, folder=folder) as broker:
+    with Mosquitto(PERSISTENCE, folder=folder) as broker:
         async with (
             cutting_proxy(broker.port, seed=1) as door,
             witnessing(broker, "outage/#") as witness,

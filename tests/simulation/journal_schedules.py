@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,9 +22,10 @@ import pytest
 
 from gateway.journal import opening, rules, volume
 from gateway.journal.rules import JournalRules
+from gateway.journal.segment import HEADER_BYTES
 from tests.simulation.journal_judge import Clock
 from tests.simulation.journal_life import Life
-from tests.simulation.journal_memory import JournalBrokenPromiseError, Memory
+from tests.simulation.journal_memory import STARTS, JournalBrokenPromiseError, Memory
 from tests.simulation.journal_plan import UNLIMITED, plan_of
 from tests.simulation.simulated_files import Faults, PowerCutError, SimulatedFiles
 
@@ -66,10 +68,15 @@ class Schedule:
                     self._live()
                 self._last_lives()
         except JournalBrokenPromiseError as error:
-            message = f"seed {self.seed}, life {self.memory.life}: {error}"
-            repeat = f"python -m tests.simulation.journal_schedules {self.seed} --trace"
-            raise JournalBrokenPromiseError(f"{message}\n{repeat}") from error
+            raise self._with_seed(str(error)) from error
+        except Exception as error:
+            raise self._with_seed(f"promise {STARTS}: {traceback.format_exc()}") from error
         return self
+
+    def _with_seed(self, what: str) -> JournalBrokenPromiseError:
+        repeat = f"python -m tests.simulation.journal_schedules {self.seed} --trace"
+        message = f"seed {self.seed}, life {self.memory.life}: {what}\n{repeat}"
+        return JournalBrokenPromiseError(message)
 
     def tell(self, what: str) -> None:
         if self.files.trace is not None:
@@ -88,6 +95,10 @@ class Schedule:
         try:
             if life.open():
                 life.play()
+                if dice.random() < 0.5:
+                    self._heal_disk()
+                    life.heal()
+                life.close()
         except PowerCutError:
             self.tell("the power is gone, or the program was killed")
         self._between()
@@ -115,8 +126,7 @@ class Schedule:
 
     def _last_lives(self) -> None:
         """With a disk in good health, and perhaps one bit that is not."""
-        self.files.faults, self.files.capacity_bytes = Faults(), UNLIMITED
-        self.files.stop_in(None)
+        self._heal_disk()
         for has_rot in (False, self.plan.has_rot):
             if has_rot:
                 self._rot()
@@ -124,15 +134,30 @@ class Schedule:
             life = Life(self)
             life.open()
             life.heal()
+            life.close()
             self._between()
 
+    def _heal_disk(self) -> None:
+        self.tell("the disk is well")
+        self.files.faults, self.files.capacity_bytes = Faults(), UNLIMITED
+        self.files.stop_in(None)
+
     def _rot(self) -> None:
+        """One bit flips, often in a header, or one block cannot be read."""
         sizes = {name: size for name, size in self.files.sizes().items() if "segment" in name}
-        if sizes:
-            path = self.dice.choice(sorted(sizes))
-            bit = self.dice.randrange(sizes[path] * 8)
-            self.tell(f"flip bit {bit} (octet {bit // 8}) of {path}")
-            self.files.flip_bit(Path(path), bit)
+        if not sizes:
+            return
+        path = Path(self.dice.choice(sorted(sizes)))
+        if self.dice.random() < 0.2:
+            offset = self.dice.randrange(sizes[str(path)])
+            self.tell(f"spoil octet {offset} of {path}")
+            self.files.spoil(path, offset)
+            self.memory.spoil(path.name)
+            return
+        octets = HEADER_BYTES if self.dice.random() < 0.3 else sizes[str(path)]
+        bit = self.dice.randrange(octets * 8)
+        self.tell(f"flip bit {bit} (octet {bit // 8}) of {path}")
+        self.files.flip_bit(path, bit)
 
 
 def main() -> int:

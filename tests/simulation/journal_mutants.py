@@ -1,0 +1,424 @@
+"""What the schedules would notice: mistakes put into the production journal, and what each breaks.
+
+`python -m tests.simulation.journal_mutants` writes the table of docs/guarantees.md anew, `--run`
+says which schedule sees each mistake first. As in mutants.py the numbers are bounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+import pytest
+
+from gateway.journal import checksums, opening, records, recovery
+from gateway.journal.journal import Journal
+from gateway.journal.ledger import Segment
+from gateway.journal.marks import Marks
+from gateway.journal.opening import Opening
+from gateway.journal.records import Gap, Kind
+from gateway.journal.recovery import Recovery
+from gateway.journal.room import Room
+from gateway.journal.volume import Volume, Writing
+from tests.simulation.journal_memory import (
+    AS_IT_WAS,
+    BOUNDED,
+    EXCHANGES,
+    GOES_ON,
+    NOT_LOST,
+    NOTHING_ELSE,
+    NUMBERS,
+    ROT,
+    STARTS,
+    JournalBrokenPromiseError,
+)
+from tests.simulation.journal_schedules import Schedule
+from tests.simulation.mutants import DOCUMENT, Patch, constant
+
+BEGIN, END = "<!-- journal mutants -->\n", "<!-- end of journal mutants -->\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A mistake, the promises that it breaks, and within how many schedules one is seen broken."""
+
+    name: str
+    patch: Patch
+    promises: tuple[str, ...]
+    within: int
+
+
+def sync_one_group_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is acknowledged becomes durable with the next group."""
+    append = Volume._append
+
+    def mutant(self: Volume, group: Any) -> None:
+        files, writing = self._files, self.writing
+        if writing is not None and not group.is_lazy and writing.end > writing.synced:
+            files.sync_data(writing.file)
+        self._files = Without(files, "sync_data")
+        try:
+            append(self, group)
+        finally:
+            self._files = files
+
+    monkeypatch.setattr(Volume, "_append", mutant)
+
+
+class Without:
+    """Files of which one call does nothing."""
+
+    def __init__(self, files: Any, left_out: str) -> None:
+        self._files = files
+        self._left_out = left_out
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self._left_out:
+            return lambda *_, **__: None
+        return getattr(self._files, name)
+
+
+def leave_out(owner: Any, call: str) -> Patch:
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        init = owner.__init__
+
+        def mutant(self: Any, *arguments: Any) -> None:
+            init(self, *arguments)
+            self._files = Without(self._files, call)
+
+        monkeypatch.setattr(owner, "__init__", mutant)
+
+    return patch
+
+
+def believe_all_octets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record is valid if its length fits."""
+    found_at = records.record_at
+
+    def mutant(octets: bytes, offset: int, salt: int, extend: Any) -> Any:
+        if offset + records.HEAD_BYTES > len(octets):
+            return None
+        checksum = int.from_bytes(octets[offset : offset + 4], "big")
+        return found_at(octets, offset, salt, lambda *_: checksum)
+
+    monkeypatch.setattr(records, "record_at", mutant)
+
+
+def leave_out_salt(monkeypatch: pytest.MonkeyPatch) -> None:
+    for algorithm, extend in list(checksums.CHECKSUMS.items()):
+        unsalted = lambda _, octets, extend=extend: extend(0, octets)  # noqa: E731
+        monkeypatch.setitem(checksums.CHECKSUMS, algorithm, unsalted)
+
+
+def sync_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mutant(self: Volume, group: Any) -> None:
+        if self.writing is None and not group.needs_segment:
+            return
+        if group.starts_segment:
+            self._start(group)
+        files = self._files
+        self._files = Retrying(files)
+        try:
+            self._append(group)
+        finally:
+            self._files = files
+
+    monkeypatch.setattr(Volume, "write", mutant)
+
+
+class Retrying(Without):
+    """Files on which a sync that fails is tried once more."""
+
+    def __init__(self, files: Any) -> None:
+        super().__init__(files, "")
+
+    def sync_data(self, file: int) -> None:
+        try:
+            self._files.sync_data(file)
+        except OSError:
+            self._files.sync_data(file)
+
+
+def write_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mutant(self: Volume, file: int, octets: bytes, offset: int) -> None:
+        self._files.write(file, octets, offset)
+
+    monkeypatch.setattr(Volume, "_write_all", mutant)
+
+
+def stop_at_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = records.records
+
+    def mutant(*arguments: Any) -> Any:
+        return takewhile(lambda item: not isinstance(item, Gap), found(*arguments))
+
+    monkeypatch.setattr(recovery, "records", mutant)
+
+
+def after(owner: Any, name: str, change: Callable[..., None]) -> Patch:
+    """`change(self, result)` is done when the method has been."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        method = getattr(owner, name)
+
+        def mutant(self: Any, *arguments: Any, **named: Any) -> Any:
+            result = method(self, *arguments, **named)
+            change(self, result)
+            return result
+
+        monkeypatch.setattr(owner, name, mutant)
+
+    return patch
+
+
+def replaced(owner: Any, name: str, mutant: Callable[..., Any]) -> Patch:
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(owner, name, mutant)
+
+    return patch
+
+
+def number_from_zero(self: Recovery, _: None) -> None:
+    self.next_number = 0
+
+
+def forget_carried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was written without a sync is not written again where the segment changes."""
+    for name in ("_start", "_abandon"):
+        after(Volume, name, lambda self, _: self._carried.clear())(monkeypatch)
+
+
+def forget_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    walk = Recovery._walk
+
+    def mutant(self: Recovery, segment: Segment, octets: bytes, _: int) -> Any:
+        self._bounds.clear()
+        return walk(self, segment, octets, 1 << 64)
+
+    monkeypatch.setattr(Recovery, "_walk", mutant)
+
+
+def done_too_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next reading is taken for finished as well."""
+    take = Marks._take_done
+
+    def mutant(self: Marks, group: Any, done_up_to: int) -> None:
+        take(self, group, done_up_to + 1)
+
+    monkeypatch.setattr(Marks, "_take_done", mutant)
+
+
+def restate_nothing(self: Room, group: Any, about: Segment) -> None:
+    group.restated_segments.append(about)
+
+
+def restate_no_exchange(self: Room, group: Any, key: Any, exchange: Any) -> None:
+    group.restated_exchanges.append((key, exchange))
+
+
+def recycle_unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_room = Volume.make_room
+
+    def mutant(self: Volume, group: Any) -> None:
+        if group.frees:
+            self._sync_folder, synced = (lambda: None), self._sync_folder  # type: ignore[method-assign]
+            try:
+                make_room(self, group)
+            finally:
+                self._sync_folder = synced  # type: ignore[method-assign]
+            return
+        make_room(self, group)
+
+    monkeypatch.setattr(Volume, "make_room", mutant)
+
+
+def bad_header_is_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "header_of_name", lambda *_: None)
+
+
+def believe_the_page_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the newest segment holds counts as stored though nobody synced it."""
+
+    def mutant(self: Opening, walk: Any, volume: Volume, clocks: Any) -> None:
+        segment = walk.segment
+        file = self._files.open(self._folder / segment.name)
+        volume.resume(Writing(segment.header, file, segment.size, walk.end, walk.end))
+        if not walk.is_same_boot:
+            volume.carry((Kind.BOOT, clocks.boot_id))
+            segment.same_boot_from = walk.end
+
+    monkeypatch.setattr(Opening, "_resume", mutant)
+
+
+def leave_torn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "repaired", lambda walk: walk.octets)
+
+
+def receive_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mark counts as durable as soon as it is asked for."""
+    constantly = property(lambda self: self._marks.last)
+    monkeypatch.setattr(Journal, "durable_mark", constantly)
+
+
+def finish_what_was_read(self: Journal, forwards: Any) -> None:
+    for forward in forwards:
+        self.finish(forward)
+
+
+def never_room_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the disk was full once, no segment is ever made."""
+    monkeypatch.setattr(Room, "_may_make", lambda self, _: not self.is_disk_full)
+
+
+def drained_newest(self: Room) -> list[Segment]:
+    """Also the newest, if nothing is written to it any more."""
+    current = self._ledger.current
+    return [one for one in self._ledger.segments if not one.unfinished and one is not current]
+
+
+def forget_to_tell(self: Journal, outcome: Any) -> None:
+    outcome.dropped = {}
+
+
+def park_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    flags_of = Recovery._flags_of
+
+    def mutant(self: Recovery, segment: Segment, index: int, qos: int) -> int:
+        return flags_of(self, segment, index, min(qos, 1))
+
+    monkeypatch.setattr(Recovery, "_flags_of", mutant)
+
+
+MUTANTS = (
+    Mutant("acknowledged before the fdatasync", sync_one_group_late, (NOT_LOST,), 64),
+    Mutant("no fdatasync", leave_out(Volume, "sync_data"), (NOT_LOST,), 64),
+    Mutant("no sync of the folder", leave_out(Volume, "sync_folder"), (NOT_LOST,), 64),
+    Mutant("no sync of a new segment", leave_out(Volume, "sync"), (NOT_LOST, STARTS), 64),
+    Mutant("no checksum", believe_all_octets, (), 64),
+    Mutant("a checksum without salt", leave_out_salt, (), 250),
+    Mutant("a failed fdatasync is tried again", sync_again, (NOT_LOST,), 250),
+    Mutant("a short write is taken for a whole one", write_once, (NOT_LOST, STARTS), 64),
+    Mutant("recovery ends at the first bad record", stop_at_damage, (NOT_LOST, ROT), 1000),
+    Mutant("a segment with a bad header is given up", bad_header_is_the_end, (ROT,), 1000),
+    Mutant("the page cache is believed", believe_the_page_cache, (NOT_LOST,), 1000),
+    Mutant("what a crash tore is left as it is", leave_torn, (), 1000),
+    Mutant("numbers begin again", after(Recovery, "run", number_from_zero), (NUMBERS,), 8),
+    Mutant(
+        "the newest segment is freed", replaced(Room, "drained", drained_newest), (NUMBERS,), 1000
+    ),
+    Mutant("what a failed group left counts", forget_bound, (NOTHING_ELSE,), 1000),
+    Mutant("one too many is finished", done_too_far, (NOT_LOST,), 64),
+    Mutant(
+        "marks are not restated",
+        replaced(Room, "_restate_marks", restate_nothing),
+        (NOTHING_ELSE,),
+        1000,
+    ),
+    Mutant(
+        "exchanges are not restated",
+        replaced(Room, "_restate_exchange", restate_no_exchange),
+        (EXCHANGES,),
+        250,
+    ),
+    Mutant(
+        "unsynced marks are left behind",
+        forget_carried,
+        (NOTHING_ELSE,),
+        1000,
+    ),
+    Mutant("a segment is recycled before its name is gone", recycle_unsynced, (), 1000),
+    Mutant("a mark counts before it is written", receive_early, (EXCHANGES,), 64),
+    Mutant("what the broker received is parked", park_all, (EXCHANGES,), 250),
+    Mutant(
+        "recent readings are forgotten",
+        constant(Recovery, "_settle_recent", None),
+        (EXCHANGES,),
+        64,
+    ),
+    Mutant(
+        "the boot is not looked at",
+        constant(Recovery, "_is_same_boot", True),
+        (AS_IT_WAS, EXCHANGES),
+        64,
+    ),
+    Mutant(
+        "what was read back is finished",
+        after(Journal, "end_read", finish_what_was_read),
+        (NOT_LOST,),
+        64,
+    ),
+    Mutant(
+        "what is finished is read back", constant(Segment, "is_wanted", True), (NOTHING_ELSE,), 64
+    ),
+    Mutant(
+        "nobody is told what was dropped",
+        after(Journal, "end_group", forget_to_tell),
+        (NOT_LOST,),
+        250,
+    ),
+    Mutant("a disk that was full stays full", never_room_again, (GOES_ON,), 250),
+    Mutant("the budget is not obeyed", constant(Room, "can_make", True), (BOUNDED,), 64),
+)
+
+
+@contextmanager
+def switched_on(mutant: Mutant) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        mutant.patch(monkeypatch)
+        yield
+
+
+def first_catch(mutant: Mutant) -> tuple[int, str] | None:
+    """How many schedules it took until one saw a promise broken, and what that schedule said."""
+    with switched_on(mutant):
+        for seed in range(mutant.within):
+            try:
+                Schedule(seed).run()
+            except JournalBrokenPromiseError as error:
+                if any(f"promise {promise}" in str(error) for promise in mutant.promises):
+                    return seed + 1, str(error)
+    return None
+
+
+def table() -> str:
+    head = [
+        "| mistake in the journal | breaks promise | seen within schedules |",
+        "| --- | --- | --: |",
+    ]
+    return "\n".join([*head, *map(row, MUTANTS)]) + "\n"
+
+
+def row(mutant: Mutant) -> str:
+    promises = ", ".join(promise.split()[0] for promise in mutant.promises)
+    return f"| {mutant.name} | {promises} | {mutant.within} |"
+
+
+def documented(document: str) -> str:
+    """The document with the table as it is now."""
+    before, begin, rest = document.partition(BEGIN)
+    _, end, after_it = rest.partition(END)
+    return before + begin + table() + end + after_it
+
+
+def main() -> int:
+    name = "python -m tests.simulation.journal_mutants"
+    parser = argparse.ArgumentParser(prog=name, description=__doc__)
+    parser.add_argument("--run", action="store_true", help="say what catches each mutant, and when")
+    options = parser.parse_args()
+    if not options.run:
+        DOCUMENT.write_text(documented(DOCUMENT.read_text()))
+        return 0
+    for mutant in MUTANTS:
+        caught = first_catch(mutant)
+        seen = "not seen" if caught is None else f"after {caught[0]}: {caught[1]}"
+        sys.stdout.write(f"{mutant.name}: {seen}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

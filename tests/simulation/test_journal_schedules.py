@@ -1,0 +1,164 @@
+"""Many lives of the production journal on a file system that loses power, from seeds.
+
+A failing seed is in the message, with the command that repeats it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from gateway.effects import Forward, Reason
+from gateway.journal.group import Group, Outcome
+from gateway.journal.journal import Journal
+from gateway.journal.recovered import Recovered
+from gateway.journal.rules import JournalRules
+from gateway.saved import ClientId
+from tests.simulation.journal_memory import (
+    JournalBrokenPromiseError,
+)
+from tests.simulation.journal_schedules import Schedule
+from tests.simulation.simulated_files import LyingFiles
+
+SCHEDULES = 2000
+SCHEDULES_SOAKED = 20_000
+CHUNK = 100
+SEEN_MIN = 10  # in 500 schedules
+
+# Each of these broke a promise once.
+REGRESSIONS = (394, 858, 1012, 1278, 1665, 1713, 2730)
+
+
+def failures(seeds: range) -> list[str]:
+    found = []
+    for seed in seeds:
+        try:
+            Schedule(seed).run()
+        except JournalBrokenPromiseError as error:
+            found.append(str(error))
+    return found
+
+
+@pytest.mark.parametrize("first", range(0, SCHEDULES, CHUNK))
+def test_the_journal_keeps_its_promises_in_every_schedule(first: int) -> None:
+    found = failures(range(first, first + CHUNK))
+    assert not found, "\n\n".join(found)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(SCHEDULES, SCHEDULES + SCHEDULES_SOAKED, CHUNK * 20))
+def test_the_journal_keeps_its_promises_in_very_many_schedules(first: int) -> None:
+    found = failures(range(first, first + CHUNK * 20))
+    assert not found, "\n\n".join(found)
+
+
+@pytest.mark.parametrize("seed", REGRESSIONS)
+def test_what_broke_once_keeps_its_promises(seed: int) -> None:
+    Schedule(seed).run()
+
+
+def test_a_seed_is_one_schedule_and_a_trace_does_not_change_it() -> None:
+    def history(seed: int, *, is_traced: bool) -> tuple[int, int, dict[str, int]]:
+        lines: list[str] = []
+        schedule = Schedule(seed, lines.append if is_traced else None).run()
+        assert bool(lines) == is_traced
+        return schedule.files.calls, schedule.memory.life, schedule.files.sizes()
+
+    assert history(7, is_traced=False) == history(7, is_traced=True)
+    assert history(7, is_traced=False) != history(8, is_traced=False)
+
+
+def test_a_broken_promise_is_told_with_its_seed_and_how_to_repeat_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened = Journal.open
+
+    def forget_all(self: Journal, *arguments: Any) -> Recovered:
+        opened(self, *arguments)
+        return Recovered()
+
+    monkeypatch.setattr(Journal, "open", forget_all)
+    told = failures(range(20))
+    assert len(told) > 10
+    assert all("promise J" in one and "tests.simulation.journal_schedules" in one for one in told)
+
+
+def test_the_schedules_go_where_it_hurts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A promise that is kept because nothing ever happens is worth nothing."""
+    seen: Counter[str] = Counter()
+    end_group, opened, store = Journal.end_group, Journal.open, Journal.store
+
+    def counted_end(self: Journal, group: Group, error: OSError | None) -> Outcome:
+        outcome = end_group(self, group, error)
+        seen["groups saved in another segment"] += error is None and group.failures > 0
+        seen["groups failed"] += error is not None
+        seen["refused for want of room"] += bool(group.refused)
+        seen["dropped by drop_oldest"] += bool(outcome.dropped)
+        seen["disk full"] += group.room_error is not None
+        seen["segments recycled"] += len(group.freed)
+        seen["marks restated"] += len(group.restated_segments)
+        seen["exchanges restated"] += len(group.restated_exchanges)
+        seen["written without sync"] += group.is_lazy
+        return outcome
+
+    def counted_open(self: Journal, *arguments: Any) -> Recovered:
+        recovered = opened(self, *arguments)
+        seen["readings recovered"] += sum(recovered.parked.values())
+        seen["received by the broker"] += len(recovered.received)
+        seen["exchanges open"] += sum(len(one.unreleased) for one in recovered.exchanges.values())
+        seen["torn"] += recovered.report.torn_bytes > 0
+        seen["damaged"] += len(recovered.report.damaged)
+        return recovered
+
+    def counted_store(self: Journal, forward: Forward, *, is_parked: bool) -> Reason | None:
+        reason = store(self, forward, is_parked=is_parked)
+        seen[f"answered {reason and reason.value}"] += 1
+        return reason
+
+    monkeypatch.setattr(Journal, "end_group", counted_end)
+    monkeypatch.setattr(Journal, "open", counted_open)
+    monkeypatch.setattr(Journal, "store", counted_store)
+    assert not failures(range(500))
+    assert seen["answered journal_full"] > 0
+    assert seen["answered journal_failed"] > 0
+    assert min(seen.values()) >= SEEN_MIN, seen
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_card_that_lies_costs_the_tail_and_no_more(seed: int) -> None:
+    """No software can mend that; what is older than the card's own memory is safe."""
+    dice = Random(seed)
+    forgets = dice.randint(1, 30)
+    files = LyingFiles(Random(seed), forgets)
+    folder = Path("journal")
+    rules = JournalRules(512 << 10, salt=lambda: dice.getrandbits(32))
+    journal = Journal(folder, files, rules)
+    journal.open(1.0, 1_767_225_600_000.0, b"one boot........")
+    stored: list[int] = []
+    for number in range(300):
+        journal.store(forward_of(number), is_parked=True)
+        for _ in range(3):
+            if group := journal.begin_group(1.0):
+                journal.write(group)
+                stored += [forward.record for forward in journal.end_group(group, None).stored]
+    files.crash()
+    journal = Journal(folder, files, rules)
+    journal.open(2.0, 1_767_225_600_000.0, b"another boot....")
+    found: list[int] = []
+    while request := journal.begin_read(2.0):
+        found += [one.record for one in journal.end_read(request, journal.read(request))]
+    assert stored == list(range(300))
+    lost = sorted(set(stored) - set(found))
+    # Each reading takes at least one write, and those at the end are the newest.
+    assert len(lost) <= forgets
+    assert not lost or lost[0] >= 300 - forgets
+
+
+def forward_of(number: int) -> Forward:
+    return Forward(
+        ClientId("sensor"), "t", bytes(1000), 1, False, 1, number + 1, 1.0, number, packet_id=1
+    )
