@@ -40,11 +40,20 @@ from gateway.effects import (
 )
 from gateway.frames import Puback, Publish, Pubrel, Regack, Register, ReturnCode, TopicIdType
 from gateway.saved import SavedMessage
-from gateway.session.outbox import NOWHERE, Outbox, Queued, Stage, UnderWay, gone, let_go, row
+from gateway.session.outbox import (
+    NOWHERE,
+    Outbox,
+    Queued,
+    Stage,
+    UnderWay,
+    gone,
+    let_go,
+    message_id_of,
+    row,
+)
 from gateway.session.rules import SessionRules
 from gateway.session.topic_registry import Reference, TopicRegistry
 
-MESSAGE_ID_MAX = 0xFFFF
 # Positions are reserved in blocks, so that a session's row changes once for a block of messages.
 POSITIONS_BLOCK = 1024
 
@@ -163,9 +172,8 @@ class Delivering:
             is_recorded_yet = self._current(Stage.RELEASING, message_id) is None
             # A former life sent it, and that the ones before it are done with was lost with the
             # power: it is told in its turn, or it would come a second time.
-            if is_recorded_yet and not self._waits_again(message_id):
-                return [Send(peer, Pubrel(message_id))]
-            return []
+            waits = self._outbox is not None and self._outbox.has(message_id, self._restored_to)
+            return [Send(peer, Pubrel(message_id))] if is_recorded_yet and not waits else []
         current.stage = Stage.RELEASING
         current.tries = 0
         if self._is_listening:
@@ -395,23 +403,10 @@ class Delivering:
         is_received = current.stage is Stage.RELEASING or current.stage is Stage.PUBCOMP
         return current if current.published and not is_received else None
 
-    def _waits_again(self, message_id: int) -> bool:
-        """Whether a message of a former life has this id, and its turn is still to come."""
-        if self._restored_to == NOWHERE or self._outbox is None:
-            return False
-        return any(
-            NOWHERE < position <= self._restored_to and message_id_of(position) == message_id
-            for position in self._outbox.positions()
-        )
-
     def _take_position(self) -> int:
         position = self.next_position
         self.next_position = position + 1
         return position
-
-
-def message_id_of(position: int) -> int:
-    return position % MESSAGE_ID_MAX + 1
 
 
 def _publish_frame(
