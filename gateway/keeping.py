@@ -57,7 +57,8 @@ class Stores:
 
 def open_stores(settings: Settings) -> Stores:
     """Raises StateError or JournalError with a sentence for the operator."""
-    link_names = [f"udp {udp.listen}" for udp in settings.udp]
+    # By place, not by address: a listener may get another port, and its sensors follow.
+    link_names = [f"udp{number}" for number, _ in enumerate(settings.udp)]
     folder = open_state(settings.gateway.state_dir, link_names)
     try:
         times = SyncTimes()

@@ -36,7 +36,7 @@ def bench_of(rules: ReadingRules = AUTO, *, connected: bool = True) -> JournalBe
 
 
 def sent(bench: JournalBench) -> list[bytes]:
-    """The payloads of the readings that went to the broker since the last look, but for presence."""
+    """The payloads of the readings that went to the broker since the last look."""
     packets = bench.seen_of(mqtt5.PublishPacket)
     return [packet.payload or b"" for packet in packets if "tidegate/" not in packet.topic]
 

@@ -77,13 +77,14 @@ class Room:
         """Put into the group what makes room. `is_wanted`: readings wait that have none."""
         spares = len(self.spares)
         is_needed = is_wanted or not spares
+        can_make = self.can_make() and self._may_make(now)
         if now >= self._free_at:
-            for segment in self._disposable(now, is_needed=is_needed):
+            for segment in self._disposable(now, is_needed=is_needed and not can_make):
                 if self._restate(group, segment):
                     group.frees.append(segment)
             if group.makes_room and (spares or not group.restated_bytes):
                 return
-        if is_needed and self.can_make() and self._may_make(now):
+        if is_needed and can_make:
             group.spare_bytes = self._rules.segment_bytes
         elif is_wanted and self._rules.when_full is WhenFull.DROP_OLDEST and now >= self._free_at:
             self._plan_drop(group)

@@ -214,7 +214,7 @@ class Volume:
         file = self._files.open(path, create=True)
         try:
             for offset in range(0, size, len(ZERO_BYTES)):
-                self._write_all(file, ZERO_BYTES, offset)
+                self._write_all(file, ZERO_BYTES[: size - offset], offset)
             self._files.sync(file)
         except OSError:
             self._close(file)

@@ -51,7 +51,8 @@ POSITIONS_BLOCK = 1024
 
 class Delivering:
     __slots__ = (
-        "_durable_to", "_outbox", "_rules", "_topics", "due_at", "next_position", "under_way",
+        "_durable_to", "_outbox", "_restored_to", "_rules", "_topics", "due_at", "next_position",
+        "under_way",
     )  # fmt: skip
 
     def __init__(self, topics: TopicRegistry, rules: SessionRules, next_position: int = 0) -> None:
@@ -59,6 +60,7 @@ class Delivering:
         self._rules = rules
         self._outbox: Outbox | None = None  # made when needed: it costs 700 bytes
         self._durable_to = NOWHERE  # the highest position that is known to be durable
+        self._restored_to = NOWHERE  # the highest one of a former life
         self.next_position = next_position
         self.under_way: UnderWay | None = None
         # When to repeat what is under way; infinity while that waits for our disk, None while the
@@ -158,9 +160,12 @@ class Delivering:
         """
         current = self._published(message_id, 2)
         if current is None:
-            if self._current(Stage.RELEASING, message_id) is not None:
-                return []
-            return [Send(peer, Pubrel(message_id))]
+            is_recorded_yet = self._current(Stage.RELEASING, message_id) is None
+            # A former life sent it, and that the ones before it are done with was lost with the
+            # power: it is told in its turn, or it would come a second time.
+            if is_recorded_yet and not self._waits_again(message_id):
+                return [Send(peer, Pubrel(message_id))]
+            return []
         current.stage = Stage.RELEASING
         current.tries = 0
         if self._is_listening:
@@ -229,7 +234,7 @@ class Delivering:
     def restore(self, saved: list[SavedMessage], next_position: int) -> None:
         """What a former life of the gateway left, in order; the first one may have gone out."""
         if saved:
-            self._durable_to = saved[-1].position
+            self._durable_to = self._restored_to = saved[-1].position
             next_position = max(next_position, self._durable_to + 1)
         # Rows that were lost with the power used less than a block.
         self.next_position = next_position + POSITIONS_BLOCK
@@ -238,7 +243,6 @@ class Delivering:
             is_first = self.under_way is None and self._outbox is None
             if is_first and (each.is_released or self._topics.knows(each.topic)):
                 current = self._begin(message, each.position, None)
-                current.published = True
                 current.stage = Stage.PUBCOMP if each.is_released else Stage.RECEIPT
                 continue
             if self._outbox is None:
@@ -320,8 +324,9 @@ class Delivering:
         return Reason.TOPICS_FULL if self._topics.number(topic) is None else None
 
     def _begin(self, message: Message, position: int, arrived: Arrived | None) -> UnderWay:
-        message_id = position % MESSAGE_ID_MAX + 1
-        current = self.under_way = UnderWay(message, position, message_id, arrived)
+        current = UnderWay(message, position, message_id_of(position), arrived)
+        current.published = position <= self._restored_to  # perhaps, by a former life
+        self.under_way = current
         return current
 
     def _send(self, current: UnderWay, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
@@ -390,10 +395,23 @@ class Delivering:
         is_received = current.stage is Stage.RELEASING or current.stage is Stage.PUBCOMP
         return current if current.published and not is_received else None
 
+    def _waits_again(self, message_id: int) -> bool:
+        """Whether a message of a former life has this id, and its turn is still to come."""
+        if self._restored_to == NOWHERE or self._outbox is None:
+            return False
+        return any(
+            NOWHERE < position <= self._restored_to and message_id_of(position) == message_id
+            for position in self._outbox.positions()
+        )
+
     def _take_position(self) -> int:
         position = self.next_position
         self.next_position = position + 1
         return position
+
+
+def message_id_of(position: int) -> int:
+    return position % MESSAGE_ID_MAX + 1
 
 
 def _publish_frame(

@@ -10,6 +10,7 @@ Full: beyond `outbox_messages_max` or `outbox_bytes_max` the oldest is given bac
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -75,6 +76,9 @@ class Outbox:
         queued = self._queue.popleft()
         self._bytes -= _cost(queued.message)
         return queued
+
+    def positions(self) -> Iterator[int]:
+        return (queued.position for queued in self._queue)
 
     def take_all(self) -> list[Queued]:
         return [self.take() for _ in range(len(self))]

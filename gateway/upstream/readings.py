@@ -114,7 +114,7 @@ class Readings:
         if code >= REFUSED:
             return self._refused(packet_id, "PUBREC", code, detail)
         forward = self.in_flight.published.get(packet_id)
-        if self._trust_session and forward is not None and forward.record >= 0:
+        if self._trust_session and forward is not None and (forward.record >= 0 or self._recording):
             return self._record_received(packet_id, forward)
         answer = mqtt5.PubRelReasonCode.SUCCESS
         if not self.in_flight.release(packet_id):
@@ -126,9 +126,11 @@ class Readings:
         packet_id = release.packet_id
         if release.connection == self._connection:
             self._recording.discard(packet_id)
-        if self.in_flight.published.get(packet_id) is not release.forward:
+        in_flight = self.in_flight
+        forward = in_flight.published.get(packet_id) or in_flight.released.get(packet_id)
+        if forward is not release.forward:
             return []
-        self.in_flight.release(packet_id)
+        in_flight.release(packet_id)
         if not self.is_open or release.connection != self._connection:
             return []  # the broker says PUBREC again
         return [Transmit(mqtt5.PubRelPacket(packet_id).write())]

@@ -38,7 +38,7 @@ from tests.simulation.downlink_watch import (
     RETAINED_ONCE,
 )
 from tests.simulation.downlink_watch import ONCE as COMMANDS_ONCE
-from tests.simulation.watch import IN_ORDER, NO_HOLES, ONCE, SETTLED, BrokenPromiseError
+from tests.simulation.watch import IN_ORDER, NO_HOLES, ONCE, SAFE, BrokenPromiseError
 from tests.simulation.world import World
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "guarantees.md"
@@ -220,37 +220,35 @@ MUTANTS = (
     Mutant(
         "PUBACK before the settlement",
         acknowledge_early(lambda one: Puback(one.topic_id, one.message_id, 0), qos=1),
-        SETTLED,
+        SAFE,
         within=8,
     ),
     Mutant(
         "PUBREC before the settlement",
         acknowledge_early(lambda one: Pubrec(one.message_id), qos=2),
-        SETTLED,
+        SAFE,
         within=8,
     ),
-    Mutant(
-        "acknowledged from memory while the broker is away", acknowledge_from_memory, SETTLED, 64
-    ),
+    Mutant("acknowledged from memory while the broker is away", acknowledge_from_memory, SAFE, 64),
     Mutant(
         "PUBREL, not PUBLISH, after the broker lost its session",
         release_after_session_loss,
-        SETTLED,
+        SAFE,
         within=1000,
     ),
     Mutant(
         "PUBREL to a forgetful broker with `trust = connection`",
         trust_forgetful_broker,
-        SETTLED,
+        SAFE,
         within=1000,
     ),
     Mutant(
-        "what was unacknowledged is forgotten at a reconnect", forget_in_flight, SETTLED, within=250
+        "what was unacknowledged is forgotten at a reconnect", forget_in_flight, SAFE, within=250
     ),
     Mutant(
         "a copy is known by its message id alone",
         constant(publishing, "_contents", 0),
-        SETTLED,
+        SAFE,
         within=8,
     ),
     Mutant(
