@@ -36,6 +36,7 @@ class Opening:
         self._folder = folder
         self._files = files
         self._rules = rules
+        self._unreadable: dict[str, int] = {}  # blocks, by file
 
     def run(self, ledger: Ledger, volume: Volume, clocks: Clocks) -> Recovery:
         """Raises JournalError."""
@@ -55,14 +56,11 @@ class Opening:
         files.sync_folder(folder.parent)
         names = files.names(folder)
         recovery = Recovery(ledger, self._read, clocks)
+        recovery.unreadable = self._unreadable
         recovery.run(names, SEGMENT_BYTES_MAX)
         if MAKING_NAME in names:
             files.remove(folder / MAKING_NAME)
-        for name in sorted(names):
-            match = SPARE_NAME.fullmatch(name)
-            if match is not None:
-                volume.spares.append(Spare(folder / name, self._size(name)))
-                volume.next_spare = max(volume.next_spare, int(match[1]))
+        self._meet_spares(names, volume)
         volume.next_serial = recovery.next_serial
         self._keep_damaged(recovery, names)
         if recovery.newest is not None:
@@ -71,8 +69,24 @@ class Opening:
         files.sync_folder(folder)
         return recovery
 
+    def _meet_spares(self, names: list[str], volume: Volume) -> None:
+        for name in sorted(names):
+            match = SPARE_NAME.fullmatch(name)
+            if match is None:
+                continue
+            volume.next_spare = max(volume.next_spare, int(match[1]))
+            size = self._size(name)
+            if size < SEGMENT_BYTES_MIN:  # a card that lies lost what was synced
+                self._files.remove(self._folder / name)
+            else:
+                volume.spares.append(Spare(self._folder / name, size))
+
     def _read(self, name: str, size: int) -> bytes:
-        return read_file(self._files, self._folder / name, 0, size)
+        unreadable: list[int] = []
+        octets = read_file(self._files, self._folder / name, 0, size, unreadable)
+        if unreadable:
+            self._unreadable[name] = len(unreadable)
+        return octets
 
     def _size(self, name: str) -> int:
         file = self._files.open(self._folder / name)

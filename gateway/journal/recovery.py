@@ -102,6 +102,7 @@ class Recovery:
         self.done_up_to = -1
         self.newest: Walk | None = None
         self.damaged: dict[str, str] = {}  # what is wrong, by the segment's name
+        self.unreadable: dict[str, int] = {}  # blocks, by the segment's name; the reader counts
         self.hopeless: list[str] = []  # names of segments of which nothing can be read
         self.superseded: list[int] = []  # QoS 2 readings that are released without a mark
         self._read = read
@@ -360,6 +361,9 @@ class Recovery:
         segment, report = walk.segment, self.recovered.report
         report.torn_bytes += sum(gap.end - gap.offset for gap in walk.torn)
         what = [f"{gap.end - gap.offset} octets at {gap.offset}" for gap in walk.damaged]
+        # Also in the tail of the newest: what was there cannot be told from what a crash cut short.
+        if blocks := self.unreadable.get(segment.name):
+            what.append(f"{blocks} blocks of the disk")
         if follower is not None and follower.serial == segment.serial + 1:
             missing = follower.bound - segment.first - len(segment.times)
             if missing > 0:
