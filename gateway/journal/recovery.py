@@ -315,6 +315,7 @@ class Recovery:
                 exchange = Exchange(number, contents)
                 self.ledger.begin_exchange(segment, key, exchange)
         for key, exchange in sorted(walk.guests, key=lambda guest: -guest[1].number):
+            self.ledger.add_guest(exchange.number, segment)
             met = self._exchanges.setdefault(key, exchange.number)
             if met > exchange.number:
                 self.superseded.append(exchange.number)
@@ -375,7 +376,6 @@ class Recovery:
 
     def _conclude(self) -> None:
         recovered, ledger = self.recovered, self.ledger
-        ledger.adopt_guests()
         recovered.parked = {ClientId(client.decode()): n for client, n in self._parked.items()}
         recovered.exchanges = self._recent_and_unreleased()
         report = recovered.report
