@@ -100,7 +100,8 @@ class Recovery:
         self.next_number = 0
         self.next_serial = 1
         self.done_up_to = -1
-        self.newest: Walk | None = None
+        # The newest segment, and those before it as far as nothing came into the ones behind.
+        self.unproven: list[Walk] = []
         self.damaged: dict[str, str] = {}  # what is wrong, by the segment's name
         self.unreadable: dict[str, int] = {}  # blocks, by the segment's name; the reader counts
         self.hopeless: list[str] = []  # names of segments of which nothing can be read
@@ -122,7 +123,8 @@ class Recovery:
             walk = self._walk(segment, self._read(segment.name, size_max), bound)
             self._settle(walk)
             self._judge(walk, follower)
-            self.newest = self.newest or walk
+            if not self.unproven or self.unproven[-1].end == HEADER_BYTES:
+                self.unproven.append(walk)
             bound, follower = min(bound, segment.header.bound), segment.header
         self._conclude()
 
@@ -164,7 +166,7 @@ class Recovery:
                 continue
             walk.end = item.end
             try:
-                proves = self._apply(walk, item) and self.newest is not None
+                proves = self._apply(walk, item) and bool(self.unproven)
             except _MALFORMED:
                 walk.damaged.append(Gap(item.offset, item.end))
                 continue

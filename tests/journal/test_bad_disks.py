@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from gateway.journal.rules import SEGMENT_BYTES_MIN
+from gateway.saved import ClientId
 from tests.journal.support import SMALL, Driven, reading
-from tests.simulation.simulated_files import SimulatedFiles
+from tests.simulation.simulated_files import PowerCutError, SimulatedFiles
 
 FOLDER = Path("journal")
 
@@ -64,3 +67,28 @@ def test_a_disk_that_goes_on_failing_costs_no_more_than_the_budget() -> None:
     driven.now += 1.1
     driven.run()
     assert len(driven.store(reading(2))) == 1
+
+
+def test_what_only_the_page_cache_has_of_the_last_but_one_segment_is_written_again() -> None:
+    for seed in range(20):
+        files = SimulatedFiles(Random(seed))
+        driven = opened(files)
+        driven.store(reading(6, qos=2))
+
+        def fail_to_sync_data(call: str, files: SimulatedFiles = files) -> None:
+            files.faults.sync_fails = 1.0 if "sync_data" in call else 0.0
+
+        files.trace = fail_to_sync_data
+        files.stop_in(1, "rename", before=False)
+        driven.journal.release(ClientId("sensor-001"), 7)
+        with pytest.raises(PowerCutError):
+            driven.run()
+        files.trace, files.faults.sync_fails = None, 0.0
+        files.kill()
+        unreleased = unreleased_in(opened(files))
+        files.crash()
+        assert unreleased_in(opened(files)) == unreleased
+
+
+def unreleased_in(driven: Driven) -> list[tuple[int, int]]:
+    return driven.recovered.exchanges[ClientId("sensor-001")].unreleased
