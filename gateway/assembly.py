@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from gateway.config.settings import Settings
+from dataclasses import replace
+
+from gateway.config.settings import Settings, TopicSettings
 from gateway.engine import EngineRules
+from gateway.journal.rules import JournalRules, WhenFull
 from gateway.routing.admission import AdmissionRules
 from gateway.routing.connectionless import ConnectionlessRules
+from gateway.routing.reading_rules import Acknowledge, ReadingRules
 from gateway.session.rules import PredefinedTopics, SessionRules
+from gateway.uplink import UplinkRules
 from gateway.upstream.rules import UpstreamRules
 
 # What a PUBLISH from the broker has beside the payload we take: topic, properties, fixed header.
@@ -58,7 +63,42 @@ def engine_rules(settings: Settings, epoch: int, password: bytes | None) -> Engi
         retained_bytes_max=limits.retained_bytes_max,
         allow_trailing_octets=settings.mqtt_sn.allow_trailing_octets,
         first_topic_id=first_topic_id(epoch),
+        uplink=uplink_rules(settings),
+        saves=True,
     )
+
+
+def uplink_rules(settings: Settings) -> UplinkRules:
+    journal = settings.journal
+    default = ReadingRules(
+        Acknowledge(journal.acknowledge),
+        float(journal.message_expiry_s),
+        journal.coalesce_retained,
+        stores_qos_0=journal.qos0 == "store",
+        stores_qos_0_offline=journal.qos0_offline == "store",
+    )
+    overrides = tuple((topic.filter, _overridden(default, topic)) for topic in settings.topic)
+    return UplinkRules(default, overrides, journal.spill_after_ms / 1000)
+
+
+def _overridden(default: ReadingRules, topic: TopicSettings) -> ReadingRules:
+    changed: dict[str, object] = {}
+    if topic.acknowledge is not None:
+        changed["acknowledge"] = Acknowledge(topic.acknowledge)
+    if topic.message_expiry_s is not None:
+        changed["expiry_s"] = float(topic.message_expiry_s)
+    if topic.coalesce_retained is not None:
+        changed["coalesce_retained"] = topic.coalesce_retained
+    if topic.qos0 is not None:
+        changed["stores_qos_0"] = topic.qos0 == "store"
+    if topic.qos0_offline is not None:
+        changed["stores_qos_0_offline"] = topic.qos0_offline == "store"
+    return replace(default, **changed)  # type: ignore[arg-type]
+
+
+def journal_rules(settings: Settings) -> JournalRules:
+    journal = settings.journal
+    return JournalRules(journal.size_max_bytes, WhenFull(journal.when_full))
 
 
 def upstream_rules(settings: Settings, epoch: int, password: bytes | None) -> UpstreamRules:

@@ -8,11 +8,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from time import monotonic
 
-from gateway.admin.numbers import LinkNumbers, Numbers
+from gateway.admin import conditions
+from gateway.admin.numbers import (
+    Condition,
+    JournalNumbers,
+    LinkNumbers,
+    Numbers,
+    StateNumbers,
+)
+from gateway.admin.sync_times import SyncTimes
+from gateway.admin.throughput import Throughput
 from gateway.effects import State
 from gateway.engine import Engine
+from gateway.journal import numbers as journal_side
+from gateway.journal.files import OsFiles
 from gateway.links.broker import BrokerLink, LinkState
 from gateway.links.udp import UdpLink
 
@@ -29,6 +41,29 @@ class Census:
     event_loop_lag_s: Callable[[], float]
     started_at: float
     now: Callable[[], float]
+    journal: Callable[[], JournalNumbers] = JournalNumbers
+    state: Callable[[], StateNumbers] = StateNumbers
+    throughput: Throughput = field(default_factory=Throughput)
+
+    # From the daemon
+
+    def note_throughput(self) -> None:
+        """About once a second: the rates that are shown are made of it."""
+        journal = self.journal()
+        self.throughput.note(journal.stored, journal.finished, self.now())
+
+    # From /healthz
+
+    def journal_failure(self) -> str | None:
+        return conditions.journal_failure(self.journal())
+
+    def journal_doubt(self) -> str | None:
+        return conditions.journal_doubt(self.journal())
+
+    def state_doubt(self) -> str | None:
+        return conditions.state_doubt(self.state())
+
+    # From metrics and status
 
     def numbers(self) -> Numbers:
         engine, broker = self.engine, self.broker
@@ -57,6 +92,12 @@ class Census:
             outbox_messages=outbox_messages,
             links=tuple(_link_numbers(number, link) for number, link in enumerate(self.links)),
             event_loop_lag_s=self.event_loop_lag_s(),
+            journal=replace(
+                self.journal(),
+                in_per_s=self.throughput.rates.in_per_s,
+                out_per_s=self.throughput.rates.out_per_s,
+            ),
+            state=self.state(),
         )
 
     def _sessions(self) -> tuple[dict[State, int], int]:
@@ -79,6 +120,52 @@ class Census:
                 return f"connecting to {self.broker_url}"
             case other:
                 return str(other.value)
+
+
+class TimedFiles(OsFiles):
+    """The journal's files, with the time that each fdatasync takes."""
+
+    def __init__(self, times: SyncTimes) -> None:
+        self._times = times
+
+    def sync_data(self, file: int) -> None:
+        start = monotonic()
+        super().sync_data(file)
+        self._times.note(monotonic() - start)
+
+
+def journal_numbers(
+    found: journal_side.JournalNumbers,
+    sync_times: SyncTimes,
+    now: float,
+    error: str | None = None,
+) -> JournalNumbers:
+    """What the journal says of itself, as it is shown; `error` is its last one, in words."""
+    p50, p99, worst = sync_times.quantiles(0.5, 0.99, 1.0)
+    oldest = found.oldest_received_at
+    return JournalNumbers(
+        condition=Condition(found.state.value),
+        error=None if found.state is journal_side.JournalState.OK else error,
+        depth=found.depth,
+        parked=found.parked,
+        used_bytes=found.bytes,
+        budget_bytes=found.bytes_max,
+        fill=found.fill,
+        oldest_age_s=None if oldest is None else max(0.0, now - oldest),
+        segments=found.segments,
+        damaged=found.damaged,
+        lost=found.lost,
+        stored=found.readings,
+        finished=found.finished,
+        dropped_oldest=found.dropped,
+        groups=found.groups,
+        syncs=found.syncs,
+        bytes_written=found.bytes_written,
+        failures=found.failures,
+        sync_s_p50=p50,
+        sync_s_p99=p99,
+        sync_s_worst=worst,
+    )
 
 
 def _link_numbers(number: int, link: UdpLink) -> LinkNumbers:

@@ -1,9 +1,9 @@
 """Builds every part, starts and stops them in order; the only file that knows all of them.
 
-Start: state folder and epoch, engine, sockets to the sensors, admin page, connection to the
-broker. What cannot be had at the start ends the daemon with one line and an exit code; the broker
-may be away at any time. Stop (SIGTERM, SIGINT): no more from the sensors, goodbye to the broker,
-page, state folder.
+Start: state folder and epoch, journal, engine, sockets to the sensors, admin page, connection to
+the broker. What cannot be had at the start ends the daemon with one line and an exit code; the
+broker may be away at any time. Stop (SIGTERM, SIGINT): no more from the sensors, goodbye to the
+broker, what is pending to the journal, page, state folder.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ from gateway.config import Configuration
 from gateway.config.settings import Settings, UpstreamSettings
 from gateway.effects import Peer
 from gateway.engine import Engine
+from gateway.journal.rules import JournalError
+from gateway.keeping import Keeping, Stores, open_stores
 from gateway.links.broker import BrokerLink
 from gateway.links.clock import now, unix_ms_at_zero
 from gateway.links.errors import LinkError
 from gateway.links.tls import client_context
 from gateway.links.udp import UdpLink, address_text
 from gateway.shell import Shell
-from gateway.state.epoch import StateError, StateFolder, open_state
+from gateway.state.errors import StateError
 from gateway.version import version
 
 if TYPE_CHECKING:
@@ -63,16 +65,16 @@ def serve(configuration: Configuration) -> int:
         log.error("%s", error)
         return ExitCode.CONFIGURATION
     try:
-        state = open_state(settings.gateway.state_dir)
-    except StateError as error:
+        stores = open_stores(settings)
+    except (StateError, JournalError) as error:
         log.error("%s", error.strerror)
         is_permission = isinstance(error.__cause__, PermissionError)
         return ExitCode.PERMISSION if is_permission else ExitCode.CANNOT_CREATE
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(_serve(settings, state, secrets))
+            return runner.run(_serve(settings, stores, secrets))
     finally:
-        state.release()
+        stores.release()
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -97,6 +99,8 @@ class _Parts:
     engine: Engine
     news: News
     shell: Shell
+    keeping: Keeping
+    census: Census
     links: list[UdpLink]
     lag: LagMeter
     admin: AdminServer | None
@@ -116,8 +120,10 @@ class _Parts:
     async def stop(self) -> None:
         for link in self.links:
             link.close()
+        await self.keeping.flush()
         self.shell.stop()
         await self.broker.stop()
+        await self.keeping.stop()
         if self.admin is not None:
             await self.admin.stop()
         self.lag.stop()
@@ -126,12 +132,15 @@ class _Parts:
     def keep_house(self) -> None:
         """Each second: follow the wall clock, and say what was held back of the log."""
         self.engine.set_wall_clock(unix_ms_at_zero())
+        self.keeping.set_wall_clock(unix_ms_at_zero())
+        self.census.note_throughput()
         self.news.flush()
 
 
-async def _serve(settings: Settings, state: StateFolder, secrets: _Secrets) -> int:
+async def _serve(settings: Settings, stores: Stores, secrets: _Secrets) -> int:
     loop = asyncio.get_running_loop()
-    parts = _build(settings, state.epoch, secrets, loop)
+    parts = _build(settings, stores, secrets, loop)
+    parts.shell.restore(stores.folder.store.saved, *stores.readings())
     parts.keep_house()
     try:
         await parts.start(loop)
@@ -147,14 +156,16 @@ async def _serve(settings: Settings, state: StateFolder, secrets: _Secrets) -> i
 
 
 def _build(
-    settings: Settings, epoch: int, secrets: _Secrets, loop: asyncio.AbstractEventLoop
+    settings: Settings, stores: Stores, secrets: _Secrets, loop: asyncio.AbstractEventLoop
 ) -> _Parts:
-    engine = Engine(engine_rules(settings, epoch, secrets.password))
+    engine = Engine(engine_rules(settings, stores.epoch, secrets.password))
     news = News(peer_text=_peer_text, now=now)
     shell = Shell(engine, news.tell, loop)
     links = _udp_links(settings, shell)
     broker = _broker_link(settings.upstream, shell, secrets.tls)
+    keeping = Keeping(stores, settings, shell, loop)
     shell.links, shell.broker = links, broker
+    shell.journal, shell.state = keeping.journal, keeping.state
     lag = LagMeter(loop)
     upstream = settings.upstream
     census = Census(
@@ -166,9 +177,11 @@ def _build(
         event_loop_lag_s=lambda: lag.worst_s,
         started_at=now(),
         now=now,
+        journal=keeping.journal_numbers,
+        state=keeping.state_numbers,
     )
     admin = _admin_server(settings, census, news, lag)
-    return _Parts(engine, news, shell, links, lag, admin, broker)
+    return _Parts(engine, news, shell, keeping, census, links, lag, admin, broker)
 
 
 def _udp_links(settings: Settings, shell: Shell) -> list[UdpLink]:
@@ -207,7 +220,7 @@ def _admin_server(
     from gateway.admin.server import AdminServer
 
     links = {f"udp{number}": link.check for number, link in enumerate(census.links)}
-    checks = {"event_loop": lag.check, **links}
+    checks = {"event_loop": lag.check, "journal": census.journal_failure, **links}
     return AdminServer(
         settings.admin.listen,
         name=settings.gateway.name,
@@ -215,7 +228,8 @@ def _admin_server(
         numbers=census.numbers,
         news=news,
         checks=checks,
-        ready_checks=links,
+        ready_checks=links | {"journal": census.journal_failure},
+        doubts={"journal": census.journal_doubt, "state": census.state_doubt},
     )
 
 

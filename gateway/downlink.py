@@ -1,8 +1,12 @@
 """From the broker to the clients that asked: subscriptions, deliveries and retained messages.
 
-A subscription is asked for, and joined when the broker grants the filter that covers it; only
-then does its client hear SUBACK, then what the broker retains, then live messages. While the
-broker is away a subscription is accepted at once and made when the broker is back.
+A subscription is asked for, saved when the broker grants the filter that covers it, and joined
+when it is durable; only then does its client hear SUBACK, then what the broker retains, then live
+messages. While the broker is away a subscription is saved at once and made when it is back.
+
+The broker hears that a QoS 1 message is in good hands when each client it is for has acknowledged
+its copy or has it durably in its outbox, whichever is first; a listening client has
+`Urgency.SOON` to make the second needless. A QoS 2 message is durable with its packet id first.
 
 Retained messages: a new subscriber gets them once, with the flag. Others get them again only if
 they changed while we were away, and without the flag, as an update. What was not confirmed by the
@@ -14,7 +18,7 @@ is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 
 from gateway.effects import (
@@ -23,17 +27,24 @@ from gateway.effects import (
     Dropped,
     Effect,
     Granted,
+    InGoodHands,
+    Join,
     Message,
     Reason,
+    Save,
+    Send,
     SubscribeTo,
     SubscriptionRefused,
     UnsubscribeFrom,
+    Urgency,
+    WhenSaved,
 )
 from gateway.frames import ReturnCode
 from gateway.routing.retained import Kept, Retained
 from gateway.routing.subscriptions import Change, Subscriptions
+from gateway.saved import SavedRetained, SavedSubscription, SubscriptionGone
 from gateway.session.rules import SessionRules
-from gateway.session.session import Session
+from gateway.session.session import LISTENING, Session
 from gateway.upstream.session import Phase, UpstreamSession
 
 REPLAY_WINDOW_S = 30.0
@@ -49,7 +60,9 @@ class Downlink:
         retained: Retained,
         rules: SessionRules,
         schedule: Callable[[Session], None],
+        answer: Callable[[Session, list[Effect], float], list[Effect]],
     ) -> None:
+        """`answer` does what a session asks of the core, and withholds what waits for the disk."""
         self.subscriptions = Subscriptions()
         self.retained = retained
         self.delivered = [0, 0, 0]  # by QoS
@@ -57,21 +70,32 @@ class Downlink:
         self._upstream = upstream
         self._rules = rules
         self._schedule = schedule
+        self._answer = answer
         # By the covering filter they wait for, then by client and message id.
         self._asked: dict[str, dict[_Key, SubscribeTo]] = {}
+        self._saving: dict[_Key, SubscribeTo] = {}  # granted, and not durable yet
         # Until when a replay is theirs, in order; infinity for those that joined with the broker
         # away.
         self._newcomers: dict[ClientId, float] = {}
         self._confirm_until = inf
 
+    def restore(
+        self, subscriptions: Iterable[SavedSubscription], retained: list[SavedRetained]
+    ) -> None:
+        """What a former life left. Who heard then is no newcomer."""
+        self.subscriptions.restore(subscriptions)
+        for topic_filter, qos in self.subscriptions.covering.items():
+            self._upstream.subscriptions.want(topic_filter, qos, retained=True)
+        self.retained.restore(retained)
+
     # From the clients
 
-    def subscribe(self, asked: SubscribeTo, now: float) -> list[Effect]:
+    def subscribe(self, asked: SubscribeTo) -> list[Effect]:
         change = self.subscriptions.ask(asked.topic_filter, asked.qos)
         effects = self._apply(change, retained=True)
         cover = self._cover_of(asked)
         if not self._is_up() or self._upstream.subscriptions.is_granted(cover):
-            return effects + self._join(asked, now)
+            return effects + self._save(asked)
         self._wait(asked)
         return effects
 
@@ -84,31 +108,57 @@ class Downlink:
         self._newcomers.pop(session.client_id, None)
         effects: list[Effect] = []
         for asked in session.asking():
-            del self._asked[self._cover_of(asked)][_key(asked)]
+            if self._saving.pop(_key(asked), None) is None:
+                del self._asked[self._cover_of(asked)][_key(asked)]
             change = self.subscriptions.withdraw(asked.topic_filter)
             effects += self._apply(change, retained=True)
         return effects
+
+    def joined(self, asked: SubscribeTo, now: float) -> list[Effect]:
+        """The subscription is durable: its client hears from now on, SUBACK first, then what is
+        retained. SUBACK waits until the retained messages are durable too: who has heard it is no
+        newcomer after a restart.
+        """
+        if self._saving.get(_key(asked)) is not asked:
+            return []  # its session is over, or the broker refused the filter meanwhile
+        del self._saving[_key(asked)]
+        session = self._sessions[asked.client_id]
+        self.subscriptions.join(asked.client_id, asked.topic_filter, asked.qos)
+        effects = session.subscribed(asked, ReturnCode.ACCEPTED)
+        self._welcome(asked.client_id, now)
+        for message in self.retained.matching(asked.topic_filter):
+            effects += self._hand_over(session, message, asked.qos, now, retain=True)
+        self._schedule(session)
+        saves = [effect for effect in effects if type(effect) is Save]
+        others = [effect for effect in effects if type(effect) is not Save]
+        return self._answer(session, [*saves, *others], now)
 
     # From the broker
 
     def arrived(self, arrived: Arrived, now: float) -> list[Effect]:
         message = arrived.message
         kept: Kept | None = None
-        if self._is_retained(message) and self.subscriptions.cover_of(message.topic) is not None:
-            kept = self.retained.keep(message)
         effects: list[Effect] = []
+        if self._is_retained(message) and self.subscriptions.cover_of(message.topic) is not None:
+            kept, effects = self.retained.keep(message)
         if kept is Kept.FULL:
             effects.append(Dropped(Reason.RETAINED_FULL, None, message.topic))
+        if message.qos == 0:
+            if arrived.is_replay:
+                return effects + self._replay(arrived, kept, now)
+            return effects + self._deliver(message, now)
+        arrived.copies = 1  # ours, until all have been told
         if arrived.is_replay:
-            effects += self._replay(message, kept, now)
+            effects += self._replay(arrived, kept, now)
         else:
-            effects += self._deliver(message, now)
-        return effects + self._upstream.acknowledge(arrived)
+            effects += self._deliver_surely(arrived, now)
+        arrived.copies -= 1
+        return effects + self._hand_back(arrived)
 
-    def granted(self, news: Granted, now: float) -> list[Effect]:
+    def granted(self, news: Granted) -> list[Effect]:
         effects: list[Effect] = []
         for asked in self._asked.pop(news.topic_filter, {}).values():
-            effects += self._join(asked, now)
+            effects += self._save(asked)
         return effects
 
     def refused(self, news: SubscriptionRefused) -> list[Effect]:
@@ -118,10 +168,11 @@ class Downlink:
             return []  # given up, or a wider one took its place meanwhile
         effects: list[Effect] = []
         losers = self.subscriptions.subscribers_of(refused)
-        waiting = self._asked.get(refused, {})
-        own = [asked for asked in waiting.values() if asked.topic_filter == refused]
+        waiting = [*self._asked.get(refused, {}).values(), *self._saving.values()]
+        own = [asked for asked in waiting if asked.topic_filter == refused]
         for asked in own:
-            del waiting[_key(asked)]
+            if self._saving.pop(_key(asked), None) is None:
+                del self._asked[refused][_key(asked)]
             session = self._sessions[asked.client_id]
             effects += session.subscribed(asked, ReturnCode.NOT_SUPPORTED)
             effects += self._apply(self.subscriptions.withdraw(refused), retained=True)
@@ -129,6 +180,7 @@ class Downlink:
             self._sessions[client_id].unsubscribed(refused)
             effects += self._apply(self.subscriptions.leave(client_id, refused), retained=True)
         client_ids = tuple(dict.fromkeys([*losers, *(asked.client_id for asked in own)]))
+        effects += [Save(SubscriptionGone(client_id, refused)) for client_id in client_ids]
         return [SubscriptionRefused(refused, news.reason, client_ids), *effects]
 
     def opened(self, now: float) -> None:
@@ -138,13 +190,13 @@ class Downlink:
         self._forget_old_newcomers(now)
         self._newcomers = dict.fromkeys(self._newcomers, now + REPLAY_WINDOW_S)
 
-    def closed(self, now: float) -> list[Effect]:
+    def closed(self) -> list[Effect]:
         """Nobody waits for a broker that is away: the subscriptions are made when it is back."""
         self._confirm_until = inf
         effects: list[Effect] = []
         waiting, self._asked = self._asked, {}
         for asked in (entry for entries in waiting.values() for entry in entries.values()):
-            effects += self._join(asked, now)
+            effects += self._save(asked)
         return effects
 
     # Time
@@ -152,36 +204,33 @@ class Downlink:
     def wake_at(self) -> float:
         return self._confirm_until
 
-    def handle_time(self, now: float) -> None:
-        if now >= self._confirm_until:
-            self._confirm_until = inf
-            self.retained.forget_unconfirmed()
+    def handle_time(self, now: float) -> list[Effect]:
+        if now < self._confirm_until:
+            return []
+        self._confirm_until = inf
+        return self.retained.forget_unconfirmed()
 
     # Subscriptions
 
-    def _join(self, asked: SubscribeTo, now: float) -> list[Effect]:
-        """The client hears from now on: SUBACK first, then what is retained."""
-        session = self._sessions[asked.client_id]
-        self.subscriptions.join(asked.client_id, asked.topic_filter, asked.qos)
-        effects = session.subscribed(asked, ReturnCode.ACCEPTED)
-        self._welcome(asked.client_id, now)
-        for message in self.retained.matching(asked.topic_filter):
-            effects += self._hand_over(session, message, asked.qos, now, retain=True)
-        self._schedule(session)
-        return effects
+    def _save(self, asked: SubscribeTo) -> list[Effect]:
+        """The last step before its client may join."""
+        self._saving[_key(asked)] = asked
+        row = self._sessions[asked.client_id].subscription_row(asked)
+        return [Save(row), WhenSaved([Join(asked)])]
 
     def _apply(self, change: Change, *, retained: bool) -> list[Effect]:
         """Pass a change of the covering set on to the broker."""
         upstream = self._upstream.subscriptions
+        effects: list[Effect] = []
         for topic_filter, qos in change.wanted.items():
             upstream.want(topic_filter, qos, retained=retained)
         for topic_filter in change.unwanted:
             upstream.unwant(topic_filter)
-            self._forget_unheard(topic_filter)
+            effects += self._forget_unheard(topic_filter)
             # Those that waited for it wait for what covers them now, which was asked for just now.
             for asked in self._asked.pop(topic_filter, {}).values():
                 self._wait(asked)
-        return upstream.advance() if change.wanted or change.unwanted else []
+        return effects + upstream.advance() if change.wanted or change.unwanted else []
 
     def _wait(self, asked: SubscribeTo) -> None:
         self._asked.setdefault(self._cover_of(asked), {})[_key(asked)] = asked
@@ -194,11 +243,13 @@ class Downlink:
     def _is_up(self) -> bool:
         return self._upstream.phase is Phase.UP
 
-    def _forget_unheard(self, topic_filter: str) -> None:
+    def _forget_unheard(self, topic_filter: str) -> list[Effect]:
         """What nobody is subscribed to is no longer kept up to date, so it is not kept."""
+        effects: list[Effect] = []
         for topic in self.retained.topics_under(topic_filter):
             if self.subscriptions.cover_of(topic) is None:
-                self.retained.forget(topic)
+                effects += self.retained.forget(topic)
+        return effects
 
     def _welcome(self, client_id: ClientId, now: float) -> None:
         self._forget_old_newcomers(now)
@@ -216,7 +267,7 @@ class Downlink:
     # Messages
 
     def _deliver(self, message: Message, now: float) -> list[Effect]:
-        """A live publication, to everyone once."""
+        """A live publication at QoS 0, to everyone once."""
         matches = self.subscriptions.matching(message.topic)
         if not matches:
             return []
@@ -224,27 +275,75 @@ class Downlink:
         if too_large is not None:
             return [too_large]
         effects: list[Effect] = []
-        sessions, schedule, delivered = self._sessions, self._schedule, self.delivered
-        alike = [Message(message.topic, message.payload, qos) for qos in range(message.qos + 1)]
-        for client_id, qos in matches:
+        sessions, schedule = self._sessions, self._schedule
+        message = Message(message.topic, message.payload)
+        for client_id, _ in matches:
             session = sessions[client_id]
-            same = alike[qos] if qos < message.qos else alike[message.qos]
-            effects += session.deliver(same, now)
-            delivered[same.qos] += 1
+            sent = session.deliver(message, now)
+            if len(sent) > 1:
+                sent = self._answer(session, sent, now)
+            effects += sent
             schedule(session)
+        self.delivered[0] += len(matches)
         return effects
 
-    def _replay(self, message: Message, kept: Kept | None, now: float) -> list[Effect]:
+    def _deliver_surely(self, arrived: Arrived, now: float) -> list[Effect]:
+        """A live publication at QoS 1 or 2, to everyone once, at the QoS that it asked for."""
+        message = arrived.message
+        matches = self.subscriptions.matching(message.topic)
+        if not matches:
+            return []
+        too_large = self._too_large(message)
+        if too_large is not None:
+            return [too_large]
+        effects: list[Effect] = []
+        alike = [Message(message.topic, message.payload, qos) for qos in range(message.qos + 1)]
+        for client_id, qos in matches:
+            same = alike[min(qos, message.qos)]
+            effects += self._give(self._sessions[client_id], same, arrived, now)
+        return effects
+
+    def _give(
+        self, session: Session, message: Message, arrived: Arrived, now: float
+    ) -> list[Effect]:
+        """A client's copy of what the broker sent at QoS 1 or 2."""
+        self.delivered[message.qos] += 1
+        if message.qos == 0:
+            sent = session.deliver(message, now)
+        else:
+            arrived.copies += 1
+            if message.qos == 2 or session.state not in LISTENING:
+                arrived.urgency = Urgency.NOW
+            # One of QoS 2 waits for its packet id to be durable, whatever the clients say.
+            sent = session.deliver(message, now, arrived if arrived.message.qos == 1 else None)
+        self._schedule(session)
+        if not sent or type(sent[0]) is Send:  # what follows it promises nothing
+            return sent
+        return self._answer(session, sent, now)
+
+    def _hand_back(self, arrived: Arrived) -> list[Effect]:
+        """Tell the broker that its message is in good hands, now or when it is."""
+        if not arrived.copies:
+            return self._upstream.acknowledge(arrived)
+        saved = self._upstream.keep(arrived)
+        return [*saved, WhenSaved([InGoodHands(arrived)], arrived.urgency)]
+
+    def _replay(self, arrived: Arrived, kept: Kept | None, now: float) -> list[Effect]:
         """What the broker had retained: for newcomers, for others if it changed meanwhile."""
         if kept is Kept.SAME:
             return []
+        message = arrived.message
+        matches = self.subscriptions.matching(message.topic)
+        too_large = self._too_large(message)
+        if matches and too_large is not None:
+            return [too_large]
         effects: list[Effect] = []
-        for client_id, qos in self.subscriptions.matching(message.topic):
+        for client_id, qos in matches:
             is_new = self._newcomers.get(client_id, 0.0) > now
             if is_new or kept is not Kept.FULL:
-                session = self._sessions[client_id]
-                effects += self._hand_over(session, message, qos, now, retain=is_new)
-                self._schedule(session)
+                qos = min(qos, message.qos)
+                copy = Message(message.topic, message.payload, qos, is_new)
+                effects += self._give(self._sessions[client_id], copy, arrived, now)
         return effects
 
     def _is_retained(self, message: Message) -> bool:

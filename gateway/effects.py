@@ -10,7 +10,7 @@ are made, but for what the upstream session gives a `Forward` once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from zlib import crc32
 
@@ -305,11 +305,25 @@ class Arrived:
     """A message from the broker. Answer with `Upstream.acknowledge` once it is in good hands.
 
     `is_replay`: the broker had retained it before we subscribed; else it is a live publication.
+    `copies`: how many clients are to get it and have neither acknowledged it yet nor lost it to a
+    limit; they are durable within `urgency`. `connection`: the one it came on (last), on which
+    alone it may be acknowledged; `is_safe`: it is in good hands, but that connection was gone.
     """
 
     message: Message
     packet_id: int
     is_replay: bool = False
+    copies: int = field(default=0, compare=False)
+    urgency: Urgency = field(default=Urgency.SOON, compare=False)
+    connection: int = field(default=0, compare=False)
+    is_safe: bool = field(default=False, compare=False)
+
+
+@dataclass(slots=True)
+class InGoodHands:
+    """Every client that a message from the broker is for has it, or it is durable here."""
+
+    arrived: Arrived
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +331,43 @@ class Granted:
     """The broker granted our subscription to one filter."""
 
     topic_filter: str
+
+
+# What the core says to itself when something is durable
+
+
+@dataclass(slots=True)
+class Withheld:
+    """Frames that may go to a client, if `session` still is where they were meant for."""
+
+    client_id: ClientId
+    session: object
+    sends: list[Effect]
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A client's subscription is durable: it hears from now on."""
+
+    asked: SubscribeTo
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A QoS 2 message for a client is durable, with `is_released` that the client received it."""
+
+    client_id: ClientId
+    position: int
+    is_released: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteUpstream:
+    """The broker's PUBREL is on record: PUBCOMP may follow, on the same connection."""
+
+    packet_id: int
+    connection: int
+    is_known: bool
 
 
 Effect = (
@@ -343,7 +394,12 @@ Effect = (
     | ReleaseUpstream
     | Released
     | Arrived
+    | InGoodHands
     | Granted
+    | Withheld
+    | Join
+    | Kept
+    | CompleteUpstream
 )
 
 

@@ -7,31 +7,36 @@ downlink. What remains in the list it returns is for the shell, in order.
 A `Send` that comes after a `Save` in what a session answers to one frame waits until that is
 durable (`WhenSaved`): so a session says by the order of its effects what its answer promises.
 
-Limits: clients and answers to strangers in `routing/admission.py`, the rest where it is kept.
+Limits: each where it is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from gateway import restoring, withholding
+from gateway.door import Door
 from gateway.downlink import Downlink
 from gateway.effects import (
     Arrived,
     ClientId,
+    CompleteUpstream,
     Dropped,
     Effect,
     Finish,
     Forward,
     Granted,
+    InGoodHands,
+    Join,
+    Kept,
     Peer,
     Reason,
+    RecordRelease,
     Refused,
     Released,
     ReleaseUpstream,
     Save,
-    Send,
     Settled,
     State,
     StateChanged,
@@ -41,51 +46,24 @@ from gateway.effects import (
     UnsubscribeFrom,
     UpstreamUp,
     WhenSaved,
+    Withheld,
 )
 from gateway.frames import (
-    Advertise,
-    Connack,
     Connect,
-    Disconnect,
-    Frame,
-    GwInfo,
     MalformedFrame,
     Publish,
-    SearchGw,
     decode,
     has_trailing_octets,
 )
-from gateway.routing.admission import Admission, AdmissionRules, Refusal
-from gateway.routing.connectionless import Connectionless, ConnectionlessRules
 from gateway.routing.members import Members
 from gateway.routing.retained import Retained
-from gateway.session.rules import PredefinedTopics, SessionRules
+from gateway.rules import EngineRules as EngineRules
+from gateway.saved import Exchanges, SavedState
 from gateway.session.session import Session
-from gateway.session.topic_registry import TOPIC_ID_MIN
-from gateway.uplink import Uplink, UplinkRules
-from gateway.upstream.rules import UpstreamRules
+from gateway.uplink import Uplink
 from gateway.upstream.session import UpstreamSession
 
 Datagrams = Iterable[tuple[bytes, bytes]]
-
-# What a stranger may say without hearing DISCONNECT: discovery, and what gateways say.
-_UNANSWERED: tuple[type, ...] = (SearchGw, GwInfo, Advertise)
-
-
-@dataclass(frozen=True, slots=True)
-class EngineRules:
-    upstream: UpstreamRules
-    session: SessionRules = field(default_factory=SessionRules)
-    admission: AdmissionRules = field(default_factory=AdmissionRules)
-    connectionless: ConnectionlessRules = field(default_factory=ConnectionlessRules)
-    predefined: PredefinedTopics = field(default_factory=PredefinedTopics)
-    clients_predefined: Mapping[str, PredefinedTopics] = field(default_factory=dict)
-    retained_messages_max: int = 10_000
-    retained_bytes_max: int = 16 << 20
-    allow_trailing_octets: bool = True
-    first_topic_id: int = TOPIC_ID_MIN
-    uplink: UplinkRules = field(default_factory=UplinkRules)
-    saves: bool = False  # whether somebody performs `Save`; else all is in memory only
 
 
 class Engine:
@@ -96,12 +74,39 @@ class Engine:
         self.received: dict[type, int] = {}  # frames, by kind
         self._rules = rules
         self.uplink = Uplink(self.sessions, self.upstream, rules.uplink, self._perform)
-        self._admission = Admission(rules.admission)
-        self._connectionless = Connectionless(rules.connectionless, rules.session, rules.predefined)
         retained = Retained(rules.retained_messages_max, rules.retained_bytes_max)
         self.downlink = Downlink(
-            self.sessions, self.upstream, retained, rules.session, self.members.schedule
+            *(self.sessions, self.upstream, retained, rules.session),
+            *(self.members.schedule, self._answer),
         )
+        self._door = Door(rules, self.members, self.downlink, self._perform, self._answer)
+
+    # From a former life
+
+    def restore(self, saved: SavedState, now: float) -> list[Effect]:
+        """What outlasts a restart beside readings; comes before `restore_readings`."""
+        members, downlink, upstream = self.members, self.downlink, self.upstream
+        effects = restoring.restore(saved, members, downlink, upstream, self._door.new_session, now)
+        return self._perform(effects, now)
+
+    def restore_readings(
+        self,
+        parked: Mapping[ClientId, int],
+        received: list[Forward],
+        exchanges: Mapping[ClientId, Exchanges],
+        last_packet_id: int,
+        now: float,
+    ) -> list[Effect]:
+        """What the journal has; the sessions must be there already."""
+        self.uplink.restore(parked, received, last_packet_id)
+        effects: list[Effect] = []
+        for client_id, known in exchanges.items():
+            session = self.sessions.get(client_id)
+            if session is None:  # nobody will release these
+                effects += [RecordRelease(client_id, each) for each, _ in known.unreleased]
+            else:
+                session.restore_exchanges(known, now)
+        return effects
 
     # From the sensors
 
@@ -114,7 +119,7 @@ class Engine:
             try:
                 frame = decode(datagram)
             except MalformedFrame as error:
-                effects.append(self._malformed(link, address, error))
+                effects.append(_malformed(link, address, error))
                 continue
             if datagram[0] != len(datagram) and has_trailing_octets(datagram):
                 effects.append(Dropped(Reason.TRAILING_OCTETS, peer=Peer(link, address)))
@@ -124,13 +129,15 @@ class Engine:
             received[kind] = received.get(kind, 0) + 1
             session = members.get(address)
             if type(frame) is Publish and frame.qos < 0:
-                effects += self._receive_connectionless(frame, Peer(link, address), session, now)
+                effects += self._door.receive_connectionless(
+                    frame, Peer(link, address), session, now
+                )
             elif session is None or kind is Connect:
-                effects += self._receive_at_the_door(frame, Peer(link, address), session, now)
+                effects += self._door.receive(frame, Peer(link, address), session, now)
             elif kind is Publish:  # moves no timer nearer, and promises nothing that is saved
                 effects += self._perform(session.receive(frame, now), now)
             else:
-                effects += self._withheld(self._perform(session.receive(frame, now), now))
+                effects += self._answer(session, session.receive(frame, now), now)
                 self.members.schedule(session)
         return effects
 
@@ -156,12 +163,14 @@ class Engine:
                 effects.append(effect)
             else:
                 effects += self._perform([effect], now)
-        return effects + self.uplink.after_receiving()
+        if self.upstream.readings.in_flight.backlog.wants_more:
+            effects += self.uplink.read_more()
+        return effects
 
     def closed(self, now: float) -> list[Effect]:
         """The connection to the broker is gone."""
         self.upstream.closed()
-        return self.downlink.closed(now) + self.uplink.closed(now)
+        return self._perform(self.downlink.closed(), now) + self.uplink.closed(now)
 
     def set_clogged(self, *, is_clogged: bool) -> None:
         """Say whether what was to be transmitted piles up in the shell."""
@@ -185,6 +194,10 @@ class Engine:
         """The journal could not take these readings."""
         return self.uplink.not_stored(forwards, reason, now)
 
+    def dropped_oldest(self, dropped: Mapping[ClientId, int]) -> list[Effect]:
+        """The journal gave up readings, so many of each client, to make room for new ones."""
+        return self.uplink.dropped_oldest(dropped)
+
     def read_back(self, forwards: list[Forward], now: float) -> list[Effect]:
         """The answer to `ReadBacklog`."""
         return self.uplink.read_back(forwards, now)
@@ -203,9 +216,9 @@ class Engine:
     def handle_time(self, now: float) -> list[Effect]:
         effects = self.upstream.handle_time(now)
         effects += self.uplink.handle_time(now)
-        self.downlink.handle_time(now)
+        effects += self._perform(self.downlink.handle_time(now), now)
         for session in self.members.due(now):
-            effects += self._withheld(self._perform(session.handle_time(now), now))
+            effects += self._answer(session, session.handle_time(now), now)
             self.members.schedule(session)
         return effects
 
@@ -231,7 +244,7 @@ class Engine:
         session = self.sessions[news.client_id]
         self.members.leave_address(session)
         if session.clean:
-            return [news, *self._discard(session, now)]
+            return [news, *self._door.discard(session, now)]
         self.members.note_absence(session, now)
         return [news]
 
@@ -247,95 +260,16 @@ class Engine:
     def _when_saved(self, effect: WhenSaved, now: float) -> list[Effect]:
         return [effect] if self._rules.saves else self._perform(effect.effects, now)
 
-    def _withheld(self, effects: list[Effect]) -> list[Effect]:
-        """The frames that come after a `Save` wait for it."""
-        if not self._rules.saves:
-            return effects
-        first = next((n for n, effect in enumerate(effects) if type(effect) is Save), len(effects))
-        sends: list[Effect] = [each for each in effects[first:] if type(each) is Send]
-        if not sends:
-            return effects
-        others = [each for each in effects[first:] if type(each) is not Send]
-        return [*effects[:first], *others, WhenSaved(sends)]
-
-    # At the door
-
-    def _receive_at_the_door(
-        self, frame: Frame, peer: Peer, session: Session | None, now: float
-    ) -> list[Effect]:
-        """CONNECT from anyone, or any frame from an address that no client has."""
-        if isinstance(frame, Connect):
-            return self._receive_connect(frame, peer, session, now)
-        dropped = Dropped(Reason.STRANGER, None, type(frame).__name__.upper(), peer)
-        if isinstance(frame, _UNANSWERED) or not self._admission.may_answer_stranger(now):
-            return [dropped]
-        return [dropped, Send(peer, Disconnect())]
-
-    def _receive_connect(
-        self, frame: Connect, peer: Peer, at_address: Session | None, now: float
-    ) -> list[Effect]:
-        client_id = self._admission.client_id_of(frame, self.sessions)
-        if isinstance(client_id, Refusal):
-            return _turned_away(client_id, peer)
-        session = self.sessions.get(client_id)
-        effects: list[Effect] = []
-        refusal = self._admission.judge(frame, len(self.sessions), known=session is not None)
-        if refusal is not None and refusal.reason is Reason.CLIENTS_FULL:
-            effects = self._make_room(now)
-        if refusal is not None and not effects:
-            return _turned_away(refusal, peer)
-        if at_address is not None and at_address is not session:
-            effects += self._perform(at_address.displace(), now)
-        first_topic_id = self._rules.first_topic_id
-        if session is not None:
-            self.members.leave_address(session)
-            if frame.clean_session:
-                first_topic_id = session.next_topic_id
-                effects += self._discard(session, now)
-                session = None
-        if session is None:
-            session = self.sessions[client_id] = self._new_session(client_id, peer, first_topic_id)
-        effects += self._withheld(self._perform(session.connect(frame, peer, now), now))
-        self.members.enter(session)
-        self.members.schedule(session)
-        return effects
-
-    def _receive_connectionless(
-        self, frame: Publish, peer: Peer, session: Session | None, now: float
-    ) -> list[Effect]:
-        client_id = None
-        if session is not None:
-            session.heard_at = now
-            client_id = session.client_id
-        return self._perform([self._connectionless.receive(frame, peer, client_id, now)], now)
-
-    def _new_session(self, client_id: ClientId, peer: Peer, first_topic_id: int) -> Session:
-        predefined = self._rules.clients_predefined.get(client_id, self._rules.predefined)
-        return Session(client_id, peer, self._rules.session, predefined, first_topic_id)
-
-    def _make_room(self, now: float) -> list[Effect]:
-        """End the session of the client that has been absent the longest, if that is long."""
-        absent = self.members.longest_absent()
-        if absent is None or now - absent[1] < self._rules.admission.absent_s_min:
-            return []
-        session, left_at = absent
-        detail = f"absent for {(now - left_at) / 3600:.0f} h, and its place is needed"
-        dropped = Dropped(Reason.SESSION_ENDED, session.client_id, detail, count=0)
-        return [dropped, *self._discard(session, now)]
-
-    def _discard(self, session: Session, now: float) -> list[Effect]:
-        """The session is over; the engine forgets it."""
-        effects = self.downlink.forget(session) + self._perform(session.end(), now)
-        self.members.forget(session)
-        return effects
-
-    def _malformed(self, link: int, address: bytes, error: MalformedFrame) -> Dropped:
-        return Dropped(Reason.MALFORMED, None, str(error), Peer(link, address))
+    def _answer(self, session: Session, asked: list[Effect], now: float) -> list[Effect]:
+        """Do what a session asks for; of its frames those are withheld that promise what is not
+        durable yet.
+        """
+        effects = self._perform(asked, now)
+        return withholding.withhold(session, effects) if self._rules.saves else effects
 
 
-def _turned_away(refusal: Refusal, peer: Peer) -> list[Effect]:
-    dropped = Dropped(refusal.reason, None, refusal.detail, peer)
-    return [dropped, Send(peer, Connack(refusal.return_code))]
+def _malformed(link: int, address: bytes, error: MalformedFrame) -> Dropped:
+    return Dropped(Reason.MALFORMED, None, str(error), Peer(link, address))
 
 
 def _forward(engine: Engine, effect: Forward, now: float) -> list[Effect]:
@@ -356,23 +290,50 @@ def _released(engine: Engine, effect: Released, now: float) -> list[Effect]:
 
 
 def _subscribe(engine: Engine, effect: SubscribeTo, now: float) -> list[Effect]:
-    return engine.downlink.subscribe(effect, now)
+    return engine._perform(engine.downlink.subscribe(effect), now)
 
 
-def _unsubscribe(engine: Engine, effect: UnsubscribeFrom, _now: float) -> list[Effect]:
-    return engine.downlink.unsubscribe(effect)
+def _unsubscribe(engine: Engine, effect: UnsubscribeFrom, now: float) -> list[Effect]:
+    return engine._perform(engine.downlink.unsubscribe(effect), now)
+
+
+def _joined(engine: Engine, effect: Join, now: float) -> list[Effect]:
+    return engine.downlink.joined(effect.asked, now)
 
 
 def _arrived(engine: Engine, effect: Arrived, now: float) -> list[Effect]:
-    return engine.downlink.arrived(effect, now)
+    effects = engine.downlink.arrived(effect, now)
+    return effects if engine._rules.saves else engine._perform(effects, now)
+
+
+def _in_good_hands(engine: Engine, effect: InGoodHands, _now: float) -> list[Effect]:
+    return engine.upstream.acknowledge(effect.arrived)
+
+
+def _complete_upstream(engine: Engine, effect: CompleteUpstream, _now: float) -> list[Effect]:
+    return engine.upstream.complete(effect)
+
+
+def _kept(engine: Engine, effect: Kept, now: float) -> list[Effect]:
+    session = engine.sessions.get(effect.client_id)
+    if session is None:
+        return []
+    effects = session.kept(effect, now)
+    engine.members.schedule(session)
+    return engine._answer(session, effects, now)
+
+
+def _let_go(engine: Engine, effect: Withheld, _now: float) -> list[Effect]:
+    return withholding.let_go(engine.sessions.get(effect.client_id), effect)
 
 
 def _granted(engine: Engine, effect: Granted, now: float) -> list[Effect]:
-    return engine.downlink.granted(effect, now)
+    return engine._perform(engine.downlink.granted(effect), now)
 
 
-def _subscription_refused(engine: Engine, effect: SubscriptionRefused, _now: float) -> list[Effect]:
-    return engine.downlink.refused(effect)
+def _subscription_refused(engine: Engine, effect: SubscriptionRefused, now: float) -> list[Effect]:
+    effects = engine.downlink.refused(effect)
+    return effects[:1] + engine._perform(effects[1:], now)
 
 
 _PERFORMERS: dict[type, Callable[[Engine, Any, float], list[Effect]]] = {
@@ -384,7 +345,12 @@ _PERFORMERS: dict[type, Callable[[Engine, Any, float], list[Effect]]] = {
     UpstreamUp: Engine._up,
     SubscribeTo: _subscribe,
     UnsubscribeFrom: _unsubscribe,
+    Join: _joined,
     Arrived: _arrived,
+    InGoodHands: _in_good_hands,
+    CompleteUpstream: _complete_upstream,
+    Kept: _kept,
+    Withheld: _let_go,
     Granted: _granted,
     SubscriptionRefused: _subscription_refused,
     Save: Engine._save,

@@ -34,9 +34,9 @@ class SavedWill:
 
 @dataclass(frozen=True, slots=True)
 class SavedSession:
-    """A client, where it is and what it declared. `link` is the number of its link in this life;
-    `state/` keeps the link's name. `next_topic_id` and `next_position`: from here on no number has
-    been used.
+    """A client, where it is and what it declared. `link` is the number of its link in this life,
+    -1 for one that is no more; `state/` keeps the link's name. `next_topic_id` and `next_position`:
+    from here on no number has been used, but those of its topics and messages.
     """
 
     client_id: ClientId
@@ -84,7 +84,7 @@ class SubscriptionGone:
     topic_filter: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, like what is made for every message in effects.py
 class SavedMessage:
     """A QoS 1 or 2 message that its client has not acknowledged; `position` is its place in the
     client's queue. `is_released`: the client has received it (PUBREC), only PUBCOMP is missing.
@@ -99,7 +99,7 @@ class SavedMessage:
     is_released: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MessageGone:
     client_id: ClientId
     position: int

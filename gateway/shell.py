@@ -1,21 +1,39 @@
 """Carries what the links bring into the engine, and what the engine answers out to the links.
 
 One input, one pass: all frames that one look at a socket brought are handled, then their packets
-to the broker leave in one write and their answers in one batch. Everything runs on one loop, so
-no lock is needed.
+to the broker leave in one write and their answers in one batch; what must survive power loss goes
+to the journal and to the state store, whose answers are inputs again. Everything runs on one loop,
+so no lock is needed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Protocol
 
-from gateway.effects import DropUpstream, Effect, Send, Transmit, UpstreamUp
+from gateway.effects import (
+    DropUpstream,
+    Effect,
+    Finish,
+    Forward,
+    ReadBacklog,
+    Reason,
+    RecordReceived,
+    RecordRelease,
+    Save,
+    Send,
+    Store,
+    Transmit,
+    UpstreamUp,
+    Urgency,
+    WhenSaved,
+)
 from gateway.engine import Engine
 from gateway.frames import encode
 from gateway.links.clock import now
+from gateway.saved import Change, ClientId, Exchanges, SavedState
 
 # Half of what makes the broker link give up a connection that takes nothing.
 CLOGGED_BYTES = 4 << 20
@@ -38,9 +56,28 @@ class BrokerConnection(Protocol):
     def unsent_bytes(self) -> int: ...
 
 
+JournalWork = Store | Finish | RecordReceived | RecordRelease | ReadBacklog
+_JOURNAL_WORK = frozenset({Store, Finish, RecordReceived, RecordRelease, ReadBacklog})
+
+
+class JournalWriter(Protocol):
+    """The journal, as the shell needs it."""
+
+    def perform(self, effect: JournalWork) -> None: ...
+
+
+class StateWriter(Protocol):
+    """The state store, as the shell needs it."""
+
+    def save(self, change: Change) -> None: ...
+    def when_saved(self, effects: list[Effect], urgency: Urgency) -> None: ...
+
+
 class Shell:
     links: Sequence[SensorLink]
     broker: BrokerConnection
+    journal: JournalWriter
+    state: StateWriter
 
     def __init__(
         self, engine: Engine, tell: Callable[[Effect], None], loop: asyncio.AbstractEventLoop
@@ -67,7 +104,37 @@ class Shell:
     def on_closed(self, _reason: str) -> None:
         self._perform(self._engine.closed(now()))
 
+    # From the journal and the state store
+
+    def on_stored(self, forwards: list[Forward]) -> None:
+        self._perform(self._engine.stored(forwards, now()))
+
+    def on_not_stored(self, forwards: list[Forward], reason: Reason) -> None:
+        self._perform(self._engine.not_stored(forwards, reason, now()))
+
+    def on_backlog(self, forwards: list[Forward]) -> None:
+        self._perform(self._engine.read_back(forwards, now()))
+
+    def on_dropped_oldest(self, dropped: dict[ClientId, int]) -> None:
+        self._perform(self._engine.dropped_oldest(dropped))
+
+    def on_durable(self, effects: list[Effect]) -> None:
+        self._perform(self._engine.durable(effects, now()))
+
     # From the daemon
+
+    def restore(
+        self,
+        saved: SavedState,
+        parked: Mapping[ClientId, int],
+        received: list[Forward],
+        exchanges: Mapping[ClientId, Exchanges],
+        last_packet_id: int,
+    ) -> None:
+        """What a former life left; before the first input."""
+        engine, at = self._engine, now()
+        self._perform(engine.restore(saved, at))
+        self._perform(engine.restore_readings(parked, received, exchanges, last_packet_id, at))
 
     def stop(self) -> None:
         """Say goodbye and set no more alarms."""
@@ -92,10 +159,12 @@ class Shell:
                 sent[kind] = sent.get(kind, 0) + 1
             elif type(effect) is Transmit:
                 packets.append(effect.packet)
+            elif type(effect) in _JOURNAL_WORK:
+                self.journal.perform(effect)  # type: ignore[arg-type]
             elif type(effect) is DropUpstream:
                 drop_reason = effect.reason
             else:
-                self._inform(effect)
+                self._keep_or_tell(effect)
         if packets:
             self._write(packets)
         for link in used:
@@ -104,10 +173,15 @@ class Shell:
             self.broker.drop(drop_reason)
         self._set_alarm()
 
-    def _inform(self, effect: Effect) -> None:
-        if type(effect) is UpstreamUp:
-            self.broker.settled()
-        self._tell(effect)
+    def _keep_or_tell(self, effect: Effect) -> None:
+        if type(effect) is Save:
+            self.state.save(effect.change)
+        elif type(effect) is WhenSaved:
+            self.state.when_saved(effect.effects, effect.urgency)
+        else:
+            if type(effect) is UpstreamUp:
+                self.broker.settled()
+            self._tell(effect)
 
     def _write(self, packets: list[bytes]) -> None:
         self.broker.write(packets)

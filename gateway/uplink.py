@@ -81,18 +81,18 @@ class Uplink:
         perform: Callable[[list[Effect], float], list[Effect]],
     ) -> None:
         self.taken = [0, 0, 0]  # readings, by QoS
-        self.has_journal_room = True  # the shell's word
         self._sessions = sessions
         self._readings = upstream.readings
         self._in_flight = upstream.readings.in_flight
         self._backlog = upstream.readings.in_flight.backlog
         self._readings.objection = self._objection
         self._rules = RulesByTopic(rules.default, rules.overrides)
+        self._known = self._rules.known
         self._spill_after_s = rules.spill_after_s
         self._perform = perform
         self._storing: dict[Forward, _Way] = {}
-        # The last one of a client that will pass on, and the QoS 0 readings behind each.
-        self._last_storing: dict[ClientId, Forward] = {}
+        # Those of each client that will pass on, in order, and the QoS 0 readings behind each.
+        self._storing_of: dict[ClientId, list[Forward]] = {}
         self._followers: dict[Forward, list[Forward]] = {}
         self._postponed: deque[Forward] = deque()
         self._is_overflowing = False
@@ -106,21 +106,27 @@ class Uplink:
         """A reading: carry it to the broker, or keep it until that can be done."""
         qos = forward.qos
         self.taken[qos] += 1
-        rules = self._rules.of(forward.topic)
+        rules = self._known.get(forward.topic) or self._rules.of(forward.topic)
+        if (  # nearly always, so it takes no detour
+            rules.goes_straight[qos]
+            and self._readings.is_open
+            and not (self._storing_of or self._backlog.of_clients or self._is_overflowing)
+        ):
+            if qos and rules.spills and self._spill_at == inf:
+                self._spill_at = now + self._spill_after_s
+            sent = self._readings.publish(forward)
+            return [sent] if type(sent) is Transmit else self._kept(forward, sent, now)
+        if self._is_overflowing:
+            self._end_overflow()
         if qos == 0:
             return self._take_qos_0(forward, rules, now)
         if rules.acknowledge is Acknowledge.UPSTREAM:
             return self._pass_on(forward, now)
-        if (
-            qos == 2
-            or rules.acknowledge is Acknowledge.JOURNAL
-            or not self._readings.is_open
-            or self._is_behind(forward)
-        ):
-            return self._store_first(forward, rules, now)
-        if self._spill_at == inf:
-            self._spill_at = now + self._spill_after_s
-        return self._pass_on(forward, now)
+        if rules.goes_straight[qos] and self._readings.is_open and not self._is_behind(forward):
+            if self._spill_at == inf:
+                self._spill_at = now + self._spill_after_s
+            return self._pass_on(forward, now)
+        return self._store_first(forward)
 
     # From the journal
 
@@ -143,31 +149,35 @@ class Uplink:
                 effects += self._pass_on(forward, now)
                 effects += self._let_follow(forward, now)
             elif way is _Way.PARKED:
-                self._backlog.parked()
-        return effects + self._read_more()
+                coalesce = self._rules.of(forward.topic).coalesce_retained
+                self._backlog.parked(forward, coalesce=coalesce)
+        return effects + self.read_more()
 
     def not_stored(self, forwards: list[Forward], reason: Reason, now: float) -> list[Effect]:
         """These could not be written: the broker must settle them, or their sensors keep them."""
         effects: list[Effect] = []
+        refused: list[Forward] = []
         for forward in forwards:
             forward.record = -1
             way = self._storing.pop(forward)
             if way is _Way.SPILLED:
-                self._spill_at = max(self._spill_at, now + SPILL_AGAIN_S)
-                if self._spill_at == inf:
-                    self._spill_at = now + SPILL_AGAIN_S
+                self._spill_at = now + SPILL_AGAIN_S
                 continue
             if way is _Way.PARKED:
-                self._backlog.unpark(forward.client_id)
-            effects += self._without_journal(forward, reason, now)
+                self._backlog.not_parked(forward.client_id)
+            if self._may_do_without(forward):
+                effects += self._pass_on(forward, now)
+            else:
+                effects += self._refuse(forward, reason)
+                refused.append(forward)
             effects += self._let_follow(forward, now)
+        for forward in reversed(refused):
+            self._readings.give_back(forward)
         return effects
 
     def read_back(self, forwards: list[Forward], now: float) -> list[Effect]:
         """Parked readings, in order; none when the journal has no more."""
         self._backlog.read_back(forwards)
-        if self._is_overflowing and self._backlog.is_empty:
-            self._is_overflowing = False
         return self._pump(now)
 
     def dropped_oldest(self, dropped: Mapping[ClientId, int]) -> list[Effect]:
@@ -183,7 +193,7 @@ class Uplink:
 
     def opened(self) -> list[Effect]:
         """The broker is there, and what it had not settled goes out again."""
-        return self._read_more()
+        return self.read_more()
 
     def closed(self, now: float) -> list[Effect]:
         """The broker is away: what it has not settled is kept."""
@@ -191,9 +201,12 @@ class Uplink:
         self._spill_at = inf
         return self._spill(now, older_than_s=0.0)
 
-    def after_receiving(self) -> list[Effect]:
-        """The broker may have made room."""
-        return self._read_more() if self._backlog.wants_more else []
+    def read_more(self) -> list[Effect]:
+        """Ask for parked readings while there is room for them."""
+        if not self._readings.is_open or not self._backlog.wants_more:
+            return []
+        self._backlog.is_reading = True
+        return [ReadBacklog()]
 
     def refused(self, news: Refused, now: float) -> list[Effect]:
         """The broker will not have a reading."""
@@ -230,75 +243,79 @@ class Uplink:
     def _is_behind(self, forward: Forward) -> bool:
         """Whether others of its client, taken before it, are not on their way yet."""
         client_id = forward.client_id
-        if self._is_overflowing or client_id in self._last_storing:
+        if self._is_overflowing or client_id in self._storing_of:
             return True
-        return self._backlog.holds(client_id)
+        return client_id in self._backlog.of_clients
 
     def _take_qos_0(self, forward: Forward, rules: ReadingRules, now: float) -> list[Effect]:
-        last = self._last_storing.get(forward.client_id)
+        before = self._storing_of.get(forward.client_id)
         wanted = rules.stores_qos_0
         if not self._readings.is_open:
             wanted = wanted or rules.stores_qos_0_offline
-        elif self._backlog.holds(forward.client_id):
+        elif forward.client_id in self._backlog.of_clients:
             wanted = True
-        if wanted and self.has_journal_room:
-            return self._store_first(forward, rules, now)
-        if last is None or not self._readings.is_open:
+        if wanted:
+            return self._store_first(forward)
+        if before is None or not self._readings.is_open:
             return self._pass_on(forward, now)
-        followers = self._followers.setdefault(last, [])
+        followers = self._followers.setdefault(before[-1], [])
         if len(followers) >= FOLLOWERS_MAX:
             return [Dropped(Reason.UNSETTLED_FULL, forward.client_id)]
         followers.append(forward)
         return []
 
-    def _store_first(self, forward: Forward, rules: ReadingRules, now: float) -> list[Effect]:
-        if not self.has_journal_room:
-            return self._without_journal(forward, Reason.JOURNAL_FULL, now)
+    def _store_first(self, forward: Forward) -> list[Effect]:
         self._readings.tag(forward)
         if (
             self._readings.is_open
             and not self._is_overflowing
-            and not self._backlog.holds(forward.client_id)
+            and forward.client_id not in self._backlog.of_clients
         ):
             self._storing[forward] = _Way.PASS_ON
-            self._last_storing[forward.client_id] = forward
+            self._storing_of.setdefault(forward.client_id, []).append(forward)
             return [Store(forward)]
         self._storing[forward] = _Way.PARKED
-        self._backlog.park(forward, coalesce=rules.coalesce_retained)
+        self._backlog.park(forward.client_id)
         return [Store(forward, is_parked=True)]
 
     def _pass_on(self, forward: Forward, now: float) -> list[Effect]:
-        ahead = self._is_overflowing
-        sent = self._readings.publish(forward, ahead=ahead)
+        sent = self._readings.publish(forward, ahead=self._is_overflowing)
+        if type(sent) is not Transmit:
+            return self._kept(forward, sent, now)
+        if forward.qos == 0 and forward.record >= 0:
+            return [sent, Finish(forward)]  # nothing will say that it arrived
+        return [sent]
+
+    def _kept(self, forward: Forward, sent: Effect | None, now: float) -> list[Effect]:
+        """The reading did not go out: it waits in memory, or it will not go."""
         if sent is None:
-            if not ahead and len(self._in_flight.waiting) >= OVERFLOW:
+            if not self._is_overflowing and len(self._in_flight.waiting) >= OVERFLOW:
                 self._begin_overflow()
             return []
-        if type(sent) is Transmit:
-            if forward.qos == 0 and forward.record >= 0:
-                return [sent, Finish(forward)]
-            return [sent]
         if type(sent) is Refused:
             return self.refused(sent, now)
         return [sent, *self._finished(forward)]
 
-    def _without_journal(self, forward: Forward, reason: Reason, now: float) -> list[Effect]:
-        """Rule 2."""
+    def _may_do_without(self, forward: Forward) -> bool:
+        """Rule 2: the broker is there, and nothing of its client is overtaken."""
         client_id = forward.client_id
-        if self._readings.is_open and not self._backlog.holds(client_id):
-            if forward.qos and client_id in self._last_storing:
-                return self._refuse(forward, reason)
-            return self._pass_on(forward, now)
-        return self._refuse(forward, reason)
+        if not self._readings.is_open or client_id in self._backlog.of_clients:
+            return False
+        return client_id not in self._storing_of or self._storing_of[client_id][0] is forward
 
     def _refuse(self, forward: Forward, reason: Reason) -> list[Effect]:
         dropped = Dropped(reason, forward.client_id, forward.topic)
-        return [dropped, *self._tell(forward, ReturnCode.CONGESTION)]
+        is_hopeless = reason is Reason.PAYLOAD_TOO_LARGE
+        code = ReturnCode.NOT_SUPPORTED if is_hopeless else ReturnCode.CONGESTION
+        return [dropped, *self._tell(forward, code)]
 
     def _let_follow(self, forward: Forward, now: float) -> list[Effect]:
         """The reading went on, or never will: those that waited behind it may go."""
-        if self._last_storing.get(forward.client_id) is forward:
-            del self._last_storing[forward.client_id]
+        before = self._storing_of.get(forward.client_id)
+        if before is not None and forward in before:
+            before.remove(forward)
+            if not before:
+                del self._storing_of[forward.client_id]
         effects: list[Effect] = []
         for follower in self._followers.pop(forward, ()):
             effects += self._pass_on(follower, now)
@@ -306,9 +323,13 @@ class Uplink:
 
     def _begin_overflow(self) -> None:
         """The broker cannot follow: from now on everything goes through the journal, in order."""
-        if self.has_journal_room:
-            self._is_overflowing = True
-            self._in_flight.put_ahead()
+        self._is_overflowing = True
+        self._in_flight.put_ahead()
+
+    def _end_overflow(self) -> None:
+        """All that was parked has gone on, and memory has room again."""
+        if not self._backlog.of_clients and len(self._in_flight.waiting) < OVERFLOW:
+            self._is_overflowing = False
 
     # What is spilled
 
@@ -321,11 +342,9 @@ class Uplink:
             due_at = forward.received_at + older_than_s
             if due_at > now:
                 self._spill_at = min(self._spill_at, due_at)
-            elif self.has_journal_room:
+            else:
                 self._storing[forward] = _Way.SPILLED
                 effects.append(Store(forward))
-            else:
-                self._spill_at = now + SPILL_AGAIN_S
         return effects
 
     def _may_spill(self, forward: Forward) -> bool:
@@ -339,17 +358,11 @@ class Uplink:
         effects = self._perform(self._readings.pump(now), now)
         if self._readings.is_clogged and self._in_flight.has_waiting:
             self._look_at = now + LOOK_AGAIN_S
-        return effects + self._read_more()
-
-    def _read_more(self) -> list[Effect]:
-        if not self._readings.is_open or not self._backlog.wants_more:
-            return []
-        self._backlog.is_reading = True
-        return [ReadBacklog()]
+        return effects + self.read_more()
 
     def _objection(self, forward: Forward, now: float) -> Reason | None:
         """Why a reading that waited in the journal is not worth sending any more."""
-        if forward.record < 0:
+        if forward.record < 0 or forward.upstream_qos:  # the broker may have half of it
             return None
         rules = self._rules.of(forward.topic)
         if rules.expiry_s and now - forward.received_at > rules.expiry_s:

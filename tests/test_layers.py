@@ -24,10 +24,13 @@ TREES = ("gateway", "firmware", "spark_ingest")
 PURE = frozenset(
     {
         *("frames", "saved", "effects", "session", "routing", "upstream"),
-        *("uplink", "downlink", "engine"),
+        *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
     }
 )
-ONE_FILE = ("saved", "effects", "uplink", "downlink", "engine")
+ONE_FILE = (
+    *("saved", "effects", "uplink", "downlink"),
+    *("rules", "withholding", "restoring", "door", "engine"),
+)
 FORBIDDEN_TO_PURE = frozenset(
     {"asyncio", "socket", "time", "random", "logging", "os", "threading", "sqlite3"}
 )
@@ -45,9 +48,9 @@ def allowed(*layers: str, packages: tuple[str, ...] = ()) -> Allowed:
 
 EVERY_LAYER = (
     *("frames", "saved", "effects", "session", "routing", "upstream"),
-    *("uplink", "downlink", "engine"),
-    *("config", "links", "journal", "state", "admin", "shell", "assembly", "census", "version"),
-    *("daemon", "cli", "__main__"),
+    *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
+    *("config", "links", "journal", "state", "admin", "shell", "assembly", "census", "keeping"),
+    *("version", "daemon", "cli", "__main__"),
 )
 EVERY_PACKAGE = (
     *(
@@ -73,16 +76,22 @@ LAYERS = {
     # The engine's halves; see their first lines.
     "uplink": allowed("routing", "session", "upstream", "effects", "saved", "frames"),
     "downlink": allowed("routing", "session", "upstream", "effects", "saved", "frames"),
+    "rules": allowed("uplink", "routing", "session", "upstream"),
+    "withholding": allowed("session", "effects", "saved", "frames"),
+    "restoring": allowed("downlink", "routing", "session", "upstream", "effects", "saved"),
+    "door": allowed("downlink", "rules", "routing", "session", "effects", "frames"),
     "engine": allowed(
-        *("uplink", "downlink", "routing", "session", "upstream", "effects", "saved", "frames")
+        *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
+        *("routing", "session", "upstream", "effects", "saved", "frames"),
     ),
     "config": allowed(),
     "links": allowed("effects", "frames", "config", packages=("mqtt5", "serial")),
     "journal": allowed("effects", "saved", "frames", "config", packages=("google_crc32c",)),
     "state": allowed("effects", "saved", "frames", "config"),
     "admin": allowed("effects", "frames", "config", packages=("microdot", "prometheus_client")),
-    "shell": allowed("engine", "effects", "frames", "links", "journal", "state"),
-    "assembly": allowed("config", "engine", "routing", "session", "upstream"),
+    "shell": allowed("engine", "effects", "saved", "frames", "links"),
+    "assembly": allowed("config", "engine", "journal", "routing", "session", "uplink", "upstream"),
+    "keeping": allowed(*EVERY_LAYER),
     "census": allowed("admin", "effects", "engine", "links", "journal", "state"),
     "version": allowed(),
     "daemon": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),

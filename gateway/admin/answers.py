@@ -7,23 +7,43 @@ from dataclasses import asdict, fields
 from http import HTTPStatus
 
 from gateway.admin.news import News
-from gateway.admin.numbers import Numbers
-from gateway.effects import State
+from gateway.admin.numbers import JournalNumbers, Numbers, StateNumbers
+from gateway.effects import Reason, State
+
+BUFFER_SCHEMA = "tidegate.buffer/1"
 
 # Says what is wrong, or None.
 Check = Callable[[], str | None]
 Answer = tuple[HTTPStatus, dict[str, object]]
 
 
-def health(checks: Mapping[str, Check]) -> Answer:
-    reasons = {name: check() for name, check in checks.items()}
-    is_well = all(reason is None for reason in reasons.values())
+# Readings that were in the journal's care, or should have been.
+BUFFER_REASONS = (
+    Reason.JOURNAL_FULL,
+    Reason.JOURNAL_FAILED,
+    Reason.WAITING_FULL,
+    Reason.BROKER_AWAY,
+    Reason.BROKER_SLOW,
+    Reason.BROKER_REFUSED,
+    Reason.EXPIRED,
+    Reason.COALESCED,
+)
+
+
+def health(checks: Mapping[str, Check], doubts: Mapping[str, Check] | None = None) -> Answer:
+    """A failed check is 503. A doubt is reported, and remains 200: a restart would not help."""
+    failures = {name: check() for name, check in checks.items()}
+    reasons = dict(failures)
+    for name, doubt in (doubts or {}).items():
+        reasons[name] = reasons.get(name) or doubt()
     results = {
         name: {"ok": reason is None, **({} if reason is None else {"reason": reason})}
         for name, reason in reasons.items()
     }
-    status = HTTPStatus.OK if is_well else HTTPStatus.SERVICE_UNAVAILABLE
-    return status, {"status": "ok" if is_well else "failing", "checks": results}
+    word = "ok" if all(reason is None for reason in reasons.values()) else "degraded"
+    is_failing = any(reason is not None for reason in failures.values())
+    status = HTTPStatus.SERVICE_UNAVAILABLE if is_failing else HTTPStatus.OK
+    return status, {"status": "failing" if is_failing else word, "checks": results}
 
 
 def readiness(checks: Mapping[str, Check], numbers: Numbers) -> Answer:
@@ -31,6 +51,30 @@ def readiness(checks: Mapping[str, Check], numbers: Numbers) -> Answer:
     status, body = health(checks)
     connected, state = numbers.upstream_connected, numbers.upstream_state
     return status, {**body, "upstream": {"connected": connected, "state": state}}
+
+
+def journal(numbers: JournalNumbers) -> dict[str, object]:
+    return {
+        **asdict(numbers),
+        "condition": numbers.condition.value,
+        "drain_s": numbers.drain_s,
+    }
+
+
+def state(numbers: StateNumbers) -> dict[str, object]:
+    return {**asdict(numbers), "condition": numbers.condition.value}
+
+
+def buffer(name: str, numbers: Numbers, news: News) -> dict[str, object]:
+    """What `tidegate buffer --json` prints as well."""
+    return {
+        "schema": BUFFER_SCHEMA,
+        "gateway": name,
+        **journal(numbers.journal),
+        "upstream_connected": numbers.upstream_connected,
+        "upstream_state": numbers.upstream_state,
+        "dropped": {reason.value: news.dropped[reason] for reason in BUFFER_REASONS},
+    }
 
 
 def status(name: str, version: str, numbers: Numbers, news: News) -> dict[str, object]:
@@ -42,6 +86,8 @@ def status(name: str, version: str, numbers: Numbers, news: News) -> dict[str, o
             state.value: numbers.clients_by_state.get(state, 0) for state in State
         },
         "links": [asdict(link) for link in numbers.links],
+        "journal": journal(numbers.journal),
+        "state": state(numbers.state),
         "counters": {
             "dropped": {reason.value: count for reason, count in news.dropped.items()},
             "state_changes": {state.value: count for state, count in news.state_changes.items()},

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gateway.admin.news import News
-from gateway.admin.numbers import LinkNumbers, Numbers
+from gateway.admin.numbers import Condition, LinkNumbers, Numbers
 from gateway.effects import State
 
 Sample = tuple[tuple[str, ...], float]
@@ -77,6 +77,23 @@ def of_links_both_ways(moment: Moment) -> Samples:
     )
 
 
+def of_condition(name: str, help_: str, value: Callable[[Numbers], Condition]) -> Metric:
+    """1 for the condition that holds, 0 for the others."""
+
+    def samples(moment: Moment) -> Samples:
+        holds = value(moment.numbers)
+        return [((condition.value,), condition is holds) for condition in Condition]
+
+    return Metric(name, Kind.GAUGE, help_, ("condition",), samples)
+
+
+def sync_seconds(moment: Moment) -> Samples:
+    """None before anything was synced."""
+    journal = moment.numbers.journal
+    quantiles = {"0.5": journal.sync_s_p50, "0.99": journal.sync_s_p99, "1": journal.sync_s_worst}
+    return [((name,), value) for name, value in quantiles.items() if value is not None]
+
+
 def by_qos(counts: tuple[int, int, int]) -> Samples:
     return [((str(qos),), count) for qos, count in enumerate(counts)]
 
@@ -134,14 +151,65 @@ METRICS: tuple[Metric, ...] = (
          lambda n: n.subscription_refusals),
     gauge("tidegate_upstream_in_flight_messages",
           "Readings sent to the broker and not yet settled", lambda n: n.upstream_in_flight),
-    gauge("tidegate_upstream_waiting_messages", "Readings that wait for the broker",
+    gauge("tidegate_upstream_waiting_messages", "Readings that wait for the broker in memory",
           lambda n: n.upstream_waiting),
-    gauge("tidegate_upstream_waiting_bytes", "Size of the readings that wait for the broker",
+    gauge("tidegate_upstream_waiting_bytes", "Size of the readings that wait in memory",
           lambda n: n.upstream_waiting_bytes),
     counter("tidegate_upstream_received_bytes_total", "Octets from the broker",
             lambda n: n.upstream_bytes_in),
     counter("tidegate_upstream_sent_bytes_total", "Octets to the broker",
             lambda n: n.upstream_bytes_out),
+
+    of_condition("tidegate_journal_condition",
+                 "1 for the condition of the journal, 0 for the others",
+                 lambda n: n.journal.condition),
+    gauge("tidegate_journal_readings", "Readings on disk that wait for the broker",
+          lambda n: n.journal.depth),
+    gauge("tidegate_journal_parked_readings",
+          "Of these, readings that are on disk only and will be read back",
+          lambda n: n.journal.parked),
+    gauge("tidegate_journal_used_bytes", "Size of the segments in use",
+          lambda n: n.journal.used_bytes),
+    gauge("tidegate_journal_budget_bytes", "What the segments may take; see journal.size_max",
+          lambda n: n.journal.budget_bytes),
+    gauge("tidegate_journal_oldest_age_seconds", "Age of the oldest reading that waits, 0 for none",
+          lambda n: n.journal.oldest_age_s or 0.0),
+    gauge("tidegate_journal_segments", "Segment files in use", lambda n: n.journal.segments),
+    counter("tidegate_journal_stored_total", "Readings made durable", lambda n: n.journal.stored),
+    counter("tidegate_journal_finished_total", "Readings that the journal may forget",
+            lambda n: n.journal.finished),
+    counter("tidegate_journal_dropped_oldest_total",
+            "Readings given up for newer ones; see journal.when_full",
+            lambda n: n.journal.dropped_oldest),
+    counter("tidegate_journal_damages_total",
+            "Damaged places found in segments, which are kept as *.damaged",
+            lambda n: n.journal.damaged),
+    counter("tidegate_journal_lost_total", "Readings on disk that could not be read back",
+            lambda n: n.journal.lost),
+    counter("tidegate_journal_failures_total", "Writes and calls of fdatasync that failed",
+            lambda n: n.journal.failures),
+    counter("tidegate_journal_syncs_total", "Calls of fdatasync", lambda n: n.journal.syncs),
+    counter("tidegate_journal_groups_total", "Groups of records written together",
+            lambda n: n.journal.groups),
+    gauge("tidegate_journal_fill_ratio",
+          "How much of the budget new readings cannot use, from 0 to 1", lambda n: n.journal.fill),
+    counter("tidegate_journal_written_bytes_total", "Octets written to segments",
+            lambda n: n.journal.bytes_written),
+    Metric("tidegate_journal_sync_seconds", Kind.GAUGE,
+           "Time that fdatasync took, of the last 1,000 calls; 1 is the worst", ("quantile",),
+           sync_seconds),
+
+    of_condition("tidegate_state_condition",
+                 "1 for the condition of the database of sessions, 0 for the others",
+                 lambda n: n.state.condition),
+    gauge("tidegate_state_pending_rows", "Rows of sessions that wait to be written",
+          lambda n: n.state.pending_rows),
+    counter("tidegate_state_commits_total", "Transactions written", lambda n: n.state.commits),
+    counter("tidegate_state_commit_failures_total",
+            "Transactions that could not be written and are tried again",
+            lambda n: n.state.failures),
+    gauge("tidegate_state_file_bytes", "Size of the database of sessions",
+          lambda n: n.state.file_bytes),
 
     Metric("tidegate_frames_total", Kind.COUNTER, "MQTT-SN frames by kind", ("type", "direction"),
            lambda moment: both_ways(moment.numbers.frames_received, moment.numbers.frames_sent)),

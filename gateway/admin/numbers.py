@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 from gateway.effects import State
+
+
+class Condition(Enum):
+    """How what writes to the disk is doing; the values are labels of the metrics."""
+
+    OK = "ok"
+    DEGRADED = "degraded"  # a write failed and was made elsewhere, or waits to be tried again
+    FULL = "full"
+    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +29,63 @@ class LinkNumbers:
     send_failures: int
     receive_buffer_drops: int
     truncated: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalNumbers:
+    """The readings on disk. Without anything said: a journal in which nothing has happened.
+
+    `depth` readings wait for the broker; of these `parked` are on disk only. `fill` is how much of
+    the budget new readings cannot use, from 0 to 1. `oldest_age_s` and the `sync_s_` (of the last
+    1,000 calls of fdatasync) are None while there is none. `in_per_s` and `out_per_s` are readings
+    stored and finished a second in the last minute, None before there are two looks at it. `error`
+    is the last one, in words, while the condition is not OK.
+    """
+
+    condition: Condition = Condition.OK
+    error: str | None = None
+    depth: int = 0
+    parked: int = 0
+    used_bytes: int = 0
+    budget_bytes: int = 0
+    fill: float = 0.0
+    oldest_age_s: float | None = None
+    segments: int = 0
+    damaged: int = 0
+    lost: int = 0
+    stored: int = 0
+    finished: int = 0
+    dropped_oldest: int = 0
+    groups: int = 0
+    syncs: int = 0
+    bytes_written: int = 0
+    failures: int = 0
+    sync_s_p50: float | None = None
+    sync_s_p99: float | None = None
+    sync_s_worst: float | None = None
+    in_per_s: float | None = None
+    out_per_s: float | None = None
+
+    @property
+    def drain_s(self) -> float | None:
+        """When nothing would wait any more, at the rates of the last minute; None for never."""
+        if not self.depth:
+            return 0.0
+        if self.in_per_s is None or self.out_per_s is None or self.out_per_s <= self.in_per_s:
+            return None
+        return self.depth / (self.out_per_s - self.in_per_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateNumbers:
+    """What outlasts a restart beside readings: rows that wait to be written, and the database."""
+
+    condition: Condition = Condition.OK
+    error: str | None = None
+    pending_rows: int = 0
+    commits: int = 0
+    failures: int = 0
+    file_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,3 +117,5 @@ class Numbers:
     outbox_messages: int
     links: tuple[LinkNumbers, ...]
     event_loop_lag_s: float
+    journal: JournalNumbers = JournalNumbers()
+    state: StateNumbers = StateNumbers()

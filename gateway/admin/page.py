@@ -11,16 +11,19 @@ from collections.abc import Iterable
 from hashlib import sha256
 from html import escape
 
-from gateway.admin.numbers import Numbers
+from gateway.admin.durations import duration
+from gateway.admin.numbers import Condition, JournalNumbers, Numbers
 from gateway.effects import State
 
 REFRESH_S = 10
+MIB = 1024 * 1024
 
 ENDPOINTS = (
     ("/healthz", "is it alive: 200 or 503, with reasons"),
     ("/readyz", "does it take readings: 200 or 503, with reasons"),
     ("/metrics", "for Prometheus"),
     ("/api/status", "everything on this page and more, as JSON"),
+    ("/api/buffer", "the readings that wait for the broker on disk, as JSON"),
 )
 
 STYLE = """
@@ -43,7 +46,7 @@ STYLE_SOURCE = f"'sha256-{b64encode(sha256(STYLE.encode()).digest()).decode()}'"
 
 
 def page(name: str, version: str, numbers: Numbers) -> str:
-    health = "good" if numbers.upstream_connected else "bad"
+    health, journal = _good_if(numbers.upstream_connected), numbers.journal
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -60,6 +63,9 @@ def page(name: str, version: str, numbers: Numbers) -> str:
 <p class="{health}">{escape(numbers.upstream_state)}</p>
 <p class="quiet">{numbers.upstream_in_flight} readings in flight,
 {numbers.upstream_waiting} waiting, {numbers.outbox_messages} messages wait for sensors</p>
+<h2>Journal</h2>
+<p class="{_good_if(journal.condition is Condition.OK)}">{escape(_journal_state(journal))}</p>
+<p class="quiet">{escape(_journal_flow(journal))}</p>
 <h2>Sensors</h2>
 {_table(("State", "Sensors"), _sensors(numbers))}
 <h2>Listening on</h2>
@@ -73,16 +79,29 @@ def page(name: str, version: str, numbers: Numbers) -> str:
 """
 
 
-def duration(seconds: float) -> str:
-    """The two largest units: `3 d 4 h`, `5 min 7 s`."""
-    minutes, second = divmod(int(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    day, hour = divmod(hours, 24)
-    if day:
-        return f"{day} d {hour} h"
-    if hour:
-        return f"{hour} h {minute} min"
-    return f"{minute} min {second} s" if minute else f"{second} s"
+def _good_if(is_good: bool) -> str:
+    return "good" if is_good else "bad"
+
+
+def _journal_state(journal: JournalNumbers) -> str:
+    error = "" if journal.error is None else f": {journal.error}"
+    return (
+        f"{journal.condition.value}{error}, {journal.depth} readings wait, "
+        f"{100 * journal.fill:.0f} % of {journal.budget_bytes / MIB:.0f} MiB used"
+    )
+
+
+def _journal_flow(journal: JournalNumbers) -> str:
+    """`the oldest for 3 min 2 s; 12.0 in and 30.5 out a second, drained in 5 min 7 s`"""
+    said = []
+    if journal.oldest_age_s is not None:
+        said.append(f"the oldest for {duration(journal.oldest_age_s)}")
+    if journal.in_per_s is not None and journal.out_per_s is not None:
+        flow = f"{journal.in_per_s:.1f} in and {journal.out_per_s:.1f} out a second"
+        if journal.drain_s:
+            flow += f", drained in {duration(journal.drain_s)}"
+        said.append(flow)
+    return "; ".join(said)
 
 
 def _sensors(numbers: Numbers) -> Iterable[tuple[str, ...]]:

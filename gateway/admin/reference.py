@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable
 
 from gateway.admin.metric_table import METRICS, PROCESS_METRICS
+from gateway.admin.numbers import Condition
 from gateway.effects import Reason, State
 
 _HEAD = """\
@@ -29,8 +30,12 @@ grow with the number of sensors; which sensor it was stands in the log.
 Worth an alert:
 
 - `tidegate_upstream_connected == 0` for some minutes: readings wait for the broker.
-- `rate(tidegate_dropped_total{reason=~"waiting_full|outbox_full|clients_full"}[5m]) > 0`: a limit
-  of the configuration is reached.
+- `rate(tidegate_dropped_total{reason=~".*_full"}[5m]) > 0`: a limit of the configuration is
+  reached.
+- `tidegate_journal_condition{condition="ok"} == 0`: the journal is full, or the disk fails.
+- `tidegate_journal_fill_ratio > 0.8`: the journal will be full.
+- `increase(tidegate_journal_lost_total[1d]) > 0`: the card has damaged what was stored on it.
+- `tidegate_journal_sync_seconds{quantile="0.99"} > 0.5`: the card is worn out or overloaded.
 - `increase(tidegate_client_transitions_total{state="lost"}[1h]) > 0`: a sensor has gone silent.
 - `rate(tidegate_receive_buffer_drops_total[5m]) > 0`: datagrams come faster than they are taken.
 - `tidegate_event_loop_lag_seconds > 1`: the machine is overloaded.
@@ -54,6 +59,8 @@ def reference() -> str:
         "| `type` | MQTT-SN's name of the frame, such as `PUBLISH` |",
         "| `direction` | `received`, `sent` |",
         "| `link` | the listener, as configured |",
+        f"| `condition` | {_code(condition.value for condition in Condition)} |",
+        "| `quantile` | `0.5`, `0.99`, `1` |",
         "| `version` | of Tidegate |",
     ]
     return _HEAD + "\n".join(lines) + "\n"

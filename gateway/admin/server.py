@@ -53,7 +53,9 @@ Request.max_readline = HEAD_BYTES_MAX
 
 
 class AdminServer:
-    """`numbers` is asked for each response. A check says what is wrong, or None."""
+    """`numbers` is asked for each response. A check says what is wrong, or None; a doubt as well,
+    but is no reason to call the gateway dead.
+    """
 
     listening_on: tuple[str, int]
 
@@ -67,6 +69,7 @@ class AdminServer:
         news: News,
         checks: Mapping[str, Check],
         ready_checks: Mapping[str, Check],
+        doubts: Mapping[str, Check] | None = None,
         connection_s_max: float = CONNECTION_S_MAX,
     ) -> None:
         self.listening_on = listen
@@ -76,6 +79,7 @@ class AdminServer:
         self._news = news
         self._checks = checks
         self._ready_checks = ready_checks
+        self._doubts = doubts
         self._metrics = Metrics(numbers, news, version)
         self._app = self._routed()
         self._connections = Connections(self._answer, connection_s_max)
@@ -93,7 +97,7 @@ class AdminServer:
     # Routes
 
     def _health(self) -> Response:
-        return _json(*answers.health(self._checks))
+        return _json(*answers.health(self._checks, self._doubts))
 
     def _readiness(self) -> Response:
         return _json(*answers.readiness(self._ready_checks, self._numbers()))
@@ -101,6 +105,9 @@ class AdminServer:
     def _status(self) -> Response:
         body = answers.status(self._name, self._version, self._numbers(), self._news)
         return _json(HTTPStatus.OK, body)
+
+    def _buffer(self) -> Response:
+        return _json(HTTPStatus.OK, answers.buffer(self._name, self._numbers(), self._news))
 
     def _exposition(self) -> Response:
         body, content_type = self._metrics.render()
@@ -118,6 +125,7 @@ class AdminServer:
             "/readyz": self._readiness,
             "/metrics": self._exposition,
             "/api/status": self._status,
+            "/api/buffer": self._buffer,
         }.items():
             app.get(path)(_guarded(answer))
         for status in ERRORS:

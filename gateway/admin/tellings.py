@@ -37,8 +37,12 @@ DROPPED: dict[Reason, Telling] = {
     Reason.QOS_MINUS_ONE_OFF: Telling(INFO, "set qos_minus_one.allow = true to take them"),
     Reason.REPEATED: Telling(DEBUG),
     Reason.UNSETTLED_FULL: Telling(INFO, "the sensor sends faster than the broker settles"),
-    Reason.BROKER_AWAY: Telling(WARNING, "readings of QoS 1 and 2 wait for the broker, 0 do not"),
-    Reason.BROKER_SLOW: Telling(WARNING, "readings of QoS 1 and 2 wait for the broker, 0 do not"),
+    Reason.BROKER_AWAY: Telling(
+        WARNING, "readings of QoS 1 and 2 wait for the broker; for 0 see journal.qos0_offline"
+    ),
+    Reason.BROKER_SLOW: Telling(
+        WARNING, "readings of QoS 1 and 2 wait for the broker; for 0 see journal.qos0_offline"
+    ),
     Reason.BROKER_REFUSED: Telling(WARNING, "see the broker's log and its access rules"),
     Reason.WAITING_FULL: Telling(
         WARNING,
@@ -50,6 +54,14 @@ DROPPED: dict[Reason, Telling] = {
     Reason.NOT_CONNECTED: Telling(DEBUG),
     Reason.CLIENT_REFUSED: Telling(INFO),
     Reason.SESSION_ENDED: Telling(INFO),
+    Reason.JOURNAL_FULL: Telling(
+        WARNING, "bring the broker back, make room on the disk, or raise journal.size_max"
+    ),
+    Reason.JOURNAL_FAILED: Telling(
+        WARNING, "the disk cannot be written, `tidegate doctor --disk` says more"
+    ),
+    Reason.EXPIRED: Telling(WARNING, "see journal.message_expiry_s"),
+    Reason.COALESCED: Telling(DEBUG),
     Reason.RETAINED_FULL: Telling(
         WARNING, "raise limits.retained_messages_max and limits.retained_bytes_max"
     ),

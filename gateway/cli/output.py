@@ -26,6 +26,12 @@ def say(text: str) -> None:
         print(text, flush=True)
 
 
+def put(text: str) -> None:
+    """As it is, and not at once: for answers of many lines."""
+    with _failures_named():
+        sys.stdout.write(text)
+
+
 def finish() -> None:
     """Writes what others, such as argparse, have printed."""
     if sys.stdout is not None:  # it is None when the caller has closed it

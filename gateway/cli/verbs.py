@@ -33,6 +33,16 @@ VERBS = (
         "tidegate init /etc/tidegate/config.toml",
     ),
     Verb(
+        "buffer",
+        "show the readings that wait for the broker on disk",
+        "tidegate buffer --config /etc/tidegate/config.toml peek -n 20",
+    ),
+    Verb(
+        "doctor",
+        "examine the disk that readings are kept on, and say what to do about it",
+        "tidegate doctor --disk --config /etc/tidegate/config.toml",
+    ),
+    Verb(
         "demo",
         "show the gateway at work, with a broker and simulated sensors on this machine",
         "tidegate demo --seconds 30",

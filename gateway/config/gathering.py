@@ -54,14 +54,15 @@ class Gathering:
         """Makes sure of an entry of an array of tables; only an existing or the next one can be."""
         if index > self.highest_index(part, path):
             return False
-        origins = self.entries.setdefault(path, [DEFAULT])
+        origins = self.entries.setdefault(path, _entries_by_default(part))
         if index == len(origins):
             origins.append(origin)
         return True
 
     def highest_index(self, part: Repeated, path: KeyPath) -> int:
         """Of the entry that exists or could be added."""
-        return min(len(self.entries.get(path, [DEFAULT])), part.entries_max - 1)
+        there = self.entries.get(path, _entries_by_default(part))
+        return min(len(there), part.entries_max - 1)
 
     def complain(self, origin: Origin, path: KeyPath | None, message: str) -> None:
         if len(self._problems) >= PROBLEMS_MAX:
@@ -87,6 +88,10 @@ class Gathering:
         """File first, from top to bottom, then variables, then the command line."""
         if self._problems:
             raise ConfigError(sorted(self._problems, key=_reading_order), self._left_out)
+
+
+def _entries_by_default(part: Repeated) -> list[Origin]:
+    return [] if part.is_optional else [DEFAULT]
 
 
 def _reading_order(problem: Problem) -> tuple[bool, bool, int, int]:

@@ -32,9 +32,11 @@ from gateway.config.settings import (
     MqttSnSettings,
     QosMinusOneSettings,
     Settings,
+    TopicSettings,
     UdpSettings,
     UpstreamSettings,
 )
+from gateway.config.topic_filters import TopicFilter
 
 LISTENERS_MAX = 16
 # The largest PUBLISH that fits one UDP datagram over IPv4: 65,507 octets less a header of 9.
@@ -43,11 +45,12 @@ TOPIC_PREFIX_BYTES_MAX = 1024
 # With the longest prefix it is still a text that MQTT can carry, and alone a datagram's REGISTER.
 TOPIC_BYTES_MAX = TEXT_BYTES_MAX - TOPIC_PREFIX_BYTES_MAX
 
-_NO_JOURNAL_YET = "the durable journal comes with a later release"
-_IN_MEMORY = (
-    "has no effect in this release, which has no durable journal: readings wait in memory, "
-    "up to upstream.waiting_messages_max"
-)
+# Named in the file one by one, and looked through for each new topic.
+TOPIC_FILTERS_MAX = 256
+# Eight of the smallest segments, 64 KiB: two in use, the spare, and room for a backlog.
+JOURNAL_BYTES_MIN = 512 * KIB
+# Settings of the journal that a topic filter may have otherwise.
+PER_TOPIC = ("acknowledge", "message_expiry_s", "coalesce_retained", "qos0", "qos0_offline")
 
 # fmt: off
 GATEWAY = Table("gateway", "This gateway", settings=GatewaySettings, parts=(
@@ -108,26 +111,76 @@ UPSTREAM = Table("upstream", "The MQTT 5 broker", settings=UpstreamSettings, par
     Key("reconnect_delay_s_max", Number(0.01, 3600), "Longest wait before connecting again",
         "a thousand gateways do not crush a broker that returns"),
     Key("waiting_messages_max", Integer(1, 10_000_000),
-        "Readings kept in memory for the broker; when full, sensors are told: congestion",
+        "Readings that wait for the broker in memory; beyond, they wait in the journal only, and "
+        "where acknowledge is upstream sensors are told: congestion",
         "a day of one reading a second"),
     Key("waiting_bytes_max", Size(64 * KIB, 16 * GIB), "The same limit in octets",
         "an eighth of a board of 512 MiB"),
 ))
 
-JOURNAL = Table("journal", "When a reading counts as safe", settings=JournalSettings, parts=(
-    Key("acknowledge",
-        Choice(("auto", "upstream"), later={"journal": _NO_JOURNAL_YET}),
-        "Who must have a reading before its sensor hears of success; in this release the broker, "
-        "by either word", "fast while the broker answers"),
-    Key("size_max", Size(2 * MIB, 1024 * GIB), "Room on disk for readings that wait",
-        "for the release with a durable journal", fields=("size_max_bytes",),
-        no_effect=_IN_MEMORY),
-    Key("when_full", Choice(("reject", "drop_oldest")), "What gives way when the journal is full",
-        "a sensor that is told can try again", no_effect=_IN_MEMORY),
+ACKNOWLEDGE = Choice(("auto", "journal", "upstream"))
+EXPIRY_S = Integer(0, 0xFFFF_FFFF)
+QOS_0 = Choice(("forward", "store"))
+QOS_0_OFFLINE = Choice(("drop", "store"))
+
+JOURNAL = Table("journal", "Readings on disk: when one counts as safe, and how many may wait there",
+                settings=JournalSettings, parts=(
+    Key("acknowledge", ACKNOWLEDGE,
+        "Who must have a reading before its sensor hears of success: auto is the broker while it "
+        "answers within spill_after_ms, else the journal, and for QoS 2 always the journal; "
+        "journal is always the journal; upstream is always the broker, and nothing is written",
+        "safe against a power cut, and no wear of the card while the broker answers"),
+    Key("size_max", Size(JOURNAL_BYTES_MIN, 1024 * GIB),
+        "Room on disk for readings that wait, in whole segments of 1 MiB and less",
+        "three days without the broker at 10 readings a second of 100 octets",
+        fields=("size_max_bytes",)),
+    Key("when_full", Choice(("reject", "drop_oldest")),
+        "What gives way when the journal is full: the new reading, which then needs the broker, "
+        "and without it its sensor is told: congestion; or the oldest ones, which are counted",
+        "a sensor that is told can try again"),
+    Key("spill_after_ms", Number(1, 5000),
+        "Time that the broker has for a reading before auto writes it to the journal",
+        "a broker that is well needs less, also over a mobile link; a sensor waits 10 s"),
+    Key("linger_ms", Number(0, 1000),
+        "Time that the first reading to be written waits for others, 0 for none",
+        "a write of eight costs the card no more than a write of one"),
+    Key("message_expiry_s", EXPIRY_S,
+        "How long a reading may wait for the broker before it is dropped, 0 for ever",
+        "an old reading is still a reading"),
+    Key("coalesce_retained", Boolean(),
+        "Of retained readings that wait keep only the latest of each topic",
+        "who reads the history wants all of them"),
+    Key("qos0", QOS_0,
+        "Readings of QoS 0 and -1 while the broker is there: forward passes them by the journal, "
+        "store writes them first",
+        "QoS 0 promises nothing, and most of it is wear"),
+    Key("qos0_offline", QOS_0_OFFLINE,
+        "Readings of QoS 0 and -1 while the broker is away: drop them, or store them until it "
+        "returns",
+        "QoS 0 promises nothing, and most of it is wear"),
 ))
 
 CLIENT_ID = Text(1, 255)
 TOPIC = Text(1, TOPIC_BYTES_MAX, forbidden="+#")
+_AS_FOR_ALL = "as in [journal]"
+TOPIC_SETTINGS = Table(
+    "topic", "Another treatment of the readings of some topics: the first filter that matches "
+    "decides, and each has one or more of the other keys; repeat the table for more filters",
+    settings=TopicSettings, parts=(
+    Key("filter", TopicFilter(TOPIC_BYTES_MAX),
+        "The topics as sensors name them, without upstream.topic_prefix",
+        default="must be given", example='"alarm/#"'),
+    Key("acknowledge", ACKNOWLEDGE, "journal.acknowledge for these topics",
+        default=_AS_FOR_ALL, example='"journal"'),
+    Key("message_expiry_s", EXPIRY_S, "journal.message_expiry_s for these topics",
+        default=_AS_FOR_ALL, example="86400"),
+    Key("coalesce_retained", Boolean(), "journal.coalesce_retained for these topics",
+        default=_AS_FOR_ALL, example="true"),
+    Key("qos0", QOS_0, "journal.qos0 for these topics", default=_AS_FOR_ALL, example='"store"'),
+    Key("qos0_offline", QOS_0_OFFLINE, "journal.qos0_offline for these topics",
+        default=_AS_FOR_ALL, example='"store"'),
+))
+
 TOPIC_ID = Key("topic", Integer(1, 65_534),
                "Id by which sensors may call the topic without registering it; no id and no topic "
                "twice", "0 and 65535 are reserved, MQTT-SN 1.2", example="1")
@@ -217,6 +270,9 @@ ROOT = Table(
         PREDEFINED_TOPICS,
         CLIENTS,
         QOS_MINUS_ONE,
+        # In the file of `tidegate init` its keys are comments, and the table before it must know
+        # none of their names: one that is uncommented alone is then a mistake that is found.
+        Repeated(TOPIC_SETTINGS, TOPIC_FILTERS_MAX, is_optional=True),
         MQTT_SN,
         ADMIN,
         LIMITS,

@@ -7,8 +7,7 @@ makes of it what TOML would have had, or leaves the text, and `read` then says w
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.config.settings import KIB, MIB
@@ -55,7 +54,10 @@ class Kind(ABC):
 
     def written(self, value: object) -> str | None:
         """Nothing for what is not set and has no way to say so."""
-        return None if value is None else quoted(str(value))
+        return None if value is None else self._literal(value)
+
+    def _literal(self, value: object) -> str:
+        return quoted(str(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class Boolean(Kind):
     def from_text(self, text: str) -> object:
         return {"true": True, "false": False}.get(text, text)
 
-    def written(self, value: object) -> str:
+    def _literal(self, value: object) -> str:
         return "true" if value else "false"
 
 
@@ -102,7 +104,7 @@ class Integer(Kind):
     def from_text(self, text: str) -> object:
         return int(text) if _WHOLE.fullmatch(text) else text
 
-    def written(self, value: object) -> str:
+    def _literal(self, value: object) -> str:
         return str(value)
 
 
@@ -117,7 +119,7 @@ class Number(Kind):
 
     @property
     def range(self) -> str:
-        return f"{self.written(self.least)} to {self.written(self.most)}"
+        return f"{self._literal(self.least)} to {self._literal(self.most)}"
 
     @property
     def expected(self) -> str:
@@ -134,7 +136,7 @@ class Number(Kind):
     def from_text(self, text: str) -> object:
         return float(text) if _DECIMAL.fullmatch(text) else text
 
-    def written(self, value: object) -> str:
+    def _literal(self, value: object) -> str:
         return str(value).removesuffix(".0")
 
 
@@ -151,7 +153,7 @@ class Size(Kind):
 
     @property
     def range(self) -> str:
-        return f"{_with_unit(self.least)} to {_with_unit(self.most)}"
+        return f"{with_unit(self.least)} to {with_unit(self.most)}"
 
     @property
     def expected(self) -> str:
@@ -171,13 +173,13 @@ class Size(Kind):
     def from_text(self, text: str) -> object:
         return int(text) if _WHOLE.fullmatch(text) else text
 
-    def written(self, value: object) -> str:
+    def _literal(self, value: object) -> str:
         assert isinstance(value, int)
-        text = _with_unit(value)
+        text = with_unit(value)
         return quoted(text) if text.endswith("B") else text
 
 
-def _with_unit(octets: int) -> str:
+def with_unit(octets: int) -> str:
     for unit, size in _SIZE_UNITS.items():
         if size > 1 and octets and octets % size == 0:
             return f"{octets // size}{unit}"
@@ -186,10 +188,9 @@ def _with_unit(octets: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Choice(Kind):
-    """One of a few words. `later` names words of the design that this release does not know yet."""
+    """One of a few words."""
 
     words: tuple[str, ...]
-    later: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -205,8 +206,7 @@ class Choice(Kind):
 
     def read(self, raw: object) -> str:
         if not isinstance(raw, str) or raw not in self.words:
-            later = f" ({self.later[raw]})" if isinstance(raw, str) and raw in self.later else ""
-            raise MismatchError(self.expected + later, raw)
+            raise MismatchError(self.expected, raw)
         return raw
 
 

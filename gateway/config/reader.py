@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway.config import rules
+from gateway.config import doubts, rules
 from gateway.config.assignments import gather_environment, gather_overrides
 from gateway.config.files import gather_file
 from gateway.config.gathering import Gathering
@@ -26,6 +26,7 @@ from gateway.config.settings import (
     MqttSnSettings,
     QosMinusOneSettings,
     Settings,
+    TopicSettings,
     UdpSettings,
     UpstreamSettings,
     client_id_for,
@@ -64,7 +65,7 @@ def load(
     gathering.raise_problems()
     return Configuration(
         settings=settings,
-        warnings=tuple(rules.warnings(settings, gathering)),
+        warnings=tuple(doubts.doubts(settings, gathering)),
         origins={dotted(key): given.origin for key, given in gathering.given.items()},
     )
 
@@ -75,6 +76,7 @@ def _settings(gathering: Gathering) -> Settings:
     gateway = GatewaySettings(**tables[("gateway",)])
     upstream = {"client_id": client_id_for(gateway.name)} | tables[("upstream",)]
     listeners = len(gathering.entries.get(("udp",), [DEFAULT]))
+    filters = len(gathering.entries.get(("topic",), []))
     clients = {
         str(path[1]): ClientSettings(predefined_topics=topics)
         for path, topics in list(tables.items())
@@ -85,6 +87,7 @@ def _settings(gathering: Gathering) -> Settings:
         udp=tuple(UdpSettings(**tables[("udp", index)]) for index in range(listeners)),
         upstream=UpstreamSettings(**upstream),
         journal=JournalSettings(**tables[("journal",)]),
+        topic=tuple(_topic(tables[("topic", index)]) for index in range(filters)),
         predefined_topics=tables[("predefined_topics",)],
         clients=clients,
         qos_minus_one=QosMinusOneSettings(**tables[("qos_minus_one",)]),
@@ -93,6 +96,11 @@ def _settings(gathering: Gathering) -> Settings:
         limits=LimitsSettings(**tables[("limits",)]),
         log=LogSettings(**tables[("log",)]),
     )
+
+
+def _topic(given: dict[str, Any]) -> TopicSettings:
+    """A filter that is missing is a problem, which the rules report."""
+    return TopicSettings(**({"filter": ""} | given))
 
 
 def _tables(gathering: Gathering) -> defaultdict[KeyPath, dict[str, Any]]:

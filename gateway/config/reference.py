@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 
 from gateway.config.files import FILE_BYTES_MAX
-from gateway.config.keys import LISTENERS_MAX, PREDEFINED_TOPICS, ROOT
+from gateway.config.keys import LISTENERS_MAX, PREDEFINED_TOPICS, ROOT, TOPIC_FILTERS_MAX
 from gateway.config.problems import PROBLEMS_MAX
 from gateway.config.schema import Key, Later, Named, Repeated, Table, default_of
 from gateway.config.settings import MIB
@@ -28,16 +28,17 @@ The file is read once, at the start.
 | 3 | file | `[upstream]` and `url = "mqtt://10.0.0.5"` |
 | 4 | default | the tables below |
 
-Variables have two underscores between the parts of a key. Entries of `[[udp]]` have numbers from
-0; the next free number adds one. Names with other signs than letters, digits, `_` and `-` are
-quoted: `--set 'predefined_topics."sensors/boot"=1'`. Predefined topics cannot be variables.
+Variables have two underscores between the parts of a key. Entries of `[[udp]]` and `[[topic]]`
+have numbers from 0; the next free number adds one. Names with other signs than letters, digits, `_`
+and `-` are quoted: `--set 'predefined_topics."sensors/boot"=1'`. Predefined topics cannot be
+variables.
 
 ## Values
 
 - Sizes are octets: `65536`, `"64KiB"`, `"16MiB"`, `"1GiB"`. Keys that end in `_bytes`,
   `_bytes_max` or `size_max` take either form unless their range has no unit.
 - Keys that end in `_s`, `_s_min` or `_s_max` are seconds, and `0.5` is one of them where the type
-  is "number"; `_ms_max` is milliseconds.
+  is "number"; `_ms` and `_ms_max` are milliseconds.
 - Relative paths begin at the folder of the file, or at the current folder when they come from a
   variable or from the command line.
 - Secrets stand in files of their own, named by keys that end in `_file`. A URL with a password in
@@ -55,8 +56,8 @@ environment TIDEGATE_LOG__FORMAT: log.format: expected "text" or "json", got "xm
 ```
 
 A file that is not TOML is reported with the first place where it is not. Limits: a file of
-{FILE_BYTES_MAX // MIB} MiB, {LISTENERS_MAX} listeners, the first {PROBLEMS_MAX} mistakes (the rest
-are counted).
+{FILE_BYTES_MAX // MIB} MiB, {LISTENERS_MAX} listeners, {TOPIC_FILTERS_MAX} topic filters, the first
+{PROBLEMS_MAX} mistakes (the rest are counted).
 
 ## Keys
 """

@@ -1,19 +1,17 @@
-"""What no key can know alone: keys that contradict each other, and values that look unintended.
+"""What no key can know alone: keys that contradict each other. What only looks unintended is in
+`doubts.py`.
 
 A rule speaks only of keys that were read without a problem. A misspelled or bad value would
 otherwise be reported twice, the second time as something that the operator never wrote.
 """
 
-import os
-import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from ipaddress import ip_address
-from pathlib import Path
 
 from gateway.config.gathering import Gathering
-from gateway.config.keys import UPSTREAM
+from gateway.config.keys import PER_TOPIC, UPSTREAM
 from gateway.config.settings import HostPort, Settings
-from gateway.config.spelling import KeyPath, dotted, printable, quoted, shortened, shown
+from gateway.config.spelling import KeyPath, dotted, quoted, shown
 
 # Brokers close the connection over more: mosquitto at 200, and the prefix has levels as well.
 TOPIC_LEVELS_MAX = 128
@@ -37,6 +35,7 @@ def check(settings: Settings, gathering: Gathering) -> None:
     _check_predefined_topics(settings, gathering)
     _check_client_ids(settings, gathering)
     _check_prefix(settings, gathering)
+    _check_topic_filters(settings, gathering)
 
 
 def _check_needs(settings: Settings, gathering: Gathering) -> None:
@@ -120,6 +119,21 @@ def _check_prefix(settings: Settings, gathering: Gathering) -> None:
         gathering.complain(gathering.given[path].origin, path, message)
 
 
+def _check_topic_filters(settings: Settings, gathering: Gathering) -> None:
+    for index in range(len(settings.topic)):
+        entry: KeyPath = ("topic", index)
+        origin = gathering.entries[("topic",)][index]
+        named = {str(path[-1]) for path in gathering.given if path[:2] == entry}
+        unclear = {path for path in gathering.unclear if path and path[:2] == entry}
+        if unclear:
+            continue
+        if "filter" not in named:
+            gathering.complain(origin, entry, 'expected a filter, such as filter = "alarm/#"')
+        elif not named & set(PER_TOPIC):
+            message = f"expected one or more of {', '.join(PER_TOPIC)} beside its filter"
+            gathering.complain(origin, entry, message)
+
+
 def _check_ids(
     table: KeyPath, topics: Mapping[str, int], for_all: Mapping[int, str], gathering: Gathering
 ) -> dict[int, str]:
@@ -146,33 +160,3 @@ def _check_client_ids(settings: Settings, gathering: Gathering) -> None:
             message = f"expected a client id of at most mqtt_sn.client_id_bytes_max ({length_max})"
             origin = gathering.given[(*path, "predefined_topics", topic)].origin
             gathering.complain(origin, path, message)
-
-
-def warnings(settings: Settings, gathering: Gathering) -> Iterator[str]:
-    for path, given in gathering.given.items():
-        if given.key.no_effect:
-            yield f"{given.origin}: {dotted(path)}: {given.key.no_effect}"
-        if given.key.name.endswith("_file") and isinstance(given.value, Path):
-            doubt = _doubt_about_file(given.value, secret=given.key.name == "password_file")
-            if doubt:
-                file = printable(shortened(str(given.value)))
-                yield f"{given.origin}: {dotted(path)}: {file} {doubt}"
-    prefix = settings.upstream.topic_prefix
-    if prefix and not prefix.endswith("/"):
-        path = ("upstream", "topic_prefix")
-        origin = gathering.given[path].origin
-        example = quoted(shortened(prefix) + "sensors/boot")
-        yield f"{origin}: {dotted(path)}: has no slash at its end: topics become {example}"
-
-
-def _doubt_about_file(path: Path, secret: bool) -> str | None:
-    """Only a doubt: the file may come later, or be readable to the daemon's own user alone."""
-    try:
-        mode = path.stat().st_mode
-    except OSError as error:
-        return f"cannot be read now: {error.strerror}"
-    if not os.access(path, os.R_OK):
-        return "cannot be read now: Permission denied"
-    if secret and mode & stat.S_IROTH:
-        return "can be read by everybody on this machine; chmod o-r helps"
-    return None

@@ -25,7 +25,6 @@ class Key:
     example: str = ""  # TOML for `tidegate init`, where the default would not help
     needs: str = ""  # a key of the same table without which this one has no use
     needs_tls: bool = False
-    no_effect: str = ""  # why setting it only earns a warning
 
     @property
     def filled(self) -> tuple[str, ...]:
@@ -39,8 +38,6 @@ class Key:
             parts.append(f"needs {self.needs}")
         if self.needs_tls:
             parts.append("needs mqtts://")
-        if self.no_effect:
-            parts.append(self.no_effect)
         return "; ".join(parts)
 
 
@@ -63,10 +60,14 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """An array of tables, as `[[udp]]`. A file without it has one entry, all defaults."""
+    """An array of tables, as `[[udp]]`.
+
+    A file without it has one entry, all defaults, unless `is_optional`: then it has none.
+    """
 
     entry: Table
     entries_max: int
+    is_optional: bool = False
 
     @property
     def name(self) -> str:

@@ -3,6 +3,7 @@
 Types and defaults stand here and nowhere else. What a key is called in TOML, which values it takes
 and where its default comes from stands in `keys.py`; a key fills the field of its own name, except
 `upstream.url` (host, port and tls) and `journal.size_max` (size_max_bytes).
+In `TopicSettings` None stands for "as for all topics", that is as in `JournalSettings`.
 
 These classes check nothing: `load` hands out only values that passed the schema and the rules.
 """
@@ -52,6 +53,10 @@ class GatewaySettings:
     name: str = field(default_factory=host_name)
     state_dir: Path = Path("/var/lib/tidegate")
 
+    @property
+    def journal_dir(self) -> Path:
+        return self.state_dir / "journal"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UdpSettings:
@@ -82,11 +87,34 @@ class UpstreamSettings:
     waiting_bytes_max: int = 64 * MIB
 
 
+Acknowledge = Literal["auto", "journal", "upstream"]
+Qos0 = Literal["forward", "store"]
+Qos0Offline = Literal["drop", "store"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalSettings:
-    acknowledge: Literal["auto", "journal", "upstream"] = "auto"
+    acknowledge: Acknowledge = "auto"
     size_max_bytes: int = 512 * MIB
     when_full: Literal["reject", "drop_oldest"] = "reject"
+    spill_after_ms: float = 50.0
+    linger_ms: float = 2.0
+    message_expiry_s: int = 0
+    coalesce_retained: bool = False
+    qos0: Qos0 = "forward"
+    qos0_offline: Qos0Offline = "drop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSettings:
+    """What is otherwise for the topics of a filter. The first filter that matches decides."""
+
+    filter: str
+    acknowledge: Acknowledge | None = None
+    message_expiry_s: int | None = None
+    coalesce_retained: bool | None = None
+    qos0: Qos0 | None = None
+    qos0_offline: Qos0Offline | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +170,7 @@ class Settings:
     udp: tuple[UdpSettings, ...] = (UdpSettings(),)
     upstream: UpstreamSettings = field(default_factory=UpstreamSettings)
     journal: JournalSettings = JournalSettings()
+    topic: tuple[TopicSettings, ...] = ()
     predefined_topics: Mapping[str, int] = field(default_factory=dict)
     clients: Mapping[str, ClientSettings] = field(default_factory=dict)
     qos_minus_one: QosMinusOneSettings = QosMinusOneSettings()
@@ -149,3 +178,13 @@ class Settings:
     admin: AdminSettings = AdminSettings()
     limits: LimitsSettings = LimitsSettings()
     log: LogSettings = LogSettings()
+
+    @property
+    def stores_readings(self) -> bool:
+        """Whether any reading can get into the journal."""
+        sections: tuple[JournalSettings | TopicSettings, ...] = (self.journal, *self.topic)
+        return any(
+            section.acknowledge in ("auto", "journal")
+            or "store" in (section.qos0, section.qos0_offline)
+            for section in sections
+        )

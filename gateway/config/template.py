@@ -20,9 +20,9 @@ _HEAD = """\
 # Check this file with: tidegate check FILE
 # Use it with:          tidegate run --config FILE
 #
-# Sizes are 65536, "64KiB" or "16MiB"; keys that end in _s are seconds. Relative paths begin at the
-# folder of this file. A variable such as TIDEGATE_UPSTREAM__URL goes before the file, and
-# --set upstream.url=... before both.
+# Sizes are 65536, "64KiB" or "16MiB"; keys that end in _s are seconds, in _ms
+# milliseconds. Relative paths begin at the folder of this file. A variable such as
+# TIDEGATE_UPSTREAM__URL goes before the file, and --set upstream.url=... before both.
 """
 
 
@@ -32,8 +32,9 @@ def template() -> str:
         match part:
             case Table():
                 lines += [*_comment(part.meaning), f"[{part.name}]", *_keys(part), ""]
-            case Repeated(entry=table):
-                lines += [*_comment(table.meaning), f"[[{table.name}]]", *_keys(table), ""]
+            case Repeated(entry=table, is_optional=is_optional):
+                header = f"#[[{table.name}]]" if is_optional else f"[[{table.name}]]"
+                lines += [*_comment(table.meaning), header, *_keys(table), ""]
             case Named():
                 lines += [*_named(part, (part.name,)), ""]
             case _:

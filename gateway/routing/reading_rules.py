@@ -8,7 +8,7 @@ Limit: rules are remembered for `TOPICS_MAX` topics; when there are more, all ar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from gateway.routing.topic_tree import TopicTree
@@ -31,6 +31,16 @@ class ReadingRules:
     coalesce_retained: bool = False
     stores_qos_0: bool = False
     stores_qos_0_offline: bool = False
+    # By QoS: whether a reading goes to the broker at once, if nothing is in its way.
+    goes_straight: tuple[bool, bool, bool] = field(init=False)
+    # Whether it may go to the journal when the broker takes too long.
+    spills: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        by_broker = self.acknowledge is Acknowledge.UPSTREAM
+        straight = (not self.stores_qos_0, self.acknowledge is not Acknowledge.JOURNAL, by_broker)
+        object.__setattr__(self, "goes_straight", straight)
+        object.__setattr__(self, "spills", not by_broker)
 
 
 class RulesByTopic:
@@ -42,15 +52,15 @@ class RulesByTopic:
         self._places: TopicTree[int] = TopicTree()
         for place, (topic_filter, _) in reversed(list(enumerate(overrides))):
             self._places.put(topic_filter, place)
-        self._known: dict[str, ReadingRules] = {}
+        self.known: dict[str, ReadingRules] = {}
 
     def of(self, topic: str) -> ReadingRules:
-        return self._known.get(topic) or self._find(topic)
+        return self.known.get(topic) or self._find(topic)
 
     def _find(self, topic: str) -> ReadingRules:
         places = [place for _, place in self._places.above(topic)]
         rules = self._overrides[min(places)][1] if places else self._default
-        if len(self._known) >= TOPICS_MAX:
-            self._known.clear()
-        self._known[topic] = rules
+        if len(self.known) >= TOPICS_MAX:
+            self.known.clear()
+        self.known[topic] = rules
         return rules

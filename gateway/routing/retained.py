@@ -4,7 +4,8 @@ A client that subscribes under a filter we already have at the broker gets its r
 from here, also while the broker is away. What is kept is exact while we are connected, because
 the broker marks live publications that are retained (Retain As Published); after a reconnect
 every entry is unconfirmed until the broker sends it again, and what it does not send again within
-the engine's `REPLAY_WINDOW_S` is gone.
+the engine's `REPLAY_WINDOW_S` is gone. It outlasts a restart of ours like a reconnect: what changes
+here is saved, and comes back unconfirmed.
 
 Full: beyond `messages_max` or `bytes_max` a further topic is not kept; that is counted and said.
 """
@@ -14,8 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from gateway.effects import Message
+from gateway.effects import Effect, Message, Save
 from gateway.routing.topic_tree import TopicTree
+from gateway.saved import RetainedGone, SavedRetained
 
 
 class Kept(Enum):
@@ -49,23 +51,32 @@ class Retained:
     def size_bytes(self) -> int:
         return self._bytes
 
-    def keep(self, message: Message) -> Kept:
-        """Take over a retained message; an empty payload clears its topic."""
+    def restore(self, saved: list[SavedRetained]) -> None:
+        """What a former life kept, as far as there is room."""
+        for row in saved:
+            entry = _Entry(Message(row.topic, row.payload, row.qos, retain=True), confirmed=False)
+            if self._has_room(row.topic, row.payload):
+                self._put(entry)
+
+    def keep(self, message: Message) -> tuple[Kept, list[Effect]]:
+        """Take over a retained message; an empty payload clears its topic. With it comes what is to
+        be saved.
+        """
         topic, payload = message.topic, message.payload
         entry = self._entries.get(topic)
         if entry is not None and entry.message.payload == payload:
             entry.confirmed = True
+            if entry.message.qos == message.qos:
+                return Kept.SAME, []
             entry.message.qos = message.qos
-            return Kept.SAME
-        self.forget(topic)
+            return Kept.SAME, [Save(SavedRetained(topic, payload, message.qos))]
+        effects = self.forget(topic)
         if not payload:
-            return Kept.NEW if entry is not None else Kept.SAME
-        size = len(topic) + len(payload)
-        if len(self._entries) >= self._messages_max or self._bytes + size > self._bytes_max:
-            return Kept.FULL
-        self._bytes += size
-        self._entries.put(topic, _Entry(Message(topic, payload, message.qos, retain=True)))
-        return Kept.NEW
+            return (Kept.SAME if entry is None else Kept.NEW), effects
+        if not self._has_room(topic, payload):
+            return Kept.FULL, effects
+        self._put(_Entry(Message(topic, payload, message.qos, retain=True)))
+        return Kept.NEW, [Save(SavedRetained(topic, payload, message.qos))]
 
     def matching(self, topic_filter: str) -> list[Message]:
         return [entry.message for _, entry in self._entries.under(topic_filter)]
@@ -73,10 +84,12 @@ class Retained:
     def topics_under(self, topic_filter: str) -> list[str]:
         return [topic for topic, _ in self._entries.under(topic_filter)]
 
-    def forget(self, topic: str) -> None:
+    def forget(self, topic: str) -> list[Effect]:
         entry = self._entries.pop(topic)
-        if entry is not None:
-            self._bytes -= len(topic) + len(entry.message.payload)
+        if entry is None:
+            return []
+        self._bytes -= len(topic) + len(entry.message.payload)
+        return [Save(RetainedGone(topic))]
 
     def doubt(self) -> None:
         """The connection broke: what was cleared meanwhile will not be told."""
@@ -85,13 +98,20 @@ class Retained:
             assert entry is not None
             entry.confirmed = False
 
-    def forget_unconfirmed(self) -> int:
-        """The broker has had time to send everything again; returns how many it did not."""
+    def forget_unconfirmed(self) -> list[Effect]:
+        """The broker has had time to send everything again; what it did not is gone."""
         gone = [topic for topic in self._entries if not self._confirmed(topic)]
-        for topic in gone:
-            self.forget(topic)
-        return len(gone)
+        return [effect for topic in gone for effect in self.forget(topic)]
 
     def _confirmed(self, topic: str) -> bool:
         entry = self._entries.get(topic)
         return entry is not None and entry.confirmed
+
+    def _has_room(self, topic: str, payload: bytes) -> bool:
+        size = len(topic) + len(payload)
+        return len(self._entries) < self._messages_max and self._bytes + size <= self._bytes_max
+
+    def _put(self, entry: _Entry) -> None:
+        message = entry.message
+        self._bytes += len(message.topic) + len(message.payload)
+        self._entries.put(message.topic, entry)

@@ -11,10 +11,12 @@ matches is emptied when it holds `MATCHES_MAX` topics or when any subscription c
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gateway.effects import ClientId
 from gateway.routing.topic_tree import TopicTree
+from gateway.saved import SavedSubscription
 
 MATCHES_MAX = 4096
 
@@ -104,6 +106,19 @@ class Subscriptions:
             return Change()
         self._matches.clear()
         return self._drop_unused(topic_filter, entry)
+
+    def restore(self, saved: Iterable[SavedSubscription]) -> None:
+        """Those of a former life hear; nobody has asked yet. The covering set is made once."""
+        for row in saved:
+            entry = self._tree.get(row.topic_filter)
+            if entry is None:
+                entry = _Filter()
+                self._tree.put(row.topic_filter, entry)
+            entry.subscribers[row.client_id] = row.qos
+            entry.qos = max(entry.qos, row.qos)
+        for topic_filter in self._tree:
+            if len(self._tree.above(topic_filter)) == 1:
+                self.covering[topic_filter] = self._highest_under(topic_filter)
 
     # The covering set
 

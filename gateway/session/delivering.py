@@ -8,6 +8,12 @@ Rule 2: a name that the client does not know in this connection is registered fi
 Rule 3: what was not acknowledged when a connection ended stays at the head, keeps its message id,
         and goes out with DUP in the next one. An acknowledgement that comes late, from a client
         that sleeps by now, still counts; what follows waits until the client listens again.
+Rule 4: a QoS 1 or 2 message has a position, which no other message of its client ever has, and its
+        message id follows from that; so both outlast a restart. It is saved as it comes and gone
+        when it is acknowledged or dropped: for one that is acknowledged at once the two cancel
+        before either is written. QoS 1 goes out meanwhile, at worst twice. QoS 2 goes out when it
+        is durable, PUBREL when it is durable that the client has received it: a restart in
+        between would else send it as new to a client that has done with it.
 
 Full: beyond `outbox_messages_max` or `outbox_bytes_max` the oldest message that is not under way
 is dropped and counted; the newest command is what a sensor should obey when it returns. A message
@@ -17,59 +23,48 @@ times, then dropped and counted: it must not stand before the others for ever.
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass
-from enum import Enum
+from math import inf
 
-from gateway.effects import ClientId, Dropped, Effect, Message, Peer, Reason, Send
+from gateway.effects import (
+    Arrived,
+    ClientId,
+    Dropped,
+    Effect,
+    Kept,
+    Message,
+    Peer,
+    Reason,
+    Save,
+    Send,
+    WhenSaved,
+)
 from gateway.frames import Puback, Publish, Pubrel, Regack, Register, ReturnCode, TopicIdType
+from gateway.saved import SavedMessage
+from gateway.session.outbox import NOWHERE, Outbox, Queued, Stage, UnderWay, gone, let_go, row
 from gateway.session.rules import SessionRules
 from gateway.session.topic_registry import Reference, TopicRegistry
 
 MESSAGE_ID_MAX = 0xFFFF
-OVERHEAD_BYTES = 64  # what a queued message costs beside its topic and payload, roughly
-
-
-class Stage(Enum):
-    """What the message under way waits for."""
-
-    REGACK = "REGACK"
-    RECEIPT = "PUBACK or PUBREC"
-    PUBCOMP = "PUBCOMP"
-
-
-@dataclass(slots=True)
-class UnderWay:
-    """The one message that a client has not acknowledged yet."""
-
-    message: Message
-    stage: Stage
-    message_id: int
-    published: bool = False  # a PUBLISH went out, so the next one is a repeat
-    tries: int = 0  # repeats since the client was last heard about it
-    disowned: int = 0  # how often the client did not know the number of its topic
-    reference: Reference | None = None  # how the last PUBLISH named the topic
+# Positions are reserved in blocks, so that a session's row changes once for a block of messages.
+POSITIONS_BLOCK = 1024
 
 
 class Delivering:
     __slots__ = (
-        "_last_message_id",
-        "_outbox",
-        "_outbox_bytes",
-        "_rules",
-        "_topics",
-        "due_at",
+        "_durable_to", "_outbox", "_restored_to", "_rules", "_topics", "due_at", "next_position",
         "under_way",
-    )
+    )  # fmt: skip
 
-    def __init__(self, topics: TopicRegistry, rules: SessionRules) -> None:
+    def __init__(self, topics: TopicRegistry, rules: SessionRules, next_position: int = 0) -> None:
         self._topics = topics
         self._rules = rules
-        self._outbox: deque[Message] | None = None  # made when needed: a deque costs 600 bytes
-        self._outbox_bytes = 0
-        self._last_message_id = 0
+        self._outbox: Outbox | None = None  # made when needed: it costs 700 bytes
+        self._durable_to = NOWHERE  # the highest position that is known to be durable
+        self._restored_to = NOWHERE  # the highest one of a former life
+        self.next_position = next_position
         self.under_way: UnderWay | None = None
-        # When to repeat what is under way; None while the client does not listen.
+        # When to repeat what is under way; infinity while that waits for our disk, None while the
+        # client does not listen.
         self.due_at: float | None = None
 
     @property
@@ -77,34 +72,59 @@ class Delivering:
         """Messages not yet acknowledged, the one under way included."""
         return (len(self._outbox) if self._outbox else 0) + (self.under_way is not None)
 
+    @property
+    def reserved_positions(self) -> int:
+        """The end of the block that the next position is in."""
+        return (self.next_position // POSITIONS_BLOCK + 1) * POSITIONS_BLOCK
+
     # From the broker
 
     def deliver(
-        self, message: Message, client_id: ClientId, peer: Peer, now: float
+        self,
+        message: Message,
+        client_id: ClientId,
+        peer: Peer,
+        now: float,
+        arrived: Arrived | None = None,
     ) -> list[Effect]:
         """Send the message now or when its turn comes."""
-        if self.under_way is None and not self._outbox:
-            return self._start(message, client_id, peer, now)
-        return self.keep(message, client_id)
+        if self.under_way is not None or self._outbox:
+            return self.keep(message, client_id, arrived)
+        reference = self._topics.reference(message.topic)
+        if reference is not None and message.qos == 0:
+            return [Send(peer, _publish_frame(message, reference, 0, dup=False))]
+        if reference is None:
+            obstacle = self._obstacle(message.topic)
+            if obstacle is not None:
+                return [Dropped(obstacle, client_id, message.topic), *let_go(arrived)]
+        current = self._begin(message, self._take_position(), arrived)
+        if message.qos == 0:
+            return self._publish(current, client_id, peer, now)
+        kept: Effect = Save(row(client_id, current))
+        if message.qos == 2:
+            return [kept, *self._publish(current, client_id, peer, now)]
+        sent = self._publish(current, client_id, peer, now)
+        sent.append(kept)
+        return sent
 
-    def keep(self, message: Message, client_id: ClientId) -> list[Effect]:
+    def keep(
+        self, message: Message, client_id: ClientId, arrived: Arrived | None = None
+    ) -> list[Effect]:
         """Queue the message behind the others."""
         if self._outbox is None:
-            self._outbox = deque()
-        self._outbox.append(message)
-        self._outbox_bytes += _cost(message)
-        dropped = 0
-        while len(self._outbox) > self._rules.outbox_messages_max or (
-            self._outbox_bytes > self._rules.outbox_bytes_max and len(self._outbox) > 1
-        ):
-            self._outbox_bytes -= _cost(self._outbox.popleft())
-            dropped += 1
+            self._outbox = Outbox(self._rules)
+        effects: list[Effect] = []
+        queued = Queued(message, NOWHERE, arrived)
+        if message.qos:
+            queued.position = self._take_position()
+            effects.append(Save(row(client_id, queued)))
+        self._outbox.put(queued)
+        dropped, detail = self._outbox.excess()
         if not dropped:
-            return []
-        detail = f"more than {self._rules.outbox_messages_max} messages"
-        if len(self._outbox) < self._rules.outbox_messages_max:
-            detail = f"more than {self._rules.outbox_bytes_max} bytes"
-        return [Dropped(Reason.OUTBOX_FULL, client_id, detail, count=dropped)]
+            return effects
+        for oldest in dropped:
+            effects += gone(client_id, oldest)
+        return [Dropped(Reason.OUTBOX_FULL, client_id, detail, count=len(dropped)), *effects]
 
     # From the client
 
@@ -134,15 +154,25 @@ class Delivering:
             return self._finish(client_id, peer, now)
         return self._receive_error(frame, client_id, peer, now)
 
-    def receive_pubrec(self, message_id: int, peer: Peer, now: float) -> list[Effect]:
-        """PUBREL in any case: a client that waits for it must be able to finish."""
+    def receive_pubrec(self, message_id: int, client_id: ClientId, peer: Peer) -> list[Effect]:
+        """PUBREL once that is durable. For what is unknown at once: a client that waits for it
+        must be able to finish.
+        """
         current = self._published(message_id, 2)
-        if current is not None:
-            current.stage = Stage.PUBCOMP
-            current.tries = 0
-            if self._is_listening:
-                self.due_at = now + self._rules.retry_after_s
-        return [Send(peer, Pubrel(message_id))]
+        if current is None:
+            is_recorded_yet = self._current(Stage.RELEASING, message_id) is None
+            # A former life sent it, and that the ones before it are done with was lost with the
+            # power: it is told in its turn, or it would come a second time.
+            if is_recorded_yet and not self._waits_again(message_id):
+                return [Send(peer, Pubrel(message_id))]
+            return []
+        current.stage = Stage.RELEASING
+        current.tries = 0
+        if self._is_listening:
+            self.due_at = inf
+        received = row(client_id, current)
+        received.is_released = True
+        return [Save(received), WhenSaved([Kept(client_id, current.position, is_released=True)])]
 
     def receive_pubcomp(
         self, message_id: int, client_id: ClientId, peer: Peer, now: float
@@ -157,6 +187,7 @@ class Delivering:
         """The client listens (again): go on with what is under way, or begin."""
         current = self.under_way
         if current is None:
+            self.due_at = None
             return self._next(client_id, peer, now)
         current.tries = 0
         return self._send(current, client_id, peer, now)
@@ -168,11 +199,59 @@ class Delivering:
     def retry(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect] | None:
         """Repeat what is under way; None when it has been repeated often enough."""
         current = self.under_way
-        assert current is not None, "the retry timer runs only with a message under way"
+        if current is None:  # restored with what waits for its turn
+            return self.resume(client_id, peer, now)
         if current.tries >= self._rules.retry_count_max:
             return None
         current.tries += 1
         return self._send(current, client_id, peer, now)
+
+    def kept(self, news: Kept, peer: Peer, now: float) -> list[Effect]:
+        """What a QoS 2 message waited for is durable."""
+        position = news.position
+        self._durable_to = max(self._durable_to, position)
+        current = self.under_way
+        if current is None or current.position != position:
+            return []
+        if news.is_released and current.stage is Stage.RELEASING:
+            current.stage = Stage.PUBCOMP
+            if self._is_listening:
+                self.due_at = now + self._rules.retry_after_s
+            return [Send(peer, Pubrel(current.message_id))]
+        if current.stage is Stage.SAVING and self._is_listening:
+            return self._publish(current, news.client_id, peer, now)
+        return []
+
+    def end(self) -> list[Effect]:
+        """The session is over, and what waits for its client with it."""
+        effects: list[Effect] = []
+        if self.under_way is not None:
+            effects += let_go(self.under_way.arrived)
+        for queued in self._outbox.take_all() if self._outbox is not None else ():
+            effects += let_go(queued.arrived)
+        return effects
+
+    def restore(self, saved: list[SavedMessage], next_position: int) -> None:
+        """What a former life of the gateway left, in order; the first one may have gone out."""
+        if saved:
+            self._durable_to = self._restored_to = saved[-1].position
+            next_position = max(next_position, self._durable_to + 1)
+        # Rows that were lost with the power used less than a block.
+        self.next_position = next_position + POSITIONS_BLOCK
+        for each in saved:
+            message = Message(each.topic, each.payload, each.qos, each.retain)
+            is_first = self.under_way is None and self._outbox is None
+            if is_first and (each.is_released or self._topics.knows(each.topic)):
+                current = self._begin(message, each.position, None)
+                current.stage = Stage.PUBCOMP if each.is_released else Stage.RECEIPT
+                continue
+            if self._outbox is None:
+                self._outbox = Outbox(self._rules)
+            self._outbox.put(Queued(message, each.position, None))
+
+    def listen_from(self, at: float) -> None:
+        """A restored client listens: send what waits for it then."""
+        self.due_at = at if self.waiting else None
 
     # What a client objects to
 
@@ -219,28 +298,42 @@ class Delivering:
         """Send from the outbox until something must be acknowledged."""
         effects: list[Effect] = []
         while self._outbox and self.under_way is None:
-            message = self._outbox.popleft()
-            self._outbox_bytes -= _cost(message)
-            effects += self._start(message, client_id, peer, now)
+            queued = self._outbox.take()
+            effects += self._start(queued, client_id, peer, now)
         if not self._outbox:
             self._outbox = None
         return effects
 
-    def _start(self, message: Message, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
+    def _start(self, queued: Queued, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
+        message = queued.message
         reference = self._topics.reference(message.topic)
         if reference is not None and message.qos == 0:
             return [Send(peer, _publish_frame(message, reference, 0, dup=False))]
         if reference is None:
-            if self._topics.is_refused(message.topic):
-                return [Dropped(Reason.CLIENT_REFUSED, client_id, message.topic)]
-            if self._topics.number(message.topic) is None:
-                return [Dropped(Reason.TOPICS_FULL, client_id, message.topic)]
-        current = UnderWay(message, Stage.REGACK, self._new_message_id())
-        self.under_way = current
+            obstacle = self._obstacle(message.topic)
+            if obstacle is not None:
+                return [Dropped(obstacle, client_id, message.topic), *gone(client_id, queued)]
+        position = queued.position if message.qos else self._take_position()
+        current = self._begin(message, position, queued.arrived)
         return self._publish(current, client_id, peer, now)
+
+    def _obstacle(self, topic: str) -> Reason | None:
+        """Why a message on a topic without a reference cannot go out."""
+        if self._topics.is_refused(topic):
+            return Reason.CLIENT_REFUSED
+        return Reason.TOPICS_FULL if self._topics.number(topic) is None else None
+
+    def _begin(self, message: Message, position: int, arrived: Arrived | None) -> UnderWay:
+        current = UnderWay(message, position, message_id_of(position), arrived)
+        current.published = position <= self._restored_to  # perhaps, by a former life
+        self.under_way = current
+        return current
 
     def _send(self, current: UnderWay, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
         """Send, perhaps once more, what the message under way waits for."""
+        if current.stage is Stage.RELEASING:
+            self.due_at = inf
+            return []
         if current.stage is not Stage.PUBCOMP:
             return self._publish(current, client_id, peer, now)
         self.due_at = now + self._rules.retry_after_s
@@ -249,7 +342,7 @@ class Delivering:
     def _publish(
         self, current: UnderWay, client_id: ClientId, peer: Peer, now: float
     ) -> list[Effect]:
-        """Send the message under way, or the REGISTER that must come before it."""
+        """Send the message under way, or do what must come before it."""
         message = current.message
         reference = self._topics.reference(message.topic)
         self.due_at = now + self._rules.retry_after_s
@@ -257,10 +350,15 @@ class Delivering:
             topic_id = self._topics.number(message.topic)
             assert topic_id is not None, "a message gets under way only with a number for its topic"
             current.stage = Stage.REGACK
-            return [Send(peer, Register(topic_id, current.message_id, message.topic.encode()))]
+            register = Send(peer, Register(topic_id, current.message_id, message.topic.encode()))
+            return [*self._topics.take_fresh(client_id), register]
         if message.qos == 0:
             sent = Send(peer, _publish_frame(message, reference, 0, dup=False))
             return [sent, *self._finish(client_id, peer, now)]
+        if message.qos == 2 and current.position > self._durable_to:
+            current.stage = Stage.SAVING
+            self.due_at = inf
+            return [WhenSaved([Kept(client_id, current.position, is_released=False)])]
         current.stage = Stage.RECEIPT
         current.reference = reference
         frame = _publish_frame(message, reference, current.message_id, dup=current.published)
@@ -269,9 +367,14 @@ class Delivering:
 
     def _finish(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
         was_listening = self._is_listening
+        finished = self.under_way
+        assert finished is not None, "only what is under way is finished"
         self.under_way = None
         self.due_at = None
-        return self._next(client_id, peer, now) if was_listening and self._outbox else []
+        left = gone(client_id, finished)
+        if was_listening and self._outbox:
+            return self._next(client_id, peer, now) + left
+        return left
 
     @property
     def _is_listening(self) -> bool:
@@ -289,11 +392,26 @@ class Delivering:
         current = self.under_way
         if current is None or current.message_id != message_id or current.message.qos != qos:
             return None
-        return current if current.published and current.stage is not Stage.PUBCOMP else None
+        is_received = current.stage is Stage.RELEASING or current.stage is Stage.PUBCOMP
+        return current if current.published and not is_received else None
 
-    def _new_message_id(self) -> int:
-        self._last_message_id = self._last_message_id % MESSAGE_ID_MAX + 1
-        return self._last_message_id
+    def _waits_again(self, message_id: int) -> bool:
+        """Whether a message of a former life has this id, and its turn is still to come."""
+        if self._restored_to == NOWHERE or self._outbox is None:
+            return False
+        return any(
+            NOWHERE < position <= self._restored_to and message_id_of(position) == message_id
+            for position in self._outbox.positions()
+        )
+
+    def _take_position(self) -> int:
+        position = self.next_position
+        self.next_position = position + 1
+        return position
+
+
+def message_id_of(position: int) -> int:
+    return position % MESSAGE_ID_MAX + 1
 
 
 def _publish_frame(
@@ -301,7 +419,3 @@ def _publish_frame(
 ) -> Publish:
     kind, topic_id = reference
     return Publish(topic_id, message_id, message.payload, message.qos, message.retain, dup, kind)
-
-
-def _cost(message: Message) -> int:
-    return len(message.payload) + len(message.topic) + OVERHEAD_BYTES

@@ -189,14 +189,14 @@ class Publishing:
             return []
         del self._unsettled[message_id]
         contents = _contents(forward)
-        effects: list[Effect] = []
+        effects: list[Effect] | None = None
         if qos == 1:
             self._remember(message_id, contents, heard_at, heard_at + COPY_S)
         else:
             effects = self._await_release(message_id, contents, forward)
         if self._unheard is not None and self._take_from_unheard(message_id):
-            return effects
-        if qos == 1:
+            return effects or []
+        if effects is None:
             return [Send(peer, Puback(forward.topic_id, message_id, ReturnCode.ACCEPTED))]
         return [*effects, Send(peer, Pubrec(message_id))]
 
@@ -218,7 +218,7 @@ class Publishing:
         before = self._unsettled.get(message_id)
         if before is not None:
             self._take_from_unheard(message_id)
-            if _contents(before) == _contents(forward):
+            if _is_copy_of(_contents(before), forward):
                 return []  # acknowledged when it is settled
             del self._unsettled[message_id]  # goes on, but the client has begun anew
             return None
@@ -236,13 +236,13 @@ class Publishing:
         recent = self._recent.get(forward.message_id)
         if recent is None or forward.received_at >= recent[1]:
             return False
-        return recent[0] == _contents(forward)
+        return _is_copy_of(recent[0], forward)
 
     def _is_awaiting_release(self, forward: Forward) -> bool:
         if self._awaiting_release is None:
             return False
         exchange = self._awaiting_release.get(forward.message_id)
-        return exchange is not None and exchange.contents == _contents(forward)
+        return exchange is not None and _is_copy_of(exchange.contents, forward)
 
     def _await_release(self, message_id: int, contents: Contents, forward: Forward) -> list[Effect]:
         waiting = self._awaiting_release
@@ -279,7 +279,15 @@ class Publishing:
 
 
 def _contents(forward: Forward) -> Contents:
-    return contents_of(forward.topic, forward.payload, forward.qos)
+    """Of this life only; it takes a third of the time of a checksum that outlasts it."""
+    return hash((forward.topic, forward.payload, forward.qos))
+
+
+def _is_copy_of(contents: Contents, forward: Forward) -> bool:
+    """What was restored has the checksum of the journal."""
+    if contents == _contents(forward):
+        return True
+    return contents == contents_of(forward.topic, forward.payload, forward.qos)
 
 
 def _refusal(

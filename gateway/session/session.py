@@ -9,19 +9,25 @@ Silence is supervised by one deadline, `heard_at + silence_max_s`, whatever the 
 for a client that is active, the declared sleep for one that sleeps, the patience of a will
 handshake for one that connects; one that is awake is supervised by its retries. Hearing a client
 only moves the deadline away, so no timer is touched per message.
+
+What outlasts a restart is saved as it changes. A frame that stands behind a `Save` in an answer
+waits for the disk, one before it does not: so CONNACK of a session that stays, REGACK, UNSUBACK,
+the answers to will updates and the one that lets a client sleep wait, and goodbyes do not. Awake
+is saved as asleep, so a client that fetches its messages by PINGREQ costs no write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any
 
 from gateway.effects import (
-    ClientId,
+    Arrived,
     Dropped,
     Effect,
     Forward,
+    Kept,
     Message,
     Peer,
     Reason,
@@ -57,50 +63,20 @@ from gateway.frames import (
     WillTopicResp,
     WillTopicUpd,
 )
-from gateway.session.delivering import Delivering
-from gateway.session.publishing import Publishing
-from gateway.session.rules import PredefinedTopics, SessionRules, deadline_s
+from gateway.saved import Exchanges, SavedSubscription
+from gateway.session.lasting import LastingSession
 from gateway.session.states import Input, after
-from gateway.session.subscribing import Subscribing
-from gateway.session.topic_registry import TOPIC_ID_MIN, TopicRegistry
-from gateway.session.will import Will, named_by, return_code, with_message_of, with_topic_of
+from gateway.session.will import return_code
 
 # Tuples, because members are found in them by identity; hashing a member costs ten times that.
 LISTENING = (State.ACTIVE, State.AWAKE)
 ABSENT = (State.DISCONNECTED, State.LOST)
 
 
-class Session:
-    __slots__ = (
-        "_named_will", "_publishing", "_rules", "_subscribing", "_topics", "clean", "client_id",
-        "delivering", "heard_at", "keep_alive_s", "peer", "scheduled_at", "silence_max_s",
-        "sleep_s", "state", "will",
-    )  # fmt: skip
+class Session(LastingSession):
+    """What a client may say and hear, and when."""
 
-    def __init__(
-        self,
-        client_id: ClientId,
-        peer: Peer,
-        rules: SessionRules,
-        predefined: PredefinedTopics,
-        first_topic_id: int = TOPIC_ID_MIN,
-    ) -> None:
-        self.client_id = client_id
-        self.peer = peer
-        self.state = State.DISCONNECTED
-        self.clean = False
-        self.will: Will | None = None
-        self.keep_alive_s = 0
-        self.sleep_s = 0
-        self.heard_at = 0.0
-        self.silence_max_s = inf
-        self.scheduled_at = inf  # the engine's own note: when it will look at this session next
-        self._rules = rules
-        self._named_will: Will | None = None
-        self._topics = TopicRegistry(predefined, rules.topics_max, first_topic_id)
-        self._publishing = Publishing(self._topics, rules)
-        self._subscribing = Subscribing(self._topics, rules)
-        self.delivering = Delivering(self._topics, rules)
+    __slots__ = ()
 
     # From the client
 
@@ -138,15 +114,29 @@ class Session:
 
     # From the broker
 
-    def deliver(self, message: Message, now: float) -> list[Effect]:
-        """Pass a message on, or keep it for a client that does not listen now."""
+    def deliver(self, message: Message, now: float, arrived: Arrived | None = None) -> list[Effect]:
+        """Pass a message on, or keep it for a client that does not listen now.
+
+        `arrived`: what hears of it when the client has acknowledged this copy, or lost it.
+        """
         if self.state in LISTENING:
-            return self.delivering.deliver(message, self.client_id, self.peer, now)
-        if message.qos == 0 and self.state in ABSENT:
+            effects = self.delivering.deliver(message, self.client_id, self.peer, now, arrived)
+            if message.qos == 0:
+                return effects
+        elif message.qos == 0 and self.state in ABSENT:
             return [Dropped(Reason.NOT_CONNECTED, self.client_id)]
-        return self.delivering.keep(message, self.client_id)
+        else:
+            effects = self.delivering.keep(message, self.client_id, arrived)
+        if self.delivering.next_position > self._saved_positions:
+            effects += self._changed_row()
+        return effects
 
     # From the engine
+
+    def kept(self, news: Kept, now: float) -> list[Effect]:
+        """What a QoS 2 message to this client waited for is durable."""
+        effects = self.delivering.kept(news, self.peer, now)
+        return [] if self.state in ABSENT or self.state is State.CONNECTING else effects
 
     def settled(self, forward: Forward) -> list[Effect]:
         """A reading is in the broker's hands (or on disk): acknowledge it."""
@@ -160,9 +150,17 @@ class Session:
         """The answer to `RecordRelease`."""
         return self._publishing.released(message_id, self.peer, now)
 
+    def restore_exchanges(self, exchanges: Exchanges, now: float) -> None:
+        """What a former life of the gateway knew of this client's readings."""
+        self._publishing.restore(exchanges, now)
+
     def asking(self) -> list[SubscribeTo]:
         """The wishes that wait for their answers."""
         return self._subscribing.asking()
+
+    def subscription_row(self, asked: SubscribeTo) -> SavedSubscription:
+        """What is to be saved before `subscribed` may accept a wish."""
+        return self._subscribing.row(asked)
 
     def subscribed(self, asked: SubscribeTo, return_code: int) -> list[Effect]:
         """The answer to `SubscribeTo`."""
@@ -192,7 +190,8 @@ class Session:
         if self.delivering.waiting:
             count = self.delivering.waiting
             effects.append(Dropped(Reason.SESSION_ENDED, self.client_id, count=count))
-        return effects + self._publishing.end(self.client_id)
+        effects += self._gone()
+        return effects + self.delivering.end() + self._publishing.end(self.client_id)
 
     # Time
 
@@ -227,17 +226,24 @@ class Session:
     def _admit(self, given: Input, now: float) -> list[Effect]:
         effects = self._move(given, f"keep-alive {self.keep_alive_s} s")
         self._supervise(self.keep_alive_s)
-        effects.append(Send(self.peer, Connack(ReturnCode.ACCEPTED)))
-        return effects + self.delivering.resume(self.client_id, self.peer, now)
+        row = self._changed_row()
+        answer = Send(self.peer, Connack(ReturnCode.ACCEPTED))
+        resumed = self.delivering.resume(self.client_id, self.peer, now)
+        if self.clean and self.will is None:
+            return [*effects, answer, *resumed, *row]
+        return [*effects, *row, answer, *resumed]
 
-    def _leave(self, given: Input, detail: str) -> list[Effect]:
+    def _leave(self, given: Input, detail: str, wills: Sequence[Effect] = ()) -> list[Effect]:
         self._end_connection()
         self.silence_max_s = inf
-        return self._move(given, detail)
+        effects = [*self._move(given, detail), *wills]
+        # A clean session ends now, and its row with it. Else the will is the first to be written:
+        # twice is better than never.
+        return effects if self.clean else effects + self._changed_row()
 
     def _lose(self, given: Input, detail: str, now: float) -> list[Effect]:
         wills = [] if self.will is None else [self.will.forward(self.client_id, now)]
-        return [*self._leave(given, detail), *wills]
+        return self._leave(given, detail, wills)
 
     def _silent(self, now: float) -> list[Effect]:
         detail = f"silent for {now - self.heard_at:.0f} s"
@@ -260,7 +266,7 @@ class Session:
         self.delivering.pause()
         self._publishing.end_connection()
         self._subscribing.end_connection()
-        self._named_will = None
+        self._testament.end_connection()
 
     def _until_drained(self, effects: list[Effect]) -> list[Effect]:
         """PINGRESP, and asleep again, as soon as one that is awake has acknowledged all (A14.2)."""
@@ -269,39 +275,27 @@ class Session:
         self._supervise(self.sleep_s)
         return [*effects, *self._move(Input.DRAINED), Send(self.peer, Pingresp())]
 
-    def _supervise(self, declared_s: int) -> None:
-        """Expect to hear from the client within what it declared; 0 is "no keep-alive" (A4)."""
-        self.silence_max_s = deadline_s(declared_s) if declared_s else inf
-
     # Frame by frame
 
     def _receive_connecting(self, frame: Frame, now: float) -> list[Effect]:
         match frame:
             case WillTopic():
                 return self._receive_will_topic(frame, now)
-            case WillMsg() if self._named_will is not None:
-                return self._receive_will_msg(frame, now)
+            case WillMsg() if self._testament.is_named:
+                refused = self._testament.receive_message(frame)
+                return self._refuse(refused) if refused else self._admit(Input.ADMITTED, now)
             case Disconnect():
                 return self._receive_disconnect(Disconnect(), now)  # nobody who could sleep yet
         return self._out_of_turn(frame)
 
     def _receive_will_topic(self, frame: WillTopic, now: float) -> list[Effect]:
         """A copy gets the same answer: that one was lost."""
+        refused = self._testament.receive_topic(frame)
+        if refused is not None:
+            return self._refuse(refused)
         if not frame.topic:
-            self.will = None
             return self._admit(Input.ADMITTED, now)
-        named = named_by(frame, self._rules)
-        if isinstance(named, Reason):
-            return self._refuse(named)
-        self._named_will = named
         return [Send(self.peer, WillMsgReq())]
-
-    def _receive_will_msg(self, frame: WillMsg, now: float) -> list[Effect]:
-        will = with_message_of(self._named_will, frame, self._rules)
-        if isinstance(will, Reason):
-            return self._refuse(will)
-        self.will = will
-        return self._admit(Input.ADMITTED, now)
 
     def _refuse(self, reason: Reason) -> list[Effect]:
         dropped = Dropped(reason, self.client_id, "will")
@@ -320,7 +314,8 @@ class Session:
         return self._publishing.receive(frame, self.client_id, self.peer, now)
 
     def _receive_register(self, frame: Register, _now: float) -> list[Effect]:
-        return self._publishing.receive_register(frame, self.client_id, self.peer)
+        answer = self._publishing.receive_register(frame, self.client_id, self.peer)
+        return self._topics.take_fresh(self.client_id) + answer
 
     def _receive_regack(self, frame: Regack, now: float) -> list[Effect]:
         return self.delivering.receive_regack(frame, self.client_id, self.peer, now)
@@ -328,8 +323,8 @@ class Session:
     def _receive_puback(self, frame: Puback, now: float) -> list[Effect]:
         return self.delivering.receive_puback(frame, self.client_id, self.peer, now)
 
-    def _receive_pubrec(self, frame: Pubrec, now: float) -> list[Effect]:
-        return self.delivering.receive_pubrec(frame.message_id, self.peer, now)
+    def _receive_pubrec(self, frame: Pubrec, _now: float) -> list[Effect]:
+        return self.delivering.receive_pubrec(frame.message_id, self.client_id, self.peer)
 
     def _receive_pubcomp(self, frame: Pubcomp, now: float) -> list[Effect]:
         return self.delivering.receive_pubcomp(frame.message_id, self.client_id, self.peer, now)
@@ -365,32 +360,28 @@ class Session:
         self._publishing.rest()
         self.sleep_s = frame.duration_s
         self._supervise(self.sleep_s)
-        return [answer, *self._move(Input.SLEEP, f"for {frame.duration_s} s")]
+        moved = self._move(Input.SLEEP, f"for {frame.duration_s} s")
+        was_asleep = self._saved_state is State.ASLEEP
+        row = self._changed_row()
+        return [answer, *moved, *row] if was_asleep else [*row, answer, *moved]
 
     def _receive_will_topic_upd(self, frame: WillTopicUpd, _now: float) -> list[Effect]:
-        if not frame.topic:
-            self.will = None
-            return [Send(self.peer, WillTopicResp(ReturnCode.ACCEPTED))]
-        changed = with_topic_of(self.will, frame, self._rules)
-        return self._change_will(changed, WillTopicResp)
+        return self._answer_update(self._testament.update_topic(frame), WillTopicResp)
 
     def _receive_will_msg_upd(self, frame: WillMsgUpd, _now: float) -> list[Effect]:
-        changed = with_message_of(self.will, frame, self._rules)
-        return self._change_will(changed, WillMsgResp)
+        return self._answer_update(self._testament.update_message(frame), WillMsgResp)
 
-    def _change_will(
-        self, changed: Will | Reason, answer: type[WillTopicResp] | type[WillMsgResp]
+    def _answer_update(
+        self, refused: Reason | None, answer: type[WillTopicResp] | type[WillMsgResp]
     ) -> list[Effect]:
-        if isinstance(changed, Reason):
-            dropped = Dropped(changed, self.client_id, "will update")
-            return [dropped, Send(self.peer, answer(return_code(changed)))]
-        self.will = changed
-        return [Send(self.peer, answer(ReturnCode.ACCEPTED))]
+        if refused is not None:
+            dropped = Dropped(refused, self.client_id, "will update")
+            return [dropped, Send(self.peer, answer(return_code(refused)))]
+        return [*self._changed_row(), Send(self.peer, answer(ReturnCode.ACCEPTED))]
 
     def _receive_copied_will(self, frame: WillTopic | WillMsg, _now: float) -> list[Effect]:
         """A client repeats the end of its handshake when CONNACK was lost (1.2, 6.13)."""
-        ended_by = WillTopic() if self.will is None else WillMsg(self.will.payload)
-        if self.state is not State.ACTIVE or frame != ended_by:
+        if self.state is not State.ACTIVE or not self._testament.ends_handshake(frame):
             return self._out_of_turn(frame)
         return [Send(self.peer, Connack(ReturnCode.ACCEPTED))]
 

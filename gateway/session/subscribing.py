@@ -4,6 +4,9 @@ SUBACK waits for the broker's word: `receive_subscribe` answers with `SubscribeT
 `subscribed` with SUBACK. Each wish is answered once, and until then nothing else is done about its
 message id or its filter: the client comes again.
 
+What is promised is saved before it is promised: the engine saves a subscription before it lets the
+client join, and here the row that goes stands before UNSUBACK.
+
 A client that restarted, or another one at its address, would take the SUBACK of a wish before it
 for its own. So a wish is fulfilled without SUBACK once its connection has ended, or when another
 one comes under its id.
@@ -21,11 +24,13 @@ from gateway.effects import (
     Effect,
     Peer,
     Reason,
+    Save,
     Send,
     SubscribeTo,
     UnsubscribeFrom,
 )
 from gateway.frames import ReturnCode, Suback, Subscribe, TopicIdType, Unsuback, Unsubscribe
+from gateway.saved import SavedSubscription, SubscriptionGone
 from gateway.session.rules import SessionRules
 from gateway.session.topic_registry import TopicRegistry
 from gateway.session.topic_rules import has_wildcard, topic_filter
@@ -66,7 +71,7 @@ class Subscribing:
         if self._wishes is None:
             self._wishes = {}
         self._wishes[frame.message_id] = Wish(frame, asked)
-        return [asked]
+        return [*self._topics.take_fresh(client_id), asked]
 
     def receive_unsubscribe(
         self, frame: Unsubscribe, client_id: ClientId, peer: Peer
@@ -79,7 +84,8 @@ class Subscribing:
         if wanted is None or wanted not in self.filters:
             return [answer]
         self.forget(wanted)
-        return [UnsubscribeFrom(client_id, wanted), answer]
+        gone = Save(SubscriptionGone(client_id, wanted))
+        return [gone, UnsubscribeFrom(client_id, wanted), answer]
 
     # From the session
 
@@ -92,6 +98,18 @@ class Subscribing:
     def asking(self) -> list[SubscribeTo]:
         """The wishes that wait for their answers."""
         return [] if self._wishes is None else [wish.asked for wish in self._wishes.values()]
+
+    def row(self, asked: SubscribeTo) -> SavedSubscription:
+        """What a wish is once it is fulfilled, to be saved before that."""
+        assert self._wishes is not None, "it waits for its answer"
+        frame = self._wishes[asked.message_id].frame
+        return SavedSubscription(
+            asked.client_id,
+            asked.topic_filter,
+            asked.qos,
+            int(frame.topic_id_type),
+            _echoed_id(frame),
+        )
 
     def subscribed(self, asked: SubscribeTo, return_code: int, peer: Peer) -> list[Effect]:
         """The answer to `SubscribeTo`."""
@@ -107,6 +125,16 @@ class Subscribing:
     def forget(self, topic_filter: str) -> None:
         self.filters.pop(topic_filter, None)
         self._topics.unspell(topic_filter)
+
+    def restore(self, saved: list[SavedSubscription]) -> None:
+        """Subscriptions of a former life, as the client spelt them."""
+        for each in saved:
+            self.filters[each.topic_filter] = each.qos
+            kind = TopicIdType(each.topic_id_type)
+            # A predefined id may be another name's since, by the configuration.
+            is_known = self._topics.topic_of(each.topic_id, kind) == each.topic_filter
+            if kind is not TopicIdType.NORMAL and is_known:
+                self._topics.spell(each.topic_filter, (kind, each.topic_id))
 
     # What waits
 

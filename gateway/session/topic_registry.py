@@ -3,7 +3,9 @@
 Normal ids are per client, rise from `first_id` and stay with their name as long as the session
 lives, so that a client in the field may keep using them. A session that takes the place of another
 begins behind its ids: a client that does not know (its CONNECT was copied on the way) would
-otherwise publish under an id that is another topic's by now.
+otherwise publish under an id that is another topic's by now. For the same reason a new life of the
+gateway numbers elsewhere than those before it: the last ones of those may have been lost with the
+power. So ids have gaps, and where they would run out they begin again with what is free.
 
 Whether the client has been told (by REGISTER, REGACK or SUBACK) is known per connection: after a
 reconnect every name is registered again before its first use. Predefined ids and short names are
@@ -15,10 +17,13 @@ from the broker on it is dropped and counted).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from enum import Enum
 
+from gateway.effects import ClientId, Effect, Save
 from gateway.frames import TopicIdType
+from gateway.saved import SavedTopic
 from gateway.session.rules import PredefinedTopics
 from gateway.session.topic_rules import topic_name
 
@@ -44,8 +49,15 @@ class Topic:
     told: Told = Told.NOTHING
 
 
+def _id_of(topic: Topic) -> int:
+    return topic.reference[1]
+
+
 class TopicRegistry:
-    __slots__ = ("_by_name", "_first_id", "_predefined", "_spelled", "_topics", "_topics_max")
+    __slots__ = (
+        "_by_name", "_fresh", "_next_id", "_predefined", "_spelled", "_topics", "_topics_max",
+        "first_id",
+    )  # fmt: skip
 
     def __init__(
         self, predefined: PredefinedTopics, topics_max: int, first_id: int = TOPIC_ID_MIN
@@ -53,9 +65,11 @@ class TopicRegistry:
         self._predefined = predefined
         self._topics_max = topics_max
         # Where the ids would run out, they begin again.
-        self._first_id = first_id if first_id + topics_max <= TOPIC_ID_MAX else TOPIC_ID_MIN
+        self._next_id = first_id if first_id + topics_max <= TOPIC_ID_MAX else TOPIC_ID_MIN
+        self.first_id = self._next_id  # of this life
         self._topics: list[Topic] = []  # in the order of their ids
         self._by_name: dict[str, Topic] = {}
+        self._fresh: list[Topic] | None = None  # numbered, and not said to be saved yet
         # How the client itself spells a name: with a predefined id or as a short name. Most
         # clients never do, and an empty dictionary would cost each of them 64 bytes.
         self._spelled: dict[str, Reference] | None = None
@@ -63,16 +77,34 @@ class TopicRegistry:
     @property
     def next_id(self) -> int:
         """The id that no name has had yet."""
-        return self._first_id + len(self._topics)
+        return self._next_id
+
+    # What is saved
+
+    def take_fresh(self, client_id: ClientId) -> list[Effect]:
+        """What was numbered since this was asked last, to be saved."""
+        if self._fresh is None:
+            return []
+        fresh, self._fresh = self._fresh, None
+        return [Save(SavedTopic(client_id, _id_of(topic), topic.name)) for topic in fresh]
+
+    def restore(self, saved: list[SavedTopic], next_id: int, told: Told) -> None:
+        """Topics of a former life; new ones begin behind them, and not before this life's ids."""
+        self._topics = [Topic(row.name, (TopicIdType.NORMAL, row.topic_id), told) for row in saved]
+        self._topics.sort(key=_id_of)
+        self._by_name = {topic.name: topic for topic in self._topics}
+        last = _id_of(self._topics[-1]) if self._topics else 0
+        next_id = max(next_id, self._next_id, last + 1)
+        self.first_id = next_id
+        self._next_id = next_id if next_id + self._topics_max <= TOPIC_ID_MAX else TOPIC_ID_MIN
 
     # From the client
 
     def topic_of(self, topic_id: int, topic_id_type: TopicIdType) -> str | None:
         """The name behind what a PUBLISH carries, or None where there is none."""
         if topic_id_type is TopicIdType.NORMAL:
-            if self._first_id <= topic_id < self.next_id:
-                return self._topics[topic_id - self._first_id].name
-            return None
+            topic = self._at(topic_id)
+            return None if topic is None else topic.name
         if topic_id_type is TopicIdType.PREDEFINED:
             return self._predefined.names.get(topic_id)
         if topic_id_type is TopicIdType.SHORT:
@@ -83,7 +115,7 @@ class TopicRegistry:
         """The client's number for a name it now knows; None when the table is full."""
         topic_id = self.number(name)
         if topic_id is not None:
-            self._topics[topic_id - self._first_id].told = Told.NUMBER
+            self._by_name[name].told = Told.NUMBER
         return topic_id
 
     def spell(self, name: str, reference: Reference) -> None:
@@ -108,13 +140,15 @@ class TopicRegistry:
     def number(self, name: str) -> int | None:
         """The number of a name, given now if it has none; None when the table is full."""
         topic = self._by_name.get(name)
-        if topic is None:
-            if len(self._topics) >= self._topics_max:
-                return None
-            topic = Topic(name, (TopicIdType.NORMAL, self.next_id))
-            self._topics.append(topic)
-            self._by_name[name] = topic
-        return topic.reference[1]
+        if topic is not None:
+            return _id_of(topic)
+        if len(self._topics) >= self._topics_max:
+            return None
+        return _id_of(self._number(name, self._next_id))
+
+    def knows(self, name: str) -> bool:
+        """Whether a PUBLISH on this name may have gone out already."""
+        return name in self._by_name or (self._spelled is not None and name in self._spelled)
 
     def refuse(self, name: str) -> None:
         """The client wants nothing on this name (REGACK with a rejection), until it asks again."""
@@ -126,13 +160,45 @@ class TopicRegistry:
 
     def forget(self, topic_id: int) -> None:
         """The client says it does not know this number; tell it again before the next use."""
-        if self.topic_of(topic_id, TopicIdType.NORMAL) is not None:
-            self._topics[topic_id - self._first_id].told = Told.NOTHING
+        topic = self._at(topic_id)
+        if topic is not None:
+            topic.told = Told.NOTHING
 
     def start_connection(self) -> None:
         """A new connection: the client may have forgotten everything (1.2 is silent; A5)."""
         for topic in self._topics:
             topic.told = Told.NOTHING
+
+    # The table
+
+    def _number(self, name: str, topic_id: int) -> Topic:
+        while self._at(topic_id) is not None:  # only after the ids began again
+            topic_id += 1
+        topic = self._by_name[name] = Topic(name, (TopicIdType.NORMAL, topic_id))
+        topics = self._topics
+        if topics and _id_of(topics[-1]) > topic_id:
+            topics.insert(bisect_left(topics, topic_id, key=_id_of), topic)
+        else:
+            topics.append(topic)
+        self._next_id = topic_id + 1
+        if self._fresh is None:
+            self._fresh = []
+        self._fresh.append(topic)
+        return topic
+
+    def _at(self, topic_id: int) -> Topic | None:
+        topics = self._topics
+        if not topics:
+            return None
+        first = topics[0].reference[1]
+        if first <= topic_id < first + len(topics):  # where it is if there are no gaps
+            topic = topics[topic_id - first]
+            if topic.reference[1] == topic_id:
+                return topic
+        place = bisect_left(topics, topic_id, key=_id_of)
+        if place == len(topics) or topics[place].reference[1] != topic_id:
+            return None
+        return topics[place]
 
 
 def short_topic(topic_id: int) -> str | None:

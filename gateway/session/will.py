@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from gateway.effects import ClientId, Forward, Reason
 from gateway.frames import ReturnCode, WillMsg, WillMsgUpd, WillTopic, WillTopicUpd
+from gateway.saved import SavedWill
 from gateway.session.rules import SessionRules
 from gateway.session.topic_rules import topic_name
 
@@ -26,6 +27,69 @@ class Will:
     def forward(self, client_id: ClientId, now: float) -> Forward:
         """The will as a reading. Nobody waits for its acknowledgement, so it has no message id."""
         return Forward(client_id, self.topic, self.payload, self.qos, self.retain, 0, 0, now)
+
+    @property
+    def row(self) -> SavedWill:
+        return SavedWill(self.topic, self.payload, self.qos, self.retain)
+
+    @classmethod
+    def of(cls, row: SavedWill) -> Will:
+        return cls(row.topic, row.payload, row.qos, row.retain)
+
+
+class Testament:
+    """The will that is stored, and the one that a handshake has named so far."""
+
+    __slots__ = ("_named", "_rules", "will")
+
+    def __init__(self, rules: SessionRules) -> None:
+        self.will: Will | None = None
+        self._named: Will | None = None
+        self._rules = rules
+
+    # In the handshake
+
+    @property
+    def is_named(self) -> bool:
+        return self._named is not None
+
+    def receive_topic(self, frame: WillTopic) -> Reason | None:
+        """A copy names the same; an empty one deletes what is stored."""
+        if not frame.topic:
+            self.will = None
+            return None
+        named = named_by(frame, self._rules)
+        if isinstance(named, Reason):
+            return named
+        self._named = named
+        return None
+
+    def receive_message(self, frame: WillMsg) -> Reason | None:
+        return self._take(with_message_of(self._named, frame, self._rules))
+
+    def end_connection(self) -> None:
+        self._named = None
+
+    def ends_handshake(self, frame: WillTopic | WillMsg) -> bool:
+        """Whether this repeats what ended the handshake that led to the stored will."""
+        return frame == (WillTopic() if self.will is None else WillMsg(self.will.payload))
+
+    # Later
+
+    def update_topic(self, frame: WillTopicUpd) -> Reason | None:
+        if not frame.topic:
+            self.will = None
+            return None
+        return self._take(with_topic_of(self.will, frame, self._rules))
+
+    def update_message(self, frame: WillMsgUpd) -> Reason | None:
+        return self._take(with_message_of(self.will, frame, self._rules))
+
+    def _take(self, changed: Will | Reason) -> Reason | None:
+        if isinstance(changed, Reason):
+            return changed
+        self.will = changed
+        return None
 
 
 def named_by(frame: WillTopic | WillTopicUpd, rules: SessionRules) -> Will | Reason:

@@ -25,23 +25,17 @@ TOPICS_MAX = 10_000
 
 class Backlog:
     def __init__(self) -> None:
+        # How many readings of each client are parked or ready.
+        self.of_clients: dict[ClientId, int] = {}
         self.ready: deque[Forward] = deque()
         self.is_reading = False  # the journal was asked and has not answered
-        self._of_clients: dict[ClientId, int] = {}  # parked or ready
+        self._storing = 0  # on their way into the journal
         self._readable = 0  # parked, durable, and not read back
         self._newest: dict[str, int] = {}  # retained, by topic: its sequence in this life
 
     def __len__(self) -> int:
         """How many readings can be read back, and are."""
         return self._readable + len(self.ready)
-
-    def holds(self, client_id: ClientId) -> bool:
-        """Whether a reading of this client must go behind others of its own."""
-        return client_id in self._of_clients
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._of_clients
 
     @property
     def wants_more(self) -> bool:
@@ -51,30 +45,36 @@ class Backlog:
 
     def restore(self, parked: Mapping[ClientId, int]) -> None:
         """What a former life left in the journal."""
-        self._of_clients = {client_id: count for client_id, count in parked.items() if count}
+        self.of_clients.update(parked)
         self._readable = sum(parked.values())
 
-    def park(self, forward: Forward, *, coalesce: bool) -> None:
-        """The reading is on its way into the journal, and nowhere else from then on."""
-        client_id = forward.client_id
-        self._of_clients[client_id] = self._of_clients.get(client_id, 0) + 1
+    def park(self, client_id: ClientId) -> None:
+        """A reading is on its way into the journal, and nowhere else from then on."""
+        self._storing += 1
+        self.of_clients[client_id] = self.of_clients.get(client_id, 0) + 1
+
+    def parked(self, forward: Forward, *, coalesce: bool) -> None:
+        """The reading is there, durably; so one before it may be left out for it."""
+        self._storing -= 1
+        self._readable += 1
         if coalesce and forward.retain:
             topic = forward.topic
             if topic in self._newest or len(self._newest) < TOPICS_MAX:
                 self._newest[topic] = forward.sequence
 
-    def parked(self) -> None:
-        """A reading is there, durably."""
-        self._readable += 1
+    def not_parked(self, client_id: ClientId) -> None:
+        """A reading could not be written."""
+        self._storing -= 1
+        self.unpark(client_id)
 
     def unpark(self, client_id: ClientId, count: int = 1) -> None:
         """Readings of a client wait no longer."""
-        left = self._of_clients.get(client_id, 0) - count
+        left = self.of_clients.get(client_id, 0) - count
         if left > 0:
-            self._of_clients[client_id] = left
+            self.of_clients[client_id] = left
         else:
-            self._of_clients.pop(client_id, None)
-        if not self._of_clients:
+            self.of_clients.pop(client_id, None)
+        if not self.of_clients:
             self._newest.clear()
 
     def drop(self, client_id: ClientId, count: int) -> None:
@@ -91,8 +91,8 @@ class Backlog:
         self._readable -= len(forwards)
         if not forwards or self._readable < 0:
             self._readable = 0
-        if not forwards and not self.ready:
-            self._of_clients.clear()
+        if not forwards and not self.ready and not self._storing:
+            self.of_clients.clear()
             self._newest.clear()
 
     def take(self) -> Forward:

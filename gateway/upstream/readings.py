@@ -114,7 +114,7 @@ class Readings:
         if code >= REFUSED:
             return self._refused(packet_id, "PUBREC", code, detail)
         forward = self.in_flight.published.get(packet_id)
-        if self._trust_session and forward is not None and forward.record >= 0:
+        if self._trust_session and forward is not None and (forward.record >= 0 or self._recording):
             return self._record_received(packet_id, forward)
         answer = mqtt5.PubRelReasonCode.SUCCESS
         if not self.in_flight.release(packet_id):
@@ -126,9 +126,11 @@ class Readings:
         packet_id = release.packet_id
         if release.connection == self._connection:
             self._recording.discard(packet_id)
-        if self.in_flight.published.get(packet_id) is not release.forward:
+        in_flight = self.in_flight
+        forward = in_flight.published.get(packet_id) or in_flight.released.get(packet_id)
+        if forward is not release.forward:
             return []
-        self.in_flight.release(packet_id)
+        in_flight.release(packet_id)
         if not self.is_open or release.connection != self._connection:
             return []  # the broker says PUBREC again
         return [Transmit(mqtt5.PubRelPacket(packet_id).write())]
@@ -158,12 +160,17 @@ class Readings:
 
     def tag(self, forward: Forward) -> None:
         """The reading is taken on: give it its delivery tag and its packet id."""
-        self._stamp(forward)
+        forward.unix_ms = int(forward.received_at * 1000 + self.unix_ms_at_zero)
         forward.epoch = self.epoch
         if forward.qos:
             forward.sequence = self._sequence
             forward.packet_id = (self._packet_id_before + self._sequence) % PUBLISH_IDS + 1
             self._sequence += 1
+
+    def give_back(self, forward: Forward) -> None:
+        """The reading was not taken on after all: its sequence is free if it was the last."""
+        if forward.qos and forward.sequence == self._sequence - 1:
+            self._sequence -= 1
 
     def publish(self, forward: Forward, *, ahead: bool = False) -> Effect | None:
         """Carry a reading to the broker, now or in its turn (None).
@@ -177,10 +184,12 @@ class Readings:
             if self.is_clogged:
                 return Dropped(Reason.BROKER_SLOW, forward.client_id)
         may_go = self.is_open and not in_flight.waiting and in_flight.has_room(forward.qos)
-        if may_go and in_flight.is_id_free(forward):
+        if may_go and in_flight.turns.is_busy and in_flight.turns.must_wait(forward):
+            may_go = False
+        if may_go and (forward.qos < 2 or in_flight.is_id_free(forward)):
             return self._transmit(forward)
         if forward.record >= 0 or in_flight.has_place(forward):
-            if forward.sequence < 0:
+            if not forward.epoch:
                 self.tag(forward)
             in_flight.wait(forward, ahead=ahead or not self.is_open)
             return None
@@ -198,11 +207,12 @@ class Readings:
         if forward.qos and not qos:
             detail = f"{forward.topic!r}: the broker takes QoS 0 only, which nothing confirms"
             return Refused(forward, ReturnCode.NOT_SUPPORTED, Reason.BROKER_REFUSED, detail)
-        is_new = forward.sequence < 0
-        if is_new and qos:
+        is_new = not forward.epoch
+        if is_new:
             self.tag(forward)
-        elif not was_sent and forward.epoch in (0, self.epoch):
-            self._stamp(forward)  # the clock may have been set since it was taken on
+        elif not was_sent and forward.epoch == self.epoch:
+            # The clock may have been set since it was taken on.
+            forward.unix_ms = int(forward.received_at * 1000 + self.unix_ms_at_zero)
         packet_id = self.in_flight.publish(forward) if qos else 0
         # A former life may have sent it; its session at the broker may know the packet id.
         dup = self._is_resumed and qos > 0 and forward.epoch != self.epoch
@@ -212,9 +222,6 @@ class Readings:
                 self._sequence = forward.sequence  # it was never taken on
             return self._too_large(forward, packet_id)
         return Transmit(octets)
-
-    def _stamp(self, forward: Forward) -> None:
-        forward.unix_ms = int(forward.received_at * 1000 + self.unix_ms_at_zero)
 
     def _record_received(self, packet_id: int, forward: Forward) -> list[Effect]:
         if packet_id in self._recording:

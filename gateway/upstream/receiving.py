@@ -1,20 +1,26 @@
 """Messages from the broker: which are ours, which came before, and which were retained.
 
-A QoS 2 message is passed on once for its packet id, until PUBREL. A broker that lost its memory
-but not its session (mosquitto, killed) begins its packet ids anew; other contents under a known id
-are therefore another message.
+Rule 1: what is not acknowledged yet is remembered with its packet id. If the broker sends it again
+        in a new connection (the same id and contents; at QoS 1 with DUP) it is acknowledged there,
+        and passed on no second time.
+Rule 2: a QoS 2 message is passed on once for its packet id, until PUBREL, also over a restart: the
+        id is durable before PUBREC, and its end before PUBCOMP. A broker that lost its memory but
+        not its session (mosquitto, killed) begins its packet ids anew; other contents under a
+        known id are therefore another message.
 
-Limit: packet ids that wait for PUBREL are at most the 65,535 there are; a broker that keeps to our
-Receive Maximum stays below RECEIVE_MAX.
+Limit: packet ids are remembered, at most the 65,535 there are; a broker that keeps to our Receive
+Maximum stays below RECEIVE_MAX in a connection.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from enum import Enum
 
 import mqtt5
 
-from gateway.effects import Arrived, Message
+from gateway.effects import Arrived, CompleteUpstream, Effect, Message, Save, WhenSaved, contents_of
+from gateway.saved import PacketGone, PacketsGone, SavedPacket
 from gateway.upstream.packets import BadPacketError
 from gateway.upstream.subscribing import UpstreamSubscriptions, is_replay
 from gateway.upstream.twins import Twins
@@ -22,15 +28,33 @@ from gateway.upstream.twins import Twins
 NO_PACKET_ID = 0
 
 
+class Verdict(Enum):
+    """What is to be done about a message."""
+
+    NEW = "pass it on"
+    COPY = "acknowledge it as any, but pass it on no second time"
+    KNOWN = "acknowledge it, which was done before"
+    HELD = "nothing: it is acknowledged once the first one is in good hands"
+
+
 class Receiving:
     def __init__(self, topic_prefix: str, subscriptions: UpstreamSubscriptions) -> None:
+        self.connection = 0
         self._prefix = topic_prefix
         self._subscriptions = subscriptions
         self._twins = Twins()
-        self._unreleased: dict[int, int] = {}  # QoS 2: packet id -> hash of its contents
+        self._open: dict[int, Arrived] = {}  # not acknowledged yet, by packet id
+        self._unreleased: dict[int, int] = {}  # QoS 2: packet id -> checksum of its contents
+        self._saved: set[int] = set()  # of these, those that are saved
 
-    def receive(self, packet: mqtt5.PublishPacket) -> tuple[Arrived, bool]:
-        """The message, and whether it is to be passed on or only acknowledged."""
+    def restore(self, packets: Iterable[SavedPacket]) -> None:
+        """QoS 2 messages of a former life that wait for PUBREL."""
+        self._unreleased = {packet.packet_id: packet.contents for packet in packets}
+        self._saved = set(self._unreleased)
+
+    # From the broker
+
+    def receive(self, packet: mqtt5.PublishPacket) -> tuple[Arrived, Verdict]:
         if packet.topic_alias is not None:
             raise BadPacketError("a topic alias, of which we allow none")
         topic, payload, qos = packet.topic, packet.payload, int(packet.qos)
@@ -38,34 +62,100 @@ class Receiving:
         message = Message(topic.removeprefix(self._prefix), payload, qos, packet.retain)
         replay = is_replay(identifiers, retain=packet.retain)
         arrived = Arrived(message, packet.packet_id or NO_PACKET_ID, replay)
-        if qos == 2 and self._is_repeat(arrived):
-            return arrived, False
-        if not self._is_ours(topic, identifiers):
-            return arrived, False
-        if replay or not self._subscriptions.overlapping:
-            return arrived, True
-        return arrived, not self._twins.is_one(message, identifiers)
+        if qos:
+            repeated = self._repeated(arrived, is_dup=packet.duplicate)
+            if repeated is not None:
+                if self._subscriptions.overlapping and not replay:
+                    self._twins.is_one(message, identifiers)  # its copies may come yet
+                return arrived, repeated
+        # `site/#` matches `site` too, which is no topic of ours when `site/` is the prefix.
+        if not topic.startswith(self._prefix) or len(topic) == len(self._prefix):
+            return arrived, Verdict.COPY
+        if (
+            self._subscriptions.overlapping
+            and not replay
+            and self._twins.is_one(message, identifiers)
+        ):
+            return arrived, Verdict.COPY
+        return arrived, Verdict.NEW
 
-    def release(self, packet_id: int) -> bool:
-        """PUBREL came. False for an id that we do not know."""
-        return self._unreleased.pop(packet_id, None) is not None
+    def release(self, packet_id: int) -> list[Effect]:
+        """PUBREL came; PUBCOMP follows once that is durable. An id that we do not know may be one
+        whose end is not durable yet, so it waits as well.
+        """
+        is_known = self._unreleased.pop(packet_id, None) is not None
+        complete = CompleteUpstream(packet_id, self.connection, is_known)
+        if is_known and packet_id not in self._saved:
+            return [complete]
+        effects: list[Effect] = []
+        if packet_id in self._saved:
+            self._saved.discard(packet_id)
+            effects.append(Save(PacketGone(packet_id)))
+        return [*effects, WhenSaved([complete])]
+
+    # From the engine
+
+    def keep(self, arrived: Arrived) -> list[Effect]:
+        """Save the packet id of a QoS 2 message, together with its copies."""
+        if arrived.message.qos < 2:
+            return []
+        packet_id = arrived.packet_id
+        self._saved.add(packet_id)
+        return [Save(SavedPacket(packet_id, self._unreleased[packet_id]))]
+
+    def may_acknowledge(self, arrived: Arrived) -> bool:
+        """Whether a message in good hands is to be acknowledged now: once, on its connection."""
+        packet_id = arrived.packet_id
+        if self._open.get(packet_id) is not arrived:
+            return False
+        if arrived.connection != self.connection:
+            arrived.is_safe = True  # the broker sends it again
+            return False
+        del self._open[packet_id]
+        return True
+
+    # From the connection
 
     def forget_copies(self) -> None:
         self._twins.forget()
 
-    def forget_all(self) -> None:
+    def close(self) -> None:
+        self.connection += 1
+        self._twins.forget()
+
+    def forget_all(self) -> list[Effect]:
         """The broker begins a new session."""
         self._twins.forget()
+        self._open.clear()
         self._unreleased.clear()
+        if not self._saved:
+            return []
+        self._saved.clear()
+        return [Save(PacketsGone())]
 
-    def _is_repeat(self, arrived: Arrived) -> bool:
-        contents = hash((arrived.message.topic, arrived.message.payload))
-        known = self._unreleased.get(arrived.packet_id)
-        self._unreleased[arrived.packet_id] = contents
-        return known == contents
+    # Repeats
 
-    def _is_ours(self, topic: str, identifiers: Sequence[int]) -> bool:
-        """`site/#` matches `site` too, which is no topic of ours when `site/` is the prefix."""
-        if not topic.startswith(self._prefix) or len(topic) == len(self._prefix):
-            return False
-        return self._subscriptions.are_ours(identifiers)
+    def _repeated(self, arrived: Arrived, *, is_dup: bool) -> Verdict | None:
+        """What it is if it came before; else it is remembered."""
+        packet_id, message = arrived.packet_id, arrived.message
+        known = self._open.get(packet_id)
+        if known is not None and (is_dup or message.qos == 2) and _are_alike(known, arrived):
+            known.connection = self.connection
+            if not known.is_safe:
+                return Verdict.HELD
+            del self._open[packet_id]
+            return Verdict.KNOWN
+        if message.qos == 2:
+            contents = contents_of(message.topic, message.payload, 2)
+            if self._unreleased.get(packet_id) == contents:
+                return Verdict.KNOWN
+            self._unreleased[packet_id] = contents
+        arrived.connection = self.connection
+        self._open[packet_id] = arrived
+        return None
+
+
+def _are_alike(one: Arrived, other: Arrived) -> bool:
+    """A broker may say differently of a repeat whether it is retained."""
+    first, second = one.message, other.message
+    return (first.topic, first.payload, first.qos) == (second.topic, second.payload, second.qos)

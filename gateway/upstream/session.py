@@ -7,7 +7,7 @@ receiving.py. This file opens the session, reads its packets, keeps it alive and
 Rule 1: Clean Start 0 and a Session Expiry always, also at the first start: mosquitto does not
         save over its own restart a session that began with Clean Start 1.
 Rule 2: a message from the broker is acknowledged when the engine says so (`acknowledge`), not
-        when it comes.
+        when it comes, and on the connection that it came on or not at all.
 Rule 3: having asked for the end of a connection, we neither read from it nor write to it.
 
 Limits: those of the three, and `packet_bytes_max` for a packet from the broker.
@@ -15,7 +15,7 @@ Limits: those of the three, and `packet_bytes_max` for a packet from the broker.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from math import inf
 from typing import Any
@@ -24,17 +24,21 @@ import mqtt5
 
 from gateway.effects import (
     Arrived,
+    CompleteUpstream,
     DropUpstream,
     Effect,
+    InGoodHands,
     Settled,
     Transmit,
     UpstreamRefused,
     UpstreamUp,
+    WhenSaved,
 )
+from gateway.saved import SavedPacket
 from gateway.upstream.packets import PUBACK, BadPacketError, packet_end, read_packet
 from gateway.upstream.readings import REFUSED, Readings
 from gateway.upstream.reasons import spoken
-from gateway.upstream.receiving import NO_PACKET_ID, Receiving
+from gateway.upstream.receiving import Receiving, Verdict
 from gateway.upstream.rules import RECEIVE_MAX, UpstreamRules
 from gateway.upstream.subscribing import UpstreamSubscriptions
 
@@ -49,7 +53,7 @@ class UpstreamSession:
     def __init__(self, rules: UpstreamRules) -> None:
         self.phase = Phase.CLOSED
         self.readings = Readings(rules)
-        self.subscriptions = UpstreamSubscriptions(rules.topic_prefix, rules.epoch)
+        self.subscriptions = UpstreamSubscriptions(rules.topic_prefix)
         self._receiving = Receiving(rules.topic_prefix, self.subscriptions)
         self._rules = rules
         self._partial = b""
@@ -60,6 +64,11 @@ class UpstreamSession:
         # Presence, as this broker takes it: a will beyond its limits costs the connection.
         self._will_qos = mqtt5.QoS.AT_LEAST_ONCE
         self._retain_presence = True
+
+    def restore(self, packets: Iterable[SavedPacket], filters: list[str]) -> None:
+        """What the broker's session and ours have in common, from a former life."""
+        self._receiving.restore(packets)
+        self.subscriptions.restore(filters)
 
     # From the connection
 
@@ -111,20 +120,28 @@ class UpstreamSession:
         self.phase = Phase.CLOSED
         self._partial = b""
         self._deadline_at = inf
-        self._receiving.forget_copies()
+        self._receiving.close()
         self.readings.close()
         self.subscriptions.close()
 
     # From the engine
 
+    def keep(self, arrived: Arrived) -> list[Effect]:
+        """What is to be saved of a message before `acknowledge`, with its copies."""
+        return self._receiving.keep(arrived)
+
     def acknowledge(self, arrived: Arrived) -> list[Effect]:
         """A message from the broker is in good hands."""
-        packet_id = arrived.packet_id
-        if packet_id == NO_PACKET_ID or self.phase is not Phase.UP:
-            return []
-        if arrived.message.qos == 1:
-            return [Transmit(b"\x40\x02" + packet_id.to_bytes(2, "big"))]
-        return [Transmit(mqtt5.PubRecPacket(packet_id).write())]
+        return _receipt(arrived) if self._receiving.may_acknowledge(arrived) else []
+
+    def complete(self, word: CompleteUpstream) -> list[Effect]:
+        """The broker's PUBREL is durable."""
+        if word.connection != self._receiving.connection:
+            return []  # it says so again
+        answer = mqtt5.PubCompReasonCode.SUCCESS
+        if not word.is_known:
+            answer = mqtt5.PubCompReasonCode.PACKET_ID_NOT_FOUND
+        return [Transmit(mqtt5.PubCompPacket(word.packet_id, reason_code=answer).write())]
 
     def stop(self) -> list[Effect]:
         """Say goodbye: presence `offline`, then DISCONNECT, which discards the will."""
@@ -203,9 +220,9 @@ class UpstreamSession:
         if packet.server_keep_alive is not None:
             self._keep_alive_s = packet.server_keep_alive
         self._retain_presence = packet.retain_available
-        if not packet.session_present:
-            self._receiving.forget_all()
         effects: list[Effect] = [self._presence(b"online")]
+        if not packet.session_present:
+            effects += self._receiving.forget_all()
         effects += self.subscriptions.open(identifiers_available=packet.subscription_id_available)
         resent = self.readings.open(packet)
         waiting = len(self.readings.in_flight.waiting)
@@ -218,14 +235,18 @@ class UpstreamSession:
             self._retain_presence = False
 
     def _receive_publish(self, packet: mqtt5.PublishPacket, _now: float) -> list[Effect]:
-        arrived, is_new = self._receiving.receive(packet)
-        return [arrived] if is_new else self.acknowledge(arrived)
+        arrived, verdict = self._receiving.receive(packet)
+        if verdict is Verdict.NEW:
+            return [arrived]
+        if verdict is Verdict.KNOWN:
+            return _receipt(arrived)
+        if verdict is Verdict.HELD or not arrived.message.qos:
+            return []
+        saved = self._receiving.keep(arrived)
+        return [*saved, WhenSaved([InGoodHands(arrived)])] if saved else self.acknowledge(arrived)
 
     def _receive_pubrel(self, packet: mqtt5.PubRelPacket, _now: float) -> list[Effect]:
-        answer = mqtt5.PubCompReasonCode.SUCCESS
-        if not self._receiving.release(packet.packet_id):
-            answer = mqtt5.PubCompReasonCode.PACKET_ID_NOT_FOUND
-        return [Transmit(mqtt5.PubCompPacket(packet.packet_id, reason_code=answer).write())]
+        return self._receiving.release(packet.packet_id)
 
     def _receive_puback(self, packet: mqtt5.PubAckPacket, _now: float) -> list[Effect]:
         code = int(packet.reason_code)
@@ -264,6 +285,12 @@ class UpstreamSession:
             user_properties=[("gw", self._rules.gateway_name)],
         )
         return Transmit(packet.write())
+
+
+def _receipt(arrived: Arrived) -> list[Effect]:
+    if arrived.message.qos == 1:
+        return [Transmit(b"\x40\x02" + arrived.packet_id.to_bytes(2, "big"))]
+    return [Transmit(mqtt5.PubRecPacket(arrived.packet_id).write())]
 
 
 _Receiver = Callable[[UpstreamSession, Any, float], list[Effect]]

@@ -11,14 +11,18 @@ Rule 2: live messages and retained ones can be told apart. With retained message
         in both, because mosquitto 2.0 keeps that option as it was when a subscription was new. A
         broker without subscription identifiers gets the first form only, without an identifier
         and with Retain As Published off.
-Rule 3: identifiers carry the gateway's epoch. A broker that still has subscriptions from before a
-        restart of the gateway sends their messages too; those are told by their identifiers and
-        dropped.
-Rule 4: filters with wildcards may overlap though none covers the other (`a/+` and `+/b`), and
+Rule 3: filters with wildcards may overlap though none covers the other (`a/+` and `+/b`), and
         brokers send a message once for each. So each has an identifier of its own, by which the
         copies are told (twins.py), and is subscribed at the highest QoS, so that the copies are
         alike; what a client gets is limited when it is delivered. Filters without wildcards never
-        overlap and share packets.
+        overlap; they share packets and one identifier.
+Rule 4: an identifier follows from its filter, so it is the same in every connection and every life
+        of the gateway: a message that the broker kept for us comes with the one that its filter
+        had then. Two filters with the same identifier (one pair in 134 million) cost a copy, not
+        a message.
+Rule 5: a filter is saved before it is subscribed to for the first time, until it has been given
+        up. What the broker sends for the subscriptions of a former life is as good as any; those
+        that nobody wants any more are given up.
 
 Limits: `FILTERS_PER_PACKET_MAX` filters in a packet; packet ids for control are 535, and what
 finds none waits for an answer. The number of filters is bounded by the sessions' limits.
@@ -29,18 +33,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
+from zlib import crc32
 
 import mqtt5
 
-from gateway.effects import Effect, Granted, SubscriptionRefused, Transmit
+from gateway.effects import Effect, Granted, Save, SubscriptionRefused, Transmit
+from gateway.saved import FilterGone, SavedFilter
 from gateway.upstream.packets import BadPacketError
 from gateway.upstream.reasons import spoken
 from gateway.upstream.rules import CONTROL_ID_FIRST, CONTROL_ID_LAST
 
 FILTERS_PER_PACKET_MAX = 64
 REFUSED = 0x80
-EPOCH_SHIFT = 16
-EPOCHS = 4096  # with 16 bits of counter this stays below the 28 bits of an identifier
+PLAIN = 2  # the identifier of all filters without wildcards
+IDENTIFIERS = (1 << 27) - 2  # even ones above that, within the 28 bits there are
 # SUBSCRIBE packets that wait for an answer: two for each filter, and one id left to give up with.
 ASKED_MAX = CONTROL_ID_LAST - CONTROL_ID_FIRST - 1
 WILDCARD_QOS = 2
@@ -55,9 +61,8 @@ class _Actual:
 
 
 class UpstreamSubscriptions:
-    def __init__(self, topic_prefix: str, epoch: int) -> None:
+    def __init__(self, topic_prefix: str) -> None:
         self._prefix = topic_prefix
-        self._epoch = epoch % EPOCHS
         self._wanted: dict[str, int] = {}
         self._actual: dict[str, _Actual] = {}
         self._wildcards: set[str] = set()  # of the wanted ones
@@ -69,7 +74,7 @@ class UpstreamSubscriptions:
         self._stale: dict[str, None] = {}  # no longer wanted, in the order given
         # Refused by the broker, and the engine has not said yet what it wants in their place.
         self._refused: set[str] = set()
-        self._identifier = 0
+        self._saved: set[str] = set()  # what the broker may have from us, and is saved
         self._last_packet_id = CONTROL_ID_LAST
         self.tells_retained = True  # subscription identifiers are available, so rule 2 works
         self.is_open = False
@@ -84,16 +89,16 @@ class UpstreamSubscriptions:
         """Whether the broker may have two subscriptions of ours that match the same message."""
         return bool(self._stale or self._giving_up or len(self._wildcards) > 1)
 
-    def are_ours(self, identifiers: Sequence[int]) -> bool:
-        """Whether a message came for a subscription of this life of the gateway (rule 3)."""
-        epoch = self._epoch
-        return not identifiers or any(number >> EPOCH_SHIFT == epoch for number in identifiers)
-
     def is_granted(self, topic_filter: str) -> bool:
         actual = self._actual.get(topic_filter)
         return actual is not None and actual.granted
 
     # From the engine
+
+    def restore(self, filters: list[str]) -> None:
+        """What the broker may have from a former life; what is wanted again is known by now."""
+        self._saved = set(filters)
+        self._stale = {each: None for each in filters if each not in self._wanted}
 
     def want(self, topic_filter: str, qos: int, *, retained: bool) -> None:
         """Subscribe to a filter, or raise its QoS; `advance` does it."""
@@ -164,14 +169,25 @@ class UpstreamSubscriptions:
             else:
                 del self._actual[topic_filter]
                 self._stale.pop(topic_filter, None)
+                effects += self._forget(topic_filter)
                 if topic_filter in self._wanted:
                     self._refused.add(topic_filter)
                 effects.append(SubscriptionRefused(topic_filter, spoken("SUBACK", code, None)))
         return effects + self.advance()
 
     def receive_unsuback(self, packet_id: int) -> list[Effect]:
-        self._giving_up.pop(packet_id, None)
-        return self.advance()
+        effects: list[Effect] = []
+        for topic_filter in self._giving_up.pop(packet_id, []):
+            if topic_filter not in self._actual:  # or it was asked for again meanwhile
+                effects += self._forget(topic_filter)
+        return effects + self.advance()
+
+    def _forget(self, topic_filter: str) -> list[Effect]:
+        """The broker does not have it any more."""
+        if topic_filter not in self._saved:
+            return []
+        self._saved.discard(topic_filter)
+        return [Save(FilterGone(topic_filter))]
 
     # Packets
 
@@ -181,13 +197,15 @@ class UpstreamSubscriptions:
         filters = [first]
         if first not in self._wildcards:
             filters = self._alike(retained)
+        effects: list[Effect] = []
         for topic_filter in filters:
             del self._missing[topic_filter]
             self._actual[topic_filter] = _Actual(self._wanted[topic_filter])
-        self._identifier = (self._identifier + 2) % (1 << EPOCH_SHIFT)
+            if topic_filter not in self._saved:
+                self._saved.add(topic_filter)
+                effects.append(Save(SavedFilter(topic_filter)))
         if not self.tells_retained:
-            return [self._subscribe(filters, live=False, answers=filters)]
-        effects: list[Effect] = []
+            return [*effects, self._subscribe(filters, live=False, answers=filters)]
         if retained:
             effects.append(self._subscribe(filters, live=False, answers=[]))
         effects.append(self._subscribe(filters, live=True, answers=filters))
@@ -214,13 +232,13 @@ class UpstreamSubscriptions:
             )
             for topic_filter in filters
         ]
-        identifier = self._epoch << EPOCH_SHIFT | (self._identifier or 2) | (not live)
+        identifier = PLAIN if filters[0] not in self._wildcards else identifier_of(filters[0])
         packet_id = self._new_packet_id()
         self._asked[packet_id] = answers
         packet = mqtt5.SubscribePacket(
             packet_id,
             topic_filters,
-            subscription_id=identifier if self.tells_retained else None,
+            subscription_id=identifier | (not live) if self.tells_retained else None,
         )
         return Transmit(packet.write())
 
@@ -242,6 +260,11 @@ class UpstreamSubscriptions:
             if packet_id not in self._asked and packet_id not in self._giving_up:
                 self._last_packet_id = packet_id
                 return packet_id
+
+
+def identifier_of(topic_filter: str) -> int:
+    """The even identifier of a filter with wildcards; a former life had the same (rule 4)."""
+    return PLAIN + 2 + 2 * (crc32(topic_filter.encode()) % (IDENTIFIERS - 1))
 
 
 def is_replay(subscriptions: Sequence[int], *, retain: bool) -> bool:

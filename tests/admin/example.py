@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from gateway.admin.news import News
-from gateway.admin.numbers import LinkNumbers, Numbers
+from gateway.admin.numbers import (
+    Condition,
+    JournalNumbers,
+    LinkNumbers,
+    Numbers,
+    StateNumbers,
+)
 from gateway.effects import (
     ClientId,
     Dropped,
@@ -28,6 +34,39 @@ LINK = LinkNumbers(
     receive_buffer_drops=104,
     truncated=105,
 )
+JOURNAL = JournalNumbers(
+    condition=Condition.FULL,
+    error="No space left on device",
+    depth=201,
+    parked=202,
+    used_bytes=300 * 2**20,
+    budget_bytes=400 * 2**20,
+    fill=0.75,
+    oldest_age_s=205.5,
+    segments=206,
+    damaged=207,
+    lost=216,
+    stored=208,
+    finished=209,
+    dropped_oldest=217,
+    groups=211,
+    syncs=218,
+    bytes_written=212,
+    failures=219,
+    sync_s_p50=0.213,
+    sync_s_p99=0.214,
+    sync_s_worst=0.215,
+    in_per_s=2.0,
+    out_per_s=3.0,
+)
+STATE = StateNumbers(
+    condition=Condition.DEGRADED,
+    error="disk I/O error",
+    pending_rows=301,
+    commits=302,
+    failures=303,
+    file_bytes=304,
+)
 NUMBERS = Numbers(
     uptime_s=1.5,
     clients_by_state={State.ACTIVE: 2, State.ASLEEP: 30},
@@ -50,6 +89,8 @@ NUMBERS = Numbers(
     outbox_messages=61,
     links=(LINK,),
     event_loop_lag_s=0.25,
+    journal=JOURNAL,
+    state=STATE,
 )
 
 

@@ -35,6 +35,7 @@ async def serving(
     *,
     checks: Mapping[str, Check] | None = None,
     ready_checks: Mapping[str, Check] | None = None,
+    doubts: Mapping[str, Check] | None = None,
     numbers: Callable[[], Numbers] = lambda: NUMBERS,
     told: News | None = None,
     connection_s_max: float = 5.0,
@@ -47,6 +48,7 @@ async def serving(
         news=told or news(),
         checks=checks or {},
         ready_checks=ready_checks or {},
+        doubts=doubts,
         connection_s_max=connection_s_max,
     )
     await server.start()

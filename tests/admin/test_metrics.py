@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -11,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gateway.admin.metric_table import METRICS, PROCESS_METRICS, Kind
 from gateway.admin.metrics import Metrics
 from gateway.admin.news import News
+from gateway.admin.numbers import Condition, JournalNumbers, Numbers
 from gateway.admin.reference import reference
 from gateway.effects import ClientId, Dropped, Reason, State
 from tests.admin.example import NUMBERS, eventful_news, news
@@ -18,8 +20,8 @@ from tests.admin.example import NUMBERS, eventful_news, news
 REPOSITORY = Path(__file__).parents[2]
 
 
-def exposition(told: News) -> str:
-    body, content_type = Metrics(lambda: NUMBERS, told, "0.1.0").render()
+def exposition(told: News, numbers: Numbers = NUMBERS) -> str:
+    body, content_type = Metrics(lambda: numbers, told, "0.1.0").render()
     assert content_type == "text/plain; version=0.0.4; charset=utf-8"
     return body.decode()
 
@@ -71,6 +73,33 @@ EXPECTED = {
     "tidegate_upstream_waiting_bytes{}": 1000,
     "tidegate_upstream_received_bytes_total{}": 1100,
     "tidegate_upstream_sent_bytes_total{}": 1200,
+    **{f"tidegate_journal_condition{{{condition.value}}}": 0 for condition in Condition},
+    "tidegate_journal_condition{full}": 1,
+    "tidegate_journal_readings{}": 201,
+    "tidegate_journal_parked_readings{}": 202,
+    "tidegate_journal_used_bytes{}": 300 * 2**20,
+    "tidegate_journal_budget_bytes{}": 400 * 2**20,
+    "tidegate_journal_oldest_age_seconds{}": 205.5,
+    "tidegate_journal_segments{}": 206,
+    "tidegate_journal_fill_ratio{}": 0.75,
+    "tidegate_journal_damages_total{}": 207,
+    "tidegate_journal_lost_total{}": 216,
+    "tidegate_journal_dropped_oldest_total{}": 217,
+    "tidegate_journal_syncs_total{}": 218,
+    "tidegate_journal_failures_total{}": 219,
+    "tidegate_journal_stored_total{}": 208,
+    "tidegate_journal_finished_total{}": 209,
+    "tidegate_journal_groups_total{}": 211,
+    "tidegate_journal_written_bytes_total{}": 212,
+    "tidegate_journal_sync_seconds{0.5}": 0.213,
+    "tidegate_journal_sync_seconds{0.99}": 0.214,
+    "tidegate_journal_sync_seconds{1}": 0.215,
+    **{f"tidegate_state_condition{{{condition.value}}}": 0 for condition in Condition},
+    "tidegate_state_condition{degraded}": 1,
+    "tidegate_state_pending_rows{}": 301,
+    "tidegate_state_commits_total{}": 302,
+    "tidegate_state_commit_failures_total{}": 303,
+    "tidegate_state_file_bytes{}": 304,
     "tidegate_frames_total{received,PUBLISH}": 51,
     "tidegate_frames_total{received,CONNECT}": 52,
     "tidegate_frames_total{sent,PUBACK}": 53,
@@ -84,6 +113,13 @@ EXPECTED = {
 
 def test_each_number_is_where_it_belongs() -> None:
     assert samples(eventful_news()) == EXPECTED
+
+
+def test_a_journal_that_never_synced_has_no_time_of_syncing_and_no_oldest_reading() -> None:
+    text = exposition(news(), replace(NUMBERS, journal=JournalNumbers()))
+    assert "\ntidegate_journal_sync_seconds{" not in text
+    assert "\ntidegate_journal_oldest_age_seconds 0.0\n" in text
+    assert '\ntidegate_journal_condition{condition="ok"} 1.0\n' in text
 
 
 def test_what_clients_choose_makes_no_series() -> None:

@@ -14,7 +14,7 @@ from gateway.admin.listening import AdminError
 from gateway.admin.numbers import Numbers
 from gateway.admin.page import ENDPOINTS
 from gateway.admin.server import AdminServer
-from gateway.effects import Reason, State
+from gateway.effects import Dropped, Reason, State
 from tests.admin.conftest import Log, Run
 from tests.admin.example import LINK, NUMBERS, eventful_news, news
 from tests.admin.http_client import answer_of, exchange, get, serving
@@ -45,6 +45,60 @@ def test_it_is_unhealthy_as_soon_as_one_objects_and_says_why(run: Run) -> None:
                 "udp": {"ok": False, "reason": "its socket is closed"},
             },
         }
+
+    run(story())
+
+
+def test_a_doubt_is_told_and_kills_nobody(run: Run) -> None:
+    async def story() -> None:
+        checks = {"journal": lambda: None, "event_loop": lambda: None}
+        doubts = {"journal": lambda: "it is full", "state": lambda: None}
+        async with serving(checks=checks, doubts=doubts) as server:
+            answer = await get(server, "/healthz")
+        assert answer.status == 200
+        assert answer.json == {
+            "status": "degraded",
+            "checks": {
+                "journal": {"ok": False, "reason": "it is full"},
+                "event_loop": {"ok": True},
+                "state": {"ok": True},
+            },
+        }
+
+    run(story())
+
+
+def test_a_failure_goes_before_a_doubt_about_the_same(run: Run) -> None:
+    async def story() -> None:
+        checks = {"journal": lambda: "it cannot be written"}
+        async with serving(checks=checks, doubts={"journal": lambda: "it is full"}) as server:
+            answer = await get(server, "/healthz")
+        assert answer.status == 503
+        assert answer.json == {
+            "status": "failing",
+            "checks": {"journal": {"ok": False, "reason": "it cannot be written"}},
+        }
+
+    run(story())
+
+
+def test_the_buffer_says_what_waits_and_what_was_dropped(run: Run) -> None:
+    async def story() -> None:
+        told = news()
+        told.tell(Dropped(Reason.EXPIRED, count=7))
+        told.tell(Dropped(Reason.OUTBOX_FULL))
+        async with serving(told=told) as server:
+            buffer = (await get(server, "/api/buffer")).json
+            status = (await get(server, "/api/status")).json
+        assert (buffer["schema"], buffer["gateway"]) == ("tidegate.buffer/1", "greenhouse")
+        assert (buffer["condition"], buffer["error"]) == ("full", "No space left on device")
+        assert (buffer["depth"], buffer["parked"], buffer["oldest_age_s"]) == (201, 202, 205.5)
+        assert (buffer["fill"], buffer["in_per_s"], buffer["out_per_s"]) == (0.75, 2.0, 3.0)
+        assert buffer["drain_s"] == 201.0
+        assert (buffer["dropped"]["expired"], buffer["dropped"]["journal_full"]) == (7, 0)
+        assert "outbox_full" not in buffer["dropped"]
+        assert status["journal"].items() <= buffer.items()
+        assert status["state"]["pending_rows"] == 301
 
     run(story())
 
@@ -115,6 +169,8 @@ def test_the_page_shows_broker_and_sensors_and_lists_the_endpoints(run: Run) -> 
         text = answer.body.decode()
         assert answer.headers["content-type"] == "text/html; charset=utf-8"
         assert '<p class="good">connected to mqtt://broker.example:1883</p>' in text
+        assert '<p class="bad">full: No space left on device, 201 readings wait, 75 %' in text
+        assert "the oldest for 3 min 25 s; 2.0 in and 3.0 out a second, drained in 3 min" in text
         assert "<tr><td>asleep</td><td>30</td></tr>" in text
         assert re.findall(r'href="([^"]+)"', text) == [path for path, _ in ENDPOINTS]
         assert "<script" not in text

@@ -9,20 +9,19 @@ import json
 import shlex
 import signal
 import sys
-import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tests.bench import document, generator, tables
-from tests.bench.gateway_process import GatewayProcess, command_from
+from tests.bench.gateway_process import command_from
 from tests.bench.goals import Outcome
 from tests.bench.machine import Machine, this_machine
-from tests.bench.measurement import Measurement, MeasurementError
+from tests.bench.measurement import MeasurementError
 from tests.bench.row import Row
+from tests.bench.running import Setting, run_once
 from tests.bench.scenarios import MATRIX, TUNED, Scenario, chosen, interleaved
-from tests.support.mosquitto import BrokerError, Mosquitto, find_mosquitto
+from tests.support.mosquitto import BrokerError, find_mosquitto
 
 EXIT_OK = 0
 EXIT_FAILURE = 1
@@ -34,24 +33,20 @@ QUICK_SECONDS = 1.0
 QUICK_REPEATS = 1
 SECONDS_MAX = 3600
 REPEATS_MAX = 1000
-# What a run may take beyond its length: connecting (30 s), warming up, draining.
-RUN_OVERHEAD_S_MAX = 90.0
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     rows: tuple[Scenario, ...]
     repeats: int
-    seconds: float
-    gateway_command: tuple[str, ...]
-    mqtt_version: int
+    setting: Setting
 
 
 def main(words: Sequence[str]) -> int:
     parser = _parser()
     asked = parser.parse_args(words)
     try:
-        request = _request(asked)
+        rows_asked = chosen(asked.only, with_tuned=asked.broker == "tuned")
     except KeyError as error:
         names = " ".join(row.name for row in (*MATRIX, *TUNED))
         parser.error(f"no run begins with {error.args[0]!r}; there are: {names}")
@@ -59,9 +54,9 @@ def main(words: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         find_mosquitto()
-        executable = generator.build()
+        request = Request(rows_asked, *_how(asked, generator.build()))
         machine = this_machine()
-        rows = measure(request, executable)
+        rows = measure(request)
         _tell(rows, machine, asked, shlex.join(["python", "-m", "tests.bench", *words]))
     except (BrokerError, generator.BuildError) as error:
         _say(str(error))
@@ -75,14 +70,16 @@ def main(words: Sequence[str]) -> int:
     return _exit_code(rows, goals_count=asked.strict)
 
 
-def measure(request: Request, executable: Path) -> list[Row]:
+def measure(request: Request) -> list[Row]:
     rows = {scenario.name: Row(scenario) for scenario in request.rows}
+    for row in rows.values():
+        row.beside = rows.get(row.scenario.beside)
     runs = list(interleaved(request.rows, request.repeats))
     for number, (repeat, scenario) in enumerate(runs, 1):
         row = rows[scenario.name]
         began = f"[{number}/{len(runs)}] repeat {repeat}: {scenario.title}"
         try:
-            output = run_once(scenario, request, executable)
+            output = run_once(scenario, request.setting)
             newest = Row(scenario, [output])
             _say(f"{began}: {tables.progress(newest)}")
             row.outputs.append(output)
@@ -90,32 +87,6 @@ def measure(request: Request, executable: Path) -> list[Row]:
             _say(f"{began}: failed: {error}")
             row.errors.append(str(error))
     return list(rows.values())
-
-
-def run_once(scenario: Scenario, request: Request, executable: Path) -> str:
-    """What the generator said, which is then known to be readable."""
-    arguments = list(scenario.arguments)
-    if scenario.lasts_as_asked:
-        arguments += ["--seconds", f"{request.seconds:g}"]
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-bench-")))
-        if scenario.needs_broker:
-            broker = stack.enter_context(Mosquitto(scenario.broker_config))
-            arguments += ["--broker-port", str(broker.port), "--broker-pid", str(broker.pid)]
-            arguments += ["--mqtt-version", str(request.mqtt_version)]
-        if scenario.needs_gateway:
-            gateway = stack.enter_context(
-                GatewayProcess(request.gateway_command, folder, broker.port)
-            )
-            arguments += ["--port", str(gateway.port), "--gateway-pid", str(gateway.pid)]
-        try:
-            output = generator.run(executable, arguments, request.seconds + RUN_OVERHEAD_S_MAX)
-        except MeasurementError as error:
-            if not scenario.needs_gateway:
-                raise
-            raise MeasurementError(f"{error}\nthe gateway's log:\n{gateway.log_tail()}") from error
-    Measurement.from_output(output)
-    return output
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -162,12 +133,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _request(asked: argparse.Namespace) -> Request:
-    return Request(
-        rows=chosen(asked.only, with_tuned=asked.broker == "tuned"),
-        repeats=asked.repeats or (QUICK_REPEATS if asked.quick else 3),
-        seconds=asked.seconds or (QUICK_SECONDS if asked.quick else 5.0),
+def _how(asked: argparse.Namespace, executable: Path) -> tuple[int, Setting]:
+    """Repeats, and what is the same for every run."""
+    return asked.repeats or (QUICK_REPEATS if asked.quick else 3), Setting(
+        generator=executable,
         gateway_command=command_from(asked.gateway_command),
+        seconds=asked.seconds or (QUICK_SECONDS if asked.quick else 5.0),
         mqtt_version=asked.mqtt_version,
     )
 

@@ -1,17 +1,17 @@
 """The gateway under measurement: a fresh process with a fresh state, gone when the run is over."""
 
+import re
 import shlex
-import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from urllib.request import urlopen
 
 from tests.bench.measurement import MeasurementError
+from tests.support.logged_process import LoggedProcess, ProcessError
+from tests.support.ports import free_udp_port
 
 PROJECT_DIR = Path(__file__).parents[2]
 DEFAULT_COMMAND = (sys.executable, "-m", "gateway", "run", "--config", "{config}")
@@ -32,14 +32,7 @@ PROBE_CONNECT = (
 PROBE_DISCONNECT = bytes([2, 0x18])
 
 
-def free_udp_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def config_text(port: int, broker_port: int, state_dir: Path) -> str:
+def config_text(port: int, broker_port: int, state_dir: Path, admin: str, extra: str) -> str:
     return f"""\
 [gateway]
 name = "bench"
@@ -50,13 +43,14 @@ listen = "127.0.0.1:{port}"
 
 [upstream]
 url = "mqtt://127.0.0.1:{broker_port}"
+reconnect_delay_s_max = 1
 
 [admin]
-listen = ""
+listen = "{admin}"
 
 [limits]
 clients_max = {CLIENTS_MAX}
-"""
+{extra}"""
 
 
 def command_from(text: str | None) -> tuple[str, ...]:
@@ -72,67 +66,55 @@ def filled_in(command: Sequence[str], config: Path, port: int, broker_port: int)
     return words
 
 
-class GatewayProcess:
-    """Started and answering inside the `with`, stopped after it. `folder` is the caller's."""
+class GatewayProcess(LoggedProcess):
+    """Started and answering inside the `with`, gone after it. `folder` is the caller's."""
 
-    def __init__(self, command: Sequence[str], folder: Path, broker_port: int) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        folder: Path,
+        broker_port: int,
+        extra_config: str = "",
+        *,
+        has_metrics: bool = False,
+    ) -> None:
+        super().__init__(folder / "gateway.log")
         self.port = free_udp_port()
-        self.log_path = folder / "gateway.log"
         state_dir = folder / "state"
         state_dir.mkdir()
+        admin = "127.0.0.1:0" if has_metrics else ""
         config = folder / "gateway.toml"
-        config.write_text(config_text(self.port, broker_port, state_dir))
+        config.write_text(config_text(self.port, broker_port, state_dir, admin, extra_config))
         self._command = filled_in(command, config, self.port, broker_port)
-        self._process: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> Self:
-        with self.log_path.open("wb") as log:
-            try:
-                self._process = subprocess.Popen(
-                    self._command,
-                    cwd=PROJECT_DIR,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    # Ctrl-C is for the benchmark, which then stops the gateway in order.
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise MeasurementError(f"cannot start the gateway: {error}") from error
+    def start(self) -> None:
+        """Return when it answers."""
         try:
-            self._wait_until_ready(self._process)
+            self.launch(self._command, folder=PROJECT_DIR)
+            self._wait_until_ready()
+        except ProcessError as error:
+            raise MeasurementError(str(error)) from error
         except BaseException:
-            self._stop()
+            self.kill()
             raise
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stop()
+    def metric(self, name: str) -> float:
+        address = self.wait_for_log(r"health and metrics on (http://\S+)")
+        with urlopen(f"{address[1]}/metrics") as answer:
+            found = re.search(rf"^{name} (\S+)$", answer.read().decode(), re.MULTILINE)
+        if found is None:
+            raise MeasurementError(f"the gateway has no metric {name}")
+        return float(found[1])
 
-    @property
-    def pid(self) -> int:
-        if self._process is None:
-            raise MeasurementError("the gateway is not running")
-        return self._process.pid
-
-    def log_tail(self) -> str:
-        lines = self.log_path.read_text(errors="replace").splitlines()
-        return "\n".join(lines[-LOG_TAIL_LINES:])
-
-    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
+    def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + READY_TIMEOUT_S
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.settimeout(PROBE_TIMEOUT_S)
             probe.connect(("127.0.0.1", self.port))
             while time.monotonic() < deadline:
-                if process.poll() is not None:
+                if self.returncode is not None:
                     raise MeasurementError(
-                        f"the gateway ended with exit code {process.returncode}:\n{self.log_tail()}"
+                        f"the gateway ended with exit code {self.returncode}:\n{self.log_tail()}"
                     )
                 if _answers(probe):
                     probe.send(PROBE_DISCONNECT)
@@ -140,17 +122,6 @@ class GatewayProcess:
         raise MeasurementError(
             f"the gateway answered no CONNECT in {READY_TIMEOUT_S:.0f} s:\n{self.log_tail()}"
         )
-
-    def _stop(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 def _answers(probe: socket.socket) -> bool:

@@ -56,6 +56,55 @@ def ratio_at_most(limit: float) -> Goal:
     )
 
 
+def _at_least(value: float | None, limit: float, unit: str, decimals: int) -> tuple[Outcome, str]:
+    if value is None:
+        return Outcome.UNCLEAR, "not measured"
+    return (Outcome.PASS if value >= limit else Outcome.FAIL), f"{value:,.{decimals}f}{unit}"
+
+
+def share_at_least(limit: float) -> Goal:
+    return Goal(
+        f"at least {limit:g} of the rate with `acknowledge = auto`",
+        lambda measurement: _at_least(measurement.figures.rate_share, limit, "", 2),
+    )
+
+
+def journal_bytes_at_most(limit: float) -> Goal:
+    return Goal(
+        f"at most {limit:g} B of journal a reading",
+        lambda measurement: _at_most(measurement.figures.journal_bytes, limit, " B"),
+    )
+
+
+def nothing_written() -> Goal:
+    return Goal(
+        "nothing written to disk",
+        lambda measurement: _at_most(measurement.figures.written_bytes, 0.0, " B a message"),
+    )
+
+
+def acknowledged_while_away_within(limit_ms: float) -> Goal:
+    def judge(measurement: Measurement) -> tuple[Outcome, str]:
+        p99_us = measurement.figures.away_acknowledge_p99_us
+        return _at_most(None if p99_us is None else p99_us / 1000, limit_ms, " ms")
+
+    return Goal(f"PUBACK p99 while the broker is away at most {limit_ms:g} ms", judge)
+
+
+def drained_at(limit_per_s: float) -> Goal:
+    return Goal(
+        f"backlog drained at {limit_per_s:,.0f}/s or more",
+        lambda measurement: _at_least(measurement.figures.drain_rate_per_s, limit_per_s, "/s", 0),
+    )
+
+
+def restarted_within(limit_s: float) -> Goal:
+    return Goal(
+        f"first PUBACK at most {limit_s:g} s after the start of the process",
+        lambda measurement: _at_most(measurement.figures.restart_s, limit_s, " s"),
+    )
+
+
 def _nothing_arrived(measurement: Measurement) -> bool:
     return measurement.figures.end_to_end_p50_us is None
 
@@ -108,7 +157,18 @@ IN_ORDER = _none_of(
 )
 NO_STEP = Goal(f"at most {NEAR_40MS_SHARE_MAX:.1%} of the times near 40 ms", _judge_step)
 
+NONE_DISCONNECTED = _none_of(
+    "no client disconnected", lambda measurement: measurement.faults.disconnected
+)
+
 FOR_EVERY_STORM = (ALL_CONNECTED,)
+FOR_EVERY_OUTAGE = (
+    ALL_CONNECTED,
+    NONE_LOST,
+    NONE_ACKNOWLEDGED_LOST,
+    IN_ORDER,
+    NONE_DISCONNECTED,
+)
 FOR_ALL_TRAFFIC = (ALL_CONNECTED, NONE_LOST, NONE_ACKNOWLEDGED_LOST, IN_ORDER, NO_STEP)
 
 

@@ -9,7 +9,7 @@ share of times near 40 ms is a figure: a step is there in every run, a stall of 
 import json
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 
@@ -45,6 +45,19 @@ class Figures:
     gateway_rss_end_kib: float | None = None
     gateway_pss_end_kib: float | None = None
     gateway_rss_kib_per_client: float | None = None
+    # Of a message. What the kernel counts: whole pages, of large files many at a time; so it tells
+    # whether anything was written, and not how much.
+    written_bytes: float | None = None
+    # Of a reading that was written: records and their heads, as the gateway counts them.
+    journal_bytes: float | None = None
+    away_s: float | None = None
+    away_acknowledge_p50_us: float | None = None
+    away_acknowledge_p99_us: float | None = None
+    backlog: float | None = None
+    drain_rate_per_s: float | None = None
+    restart_s: float | None = None
+    # Of the rate of another row.
+    rate_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +91,20 @@ class Measurement:
                 return cls(_echo_figures(said), Faults())
             if mode == "storm":
                 return cls(_storm_figures(said), _storm_faults(said))
+            if mode == "restart":
+                return cls(Figures(restart_s=said["restart_s"]), _storm_faults(said))
             return cls(_traffic_figures(said), _traffic_faults(said))
         except (ValueError, KeyError, TypeError) as error:
             raise MeasurementError(
                 f"the load generator's output cannot be read ({error!r}): {text[:200]!r}"
             ) from error
+
+    def beside(self, other: Self | None) -> Self:
+        """With the share of the other's rate."""
+        if other is None or not other.figures.rate_per_s or self.figures.rate_per_s is None:
+            return self
+        share = self.figures.rate_per_s / other.figures.rate_per_s
+        return replace(self, figures=replace(self.figures, rate_share=share))
 
 
 def combine(runs: Sequence[Measurement]) -> Measurement:
@@ -121,6 +143,21 @@ def _memory_figures(said: Mapping[str, Any]) -> dict[str, float | None]:
         "gateway_rss_end_kib": gateway["rss_kib"]["end"],
         "gateway_pss_end_kib": gateway["pss_kib"]["end"],
         "gateway_rss_kib_per_client": gateway["rss_kib_per_client"],
+        "written_bytes": gateway["written_bytes_per_message"],
+    }
+
+
+def _outage_figures(said: Mapping[str, Any]) -> dict[str, float | None]:
+    outage = said.get("outage")
+    if outage is None:
+        return {}
+    times = outage["acknowledge_us"]
+    return {
+        "away_s": outage["seconds"],
+        "away_acknowledge_p50_us": times["p50"] if times["count"] else None,
+        "away_acknowledge_p99_us": times["p99"] if times["count"] else None,
+        "backlog": outage["backlog"],
+        "drain_rate_per_s": outage["drain_rate_per_s"] or None,
     }
 
 
@@ -147,6 +184,8 @@ def _traffic_figures(said: Mapping[str, Any]) -> Figures:
         **_latencies("end_to_end", said["end_to_end_us"]),
         **_latencies("acknowledge", said["acknowledge_us"]),
         share_near_40ms=_share_near_40ms(said["end_to_end_us"], said["acknowledge_us"]),
+        journal_bytes=said.get("journal_bytes"),
+        **_outage_figures(said),
         **_memory_figures(said),
     )
 

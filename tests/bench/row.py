@@ -1,10 +1,19 @@
 """One row of the result: a scenario, its runs, and what they come to."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tests.bench.goals import FOR_ALL_TRAFFIC, FOR_EVERY_STORM, Goal, Outcome, Verdict
+from tests.bench.goals import (
+    FOR_ALL_TRAFFIC,
+    FOR_EVERY_OUTAGE,
+    FOR_EVERY_STORM,
+    Goal,
+    Outcome,
+    Verdict,
+)
 from tests.bench.goals import failed as all_failed
 from tests.bench.goals import verdicts as judged
 from tests.bench.measurement import Measurement, combine
@@ -16,12 +25,16 @@ class Row:
     scenario: Scenario
     outputs: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    beside: Row | None = None
 
     @property
     def result(self) -> Measurement | None:
         """Of the runs that gave figures; None when there is no such run."""
         runs = [Measurement.from_output(output) for output in self.outputs]
-        return combine(runs) if runs else None
+        if not runs:
+            return None
+        together = combine(runs)
+        return together if self.beside is None else together.beside(self.beside.result)
 
     @property
     def goals(self) -> tuple[Goal, ...]:
@@ -29,6 +42,10 @@ class Row:
             case Kind.TRAFFIC:
                 return (*self.scenario.goals, *FOR_ALL_TRAFFIC)
             case Kind.STORM:
+                return (*self.scenario.goals, *FOR_EVERY_STORM)
+            case Kind.OUTAGE:
+                return (*self.scenario.goals, *FOR_EVERY_OUTAGE)
+            case Kind.RESTART:
                 return (*self.scenario.goals, *FOR_EVERY_STORM)
             case Kind.YARDSTICK:
                 return ()

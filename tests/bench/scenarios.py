@@ -1,10 +1,21 @@
 """The matrix: what is measured, with which load, and in which order."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from tests.bench.goals import Goal, cpu_at_most, once, ratio_at_most
+from tests.bench.goals import (
+    Goal,
+    acknowledged_while_away_within,
+    cpu_at_most,
+    drained_at,
+    journal_bytes_at_most,
+    nothing_written,
+    once,
+    ratio_at_most,
+    restarted_within,
+    share_at_least,
+)
 
 # The broker's queue towards the gateway is 1,000 messages by default: more under way would measure
 # what it drops.
@@ -19,11 +30,25 @@ QOS1_CPU_US_MAX = 14.0
 QOS1_CPU_RATIO_MAX = 2.5
 QOS0_CPU_US_MAX = 6.0
 FAN_OUT_CPU_US_MAX = 5.0
+JOURNAL_SHARE_MIN = 0.5
+JOURNAL_BYTES_MAX = 300.0
+OUTAGE_PUBACK_MS_MAX = 50.0
+DRAIN_RATE_MIN = 20_000.0
+RESTART_S_MAX = 1.0
+OUTAGE_S = 20.0
+# It keeps our session while it is away, and drops nothing that it took.
+RETURNING_BROKER_CONFIG = (
+    "persistence true",
+    "max_queued_messages 0",
+    "max_inflight_messages 0",
+)
 
 
 class Kind(Enum):
     TRAFFIC = auto()
     STORM = auto()
+    OUTAGE = auto()
+    RESTART = auto()
     YARDSTICK = auto()
 
 
@@ -38,11 +63,18 @@ class Scenario:
     needs_gateway: bool = True
     needs_broker: bool = True
     broker_config: tuple[str, ...] = field(default=())
+    gateway_config: str = ""
+    # OUTAGE: how long the broker is away.
+    away_s: float = 0.0
+    # Whether the gateway is asked how much it wrote.
+    counts_journal: bool = False
+    # The row whose rate this one's is held against.
+    beside: str = ""
 
     @property
     def lasts_as_asked(self) -> bool:
         """Whether `--seconds` is the length of the run."""
-        return self.kind is not Kind.STORM
+        return self.kind in (Kind.TRAFFIC, Kind.YARDSTICK)
 
 
 def _up(qos: int, clients: int, goals: tuple[Goal, ...] = ()) -> Scenario:
@@ -118,6 +150,50 @@ def _together() -> Scenario:
     )
 
 
+def _journal(goals: tuple[Goal, ...]) -> Scenario:
+    return replace(
+        _up(1, 100),
+        name="qos1-up-100-journal",
+        title="QoS 1 up, 100 clients, `acknowledge = journal`",
+        gateway_config='[journal]\nacknowledge = "journal"\n',
+        beside="qos1-up-100",
+        counts_journal=True,
+        goals=goals,
+    )
+
+
+def _outage(rate_per_s: int, goals: tuple[Goal, ...]) -> Scenario:
+    """So many clients that none has to wait for its acknowledgement before its turn comes again."""
+    clients = rate_per_s // 4
+    return Scenario(
+        name=f"outage-{rate_per_s}",
+        title=f"broker away for {OUTAGE_S:g} s, QoS 1 up, {clients} clients, {rate_per_s:,}/s",
+        arguments=(
+            *("pub", "--qos", "1", "--clients", str(clients), "--rate", str(rate_per_s)),
+            *("--subscription-qos", "1", "--drain", "30"),
+        ),
+        kind=Kind.OUTAGE,
+        clients=clients,
+        goals=goals,
+        broker_config=RETURNING_BROKER_CONFIG,
+        away_s=OUTAGE_S,
+    )
+
+
+def _restart(sessions: int) -> Scenario:
+    return Scenario(
+        name=f"restart-{sessions}",
+        title=f"restart with {sessions:,} sessions",
+        arguments=(
+            *("pub", "--qos", "1", "--clients", str(sessions), "--rate", "5000"),
+            *("--seconds", "1", "--connect-window", "100"),
+        ),
+        kind=Kind.RESTART,
+        clients=sessions,
+        goals=(restarted_within(RESTART_S_MAX),),
+    )
+
+
 def _tuned(scenario: Scenario) -> Scenario:
     return Scenario(
         name=f"{scenario.name}-tuned",
@@ -155,7 +231,12 @@ def _yardsticks() -> tuple[Scenario, ...]:
     )
 
 
-QOS1_GOALS = (cpu_at_most(QOS1_CPU_US_MAX), ratio_at_most(QOS1_CPU_RATIO_MAX))
+QOS1_GOALS = (
+    cpu_at_most(QOS1_CPU_US_MAX),
+    ratio_at_most(QOS1_CPU_RATIO_MAX),
+    nothing_written(),
+)
+OUTAGE_GOALS = (acknowledged_while_away_within(OUTAGE_PUBACK_MS_MAX),)
 MATRIX: tuple[Scenario, ...] = (
     _up(0, 1),
     _up(0, 100, (cpu_at_most(QOS0_CPU_US_MAX),)),
@@ -163,6 +244,7 @@ MATRIX: tuple[Scenario, ...] = (
     _at_a_rate(),
     _up(1, 1),
     _up(1, 100, QOS1_GOALS),
+    _journal((share_at_least(JOURNAL_SHARE_MIN), journal_bytes_at_most(JOURNAL_BYTES_MAX))),
     _up(1, 1000),
     _together(),
     _up(2, 100, (once(),)),
@@ -172,6 +254,9 @@ MATRIX: tuple[Scenario, ...] = (
     _down(1, 1000),
     _storm(1000),
     _storm(10000),
+    _outage(200, OUTAGE_GOALS),
+    _outage(2000, (*OUTAGE_GOALS, drained_at(DRAIN_RATE_MIN))),
+    _restart(10000),
     *_yardsticks(),
 )
 TUNED: tuple[Scenario, ...] = (

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tests.bench.goals import Outcome
 from tests.bench.machine import Machine
+from tests.bench.measurement import Figures
 from tests.bench.row import Row
 from tests.bench.scenarios import Kind
 
@@ -42,7 +43,8 @@ class Table:
 
 def tables(rows: Sequence[Row]) -> list[Table]:
     """Those that have a line."""
-    drawn = (_traffic(rows), _storms(rows), _yardsticks(rows), _goals(rows))
+    kinds = (_traffic(rows), _outages(rows), _storms(rows), _restarts(rows), _yardsticks(rows))
+    drawn = (*kinds, _goals(rows))
     return [table for table in drawn if table.lines]
 
 
@@ -75,6 +77,12 @@ def progress(row: Row) -> str:
     figures = result.figures
     if row.scenario.kind is Kind.STORM:
         return f"{_connected(row)} connected in {_number(figures.connect_s, 3)} s"
+    if row.scenario.kind is Kind.RESTART:
+        return f"first PUBACK after {_number(figures.restart_s, 3)} s"
+    if row.scenario.kind is Kind.OUTAGE:
+        times = _two_times(figures.away_acknowledge_p50_us, figures.away_acknowledge_p99_us)
+        drained = _number(figures.drain_rate_per_s, 0)
+        return f"PUBACK {times} ms meanwhile, drained at {drained}/s, {result.faults.lost:.0f} lost"
     return (
         f"{_number(figures.rate_per_s, 0)}/s, gateway {_number(figures.gateway_cpu_us, 2)} µs, "
         f"mosquitto {_number(figures.broker_cpu_us, 2)} µs, {result.faults.lost:.0f} lost"
@@ -87,7 +95,7 @@ def _traffic(rows: Sequence[Row]) -> Table:
         (
             *("run", "messages/s", "gateway CPU µs", "mosquitto CPU µs", "ratio"),
             *("end to end p50 / p99 ms", "PUBACK p50 / p99 ms"),
-            *("lost", "twice", "out of order", "near 40 ms", "KiB/client", "goals"),
+            *("lost", "twice", "out of order", "near 40 ms", "KiB/client", "written", "goals"),
         ),
         tuple(_traffic_line(row) for row in rows if row.scenario.kind is Kind.TRAFFIC),
     )
@@ -96,7 +104,7 @@ def _traffic(rows: Sequence[Row]) -> Table:
 def _traffic_line(row: Row) -> tuple[str, ...]:
     result = row.result
     if result is None:
-        return (row.scenario.title, *[NOTHING] * 11, _outcome(row))
+        return (row.scenario.title, *[NOTHING] * 12, _outcome(row))
     figures, faults = result.figures, result.faults
     return (
         row.scenario.title,
@@ -111,7 +119,61 @@ def _traffic_line(row: Row) -> tuple[str, ...]:
         _number(faults.out_of_order, 0),
         NOTHING if figures.share_near_40ms is None else f"{figures.share_near_40ms:.2%}",
         _memory(row, figures.gateway_rss_kib_per_client),
+        _written(figures),
         _outcome(row),
+    )
+
+
+def _written(figures: Figures) -> str:
+    """By the gateway's own count where it keeps a journal, else by the kernel's."""
+    if figures.journal_bytes is not None:
+        return f"{figures.journal_bytes:,.0f} B"
+    return NOTHING if figures.written_bytes is None else f"{figures.written_bytes:,.0f} B"
+
+
+def _outages(rows: Sequence[Row]) -> Table:
+    return Table(
+        "The broker away",
+        (
+            *("run", "away s", "PUBACK p50 / p99 ms meanwhile", "backlog", "drained/s"),
+            *("lost", "twice", "out of order", "disconnected", "goals"),
+        ),
+        tuple(_outage_line(row) for row in rows if row.scenario.kind is Kind.OUTAGE),
+    )
+
+
+def _outage_line(row: Row) -> tuple[str, ...]:
+    result = row.result
+    if result is None:
+        return (row.scenario.title, *[NOTHING] * 8, _outcome(row))
+    figures, faults = result.figures, result.faults
+    return (
+        row.scenario.title,
+        _number(figures.away_s, 1),
+        _two_times(figures.away_acknowledge_p50_us, figures.away_acknowledge_p99_us),
+        _number(figures.backlog, 0),
+        _number(figures.drain_rate_per_s, 0),
+        _number(faults.lost, 0),
+        _number(faults.duplicates, 0),
+        _number(faults.out_of_order, 0),
+        _number(faults.disconnected, 0),
+        _outcome(row),
+    )
+
+
+def _restarts(rows: Sequence[Row]) -> Table:
+    return Table(
+        "Restarts after kill -9",
+        ("run", "first PUBACK after s", "goals"),
+        tuple(
+            (
+                row.scenario.title,
+                NOTHING if row.result is None else _number(row.result.figures.restart_s, 3),
+                _outcome(row),
+            )
+            for row in rows
+            if row.scenario.kind is Kind.RESTART
+        ),
     )
 
 

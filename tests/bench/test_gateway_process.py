@@ -9,12 +9,15 @@ import pytest
 from tests.bench import gateway_process
 from tests.bench.gateway_process import GatewayProcess, command_from, config_text, filled_in
 from tests.bench.measurement import MeasurementError
+from tests.support.logged_process import ProcessError
 
 
 def test_the_configuration_is_toml_with_the_ports_of_this_run() -> None:
-    config = tomllib.loads(config_text(20000, 20001, Path("/state")))
+    extra = '[journal]\nacknowledge = "journal"\n'
+    config = tomllib.loads(config_text(20000, 20001, Path("/state"), "", extra))
     assert config["udp"] == [{"listen": "127.0.0.1:20000"}]
-    assert config["upstream"] == {"url": "mqtt://127.0.0.1:20001"}
+    assert config["upstream"]["url"] == "mqtt://127.0.0.1:20001"
+    assert config["journal"] == {"acknowledge": "journal"}
     assert config["gateway"]["state_dir"] == "/state"
     assert config["admin"] == {"listen": ""}
     assert config["limits"]["clients_max"] >= 10_000
@@ -39,7 +42,7 @@ def test_a_gateway_that_ends_at_once_is_told_with_its_log(tmp_path: Path) -> Non
 
 
 def test_a_gateway_that_cannot_be_started_is_told(tmp_path: Path) -> None:
-    with pytest.raises(MeasurementError, match="cannot start the gateway"):
+    with pytest.raises(MeasurementError, match="cannot start no-such-program"):
         GatewayProcess(["no-such-program"], tmp_path, 20001).__enter__()
 
 
@@ -63,5 +66,5 @@ def test_a_gateway_is_ready_when_it_accepts_a_connect_and_gone_afterwards(tmp_pa
     # The first CONNECT was refused, so that there had to be a second.
     frames = gateway.log_tail().splitlines()
     assert frames[:2] == [gateway_process.PROBE_CONNECT.hex()] * 2
-    with pytest.raises(MeasurementError, match="not running"):
+    with pytest.raises(ProcessError, match="not running"):
         _ = gateway.pid

@@ -25,6 +25,7 @@ def process(cpu_us: float, rss_kib: int = 2048) -> dict[str, Any]:
         "rss_kib": {"start": 1024, "connected": rss_kib, "end": rss_kib},
         "pss_kib": {"start": 900, "connected": 1900, "end": 1900},
         "rss_kib_per_client": 10.24,
+        "written_bytes_per_message": 0.0,
     }
 
 
@@ -43,6 +44,18 @@ def traffic(**changed: Any) -> str:
         **{"gateway": process(10.0), "broker": process(4.0)},
     }
     return json.dumps({**said, **changed})
+
+
+def outage(**changed: Any) -> str:
+    seen = {
+        **{"seconds": 4.0, "acknowledge_us": times()},
+        **{"backlog": 8000, "drain_seconds": 0.1, "drain_rate_per_s": 80000.0},
+    }
+    return traffic(outage={**seen, **changed}, broker=process(0.0))
+
+
+def restart() -> str:
+    return json.dumps({**json.loads(traffic()), "mode": "restart", "restart_s": 0.75})
 
 
 def storm() -> str:
@@ -99,6 +112,34 @@ def test_a_storm_gives_clients_per_second_and_who_is_missing() -> None:
     assert run.figures.gateway_rss_kib_per_client == 10.24
     assert run.faults.not_connected == 2
     assert run.faults.disconnected == 1
+
+
+def test_an_outage_gives_the_times_meanwhile_and_how_fast_it_was_drained() -> None:
+    figures = Measurement.from_output(outage()).figures
+    assert figures.away_s == 4.0
+    assert (figures.away_acknowledge_p50_us, figures.away_acknowledge_p99_us) == (1000, 3000)
+    assert (figures.backlog, figures.drain_rate_per_s) == (8000, 80000)
+    figures = Measurement.from_output(
+        outage(acknowledge_us=times(count=0), drain_rate_per_s=0)
+    ).figures
+    assert (figures.away_acknowledge_p99_us, figures.drain_rate_per_s) == (None, None)
+
+
+def test_a_restart_gives_its_time_and_who_had_not_connected_before_it() -> None:
+    run = Measurement.from_output(restart())
+    assert run.figures.restart_s == 0.75
+    assert run.faults == Faults(connect_retries=4)
+
+
+def test_what_was_written_is_told_for_each_message_and_reading() -> None:
+    figures = Measurement.from_output(traffic(journal_bytes=121.0)).figures
+    assert (figures.written_bytes, figures.journal_bytes) == (0.0, 121.0)
+
+
+def test_a_row_beside_another_has_its_share_of_the_rate() -> None:
+    half, whole = (Measurement(Figures(rate_per_s=rate), Faults()) for rate in (100, 200))
+    assert half.beside(whole).figures.rate_share == 0.5
+    assert half.beside(None).figures.rate_share is None
 
 
 def test_the_echo_gives_its_cpu_time() -> None:

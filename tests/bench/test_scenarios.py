@@ -44,11 +44,19 @@ def test_an_unknown_name_is_refused() -> None:
 
 def test_the_tuned_broker_is_asked_for_by_name() -> None:
     assert all(row.broker_config for row in TUNED)
-    assert not any(row.broker_config for row in MATRIX)
+    assert {row.kind for row in MATRIX if row.broker_config} == {Kind.OUTAGE}
     assert set(TUNED) <= set(chosen([], with_tuned=True))
     with pytest.raises(KeyError):
         chosen(["qos1-up-100-tuned"], with_tuned=False)
 
 
-def test_only_a_storm_is_not_as_long_as_asked() -> None:
-    assert {row.kind for row in MATRIX if not row.lasts_as_asked} == {Kind.STORM}
+def test_only_traffic_and_yardsticks_are_as_long_as_asked() -> None:
+    own = {row.kind for row in MATRIX if not row.lasts_as_asked}
+    assert own == {Kind.STORM, Kind.OUTAGE, Kind.RESTART}
+
+
+def test_the_journal_stands_beside_the_same_load_without_it() -> None:
+    rows = {row.name: row for row in MATRIX}
+    journal = rows["qos1-up-100-journal"]
+    assert journal.arguments == rows[journal.beside].arguments
+    assert 'acknowledge = "journal"' in journal.gateway_config

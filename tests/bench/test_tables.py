@@ -4,7 +4,7 @@ from tests.bench import tables
 from tests.bench.machine import Machine
 from tests.bench.row import Row
 from tests.bench.scenarios import MATRIX
-from tests.bench.test_measurement import process, storm, times, traffic
+from tests.bench.test_measurement import outage, process, restart, storm, times, traffic
 
 ROWS = {row.name: row for row in MATRIX}
 ECHO = '{"mode":"echo","rate_per_s":9000,"cpu_us_per_message":1.5}'
@@ -51,7 +51,7 @@ def test_a_line_of_traffic_has_its_figures_in_order() -> None:
     assert table.lines == (
         (
             *("QoS 1 up, 100 clients", "5,000", "10.00", "4.00", "2.50"),
-            *("1.00 / 3.00", "1.00 / 3.00", "1", "2", "0", "0.20%", "10.24", "FAIL"),
+            *("1.00 / 3.00", "1.00 / 3.00", "1", "2", "0", "0.20%", "10.24", "0 B", "FAIL"),
         ),
     )
 
@@ -66,6 +66,34 @@ def test_a_line_of_a_storm_has_its_figures_in_order() -> None:
     )
 
 
+def test_a_line_of_an_outage_has_its_figures_in_order() -> None:
+    (table, goals) = tables.tables([measured("outage-2000", outage(), outage())])
+    assert table.lines[0][1:] == (
+        *("4.0", "1.00 / 3.00", "8,000", "80,000", "0", "0", "0", "0", "pass"),
+    )
+    assert [line[1:] for line in goals.lines] == [
+        ("PUBACK p99 while the broker is away at most 50 ms", "3.00 ms", "pass"),
+        ("backlog drained at 20,000/s or more", "80,000/s", "pass"),
+    ]
+
+
+def test_a_line_of_a_restart_has_its_time() -> None:
+    (table, goals) = tables.tables([measured("restart-10000", restart())])
+    assert table.lines == (("restart with 10,000 sessions", "0.750", "pass"),)
+    assert goals.lines[0][2:] == ("0.75 s", "pass")
+
+
+def test_the_journals_share_is_that_of_the_row_beside_it() -> None:
+    whole = measured("qos1-up-100", traffic())
+    half = measured("qos1-up-100-journal", traffic(rate_per_s=2400.0, journal_bytes=121.0))
+    half.beside = whole
+    (traffic_table, goals) = tables.tables([half])
+    assert traffic_table.lines[0][-2] == "121 B"
+    assert [line[2:] for line in goals.lines[:2]] == [("0.48", "FAIL"), ("121.00 B", "pass")]
+    half.beside = None
+    assert tables.tables([half])[1].lines[0][2:] == ("not measured", "unclear")
+
+
 def test_memory_of_a_single_client_is_not_told() -> None:
     (table, _) = tables.tables([measured("qos1-up-1", traffic())])
     assert table.lines[0][table.header.index("KiB/client")] == tables.NOTHING
@@ -76,12 +104,16 @@ def test_rows_go_to_the_table_of_their_kind() -> None:
         [
             measured("qos1-up-100", traffic()),
             measured("storm-1000", storm()),
+            measured("outage-200", outage()),
+            measured("restart-10000", restart()),
             measured("udp-echo", ECHO),
         ]
     )
-    assert [(table.title, len(table.lines)) for table in drawn[:3]] == [
+    assert [(table.title, len(table.lines)) for table in drawn[:5]] == [
         ("Traffic through the gateway", 1),
+        ("The broker away", 1),
         ("Connect storms", 1),
+        ("Restarts after kill -9", 1),
         ("Yardsticks, in the same session", 1),
     ]
     assert all(len(line) == len(table.header) for table in drawn for line in table.lines)
@@ -93,9 +125,9 @@ def test_a_row_without_figures_is_drawn_as_failed() -> None:
     assert traffic_table.lines[0][-1] == "FAIL"
     assert set(traffic_table.lines[0][1:-1]) == {tables.NOTHING}
     assert goals.lines == (
-        ("QoS 1 up, 100 clients", "all 7", "the gateway ended with exit code 1", "FAIL"),
+        ("QoS 1 up, 100 clients", "all 8", "the gateway ended with exit code 1", "FAIL"),
     )
-    assert tables.summary([row]) == "0 of 7 goals met"
+    assert tables.summary([row]) == "0 of 8 goals met"
     assert tables.progress(row) == "no figures"
 
 
@@ -105,8 +137,9 @@ def test_goals_of_the_row_are_told_and_common_ones_only_when_missed() -> None:
     assert [line[1:] for line in goals.lines] == [
         ("gateway CPU at most 14 µs", "9.00 µs", "pass"),
         ("gateway CPU at most 2.5 times mosquitto's", "2.25 times", "pass"),
+        ("nothing written to disk", "0.00 B a message", "pass"),
     ]
-    assert tables.summary([measured("qos1-up-100", clean)]) == "7 of 7 goals met"
+    assert tables.summary([measured("qos1-up-100", clean)]) == "8 of 8 goals met"
 
 
 def test_the_section_tells_machine_versions_and_command() -> None:
@@ -129,4 +162,8 @@ def test_progress_says_the_figures_of_one_run() -> None:
     assert tables.progress(measured("qos1-up-100", traffic())) == (
         "5,000/s, gateway 10.00 µs, mosquitto 4.00 µs, 0 lost"
     )
+    assert tables.progress(measured("outage-200", outage())) == (
+        "PUBACK 1.00 / 3.00 ms meanwhile, drained at 80,000/s, 0 lost"
+    )
+    assert tables.progress(measured("restart-10000", restart())) == "first PUBACK after 0.750 s"
     assert tables.progress(measured("storm-1000", storm())) == ("998 of 1,000 connected in 0.500 s")

@@ -34,10 +34,10 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_warnings_are_listed_and_do_not_refuse(tmp_path: Path) -> None:
-    (tmp_path / "c.toml").write_text('[journal]\nsize_max = "1GiB"\n')
+    (tmp_path / "c.toml").write_text('[upstream]\ntopic_prefix = "site"\n')
     done = tidegate("check", "c.toml", folder=tmp_path)
     assert (done.returncode, done.stdout) == (0, "ok\n")
-    assert done.stderr.startswith("warning: c.toml:2:12: journal.size_max: has no effect in this")
+    assert done.stderr.startswith("warning: c.toml:2:16: upstream.topic_prefix: has no slash")
 
 
 def test_variables_count_as_they_would_for_run(tmp_path: Path) -> None:
@@ -87,14 +87,16 @@ def test_json_tells_mistakes_to_a_program(tmp_path: Path) -> None:
 
 
 def test_json_tells_settings_and_warnings_to_a_program(tmp_path: Path) -> None:
-    (tmp_path / "c.toml").write_text('[journal]\nsize_max = "1GiB"\n')
+    (tmp_path / "c.toml").write_text(
+        '[journal]\nsize_max = "512KiB"\n[upstream]\ntopic_prefix = "site"\n'
+    )
     answer = json.loads(tidegate("check", "c.toml", "--json", folder=tmp_path).stdout)
     assert answer["ok"]
     assert len(answer["warnings"]) == 1
     assert "settings" not in answer
     done = tidegate("check", "c.toml", "--json", "--show", folder=tmp_path)
     shown = json.loads(done.stdout)["settings"]
-    assert shown["journal.size_max"] == {"value": 2**30, "origin": "c.toml:2:12"}
+    assert shown["journal.size_max"] == {"value": 2**19, "origin": "c.toml:2:12"}
     assert shown["upstream.url"] == {"value": "mqtt://127.0.0.1:1883", "origin": "default"}
     assert shown["upstream.username"] == {"value": None, "origin": "default"}
     assert shown["udp.0.listen"] == {"value": "0.0.0.0:1883", "origin": "default"}

@@ -14,7 +14,7 @@ from tests.config.reading import read
 
 LINE_LENGTH_MAX = 1500
 
-KEYS = [dotted(path).replace("udp.0", "udp") for path in known_keys(ROOT)]
+KEYS = [dotted(path).replace(".0.", ".") for path in known_keys(ROOT)]
 WORDS = [word for key in KEYS for word in key.split(".")]
 PIECES = [
     *WORDS,

@@ -15,8 +15,10 @@ from gateway.config.schema import Key, Named, Repeated, Table, default_of
 from gateway.config.settings import (
     AdminSettings,
     GatewaySettings,
+    JournalSettings,
     LimitsSettings,
     MqttSnSettings,
+    TopicSettings,
     UdpSettings,
     UpstreamSettings,
     host_name,
@@ -82,10 +84,58 @@ def test_the_defaults_for_sensors_are_those_that_were_promised() -> None:
         topic_bytes_max=512,
         disconnects_per_s_max=20,
     )
-    assert settings.journal.size_max_bytes == 512 * 2**20
     assert settings.admin == AdminSettings(listen=HostPort("127.0.0.1", 8080))
     assert not settings.qos_minus_one.allow
     assert not settings.qos_minus_one.long_topics
+
+
+def test_the_defaults_for_the_journal_are_those_that_were_promised() -> None:
+    settings = read("").settings
+    assert settings.journal == JournalSettings(
+        acknowledge="auto",
+        size_max_bytes=512 * 2**20,
+        when_full="reject",
+        spill_after_ms=50,
+        linger_ms=2,
+        message_expiry_s=0,
+        coalesce_retained=False,
+        qos0="forward",
+        qos0_offline="drop",
+    )
+    assert settings.topic == ()
+    assert settings.gateway.journal_dir == Path("/var/lib/tidegate/journal")
+
+
+@pytest.mark.parametrize("word", ["auto", "journal", "upstream"])
+def test_every_way_to_acknowledge_may_be_chosen(word: str) -> None:
+    assert read(f'journal.acknowledge = "{word}"').settings.journal.acknowledge == word
+    assert read("", {"TIDEGATE_JOURNAL__ACKNOWLEDGE": word}).settings.journal.acknowledge == word
+
+
+def test_topics_keep_their_order_and_say_only_what_was_said() -> None:
+    text = (
+        '[[topic]]\nfilter = "alarm/#"\nacknowledge = "journal"\nmessage_expiry_s = 60\n'
+        '[[topic]]\nfilter = "#"\ncoalesce_retained = true\nqos0 = "store"\n'
+    )
+    assert read(
+        text, overrides=["topic.2.filter=a", "topic.2.qos0_offline=store"]
+    ).settings.topic == (
+        TopicSettings(filter="alarm/#", acknowledge="journal", message_expiry_s=60),
+        TopicSettings(filter="#", coalesce_retained=True, qos0="store"),
+        TopicSettings(filter="a", qos0_offline="store"),
+    )
+
+
+def test_topics_may_come_from_variables_alone() -> None:
+    environment = {"TIDEGATE_TOPIC__0__FILTER": "a/+", "TIDEGATE_TOPIC__0__QOS0": "store"}
+    assert read("", environment).settings.topic == (TopicSettings(filter="a/+", qos0="store"),)
+    (line,) = complaints("", {"TIDEGATE_TOPIC__1__FILTER": "a/+"})
+    assert line.endswith(' topic: expected a number up to 0 after topic, got "1"')
+
+
+def test_of_topics_there_are_256_at_most() -> None:
+    text = "".join(f'[[topic]]\nfilter = "{one}"\nqos0 = "store"\n' for one in range(257))
+    assert complaints(text) == ["c.toml:769:3: topic: expected at most 256 of them"]
 
 
 @pytest.mark.parametrize("table", tables(), ids=lambda table: table.name)

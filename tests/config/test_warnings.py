@@ -1,26 +1,81 @@
 """What is allowed but probably not meant: said once, and no reason to stop."""
 
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from gateway.config.doubts import doubts
+from gateway.config.gathering import Gathering
+from gateway.config.mounts import free_bytes, taken_bytes
+from gateway.config.settings import GatewaySettings, Settings
 from tests.config.reading import read
 
-NO_EFFECT = (
-    "has no effect in this release, which has no durable journal: readings wait in memory, "
-    "up to upstream.waiting_messages_max"
+# A file system in memory that every Linux has; nothing is made there.
+IN_MEMORY = Path("/dev/shm/tidegate")
+MEMORY_DOUBT = (
+    f"gateway.state_dir: {IN_MEMORY} is in memory (tmpfs): what is kept there will not survive a "
+    "power cut"
 )
 
 
-def test_the_limits_of_a_journal_that_is_not_there_are_warned_about() -> None:
-    text = '[journal]\nsize_max = "1GiB"\nwhen_full = "drop_oldest"\nacknowledge = "upstream"\n'
-    assert read(text).warnings == (
-        f"c.toml:2:12: journal.size_max: {NO_EFFECT}",
-        f"c.toml:3:13: journal.when_full: {NO_EFFECT}",
+def test_a_state_folder_in_memory_is_warned_about() -> None:
+    assert read(
+        f'gateway.state_dir = "{IN_MEMORY}/deep/down"\njournal.size_max = "1MiB"'
+    ).warnings == (
+        f"c.toml:1:21: {MEMORY_DOUBT}".replace(str(IN_MEMORY), f"{IN_MEMORY}/deep/down"),
     )
 
 
-def test_a_warning_names_a_variable_as_its_source() -> None:
-    assert read("", {"TIDEGATE_JOURNAL__SIZE_MAX": "1GiB"}).warnings == (
-        f"environment TIDEGATE_JOURNAL__SIZE_MAX: journal.size_max: {NO_EFFECT}",
+def test_a_journal_larger_than_its_disk_is_warned_about(folder: Path) -> None:
+    room = free_bytes(IN_MEMORY)
+    assert room is not None
+    text = f'gateway.state_dir = "{IN_MEMORY}"\n[journal]\nsize_max = "1024GiB"\n'
+    _, warning = read(text).warnings
+    assert warning.startswith("c.toml:3:12: journal.size_max: 1024GiB is more than the ")
+    assert warning.endswith(
+        f"MiB that {IN_MEMORY} has room for; once the disk is full, readings are refused while the "
+        "broker is away"
+    )
+    assert read(f'gateway.state_dir = "{folder}"\njournal.size_max = "512KiB"').warnings == ()
+
+
+def test_what_the_journal_takes_already_counts_as_room(folder: Path) -> None:
+    with TemporaryDirectory(dir=IN_MEMORY.parent) as state:
+        journal = Path(state) / "journal"
+        journal.mkdir()
+        (journal / "segment").write_bytes(bytes(8 * 2**20))
+        assert taken_bytes(journal) == 8 * 2**20
+        free = free_bytes(journal)
+        assert free is not None
+        text = f'gateway.state_dir = "{state}"\njournal.size_max = {free + 4 * 2**20}'
+        assert [line for line in read(text).warnings if "journal.size_max" in line] == []
+    assert taken_bytes(journal) == 0
+
+
+def test_a_journal_that_nothing_is_written_to_needs_no_room() -> None:
+    text = 'acknowledge = "upstream"\nsize_max = "1024GiB"\n'
+    environment = {"TIDEGATE_GATEWAY__STATE_DIR": str(IN_MEMORY)}
+    (warning,) = read(f"[journal]\n{text}", environment).warnings
+    assert warning == f"environment TIDEGATE_GATEWAY__STATE_DIR: {MEMORY_DOUBT}"
+    for stored in ("qos0_offline", "qos0"):
+        assert len(read(f'[journal]\n{text}{stored} = "store"\n', environment).warnings) == 2
+    topic = '[[topic]]\nfilter = "alarm/#"\nacknowledge = "journal"\n'
+    assert len(read(f"[journal]\n{text}{topic}", environment).warnings) == 2
+
+
+def test_a_default_that_does_not_fit_is_named_as_the_default() -> None:
+    gathering = Gathering()
+    settings = replace(Settings(), gateway=GatewaySettings(state_dir=IN_MEMORY))
+    assert next(iter(doubts(settings, gathering))) == f"default: {MEMORY_DOUBT}"
+
+
+def test_a_filter_that_never_decides_is_warned_about() -> None:
+    filters = ("alarm/#", "+/door", "alarm/door", "a/door", "+/door", "x/+/y")
+    text = "".join(f'[[topic]]\nfilter = "{one}"\nqos0 = "store"\n' for one in filters)
+    assert read(text).warnings == (
+        'c.toml:8:10: topic.2.filter: never decides, because topic.0.filter "alarm/#" comes first',
+        'c.toml:11:10: topic.3.filter: never decides, because topic.1.filter "+/door" comes first',
+        'c.toml:14:10: topic.4.filter: never decides, because topic.1.filter "+/door" comes first',
     )
 
 

@@ -1,4 +1,7 @@
-"""A TCP proxy that cuts connections in the middle of packets, each after some random octets."""
+"""A TCP proxy that cuts connections in the middle of packets, each after some random octets.
+
+It is a door as well: closed, it refuses connections, and it opens again on the same port.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import contextlib
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+
+READ_BYTES = 1 << 16
 
 _Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -19,15 +24,16 @@ class CuttingProxy:
         self._target_port = target_port
         self._dice = random.Random(seed)
         self._server: asyncio.Server
+        self._port = 0
         self._connections: set[asyncio.Task[None]] = set()
 
     @property
     def port(self) -> int:
-        port: int = self._server.sockets[0].getsockname()[1]
-        return port
+        return self._port
 
     async def open(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
+        self._port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
         self._server.close()
@@ -40,11 +46,14 @@ class CuttingProxy:
         assert task is not None
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
-        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target_port)
-        left = [self._dice.randint(*self.octets)]
         # asyncio's streams would log that `close` cancels.
         with contextlib.suppress(asyncio.CancelledError):
-            await self._both_ways((reader, writer), (far_reader, far_writer), left)
+            try:
+                far = await asyncio.open_connection("127.0.0.1", self._target_port)
+            except OSError:
+                writer.transport.abort()
+                return
+            await self._both_ways((reader, writer), far, [self._dice.randint(*self.octets)])
 
     async def _both_ways(self, near: _Ends, far: _Ends, left: list[int]) -> None:
         (reader, writer), (far_reader, far_writer) = near, far
@@ -54,18 +63,19 @@ class CuttingProxy:
                 group.create_task(self._pass_on(far_reader, writer, left))
         except* (ConnectionError, EOFError):
             pass
-        for each in (writer, far_writer):
-            # Half of them by RST, half by FIN.
-            if self._dice.random() < 0.5:
-                each.transport.abort()
-            else:
-                each.close()
+        finally:
+            for each in (writer, far_writer):
+                # Half of them by RST, half by FIN.
+                if self._dice.random() < 0.5:
+                    each.transport.abort()
+                else:
+                    each.close()
 
     async def _pass_on(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, left: list[int]
     ) -> None:
         while True:
-            octets = await reader.read(4096)
+            octets = await reader.read(READ_BYTES)
             if not octets:
                 raise EOFError
             if self.cutting and len(octets) >= left[0]:

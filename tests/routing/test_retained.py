@@ -5,13 +5,22 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.effects import Message
+from gateway.effects import Effect, Message, Save
 from gateway.routing.retained import Kept, Retained
+from gateway.saved import Change, RetainedGone, SavedRetained
 from tests.routing.topics import matches, names
 
 
 def message(topic: str, payload: bytes, qos: int = 1) -> Message:
     return Message(topic, payload, qos, retain=True)
+
+
+def kept(retained: Retained, topic: str, payload: bytes, qos: int = 1) -> Kept:
+    return retained.keep(message(topic, payload, qos))[0]
+
+
+def saved(effects: list[Effect]) -> list[Change]:
+    return [each.change for each in effects if isinstance(each, Save)]
 
 
 def store(messages_max: int = 10, bytes_max: int = 1000) -> Retained:
@@ -20,9 +29,9 @@ def store(messages_max: int = 10, bytes_max: int = 1000) -> Retained:
 
 def test_a_first_and_a_changed_value_are_new_and_a_repeated_one_is_the_same() -> None:
     retained = store()
-    assert retained.keep(message("a", b"1")) is Kept.NEW
-    assert retained.keep(message("a", b"1")) is Kept.SAME
-    assert retained.keep(message("a", b"2")) is Kept.NEW
+    assert kept(retained, "a", b"1") is Kept.NEW
+    assert kept(retained, "a", b"1") is Kept.SAME
+    assert kept(retained, "a", b"2") is Kept.NEW
     assert retained.matching("#") == [message("a", b"2")]
     assert retained.size_bytes == len("a" + "2")
 
@@ -30,31 +39,31 @@ def test_a_first_and_a_changed_value_are_new_and_a_repeated_one_is_the_same() ->
 def test_the_same_value_at_another_quality_is_kept_at_that() -> None:
     retained = store()
     retained.keep(message("a", b"1", qos=0))
-    assert retained.keep(message("a", b"1", qos=2)) is Kept.SAME
+    assert kept(retained, "a", b"1", qos=2) is Kept.SAME
     assert retained.matching("a") == [message("a", b"1", qos=2)]
 
 
 def test_an_empty_payload_clears_its_topic() -> None:
     retained = store()
     retained.keep(message("a", b"1"))
-    assert retained.keep(message("a", b"")) is Kept.NEW
+    assert kept(retained, "a", b"") is Kept.NEW
     assert "a" not in retained
     assert retained.size_bytes == 0
-    assert retained.keep(message("a", b"")) is Kept.SAME
+    assert kept(retained, "a", b"") is Kept.SAME
 
 
 def test_beyond_the_number_of_messages_a_further_topic_is_not_kept() -> None:
     retained = store(messages_max=1)
     retained.keep(message("a", b"1"))
-    assert retained.keep(message("b", b"1")) is Kept.FULL
-    assert retained.keep(message("a", b"2")) is Kept.NEW
+    assert kept(retained, "b", b"1") is Kept.FULL
+    assert kept(retained, "a", b"2") is Kept.NEW
     assert retained.topics_under("#") == ["a"]
 
 
 def test_a_value_that_outgrows_the_room_is_not_left_in_its_old_form() -> None:
     retained = store(bytes_max=10)
-    assert retained.keep(message("a", b"123456789")) is Kept.NEW
-    assert retained.keep(message("a", b"1234567890")) is Kept.FULL
+    assert kept(retained, "a", b"123456789") is Kept.NEW
+    assert kept(retained, "a", b"1234567890") is Kept.FULL
     assert len(retained) == 0
     assert retained.size_bytes == 0
 
@@ -65,12 +74,12 @@ def test_what_is_not_confirmed_after_a_doubt_is_forgotten() -> None:
         retained.keep(message(topic, b"1"))
     retained.doubt()
     assert len(retained) == 4, "kept while nobody knows"
-    assert retained.keep(message("same", b"1")) is Kept.SAME
-    assert retained.keep(message("changed", b"2")) is Kept.NEW
+    assert kept(retained, "same", b"1") is Kept.SAME
+    assert kept(retained, "changed", b"2") is Kept.NEW
     retained.keep(message("cleared", b""))
-    assert retained.forget_unconfirmed() == 1
+    assert saved(retained.forget_unconfirmed()) == [RetainedGone("gone")]
     assert sorted(retained.topics_under("#")) == ["changed", "same"]
-    assert retained.forget_unconfirmed() == 0
+    assert retained.forget_unconfirmed() == []
 
 
 def test_forgetting_what_was_never_kept_changes_nothing() -> None:
@@ -80,15 +89,41 @@ def test_forgetting_what_was_never_kept_changes_nothing() -> None:
     assert retained.size_bytes == 2
 
 
+def test_what_changes_is_to_be_saved() -> None:
+    retained = store(bytes_max=10)
+    for payload, qos, change in (
+        (b"1", 1, SavedRetained("a", b"1", 1)),
+        (b"1", 1, None),
+        (b"1", 0, SavedRetained("a", b"1", 0)),
+        (b"2", 0, SavedRetained("a", b"2", 0)),
+        (b"", 0, RetainedGone("a")),
+        (b"", 0, None),
+        (b"1", 0, SavedRetained("a", b"1", 0)),
+        (b"too long for it", 0, RetainedGone("a")),
+        (b"too long for it", 0, None),
+    ):
+        _, effects = retained.keep(message("a", payload, qos))
+        assert saved(effects) == ([] if change is None else [change])
+
+
+def test_what_a_former_life_kept_is_there_until_the_broker_has_had_time_to_confirm_it() -> None:
+    retained = store(messages_max=2)
+    retained.restore([SavedRetained(topic, b"1", 1) for topic in ("same", "gone", "too many")])
+    assert retained.matching("#") == [message("same", b"1"), message("gone", b"1")]
+    assert retained.size_bytes == len("same1gone1")
+    assert kept(retained, "same", b"1") is Kept.SAME
+    assert saved(retained.forget_unconfirmed()) == [RetainedGone("gone")]
+
+
 @given(st.lists(st.tuples(names, st.binary(max_size=8))), st.sampled_from(["#", "a/+", "$s/#"]))
 def test_it_holds_the_last_values_within_its_limits(
     given_values: list[tuple[str, bytes]], topic_filter: str
 ) -> None:
     retained, model = store(messages_max=5, bytes_max=40), dict[str, bytes]()
     for topic, payload in given_values:
-        kept = retained.keep(message(topic, payload))
+        word = kept(retained, topic, payload)
         model.pop(topic, None)
-        if payload and kept is not Kept.FULL:
+        if payload and word is not Kept.FULL:
             model[topic] = payload
         assert len(retained) == len(model) <= 5
         assert retained.size_bytes == sum(len(key) + len(value) for key, value in model.items())

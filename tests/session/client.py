@@ -7,13 +7,16 @@ from gateway.effects import (
     Dropped,
     Effect,
     Forward,
+    Kept,
     Message,
     Peer,
     Reason,
+    Save,
     Send,
     State,
     StateChanged,
     SubscribeTo,
+    WhenSaved,
 )
 from gateway.frames import (
     Connect,
@@ -28,6 +31,7 @@ from gateway.frames import (
     Subscribe,
     TopicIdType,
 )
+from gateway.saved import Change
 from gateway.session.rules import PredefinedTopics, SessionRules
 from gateway.session.session import Session
 
@@ -38,13 +42,16 @@ PREDEFINED = PredefinedTopics.of({"sensors/boot": 7})
 
 
 class Client:
-    """`effects` are those of the last call; what a method returns is what came over the air."""
+    """`effects` are those of the last call, but for what is to be saved, which is in `saved`; what
+    a method returns is what came over the air. The disk is as fast as can be.
+    """
 
     def __init__(
         self, rules: SessionRules | None = None, predefined: PredefinedTopics = PREDEFINED
     ) -> None:
         self.session = Session(DEV1, HERE, rules or SessionRules(), predefined)
         self.effects: list[Effect] = []
+        self.saved: list[Change] = []
 
     def state(self) -> State:
         return self.session.state
@@ -71,8 +78,23 @@ class Client:
         return heard
 
     def heard(self, effects: list[Effect]) -> list[Frame]:
-        self.effects = effects
-        return [effect.frame for effect in effects if isinstance(effect, Send)]
+        self.saved = []
+        self.effects = self._kept(effects)
+        return [effect.frame for effect in self.effects if isinstance(effect, Send)]
+
+    def _kept(self, effects: list[Effect]) -> list[Effect]:
+        """The effects, with what follows at once on what is saved at once."""
+        done: list[Effect] = []
+        for effect in effects:
+            if isinstance(effect, Save):
+                self.saved.append(effect.change)
+            elif isinstance(effect, WhenSaved):
+                for waited in effect.effects:
+                    assert isinstance(waited, Kept)
+                    done += self._kept(self.session.kept(waited, self.session.heard_at))
+            else:
+                done.append(effect)
+        return done
 
     # What else the last call brought
 

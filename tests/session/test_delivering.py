@@ -163,9 +163,9 @@ def test_a_refused_name_costs_its_messages_only() -> None:
     client.is_sent("x/y", b"1")
     client.is_sent("x/y", b"2")
     client.is_sent("a/b", b"3")
-    assert client.says(Regack(2, 1, NOT_SUPPORTED)) == [Publish(1, 2, b"3", qos=1)]
+    assert client.says(Regack(2, 1, NOT_SUPPORTED)) == [Publish(1, 3, b"3", qos=1)]
     assert client.drops == [Reason.CLIENT_REFUSED] * 2
-    client.says(Puback(1, 2, ACCEPTED))
+    client.says(Puback(1, 3, ACCEPTED))
     assert client.is_sent("x/y", b"4", qos=0) == []
     assert client.drops == [Reason.CLIENT_REFUSED]
 

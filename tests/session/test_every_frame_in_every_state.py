@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.effects import Dropped, Effect, Forward, Send, State, StateChanged, SubscribeTo
+from gateway.effects import Dropped, Effect, Forward, Save, Send, State, StateChanged, SubscribeTo
 from gateway.frames import (
     Advertise,
     Connack,
@@ -60,7 +60,7 @@ WILLMSG        gone          -           -              -              -        
 REGISTER       gone          -           REGACK         REGACK         REGACK         gone
 REGACK         gone          -           -              -              -              gone
 PUBLISH        gone          -           forward        forward        forward        gone
-PUBACK         gone          -           nothing        -              sleeps         gone
+PUBACK         gone          -           finishes       -              sleeps         gone
 PUBCOMP        gone          -           -              -              -              gone
 PUBREC         gone          -           PUBREL         PUBREL         PUBREL         gone
 PUBREL         gone          -           PUBCOMP        PUBCOMP        PUBCOMP        gone
@@ -80,10 +80,14 @@ FORWARDED      gone          -           -              -              -        
 WORDS = {
     "-": "out_of_turn",
     "nothing": "",
+    # What is saved before an answer is what the answer promises.
+    "REGACK": "+SavedTopic,REGACK",
+    "WILLTOPICRESP": "+SavedSession,WILLTOPICRESP",
+    "finishes": "+MessageGone",
     "gone": "stranger,DISCONNECT",  # the client must connect again
     "no-will": "out_of_turn,WILLMSGRESP",
-    "leaves": "DISCONNECT,>disconnected",
-    "sleeps": ">asleep,PINGRESP",
+    "leaves": "DISCONNECT,>disconnected,+SavedSession",
+    "sleeps": "+MessageGone,>asleep,PINGRESP",
     "wakes": ">awake,PUBLISH",
 }
 HEAD, *ROWS = (line.split() for line in EXPECTED.strip().splitlines())
@@ -186,6 +190,8 @@ def word_for(effect: Effect) -> str:
             return "forward"
         case SubscribeTo():
             return "ask"
+        case Save(change):
+            return f"+{type(change).__name__}"
     raise AssertionError(f"no word for {effect}")
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.effects import Dropped, Message, Reason, State, UnsubscribeFrom
+from gateway.effects import Dropped, Message, Reason, Save, State, UnsubscribeFrom
 from gateway.frames import Connect, Disconnect, Puback, Publish, Register, Subscribe
-from gateway.session.delivering import OVERHEAD_BYTES
+from gateway.saved import SessionGone
+from gateway.session.outbox import OVERHEAD_BYTES
 from gateway.session.rules import SessionRules
 from tests.session.client import DEV1, Client, acknowledged, asleep, connected
 
@@ -76,7 +77,7 @@ def test_the_message_under_way_is_never_dropped() -> None:
     client.is_sent("a/b", b"2")
     client.is_sent("a/b", b"3")
     assert client.drops == [Reason.OUTBOX_FULL]
-    assert client.says(Puback(1, 1, 0)) == [Publish(1, 2, b"3", qos=1)]
+    assert client.says(Puback(1, 1, 0)) == [Publish(1, 3, b"3", qos=1)]
 
 
 def leave(client: Client) -> None:
@@ -123,7 +124,7 @@ def test_what_waited_goes_out_when_the_client_comes_back() -> None:
     assert Register(1, 1, b"a/b") in [getattr(effect, "frame", None) for effect in client.effects]
 
 
-def test_the_end_of_a_session_counts_what_is_lost_and_leaves_no_subscription() -> None:
+def test_the_end_of_a_session_counts_what_is_lost_and_leaves_nothing() -> None:
     client = connected()
     client.says(Subscribe(5, b"x/#"))
     client.session.subscribed(client.wishes[0], 0)
@@ -132,11 +133,13 @@ def test_the_end_of_a_session_counts_what_is_lost_and_leaves_no_subscription() -
     assert client.session.end() == [
         UnsubscribeFrom(DEV1, "x/#"),
         Dropped(Reason.SESSION_ENDED, DEV1, count=2),
+        Save(SessionGone(DEV1)),
     ]
 
 
 def test_the_end_of_an_idle_session_is_quiet() -> None:
-    assert connected().session.end() == []
+    assert connected().session.end() == [Save(SessionGone(DEV1))]
+    assert Client().session.end() == [], "it never came to be"
 
 
 def test_a_message_is_not_sent_to_one_that_never_connected() -> None:

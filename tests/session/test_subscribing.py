@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.effects import Reason, SubscribeTo, UnsubscribeFrom
+from gateway.effects import Reason, Save, SubscribeTo, UnsubscribeFrom
 from gateway.frames import (
     Connect,
     Disconnect,
@@ -18,11 +18,13 @@ from gateway.frames import (
     Unsuback,
     Unsubscribe,
 )
+from gateway.saved import SavedSubscription, SavedTopic, SessionGone, SubscriptionGone
 from gateway.session.rules import SessionRules
 from tests.session.client import DEV1, Client, connected
 
 ACCEPTED, CONGESTION, INVALID_TOPIC_ID, NOT_SUPPORTED = ReturnCode
 NORMAL, PREDEFINED, SHORT, RESERVED = TopicIdType
+OVER = [Save(SessionGone(DEV1))]
 SHORT_TP = int.from_bytes(b"tp", "big")
 
 
@@ -100,7 +102,7 @@ def test_a_refusal_of_the_broker_is_passed_on(
     client.says(Subscribe(3, topic, qos=1, topic_id_type=kind))
     answer = client.session.subscribed(client.wishes[0], NOT_SUPPORTED)
     assert client.heard(answer) == [Suback(topic_id, 3, NOT_SUPPORTED, qos=1)]
-    assert client.session.end() == []
+    assert client.session.end() == OVER
 
 
 # How messages name their topic afterwards
@@ -237,7 +239,7 @@ def test_a_wish_whose_connection_ended_is_fulfilled_without_suback(
     (wish,) = client.session.asking()
     client.says(frame)
     assert is_granted(client, wish) == []
-    assert client.session.end() == [UnsubscribeFrom(DEV1, topic_filter)]
+    assert client.session.end() == [UnsubscribeFrom(DEV1, topic_filter), *OVER]
 
 
 def test_a_name_whose_number_came_in_no_suback_is_registered_before_its_first_message() -> None:
@@ -310,7 +312,7 @@ def test_unsubscribe_takes_the_forms_of_subscribe(
     client.subscribes(topic, kind)
     assert client.says(Unsubscribe(9, topic, kind)) == [Unsuback(9)]
     assert UnsubscribeFrom(DEV1, topic_filter) in client.effects
-    assert client.session.end() == []
+    assert client.session.end() == OVER
 
 
 @pytest.mark.parametrize(
@@ -328,6 +330,23 @@ def test_unsuback_comes_whatever_was_subscribed(frame: Unsubscribe) -> None:
     client = connected()
     assert client.says(frame) == [Unsuback(9)]
     assert len(client.effects) == 1
+
+
+def test_what_is_subscribed_is_saved_as_the_client_spells_it() -> None:
+    client = connected()
+    for topic, kind, row in (
+        (b"c/+", NORMAL, SavedSubscription(DEV1, "c/+", 1, 0, 0)),
+        (b"c/d", NORMAL, SavedSubscription(DEV1, "c/d", 1, 0, 0)),
+        (b"\x00\x07", PREDEFINED, SavedSubscription(DEV1, "sensors/boot", 1, 1, 7)),
+        (b"tp", SHORT, SavedSubscription(DEV1, "tp", 1, 2, SHORT_TP)),
+    ):
+        client.says(Subscribe(3, topic, 1, topic_id_type=kind))
+        topics = [SavedTopic(DEV1, 2, "c/d")] if row.topic_filter == "c/d" else []
+        assert client.saved == topics, "before it is asked for"
+        assert client.session.subscription_row(client.wishes[0]) == row
+        is_granted(client, client.wishes[0])
+        client.says(Unsubscribe(9, topic, kind))
+        assert client.saved == [SubscriptionGone(DEV1, row.topic_filter)]
 
 
 def test_unsubscribe_waits_until_the_wish_for_its_filter_is_answered() -> None:
@@ -353,4 +372,4 @@ def test_a_subscription_that_the_broker_ends_is_forgotten() -> None:
     client = connected()
     client.subscribes(b"c/#")
     client.session.unsubscribed("c/#")
-    assert client.session.end() == []
+    assert client.session.end() == OVER

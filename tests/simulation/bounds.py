@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from gateway.engine import Engine, EngineRules
+from gateway.engine import EngineRules
 from gateway.session.publishing import RECENT_MAX, RELEASES_MAX, UNSETTLED_MAX
-from gateway.upstream.rules import RECEIVE_MAX
+from gateway.uplink import FOLLOWERS_MAX, POSTPONED_MAX
+from gateway.upstream.backlog import READY_MAX
+from gateway.upstream.rules import PUBLISH_IDS, RECEIVE_MAX
+from tests.simulation.gateway_host import GatewayHost
 from tests.simulation.watch import broken
 
 BOUNDED = "6 bounded"
@@ -12,11 +15,16 @@ TIMERS_PER_SESSION_MAX = 4
 TIMERS_SPARE = 64
 
 
-def check_bounds(engine: Engine, rules: EngineRules) -> None:
+def check_bounds(gateway: GatewayHost, rules: EngineRules) -> None:
+    engine = gateway.engine
     upstream, sessions = engine.upstream, engine.sessions
     in_flight = upstream.readings.in_flight
     counted = {
-        "readings on the wire": (len(in_flight), in_flight.window),
+        # Of a former life there may be some before the broker has said how many it takes.
+        "readings on the wire": (
+            len(in_flight),
+            in_flight.window if upstream.readings.is_open else PUBLISH_IDS,
+        ),
         "QoS 2 from the broker": (len(upstream._receiving._unreleased), RECEIVE_MAX),
         "timers": (
             len(engine.members._timers),
@@ -26,7 +34,17 @@ def check_bounds(engine: Engine, rules: EngineRules) -> None:
     }
     # What was in flight when the broker's session was lost waits again, beyond what was refused.
     waiting_max = rules.upstream.waiting_messages_max + in_flight.window
-    counted["waiting readings"] = (len(in_flight.waiting), waiting_max)
+    in_memory_only = sum(forward.record < 0 for forward in in_flight.waiting)
+    counted["waiting readings"] = (in_memory_only, waiting_max)
+    uplink, backlog = engine.uplink, in_flight.backlog
+    counted["postponed readings"] = (len(uplink._postponed), POSTPONED_MAX)
+    counted["readings read back"] = (len(backlog.ready), READY_MAX)
+    for followers in uplink._followers.values():
+        counted["readings behind one"] = (len(followers), FOLLOWERS_MAX)
+    counted["bytes of the journal"] = (gateway.journal._room.bytes, gateway.journal_bytes_max)
+    parked = backlog._storing + backlog._readable + len(backlog.ready)
+    if sum(backlog.of_clients.values()) != parked:
+        broken(BOUNDED, f"{backlog.of_clients} parked, of whom {parked} are somewhere")
     for client_id, session in sessions.items():
         publishing = session._publishing
         counted[f"unsettled of {client_id}"] = (len(publishing._unsettled), UNSETTLED_MAX)

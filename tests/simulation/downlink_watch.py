@@ -2,9 +2,9 @@
 
 A sensor is *entitled* to what matches one of its filters from the moment at which it has heard
 SUBACK and the broker has a subscription of the gateway that covers the filter at its QoS. What it
-is entitled to at QoS 1 or 2 is *owed* to it. A broker that forgets, and a gateway that restarts
-(in this release it keeps no sessions), end both. A sensor with a clean session is owed nothing,
-because its session may end without its knowledge.
+is entitled to at QoS 1 or 2 is *owed* to it, also by the gateway's next lives. A broker that
+forgets ends both. A sensor with a clean session is owed nothing, because its session may end
+without its knowledge.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class Ear:
     entitled: set[str] = field(default_factory=set)
     subscribes: dict[int, str] = field(default_factory=dict)  # SUBSCRIBE, by message id
     welcomes: dict[str, int] = field(default_factory=dict)  # retained topic -> SUBSCRIBEs for it
-    flagged: dict[bytes, int] = field(default_factory=dict)  # value -> sent with the flag
+    # Value -> how it was sent with the flag: message ids, or numbers of our own at QoS 0.
+    flagged: dict[bytes, set[int]] = field(default_factory=dict)
     values: dict[str, bytes] = field(default_factory=dict)  # latest sent, by topic
     may_repeat: bool = False
 
@@ -61,8 +62,6 @@ class DownlinkWatch:
         self._broker = broker
         self._mqtt_client_id = mqtt_client_id
         self._commands = {command.payload: command for command in plan.commands}
-        # Subscriptions of the gateway's former life: what they bring, the new one drops.
-        self._stale: set[int | None] = set()
         # Published while the covering set changed, so that the broker sent them at two QoS; either
         # may come first.
         self._lowered: set[bytes] = set()
@@ -128,11 +127,12 @@ class DownlinkWatch:
         current = self._broker.retained.get(topic)
         # A former value may come again: what a break kept from being acknowledged.
         if frame.retain and is_new and current is not None and current.payload == frame.payload:
-            times = ear.flagged[frame.payload] = ear.flagged.get(frame.payload, 0) + 1
-            if times > ear.welcomes.get(topic, 0):
-                broken(RETAINED_ONCE, f"{ear.plan.client_id}: {frame} {times} times")
-        if is_new:  # at any QoS: one that joins while the broker is away gets what is known
-            ear.values[topic] = frame.payload
+            times = ear.flagged.setdefault(frame.payload, set())
+            times.add(frame.message_id or -len(times) - 1)
+            if len(times) > ear.welcomes.get(topic, 0):
+                broken(RETAINED_ONCE, f"{ear.plan.client_id}: {frame} {len(times)} times")
+        # At any QoS: one that joins while the broker is away gets what is known.
+        ear.values[topic] = frame.payload
         if frame.qos == 0:
             return
         if frame.payload not in ear.said and not frame.retain:
@@ -144,16 +144,12 @@ class DownlinkWatch:
 
     # What the world does to them
 
-    def gateway_restarted(self) -> None:
+    def gateway_ended(self) -> None:
+        """Only what is durable is still under way: a QoS 2 message is, before it is sent."""
         for ear in self._ears.values():
-            ear.under_way = None
-            ear.granted.clear()
-            ear.filters.clear()
-            ear.subscribes.clear()
-        self.broker_forgot()
-        session = self._broker.sessions.get(self._mqtt_client_id)
-        if session is not None:
-            self._stale = {one.identifier for one in session.subscriptions.values()}
+            under_way = ear.under_way
+            if not isinstance(under_way, Publish) or under_way.qos < 2 or ear.plan.clean:
+                ear.under_way = None
 
     def broker_forgot(self) -> None:
         for ear in self._ears.values():
@@ -191,12 +187,12 @@ class DownlinkWatch:
             return
         for topic_filter in ear.filters - ear.entitled:
             covers = (
-                subscription
+                True
                 for cover, subscription in session.subscriptions.items()
                 if matches(cover, topic_filter)
                 and subscription.qos >= ear.plan.filters[topic_filter]
             )
-            if any(cover.identifier not in self._stale for cover in covers):
+            if any(covers):
                 ear.entitled.add(topic_filter)
 
     # At the sensor

@@ -1,71 +1,196 @@
 """What the shell and the links are to the engine, in virtual time: performs its effects, keeps one
-alarm, and connects to the broker again after a delay."""
+alarm, and connects to the broker again after a delay. Journal and committer are the production
+ones, on a disk that outlives them."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from math import inf
 from random import Random
+from typing import cast
 
-from gateway.effects import DropUpstream, Effect, Send, Transmit
+from gateway.effects import (
+    DropUpstream,
+    Effect,
+    Finish,
+    Forward,
+    ReadBacklog,
+    Reason,
+    RecordReceived,
+    RecordRelease,
+    Save,
+    Send,
+    Store,
+    Transmit,
+    WhenSaved,
+)
 from gateway.engine import Engine, EngineRules
 from gateway.frames import encode
+from gateway.journal.committer import Hearers, JournalCommitter
+from gateway.journal.journal import Journal
+from gateway.journal.numbers import JournalState
+from gateway.saved import ClientId
+from gateway.state.committer import StateCommitter
 from tests.simulation.agenda import Agenda
+from tests.simulation.disk import Disk
 from tests.simulation.model_broker import ModelBroker
 from tests.simulation.stream import Connection, nothing
+from tests.simulation.virtual_loop import VirtualLoop
 
 RECONNECT_S_MAX = 5.0
+GOODBYE_S = 2.0  # the broker has heard it by then, or never will
 UNIX_MS_AT_ZERO = 1.8e12
 
 
 class GatewayHost:
-    """One life of a gateway. `stop` ends it as a power cut does."""
+    """One life of a gateway, which ends with `kill` or `stop`."""
 
     def __init__(
         self,
-        rules: EngineRules,
+        rules_for: Callable[[int], EngineRules],
         agenda: Agenda,
         dice: Random,
         broker: ModelBroker,
+        disk: Disk,
         stream_delay_s_max: float,
     ) -> None:
-        self.engine = Engine(rules)
-        self.engine.set_wall_clock(UNIX_MS_AT_ZERO)
+        """`rules_for`: by the epoch that this life gets."""
+        self.engine: Engine
+        self.rules: EngineRules
+        self.journal: Journal
         self.on_said: Callable[[Send], None] = nothing
         self.on_octets: Callable[[bytes], None] = nothing
         self.on_step: Callable[[], None] = nothing
+        self.on_news: Callable[[Effect], None] = nothing
+        self.on_unstored: Callable[[list[Forward]], None] = nothing
+        self.on_saved: Callable[[Save], None] = nothing
+        self.on_disk: Callable[[str], None] = nothing
         self.on_unanswered: Callable[[], None] = nothing  # a connection ended before CONNACK
         self.connection: Connection | None = None
         self.send: Callable[[bytes, bytes], None] = nothing
+        self.is_on = False
+        self.journal_bytes_max = disk.budget_bytes
+        self._is_stopping = False
+        self._rules_for = rules_for
         self._agenda = agenda
         self._dice = dice
         self._broker = broker
+        self._disk = disk
         self._stream_delay_s_max = stream_delay_s_max
         self._alarm_at = inf
-        self._on = True
         self._is_answered = False
 
-    def start(self) -> None:
+    # Lives
+
+    def start(self, *, cut: bool = False) -> None:
+        """Open what a former life left. Raises PowerCutError, if it is `cut`, and JournalError."""
+        disk, agenda = self._disk, self._agenda
+        store = disk.open_state()
+        self.rules = self._rules_for(store.epoch)
+        self.engine = Engine(self.rules)
+        self.engine.set_wall_clock(UNIX_MS_AT_ZERO)
+        self.journal, recovered = disk.open_journal(agenda.now, UNIX_MS_AT_ZERO, cut=cut)
+        self._loop = VirtualLoop(agenda, lambda: disk.job_s(agenda.now))
+        hearers = Hearers(
+            stored=self._stored,
+            not_stored=self._not_stored,
+            durable=self._durable,
+            backlog=self._read_back,
+            dropped_oldest=self._dropped_oldest,
+            state_changed=self._journal_changed,
+        )
+        self._committer = JournalCommitter(self.journal, _as_loop(self._loop), hearers)
+        self._state_loop = VirtualLoop(agenda, lambda: disk.job_s(agenda.now))
+        self._state = StateCommitter(store, _as_loop(self._state_loop), self._durable)
+        self.is_on = True
+        saved = store.saved
+        self.on_disk(f"restored {saved}")
+        self._perform(self.engine.restore(saved, agenda.now))
+        restore = self.engine.restore_readings
+        self._perform(
+            restore(
+                recovered.parked,
+                recovered.received,
+                recovered.exchanges,
+                recovered.last_packet_id,
+                agenda.now,
+            )
+        )
+        self.on_disk(f"recovered {recovered.report}, parked {recovered.parked}")
         self._reconnect()
 
-    def stop(self) -> None:
-        self._on = False
+    def kill(self) -> None:
+        """The program is gone without a word; then its machine goes on, or has lost its power."""
+        self._end()
+        self._disk.kill(self._loop.job, self._state_loop.job)
+
+    def cut_power(self) -> None:
+        self._end()
+        self._disk.cut_power(self._loop.job, self._state_loop.job)
+
+    def stop(self, stopped: Callable[[], None]) -> None:
+        """SIGTERM: goodbye to the broker, and what is pending to the disk."""
+        self._perform(self.engine.stop(self._agenda.now))
+        self._is_stopping = True
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.lost_at_gateway = connection.to_gateway.deliver = nothing
+            self._agenda.after(GOODBYE_S, connection.sever)
+            self._perform(self.engine.closed(self._agenda.now))
+        self._committer._is_stopping = True
+        self._wind_down(stopped)
+
+    def _wind_down(self, stopped: Callable[[], None]) -> None:
+        """What `stop` of both committers does, which needs a loop of asyncio."""
+        if not self.is_on:
+            return
+        if self._committer._is_idle.is_set() and not self._committer._begin():
+            if self._state._pending.is_any and self._state_loop.job is None:
+                self._state._begin()
+            if self._state_loop.job is None:
+                self.journal.close()
+                self._end()
+                stopped()
+                return
+        self._agenda.after(0.01, self._wind_down, stopped)
+
+    def _end(self) -> None:
+        self.is_on = self._loop.is_on = self._state_loop.is_on = False
         if self.connection is not None:
             self.connection.lost_at_gateway = nothing
             self.connection.sever()
+            self.connection = None
+
+    def unfinished(self) -> list[str]:
+        """What waits in the uplink and on the disk."""
+        uplink = self.engine.uplink
+        backlog = self.engine.upstream.readings.in_flight.backlog
+        counted = {
+            "being stored": len(uplink._storing),
+            "postponed": len(uplink._postponed),
+            "parked": sum(backlog.of_clients.values()),
+            "in the journal": self.journal.numbers.depth,
+        }
+        return [f"{count} readings {what}" for what, count in counted.items() if count]
 
     # From the network
 
+    @property
+    def is_listening(self) -> bool:
+        return self.is_on and not self._is_stopping
+
     def receive(self, address: bytes, datagram: bytes) -> None:
-        if self._on:
+        if self.is_listening:
             self._perform(self.engine.receive(0, [(address, datagram)], self._agenda.now))
 
     def _receive_upstream(self, octets: bytes) -> None:
-        self._is_answered = True
-        self._perform(self.engine.receive_upstream(octets, self._agenda.now))
+        if self.is_listening:
+            self._is_answered = True
+            self._perform(self.engine.receive_upstream(octets, self._agenda.now))
 
     def _reconnect(self) -> None:
-        if not self._on:
+        if not self.is_listening:
             return
         if not self._broker.up:
             self._try_later()
@@ -79,7 +204,7 @@ class GatewayHost:
         self._perform(self.engine.opened(self._agenda.now))
 
     def _lost(self, connection: Connection) -> None:
-        if connection is not self.connection:
+        if connection is not self.connection or not self.is_listening:
             return
         self.connection = None
         if not self._is_answered:
@@ -90,19 +215,42 @@ class GatewayHost:
     def _try_later(self) -> None:
         self._agenda.after(0.1 + self._dice.random() * RECONNECT_S_MAX, self._reconnect)
 
+    # From the disk
+
+    def _durable(self, effects: list[Effect]) -> None:
+        self._perform(self.engine.durable(effects, self._agenda.now))
+
+    def _stored(self, forwards: list[Forward]) -> None:
+        self.on_disk(f"stored {_payloads(forwards)}")
+        self._perform(self.engine.stored(forwards, self._agenda.now))
+
+    def _not_stored(self, forwards: list[Forward], reason: Reason) -> None:
+        self.on_disk(f"not stored {_payloads(forwards)}, {reason.value}")
+        self.on_unstored(forwards)
+        self._perform(self.engine.not_stored(forwards, reason, self._agenda.now))
+
+    def _read_back(self, forwards: list[Forward]) -> None:
+        self.on_disk(f"read back {_payloads(forwards)}")
+        self._perform(self.engine.read_back(forwards, self._agenda.now))
+
+    def _dropped_oldest(self, dropped: dict[ClientId, int]) -> None:
+        self._perform(self.engine.dropped_oldest(dropped))
+
+    def _journal_changed(self, state: JournalState, problem: str) -> None:
+        self.on_disk(f"journal {state.value} {problem}")
+
     # Effects
 
     def _perform(self, effects: list[Effect]) -> None:
         packets: list[bytes] = []
         drop = False
         for effect in effects:
-            if isinstance(effect, Send):
-                self.on_said(effect)
-                self.send(effect.peer.address, encode(effect.frame))
-            elif isinstance(effect, Transmit):
+            if isinstance(effect, Transmit):
                 packets.append(effect.packet)
             elif isinstance(effect, DropUpstream):
                 drop = True
+            else:
+                self._perform_one(effect)
         connection = self.connection
         if connection is not None and packets:
             octets = b"".join(packets)
@@ -112,6 +260,21 @@ class GatewayHost:
             self._drop(connection)
         self.on_step()
         self._set_alarm()
+
+    def _perform_one(self, effect: Effect) -> None:
+        if isinstance(effect, Send):
+            if not self._is_stopping:
+                self.on_said(effect)
+                self.send(effect.peer.address, encode(effect.frame))
+        elif isinstance(effect, Save):
+            self.on_saved(effect)
+            self._state.save(effect.change)
+        elif isinstance(effect, WhenSaved):
+            self._state.when_saved(effect.effects, effect.urgency)
+        elif isinstance(effect, Store | Finish | RecordReceived | RecordRelease | ReadBacklog):
+            self._committer.perform(effect)
+        else:
+            self.on_news(effect)
 
     def _drop(self, connection: Connection) -> None:
         connection.lost_at_gateway = nothing
@@ -127,6 +290,17 @@ class GatewayHost:
             self._agenda.at(wake_at, self._ring, wake_at)
 
     def _ring(self, alarm_at: float) -> None:
-        if self._on and alarm_at == self._alarm_at:
+        if self.is_listening and alarm_at == self._alarm_at:
             self._alarm_at = inf
             self._perform(self.engine.handle_time(self._agenda.now))
+
+
+def _as_loop(loop: VirtualLoop) -> asyncio.AbstractEventLoop:
+    return cast(asyncio.AbstractEventLoop, loop)
+
+
+def _payloads(forwards: list[Forward]) -> str:
+    return ", ".join(
+        f"{one.payload[:8]!r} #{one.record} {one.epoch}/{one.sequence} id {one.packet_id}"
+        for one in forwards
+    )

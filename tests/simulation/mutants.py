@@ -38,7 +38,7 @@ from tests.simulation.downlink_watch import (
     RETAINED_ONCE,
 )
 from tests.simulation.downlink_watch import ONCE as COMMANDS_ONCE
-from tests.simulation.watch import IN_ORDER, NO_HOLES, ONCE, SETTLED, BrokenPromiseError
+from tests.simulation.watch import IN_ORDER, NO_HOLES, ONCE, SAFE, BrokenPromiseError
 from tests.simulation.world import World
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "guarantees.md"
@@ -154,8 +154,13 @@ def qos0_overtakes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def two_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    def mutant(self: Delivering, message: Message, client_id: Any, peer: Any, now: float) -> Any:
-        return self._start(message, client_id, peer, now)
+    deliver = Delivering.deliver
+
+    def mutant(self: Delivering, *given: Any) -> Any:
+        outbox, self._outbox, self.under_way = self._outbox, None, None
+        effects = deliver(self, *given)
+        self._outbox = outbox
+        return effects
 
     monkeypatch.setattr(Delivering, "deliver", mutant)
 
@@ -163,13 +168,24 @@ def two_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
 def newest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     keep = Delivering.keep
 
-    def mutant(self: Delivering, message: Message, client_id: Any) -> Any:
-        effects = keep(self, message, client_id)
+    def mutant(self: Delivering, *given: Any) -> Any:
+        effects = keep(self, *given)
         if self._outbox:
-            self._outbox.rotate()
+            self._outbox._queue.rotate()
         return effects
 
     monkeypatch.setattr(Delivering, "keep", mutant)
+
+
+def forget_received(monkeypatch: pytest.MonkeyPatch) -> None:
+    repeated = Receiving._repeated
+
+    def mutant(self: Receiving, *given: Any, **named: Any) -> Any:
+        self._open.clear()
+        self._unreleased.clear()
+        return repeated(self, *given, **named)
+
+    monkeypatch.setattr(Receiving, "_repeated", mutant)
 
 
 def drop_for_absent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,9 +195,9 @@ def drop_for_absent(monkeypatch: pytest.MonkeyPatch) -> None:
 def replay_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
     keep = Retained.keep
 
-    def mutant(self: Retained, message: Message) -> Kept:
-        kept = keep(self, message)
-        return Kept.NEW if kept is Kept.SAME else kept
+    def mutant(self: Retained, message: Message) -> Any:
+        kept, effects = keep(self, message)
+        return (Kept.NEW if kept is Kept.SAME else kept), effects
 
     monkeypatch.setattr(Retained, "keep", mutant)
 
@@ -204,37 +220,35 @@ MUTANTS = (
     Mutant(
         "PUBACK before the settlement",
         acknowledge_early(lambda one: Puback(one.topic_id, one.message_id, 0), qos=1),
-        SETTLED,
+        SAFE,
         within=8,
     ),
     Mutant(
         "PUBREC before the settlement",
         acknowledge_early(lambda one: Pubrec(one.message_id), qos=2),
-        SETTLED,
+        SAFE,
         within=8,
     ),
-    Mutant(
-        "acknowledged from memory while the broker is away", acknowledge_from_memory, SETTLED, 64
-    ),
+    Mutant("acknowledged from memory while the broker is away", acknowledge_from_memory, SAFE, 64),
     Mutant(
         "PUBREL, not PUBLISH, after the broker lost its session",
         release_after_session_loss,
-        SETTLED,
+        SAFE,
         within=1000,
     ),
     Mutant(
         "PUBREL to a forgetful broker with `trust = connection`",
         trust_forgetful_broker,
-        SETTLED,
+        SAFE,
         within=1000,
     ),
     Mutant(
-        "what was unacknowledged is forgotten at a reconnect", forget_in_flight, SETTLED, within=250
+        "what was unacknowledged is forgotten at a reconnect", forget_in_flight, SAFE, within=250
     ),
     Mutant(
         "a copy is known by its message id alone",
         constant(publishing, "_contents", 0),
-        SETTLED,
+        SAFE,
         within=8,
     ),
     Mutant(
@@ -254,7 +268,7 @@ MUTANTS = (
     ),
     Mutant(
         "what came at QoS 2 from the broker is forgotten",
-        constant(Receiving, "_is_repeat", False),
+        forget_received,
         COMMANDS_ONCE,
         within=1000,
     ),

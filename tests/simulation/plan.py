@@ -9,20 +9,27 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from random import Random
 
+from gateway.journal.rules import RECENT_SHARE
+from gateway.routing.reading_rules import Acknowledge, ReadingRules
+from tests.simulation.disk import SEGMENT_BYTES
 from tests.simulation.lossy_link import Weather
 from tests.simulation.model_broker import Restart
 
 TROUBLE_FROM_S = 2.0
 CALM_AT_S = 120.0
-SENSORS_MAX = 4
-READINGS_MAX = 7
+SENSORS_MAX = 5
+READINGS_MAX = 9
 COMMANDS_MAX = 10  # three times as many in a rush
-TROUBLES_MAX = 8
+TROUBLES_MAX = 12
 START_S_MAX = 30.0  # of a sensor's readings
 OUTAGE_S_MAX = 60.0
 SHORTLY_S = 2.0
 REBOOT_WITHIN_S = 10.0
 RUSH_AT_S = 40.0
+GATEWAY_OFF_S_MAX = 30.0
+RECORD_BYTES = 150  # of a reading beside its payload, and what is written of it later
+# Segments: the least that works, and what these few readings do not fill.
+JOURNAL_SEGMENTS = (4, 16, 64)
 # Sensors on one side and commands on the other meet under these names.
 BROADCAST = ("all/x", "all/y")
 RETAINED = ("r/1", "r/2")
@@ -34,7 +41,7 @@ class Reading:
     client_id: str
     number: int
     topic: str
-    payload: bytes
+    payload: bytes = field(repr=False)
     qos: int
     retain: bool
     at: float
@@ -68,7 +75,15 @@ class Trouble(Enum):
     OUTAGE = "the broker goes away and comes back"
     REBOOT = "a sensor reboots"
     MOVE = "a sensor gets a new address"
-    GATEWAY = "the gateway restarts"
+    STOP = "the gateway is stopped"
+    KILL = "the gateway is killed"
+    POWER = "the gateway loses its power"
+    SLOW_DISK = "the disk is slow"
+    FAILING_DISK = "the disk fails"
+    FULL_DISK = "the disk is full"
+
+
+ENDS_A_LIFE = frozenset({Trouble.STOP, Trouble.KILL, Trouble.POWER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +93,7 @@ class Event:
     sensor: int = 0
     lasts_s: float = 0.0
     restart: Restart = Restart.KEPT
+    cut: bool = False  # while it starts again, the power goes
 
 
 @dataclass(slots=True)
@@ -92,6 +108,12 @@ class Plan:
     has_applications: bool
     stream_delay_s_max: float
     waiting_messages_max: int
+    acknowledge: Acknowledge
+    overrides: dict[str, Acknowledge]  # by topic filter, of which no two match one topic
+    coalesce: bool
+    spill_after_s: float
+    flush_s_max: float
+    journal_bytes: int
     sensors: list[SensorPlan] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
@@ -99,6 +121,22 @@ class Plan:
 
     def has(self, trouble: Trouble) -> bool:
         return any(event.trouble is trouble for event in self.events)
+
+    @property
+    def has_restarts(self) -> bool:
+        """Whether the gateway does not live through all of it."""
+        return any(event.trouble in ENDS_A_LIFE for event in self.events)
+
+    @property
+    def remembers_all(self) -> bool:
+        """Whether the journal has room for readings long after they were settled, so that copies
+        are known after a restart (a quarter of it, journal/rules.py).
+        """
+        written = sum(len(one.payload) + RECORD_BYTES for one in self.readings)
+        return written < self.journal_bytes // RECENT_SHARE - SEGMENT_BYTES
+
+    def rules(self, acknowledge: Acknowledge) -> ReadingRules:
+        return ReadingRules(acknowledge, coalesce_retained=self.coalesce)
 
     def restarts(self) -> set[Restart]:
         return {event.restart for event in self.events if event.trouble is Trouble.OUTAGE}
@@ -122,16 +160,36 @@ def plan_for(dice: Random) -> Plan:
         has_applications=dice.random() < 0.7,
         stream_delay_s_max=1.0 if rush else dice.choice((0.01, 0.1, 1.0)),
         waiting_messages_max=dice.choice((2, 1000, 1000, 1000)),
+        acknowledge=_acknowledge(dice),
+        overrides={"r/+/b": _acknowledge(dice)} if dice.random() < 0.3 else {},
+        coalesce=dice.random() < 0.15,
+        spill_after_s=dice.choice((0.05, 0.05, 0.5, 5.0)),
+        flush_s_max=dice.choice((0.002, 0.01, 0.1, 0.5, 3.0)),
+        journal_bytes=dice.choice(JOURNAL_SEGMENTS) * SEGMENT_BYTES,
     )
+    padding = dice.choice((0, 0, 200, 700))
     for number in range(SENSORS_MAX if rush else dice.randint(1, SENSORS_MAX)):
         sensor = _sensor(number, plan.weather, dice)
         plan.sensors.append(sensor)
-        plan.readings += _readings(sensor, dice, rush=rush)
+        plan.readings += _readings(sensor, dice, padding, rush=rush)
     plan.commands += _commands(plan.sensors, dice, rush=rush)
     plan.events += _events(plan, dice)
     # A former life's unreleased QoS 2 messages: docs/guarantees.md has what that can cost.
-    plan.replaces_contents |= plan.has(Trouble.GATEWAY)
+    modes = {plan.acknowledge, *plan.overrides.values()}
+    plan.replaces_contents |= plan.has_restarts and Acknowledge.UPSTREAM in modes
     return plan
+
+
+def _acknowledge(dice: Random) -> Acknowledge:
+    return dice.choice(
+        (
+            Acknowledge.AUTO,
+            Acknowledge.AUTO,
+            Acknowledge.JOURNAL,
+            Acknowledge.JOURNAL,
+            Acknowledge.UPSTREAM,
+        )
+    )
 
 
 def _sensor(number: int, weather: Weather, dice: Random) -> SensorPlan:
@@ -157,13 +215,13 @@ def _sensor(number: int, weather: Weather, dice: Random) -> SensorPlan:
     )
 
 
-def _readings(sensor: SensorPlan, dice: Random, *, rush: bool) -> list[Reading]:
+def _readings(sensor: SensorPlan, dice: Random, padding: int, *, rush: bool) -> list[Reading]:
     readings = []
     at = RUSH_AT_S if rush else dice.random() * START_S_MAX
     pause_s_max = 0.5 if rush else dice.choice((0.3, 2.0, 15.0, 30.0))
     for number in range(dice.randint(1, READINGS_MAX)):
         at += 0.1 + dice.random() * pause_s_max
-        payload = f"{sensor.client_id}:{number}".encode()
+        payload = f"{sensor.client_id}:{number};".encode() + b"." * padding
         topic = dice.choice(sensor.topics)
         retain = dice.random() < 0.2
         qos = dice.choice((0, 1, 1, 2, 2))
@@ -196,8 +254,10 @@ def _events(plan: Plan, dice: Random) -> list[Event]:
         restarts += [] if plan.trust_session else [Restart.FORGETFUL, Restart.FORGETFUL]
     troubles = [Trouble.BREAK, Trouble.OUTAGE, Trouble.OUTAGE, Trouble.REBOOT, Trouble.MOVE]
     troubles += [Trouble.REBOOT] * 2 if plan.receive_max == 1 else []
-    if dice.random() < 0.2:
-        troubles.append(Trouble.GATEWAY)
+    if dice.random() < 0.7:
+        troubles += [dice.choice((Trouble.STOP, Trouble.KILL, Trouble.POWER)) for _ in range(6)]
+    if dice.random() < 0.3:
+        troubles += [Trouble.SLOW_DISK, Trouble.FAILING_DISK, Trouble.FULL_DISK]
     busy = [reading.at for reading in plan.readings] + [command.at for command in plan.commands]
     busy = [at for at in busy if at < CALM_AT_S - SHORTLY_S]
     events = []
@@ -208,6 +268,7 @@ def _events(plan: Plan, dice: Random) -> list[Event]:
             sensor=dice.randrange(len(plan.sensors)),
             lasts_s=dice.random() ** 2 * OUTAGE_S_MAX,
             restart=dice.choice(restarts),
+            cut=dice.random() < 0.2,
         )
         if event.trouble is Trouble.OUTAGE and dice.random() < 0.5:
             # A sensor that forgets while its reading waits for the broker.

@@ -15,15 +15,20 @@ import pytest
 
 from gateway.effects import Send
 from gateway.frames import Puback, ReturnCode
+from tests.simulation.gateway_host import GatewayHost
 from tests.simulation.plan import Trouble
 from tests.simulation.watch import BrokenPromiseError
 from tests.simulation.world import World
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-WORLDS = 1000
+WORLDS = 2000
 WORLDS_SOAKED = 20_000
 CHUNK = 50
 SEEN_MIN = 5  # in 200 worlds
+ON_DISK = (
+    *("stored", "not stored", "read back", "recovered"),
+    *("journal full", "journal failed", "journal degraded"),
+)
 
 
 def failures(seeds: range) -> list[str]:
@@ -81,20 +86,29 @@ def test_a_trace_tells_what_happened_without_changing_it() -> None:
     assert any("broker routes" in line for line in lines)
 
 
+def listen_in(host: GatewayHost, seen: Counter[str]) -> None:
+    """Count what a life of the gateway says and does."""
+    watch_said, on_disk = host.on_said, host.on_disk
+
+    def said(send: Send) -> None:
+        if isinstance(send.frame, Puback) and send.frame.return_code == ReturnCode.CONGESTION:
+            seen["refused for lack of room"] += 1
+        watch_said(send)
+
+    def disk_did(line: str) -> None:
+        for what in ON_DISK:
+            seen[what] += line.startswith(what)
+        on_disk(line)
+
+    host.on_said, host.on_disk = said, disk_did
+
+
 def test_worlds_are_full_of_trouble() -> None:
     """A simulator in which nothing happens finds nothing."""
     seen: Counter[str] = Counter()
     for seed in range(200):
         world = World(seed)
-        watch_said = world.gateway.on_said
-
-        def said(send: Send, watch_said: object = watch_said) -> None:
-            if isinstance(send.frame, Puback) and send.frame.return_code == ReturnCode.CONGESTION:
-                seen["refused for lack of room"] += 1
-            assert callable(watch_said)
-            watch_said(send)
-
-        world.gateway.on_said = said
+        world.on_life = lambda host: listen_in(host, seen)
         world.run()
         seen.update(event.trouble.value for event in world.plan.events)
         seen.update(
@@ -106,6 +120,7 @@ def test_worlds_are_full_of_trouble() -> None:
         seen["commands owed"] += sum(len(ear.owed) for ear in world.downlink.ears())
         seen["retained with the flag"] += sum(len(ear.flagged) for ear in world.downlink.ears())
     wanted = {
+        *ON_DISK,
         *(trouble.value for trouble in Trouble),
         "sessions lost",
         "sessions present, messages in flight forgotten",

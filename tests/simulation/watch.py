@@ -9,16 +9,19 @@ COPY_S after the one before it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from gateway.effects import ClientId, Dropped, Effect, Forward, Reason
 from gateway.frames import Frame, Puback, Publish, Pubrec, ReturnCode
+from gateway.routing.reading_rules import Acknowledge
 from gateway.session.publishing import COPY_S
 from gateway.session.session import Session
-from tests.simulation.model_broker import Publication, Restart, Tag
-from tests.simulation.plan import Plan, Reading, Trouble
+from tests.simulation.model_broker import Publication, Restart, Tag, matches
+from tests.simulation.plan import Plan, Reading
 
-SETTLED = "1 acknowledged means settled"
+SAFE = "1 acknowledged means safe"
 ONCE = "2 once"
 IN_ORDER = "3 in order"
 NO_HOLES = "5 no holes in seq"
@@ -40,6 +43,7 @@ class Fate:
     taken: int | None = None  # in which order the gateway heard it
     taken_before: int | None = None  # what was heard last may be refused
     copies: int = 0  # how often the gateway heard it
+    unstored: bool = False  # the journal could not take it, so the gateway's end forgets it
     heard_at: float = 0.0
     tags: dict[Tag, int] = field(default_factory=dict)  # how often the broker routed each
     routed: int = 0
@@ -47,13 +51,17 @@ class Fate:
 
 
 class ReadingsWatch:
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, is_on_disk: Callable[[bytes], bool]) -> None:
+        """`is_on_disk`: whether a power cut now would leave a reading with this payload."""
         self._plan = plan
+        self._is_on_disk = is_on_disk
+        self._roots: dict[Session, Session] = {}  # what a session was in the gateway's first life
+        self._excused: dict[str, set[int]] = {}  # sequences that were given up, by epoch
+        self._coalesced = 0
         self.fates = {reading.payload: Fate(reading) for reading in plan.readings}
         self._heard: dict[tuple[str, int], Fate] = {}
         self._heard_in: set[tuple[bytes, Session]] = set()
         self._taken = 0
-        self._keepers = {sensor.client_id for sensor in plan.sensors if sensor.keeps}
         self._last_number: dict[Sequence, int] = {}
         self._last_taken: dict[Sequence, int] = {}
         self._sequences: dict[str, set[int]] = {}
@@ -71,8 +79,9 @@ class ReadingsWatch:
             self._heard[client_id, frame.message_id] = fate
         if session is None:
             return
-        if (frame.payload, session) not in self._heard_in:
-            self._heard_in.add((frame.payload, session))
+        root = self._roots.get(session, session)
+        if (frame.payload, root) not in self._heard_in:
+            self._heard_in.add((frame.payload, root))
             fate.licences += 1
         elif frame.qos == 1 and (not frame.dup or now - fate.heard_at >= COPY_S):
             fate.licences += 1
@@ -92,15 +101,69 @@ class ReadingsWatch:
             if fate is not None:
                 fate.taken = fate.taken_before
         elif fate is None:
-            broken(SETTLED, f"{client_id}: {frame} for what it never heard")
-        elif not fate.routed:
-            broken(SETTLED, f"{frame} before the broker has {fate.reading}")
+            broken(SAFE, f"{client_id}: {frame} for what it never heard")
+        else:
+            self._check_safe(fate, f"{frame} before disk or broker has {fate.reading}")
 
-    def restarted(self) -> None:
-        """The gateway forgot what it had taken."""
+    def _check_safe(self, fate: Fate, evidence: str) -> None:
+        if not fate.routed and not self._is_superseded(fate):
+            payload = fate.reading.payload
+            if self._mode_of(fate.reading) is Acknowledge.UPSTREAM or not self._is_on_disk(payload):
+                broken(SAFE, evidence)
+
+    def _is_superseded(self, fate: Fate) -> bool:
+        """Left out, because a later retained value of its topic is safe."""
+        reading = fate.reading
+        return (
+            self._plan.coalesce
+            and reading.retain
+            and any(
+                later.reading.topic == reading.topic
+                and later.reading.retain
+                and later.reading.number > reading.number
+                and (later.routed > 0 or self._is_on_disk(later.reading.payload))
+                for later in self.fates.values()
+            )
+        )
+
+    def _mode_of(self, reading: Reading) -> Acknowledge:
+        for topic_filter, acknowledge in self._plan.overrides.items():
+            if matches(topic_filter, reading.topic):
+                return acknowledge
+        return self._plan.acknowledge
+
+    def unstored(self, forwards: list[Forward]) -> None:
+        """The journal could not take these."""
+        for forward in forwards:
+            self.fates[forward.payload].unstored = True
+            self._excused.setdefault(str(forward.epoch), set()).add(forward.sequence)
+
+    def told(self, news: Effect) -> None:
+        if isinstance(news, Dropped) and news.reason is Reason.COALESCED:
+            self._coalesced += 1
+
+    def ended(self) -> None:
+        """The gateway's life ends; it forgets what is not on its disk."""
         for fate in self.fates.values():
-            if not fate.routed:
+            if not fate.copies:
+                continue
+            reading = fate.reading
+            mode = self._mode_of(reading)
+            from_memory = mode is Acknowledge.UPSTREAM or (
+                reading.qos == 1 and (mode is Acknowledge.AUTO or not self._plan.remembers_all)
+            )
+            fate.licences += from_memory or fate.unstored
+            if not fate.routed and not self._is_on_disk(reading.payload):
                 fate.taken = None
+
+    def restored(
+        self, before: Mapping[ClientId, Session], after: Mapping[ClientId, Session]
+    ) -> None:
+        """The sessions of the life before, and what they are now."""
+        for client_id, session in after.items():
+            if client_id in before:
+                old = before[client_id]
+                self._roots[session] = self._roots.get(old, old)
 
     def connect_unanswered(self) -> None:
         self._unanswered += 1
@@ -110,8 +173,7 @@ class ReadingsWatch:
     def acknowledged(self, reading: Reading) -> None:
         fate = self.fates[reading.payload]
         fate.acknowledged = True
-        if not fate.routed:
-            broken(SETTLED, f"a sensor was told so of {reading}")
+        self._check_safe(fate, f"a sensor was told so of {reading}")
 
     # At the broker
 
@@ -152,14 +214,14 @@ class ReadingsWatch:
     def _check_order(self, fate: Fate) -> None:
         """As the sensor made them at QoS 1 and 2; as the gateway heard them at QoS 0 and 1.
 
-        A broker routes a QoS 2 message only when it is released, so another QoS may pass it; a
-        sensor that waits for each acknowledgement does not let that happen, one that forgets does.
+        A broker routes a QoS 2 message only when it is released, so another QoS may pass it.
         """
         reading = fate.reading
+        if self._plan.coalesce and reading.retain and fate.copies > 1:
+            return  # left out for a copy of it that was taken for a newer one
         topic = (reading.client_id, reading.topic)
         if reading.qos > 0:
-            key = (*topic, 0 if reading.client_id in self._keepers else reading.qos)
-            self._check_turn(self._last_number, key, reading.number, reading)
+            self._check_turn(self._last_number, (*topic, reading.qos), reading.number, reading)
         # Of a QoS 0 reading the network's first copy may be lost, and the second come late.
         if fate.taken is not None and (reading.qos == 1 or (reading.qos == 0 and fate.copies == 1)):
             self._check_turn(self._last_taken, (*topic, 0), fate.taken, reading)
@@ -178,12 +240,20 @@ class ReadingsWatch:
         for fate in self.fates.values():
             reading = fate.reading
             if reading.qos > 0 and not fate.acknowledged and reading.client_id not in forgetful:
-                broken(SETTLED, f"{reading} was never acknowledged")
-        sequences = self._sequences.get(str(epoch), set())
-        if sequences != set(range(len(sequences))):
-            broken(NO_HOLES, f"epoch {epoch}: {sorted(sequences)}")
-        if not self._plan.has(Trouble.GATEWAY) and len(self._sequences) > 1:
+                broken(SAFE, f"{reading} was never acknowledged")
+            if fate.acknowledged and not fate.routed and not self._is_superseded(fate):
+                broken(SAFE, f"{reading} was acknowledged and is lost")
+        self._check_holes(str(epoch))
+        if not self._plan.has_restarts and len(self._sequences) > 1:
             broken(NO_HOLES, f"epochs {sorted(self._sequences)}")
+
+    def _check_holes(self, epoch: str) -> None:
+        """Of the last epoch, which no crash ended."""
+        sequences = self._sequences.get(epoch, set())
+        known = sequences | self._excused.get(epoch, set())
+        holes = set(range(max(sequences, default=-1) + 1)) - known
+        if len(holes) > self._coalesced:
+            broken(NO_HOLES, f"epoch {epoch}: {sorted(sequences)}")
 
 
 def broken(promise: str, evidence: str) -> NoReturn:

@@ -8,19 +8,24 @@ from struct import pack
 from zlib import crc32
 
 from gateway.assembly import first_topic_id
-from gateway.effects import ClientId, Send
+from gateway.effects import ClientId, Effect, Send
 from gateway.engine import EngineRules
 from gateway.frames import decode
+from gateway.journal.rules import JournalError
 from gateway.session.session import ABSENT, Session
+from gateway.uplink import UplinkRules
 from gateway.upstream.rules import UpstreamRules
 from tests.simulation.agenda import Agenda
 from tests.simulation.bounds import check_bounds
+from tests.simulation.disk import Disk
 from tests.simulation.downlink_watch import DownlinkWatch
 from tests.simulation.gateway_host import GatewayHost
 from tests.simulation.lossy_link import CALM, LossyLink
 from tests.simulation.model_broker import ModelBroker, Publication, Restart
 from tests.simulation.plan import (
     CALM_AT_S,
+    GATEWAY_OFF_S_MAX,
+    OUTAGE_S_MAX,
     Command,
     Event,
     Plan,
@@ -30,8 +35,9 @@ from tests.simulation.plan import (
     plan_for,
 )
 from tests.simulation.sensor import Sensor
+from tests.simulation.simulated_files import PowerCutError
 from tests.simulation.stream import nothing
-from tests.simulation.watch import BrokenPromiseError, ReadingsWatch, broken
+from tests.simulation.watch import SAFE, BrokenPromiseError, ReadingsWatch, broken
 
 GATEWAY_NAME = "gw"
 MQTT_CLIENT_ID = "tidegate-gw"
@@ -39,6 +45,7 @@ STEPS_MAX = 60_000
 # After the calm began: the longest keep-alive, a full set of retries of both sides, and a connect.
 DRAINED_WITHIN_S = 400.0
 LOOK_EVERY_S = 5.0
+RESTARTED_AFTER_S = 5.0  # by whoever supervises the daemon, when it could not start
 
 
 class World:
@@ -48,14 +55,17 @@ class World:
         self.steps = 0
         self.digest = 0  # of everything that was on the air or the wire, and when
         self.agenda = Agenda()
+        self.on_life: Callable[[GatewayHost], None] = nothing
         dice = self._dice = Random(seed)
         self.plan: Plan = plan_for(dice)
         self._tell = tell
-        self._epoch = 1
         self._addresses = 0
         self._sensors: dict[str, Sensor] = {}
         self._owners: dict[bytes, Sensor] = {}
-        self.readings = ReadingsWatch(self.plan)
+        self.disk = Disk(dice, self.plan.flush_s_max, self.plan.journal_bytes)
+        if tell is not nothing:
+            self.disk.files.trace = lambda call: self._note(f"    disk: {call}")
+        self.readings = ReadingsWatch(self.plan, self.disk.has_durably)
         self.broker = ModelBroker(
             self.plan.receive_max,
             retained_first=self.plan.retained_first,
@@ -67,8 +77,8 @@ class World:
         self.downlink = DownlinkWatch(self.plan, self.broker, MQTT_CLIENT_ID)
         self.broker.on_routed = self._routed
         self._air = LossyLink(self.agenda, dice, self.plan.weather)
-        self.gateway = self._new_gateway()
-        self._fill_agenda()
+        # The gateway that serves, and the one that starts, which is not heard of if it fails.
+        self.gateway = self._living = self._new_gateway()
 
     def run(self) -> World:
         """Let the world happen; raises BrokenPromiseError with the seed and how to see it again."""
@@ -84,6 +94,8 @@ class World:
 
     def _run(self) -> None:
         agenda = self.agenda
+        self.on_life(self.gateway)
+        self._fill_agenda()
         while not self._is_over():
             until = agenda.now + LOOK_EVERY_S
             while (at := agenda.next_at()) is not None and at <= until:
@@ -96,7 +108,7 @@ class World:
             for sensor in self._sensors.values()
             if sensor.boots > 1 and not sensor.plan.keeps
         }
-        self.readings.check_end(self._epoch, forgetful)
+        self.readings.check_end(self.gateway.rules.upstream.epoch, forgetful)
         self.downlink.check_end()
 
     # The plan
@@ -140,6 +152,8 @@ class World:
     def _calm_down(self) -> None:
         self._note("calm")
         self._air.weather = CALM
+        self.disk.heal()
+        self.disk.slow_until = 0.0
 
     # Trouble
 
@@ -158,8 +172,16 @@ class World:
                 sensor.reboot()
             case Trouble.MOVE:
                 self._give_address(sensor)
-            case Trouble.GATEWAY:
-                self._restart_gateway()
+            case Trouble.STOP | Trouble.KILL | Trouble.POWER if self.gateway.is_listening:
+                self._end_life(event)
+            case Trouble.SLOW_DISK:
+                self.disk.slow_until = self.agenda.now + event.lasts_s
+            case Trouble.FAILING_DISK:
+                self.disk.fail(self._dice.choice((0.1, 0.5, 1.0)))
+                self.agenda.after(event.lasts_s, self.disk.heal)
+            case Trouble.FULL_DISK:
+                self.disk.fill_up()
+                self.agenda.after(event.lasts_s, self.disk.heal)
 
     def _break(self) -> None:
         self.readings.breaks += 1
@@ -172,36 +194,82 @@ class World:
         if restart is not Restart.KEPT:
             self.downlink.broker_forgot()
 
-    def _restart_gateway(self) -> None:
+    def _end_life(self, event: Event) -> None:
         self.readings.breaks += 1
-        self.readings.restarted()
-        self.downlink.gateway_restarted()
-        self.gateway.stop()
-        self._epoch += 1
-        self.gateway = self._new_gateway()
-        self.gateway.start()
+        gateway, files = self.gateway, self.disk.files
+        off_s = 0.1 + event.lasts_s / OUTAGE_S_MAX * GATEWAY_OFF_S_MAX
+
+        def ended() -> None:
+            self._note("the gateway's life has ended")
+            self.readings.ended()
+            self.downlink.gateway_ended()
+            self.agenda.after(off_s, self._next_life, event.cut)
+
+        if event.trouble is Trouble.STOP:
+            gateway.stop(ended)
+            return
+        files.trace, trace = None, files.trace
+        if event.trouble is Trouble.KILL:
+            gateway.kill()
+        else:
+            gateway.cut_power()
+        files.trace = trace
+        ended()
+
+    def _next_life(self, cut: bool) -> None:
+        before = self.gateway.engine.sessions
+        gateway = self._living = self._new_gateway()
+        try:
+            gateway.start(cut=cut)
+        except PowerCutError:
+            self._note("the power goes again")
+            self.disk.cut_power(None)
+            self.agenda.after(1.0, self._next_life, False)
+        except JournalError as error:
+            self._note(f"the gateway does not start: {error}")
+            self.agenda.after(RESTARTED_AFTER_S, self._next_life, False)
+        else:
+            self.gateway = gateway
+            self.readings.restored(before, gateway.engine.sessions)
 
     def _new_gateway(self) -> GatewayHost:
-        rules = EngineRules(
-            upstream=UpstreamRules(
-                gateway_name=GATEWAY_NAME,
-                epoch=self._epoch,
-                client_id=MQTT_CLIENT_ID,
-                trust_session=self.plan.trust_session,
-                waiting_messages_max=self.plan.waiting_messages_max,
-            ),
-            first_topic_id=first_topic_id(self._epoch),
-        )
         host = GatewayHost(
-            rules, self.agenda, self._dice, self.broker, self.plan.stream_delay_s_max
+            self._rules_for,
+            self.agenda,
+            self._dice,
+            self.broker,
+            self.disk,
+            self.plan.stream_delay_s_max,
         )
         host.send = self._from_gateway
         host.on_said = self._gateway_said
         host.on_octets = self._on_the_wire
         host.on_step = self._check_step
         host.on_unanswered = self.readings.connect_unanswered
-        self._rules = rules
+        host.on_unstored = self.readings.unstored
+        host.on_news = self._hear_news
+        host.on_disk = self._note
+        self.on_life(host)
         return host
+
+    def _rules_for(self, epoch: int) -> EngineRules:
+        plan = self.plan
+        return EngineRules(
+            upstream=UpstreamRules(
+                gateway_name=GATEWAY_NAME,
+                epoch=epoch,
+                client_id=MQTT_CLIENT_ID,
+                trust_session=plan.trust_session,
+                waiting_messages_max=plan.waiting_messages_max,
+            ),
+            first_topic_id=first_topic_id(epoch),
+            saves=True,
+            uplink=UplinkRules(
+                plan.rules(plan.acknowledge),
+                tuple((each, plan.rules(how)) for each, how in plan.overrides.items()),
+                plan.spill_after_s,
+            ),
+        )
 
     # On the air
 
@@ -235,6 +303,8 @@ class World:
     def _session_at(self, sensor: Sensor, address: bytes) -> Session | None:
         """The session in which the gateway will hear this address; None if it will not listen."""
         session = self.gateway.engine.sessions.get(ClientId(sensor.plan.client_id))
+        if not self.gateway.is_listening:
+            return None
         if session is None or session.peer.address != address or session.state in ABSENT:
             return None
         return session
@@ -243,6 +313,10 @@ class World:
         sensor = self._owners[send.peer.address]
         self.readings.said(sensor.plan.client_id, send.frame)
         self.downlink.said(sensor, send.frame)
+
+    def _hear_news(self, news: Effect) -> None:
+        self._note(f"gateway: {news}")
+        self.readings.told(news)
 
     def _on_the_wire(self, octets: bytes) -> None:
         self._count(octets)
@@ -263,7 +337,7 @@ class World:
         self.readings.acknowledged(reading)
 
     def _check_step(self) -> None:
-        check_bounds(self.gateway.engine, self._rules)
+        check_bounds(self._living, self._living.rules)
 
     # The end
 
@@ -273,7 +347,7 @@ class World:
         if self._is_quiet():
             return True
         if self.agenda.now > CALM_AT_S + DRAINED_WITHIN_S:
-            broken("1 acknowledged means settled", "it does not drain: " + self._unfinished())
+            broken(SAFE, "it does not drain: " + self._unfinished())
         return False
 
     def _is_quiet(self) -> bool:
@@ -281,12 +355,15 @@ class World:
 
     def _unfinished(self) -> str:
         """What still waits for something, as a line for the one who must find out why."""
+        if not self.gateway.is_listening:
+            return "the gateway is off"
         engine = self.gateway.engine
         upstream = engine.upstream.readings.in_flight
         session = self.broker.sessions.get(MQTT_CLIENT_ID)
         waits = [name for name, sensor in self._sensors.items() if not sensor.is_done]
         if len(upstream) or upstream.waiting:
             waits.append(f"{len(upstream)} + {len(upstream.waiting)} readings in the gateway")
+        waits += self.gateway.unfinished()
         waits += [
             f"{known.delivering.waiting} messages for {client_id}"
             for client_id, known in engine.sessions.items()

@@ -208,9 +208,11 @@ def granted_id(frames: list[Frame]) -> int:
     return suback.topic_id
 
 
-def short(payload: bytes, qos: int, message_id: int, *, retain: bool = False) -> Publish:
+def short(
+    payload: bytes, qos: int, message_id: int, *, retain: bool = False, dup: bool = False
+) -> Publish:
     """A reading on the short topic "tp"."""
     return Publish(
-        int.from_bytes(b"tp", "big"), message_id, payload, qos, retain,
+        int.from_bytes(b"tp", "big"), message_id, payload, qos, retain, dup,
         topic_id_type=TopicIdType.SHORT,
     )  # fmt: skip

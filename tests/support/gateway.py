@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import os
-import re
-import signal
-import subprocess
 import sys
-import time
+from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-START_TIMEOUT_S = 20.0
-STOP_TIMEOUT_S = 10.0
-POLL_INTERVAL_S = 0.01
+from tests.support.logged_process import LoggedProcess
+from tests.support.ports import free_udp_port
 
 
-class GatewayError(Exception):
-    """The gateway did not do what was asked of it; the text holds its log."""
+class GatewayProcess(LoggedProcess):
+    """`tidegate run` in a folder of its own; UDP on a port of 127.0.0.1 that was free, the same in
+    each of its lives, so that its sensors find it.
+    """
 
-
-class GatewayProcess:
-    """`tidegate run` in a folder of its own; UDP on a free port of 127.0.0.1, found in its log."""
-
-    def __init__(self, folder: Path, broker_url: str, extra_config: str = "") -> None:
+    def __init__(
+        self, folder: Path, broker_url: str, extra_config: str = "", *, prefix: Sequence[str] = ()
+    ) -> None:
+        """`prefix` comes before the command, as `nsenter` does."""
+        super().__init__(folder / "gateway.log")
         self.folder = folder
-        self.log_path = folder / "gateway.log"
         self.config_path = folder / "gateway.toml"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._prefix = prefix
+        self._port = free_udp_port()
         # The first start is epoch 1, so that topic ids begin at 1 as well.
         state = folder / "state"
         if not state.exists():
@@ -44,70 +39,19 @@ class GatewayProcess:
             encoding="utf-8",
         )
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.kill()
-
     def start(self, *, environment: dict[str, str] | None = None) -> None:
-        command = [sys.executable, "-m", "gateway", "run", "--config", str(self.config_path)]
-        if "[[udp]]" not in self.config_path.read_text(encoding="utf-8"):
-            command += ["--set", "udp.0.listen=127.0.0.1:0"]
-        if "[admin]" not in self.config_path.read_text(encoding="utf-8"):
-            command += ["--set", "admin.listen="]
-        with self.log_path.open("wb") as log:
-            self._process = subprocess.Popen(
-                command, stderr=log, stdout=log, env={**os.environ, **(environment or {})}
-            )
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
-
-    @property
-    def log(self) -> str:
-        return self.log_path.read_text(encoding="utf-8")
-
-    def wait_for_log(self, pattern: str, timeout_s: float = START_TIMEOUT_S) -> re.Match[str]:
-        """The first match in the log; raises GatewayError when there is none in time."""
-        deadline = time.monotonic() + timeout_s
-        while True:
-            found = re.search(pattern, self.log)
-            if found is not None:
-                return found
-            if time.monotonic() > deadline:
-                raise GatewayError(f"no {pattern!r} within {timeout_s} s in:\n{self.log}")
-            assert self._process is not None
-            if self._process.poll() is not None and not re.search(pattern, self.log):
-                raise GatewayError(f"ended with {self._process.returncode}:\n{self.log}")
-            time.sleep(POLL_INTERVAL_S)
+        run = [sys.executable, "-m", "gateway", "run", "--config", str(self.config_path)]
+        config = self.config_path.read_text(encoding="utf-8")
+        if "[[udp]]" not in config:
+            run += ["--set", f"udp.0.listen=127.0.0.1:{self._port}"]
+        if "[admin]" not in config:
+            run += ["--set", "admin.listen="]
+        self.launch([*self._prefix, *run], environment=environment)
 
     @property
     def port(self) -> int:
+        """Where it listens for sensors, which it does once this is known."""
         return int(self.wait_for_log(r"listening for sensors on udp \S+ port (\d+)").group(1))
 
     def wait_until_connected(self) -> None:
         self.wait_for_log(r"broker \S+ is (there|back)")
-
-    def wait_for_exit(self) -> int:
-        assert self._process is not None
-        return self._process.wait(STOP_TIMEOUT_S)
-
-    def stop(self) -> int:
-        """SIGTERM, as systemd does; returns the exit code."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
-        return self.wait_for_exit()
-
-    def kill(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()

@@ -1,8 +1,9 @@
 """A real mosquitto for tests and measurements: own folder, free port, stopped by its pid.
 
 The configuration is mosquitto's default but for one listener on 127.0.0.1, anonymous access and no
-persistence; whatever else a test needs are its extra lines. The port stays the same over `stop()`,
-`kill()` and `start()`, so that a client under test finds the broker again where it was.
+persistence (which, turned on, goes to its folder); what else a test needs are its extra lines. The
+port stays the same over `stop()`, `kill()` and `start()`, so that a client under test finds the
+broker again where it was.
 
 Limit: a port is free only until somebody else takes it. The first start therefore tries again with
 another port; a later one cannot and says so.
@@ -187,6 +188,7 @@ class Mosquitto:
             f"listener {port} 127.0.0.1",
             f"allow_anonymous {'true' if self.allow_anonymous else 'false'}",
             "persistence false",
+            f"persistence_location {self.folder}/",
         ]
         if os.geteuid() == 0:
             # Started by root, mosquitto becomes the user `mosquitto`, who may not write here.

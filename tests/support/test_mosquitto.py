@@ -57,8 +57,7 @@ def test_a_killed_broker_says_no_goodbye_and_can_be_started_again() -> None:
 
 
 def test_persistence_survives_a_restart_in_a_folder_of_the_caller(tmp_path: Path) -> None:
-    saved = ["persistence true", f"persistence_location {tmp_path}/"]
-    with Mosquitto(saved, folder=tmp_path) as broker:
+    with Mosquitto(["persistence true"], folder=tmp_path) as broker:
         broker.restart()
         assert (tmp_path / "mosquitto.db").exists()
     assert broker.log_path.exists()

@@ -7,7 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.effects import Arrived, DropUpstream, Effect, Message
+from gateway.effects import (
+    Arrived,
+    CompleteUpstream,
+    DropUpstream,
+    Effect,
+    InGoodHands,
+    Message,
+    Save,
+    WhenSaved,
+    contents_of,
+)
+from gateway.saved import PacketGone, PacketsGone, SavedPacket
 from gateway.upstream.session import UpstreamSession
 from gateway.upstream.twins import CONTENTS_MAX, Twins
 from tests.upstream.broker_side import (
@@ -71,38 +82,110 @@ def test_retained_before_is_told_from_published_just_now(
     assert arrived.is_replay is is_replay
 
 
-def test_it_is_acknowledged_when_the_engine_says_so() -> None:
+def arrivals(effects: list[Effect]) -> list[Arrived]:
+    return news(Arrived, effects)
+
+
+def completed(session: UpstreamSession, effects: list[Effect]) -> mqtt5.PubCompPacket:
+    """The PUBCOMP that follows once these are durable."""
+    (word,) = [one for each in news(WhenSaved, effects) for one in each.effects]
+    assert isinstance(word, CompleteUpstream)
+    (pubcomp,) = only(mqtt5.PubCompPacket, session.complete(word))
+    return pubcomp
+
+
+def test_it_is_acknowledged_when_the_engine_says_so_and_once() -> None:
     session = session_up()
-    first, second, third = session.receive(
-        publication("a", qos=0) + publication("a", qos=1, packet_id=7)
-        + publication("a", qos=2, packet_id=8), 1.0
+    first, second, third = arrivals(
+        session.receive(
+            publication("a", qos=0) + publication("a", qos=1, packet_id=7)
+            + publication("a", qos=2, packet_id=8), 1.0
+        )
     )  # fmt: skip
-    assert isinstance(first, Arrived)
-    assert isinstance(second, Arrived)
-    assert isinstance(third, Arrived)
     assert session.acknowledge(first) == []
     (puback,) = only(mqtt5.PubAckPacket, session.acknowledge(second))
     assert puback.packet_id == 7
     (pubrec,) = only(mqtt5.PubRecPacket, session.acknowledge(third))
     assert pubrec.packet_id == 8
+    assert session.acknowledge(second) == [], "the id may be another message's by now"
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_it_is_acknowledged_on_its_own_connection_or_when_it_comes_again(qos: int) -> None:
+    session = session_up()
+    octets = publication("a", b"on", qos, 7, dup=True)
+    (arrived,) = arrivals(session.receive(octets, 1.0))
     session.closed()
-    assert session.acknowledge(second) == [], "the broker sends it again"
+    assert session.acknowledge(arrived) == []
+    connected(session, session_present=True)
+    assert session.acknowledge(arrived) == [], "the broker has not said it on this one"
+    (receipt,) = packets(session.receive(octets, 2.0))
+    assert isinstance(receipt, mqtt5.PubAckPacket if qos == 1 else mqtt5.PubRecPacket)
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_what_comes_again_while_it_is_in_our_hands_is_passed_on_once(qos: int) -> None:
+    session = session_up()
+    octets = publication("a", b"on", qos, 7, dup=True)
+    (arrived,) = arrivals(session.receive(octets, 1.0))
+    session.closed()
+    connected(session, session_present=True)
+    assert session.receive(octets, 2.0) == []
+    assert len(packets(session.acknowledge(arrived))) == 1, "on the connection it came on last"
+    assert session.acknowledge(arrived) == []
+
+
+def test_a_qos_1_message_that_is_no_repeat_is_another_one_under_the_same_id() -> None:
+    session = session_up()
+    (first,) = arrivals(session.receive(publication("a", b"on", 1, 7), 1.0))
+    session.closed()
+    connected(session, session_present=True)
+    (second,) = arrivals(session.receive(publication("a", b"on", 1, 7), 2.0))
+    (third,) = arrivals(session.receive(publication("a", b"off", 1, 7, dup=True), 2.0))
+    assert session.acknowledge(first) == session.acknowledge(second) == []
+    assert len(packets(session.acknowledge(third))) == 1
 
 
 def test_a_qos_2_message_arrives_once_for_its_packet_id() -> None:
     session = session_up()
     octets = publication("a", b"on", 2, 7)
-    assert payloads(session.receive(octets, 1.0)) == [b"on"]
+    (arrived,) = arrivals(session.receive(octets, 1.0))
+    assert session.receive(octets, 1.0) == []
+    assert session.keep(arrived) == [Save(SavedPacket(7, contents_of("a", b"on", 2)))]
+    assert len(session.acknowledge(arrived)) == 1
     (pubrec,) = only(mqtt5.PubRecPacket, session.receive(octets, 1.0))
     assert pubrec.packet_id == 7
-    (pubcomp,) = only(mqtt5.PubCompPacket, session.receive(PUBREL, 1.0))
+    effects = session.receive(PUBREL, 1.0)
+    assert effects[0] == Save(PacketGone(7))
+    pubcomp = completed(session, effects)
     assert (pubcomp.packet_id, int(pubcomp.reason_code)) == (7, 0)
     assert payloads(session.receive(octets, 1.0)) == [b"on"], "a new message under an old id"
 
 
-def test_pubrel_of_an_unknown_id_is_told_so() -> None:
-    (pubcomp,) = only(mqtt5.PubCompPacket, session_up().receive(PUBREL, 1.0))
+def test_the_end_of_what_was_not_saved_is_not_saved() -> None:
+    session = session_up()
+    (arrived,) = arrivals(session.receive(publication("a", b"on", 2, 7), 1.0))
+    session.acknowledge(arrived)
+    (word,) = session.receive(PUBREL, 1.0)
+    assert isinstance(word, CompleteUpstream)
+    (pubcomp,) = only(mqtt5.PubCompPacket, session.complete(word))
+    assert int(pubcomp.reason_code) == 0
+
+
+def test_pubrel_of_an_unknown_id_is_told_so_once_everything_before_is_durable() -> None:
+    session = session_up()
+    pubcomp = completed(session, session.receive(PUBREL, 1.0))
     assert (pubcomp.packet_id, int(pubcomp.reason_code)) == (7, 0x92)
+
+
+def test_pubcomp_is_not_said_on_another_connection() -> None:
+    session = session_up()
+    (waiting,) = news(WhenSaved, session.receive(PUBREL, 1.0))
+    session.closed()
+    connected(session, session_present=True)
+    (word,) = waiting.effects
+    assert isinstance(word, CompleteUpstream)
+    assert session.complete(word) == []
 
 
 @pytest.mark.parametrize("session_present", [True, False])
@@ -110,11 +193,23 @@ def test_a_repeat_after_a_break_is_one_only_for_a_broker_that_knows_the_session(
     session_present: bool,
 ) -> None:
     session = session_up()
-    session.receive(publication("a", b"on", 2, 7), 1.0)
+    (arrived,) = arrivals(session.receive(publication("a", b"on", 2, 7), 1.0))
+    session.keep(arrived)
     session.closed()
-    connected(session, session_present=session_present)
+    effects = connected(session, session_present=session_present)
+    assert (Save(PacketsGone()) in effects) is not session_present
     effects = session.receive(publication("a", b"on", 2, 7, dup=session_present), 2.0)
     assert payloads(effects) == ([] if session_present else [b"on"])
+
+
+def test_what_a_former_life_had_in_its_hands_is_passed_on_no_second_time() -> None:
+    session = UpstreamSession(rules())
+    session.restore([SavedPacket(7, contents_of("a", b"on", 2))], [])
+    connected(session, session_present=True)
+    (pubrec,) = packets(session.receive(publication("a", b"on", 2, 7, dup=True), 1.0))
+    assert isinstance(pubrec, mqtt5.PubRecPacket)
+    effects = session.receive(PUBREL, 1.0)
+    assert effects[0] == Save(PacketGone(7))
 
 
 def test_other_contents_under_a_known_packet_id_are_another_message() -> None:
@@ -122,14 +217,12 @@ def test_other_contents_under_a_known_packet_id_are_another_message() -> None:
     session.receive(publication("a", b"on", 2, 7), 1.0)
     session.closed()
     connected(session, session_present=True)
-    assert payloads(session.receive(publication("a", b"off", 2, 7), 2.0)) == [b"off"]
+    (arrived,) = arrivals(session.receive(publication("a", b"off", 2, 7), 2.0))
+    assert session.keep(arrived) == [Save(SavedPacket(7, contents_of("a", b"off", 2)))]
 
 
-def test_what_comes_for_a_subscription_of_an_earlier_life_is_acknowledged_and_dropped() -> None:
-    (answer,) = packets(session_up().receive(publication("a", b"", 1, 7, by=[2 << 16 | 2]), 1.0))
-    assert isinstance(answer, mqtt5.PubAckPacket)
-    (arrived,) = session_up().receive(publication("a", by=[2 << 16 | 2, FIRST]), 1.0)
-    assert isinstance(arrived, Arrived)
+def test_what_comes_for_a_subscription_of_an_earlier_life_is_as_good_as_any() -> None:
+    assert payloads(session_up().receive(publication("a", b"on", 1, 7, by=[FIRST]), 1.0)) == [b"on"]
 
 
 @pytest.mark.parametrize(
@@ -178,6 +271,29 @@ def test_each_copy_is_acknowledged() -> None:
         mqtt5.PubAckPacket, session.receive(publication("a/b", b"on", 1, 8, by=[SECOND]), 2.0)
     )
     assert puback.packet_id == 8
+
+
+def test_a_qos_2_copy_is_acknowledged_when_its_packet_id_is_durable() -> None:
+    """Else it would be the only one to come again after a restart, and be taken for new."""
+    session = overlapping()
+    session.receive(publication("a/b", b"on", 2, 7, by=[FIRST]), 2.0)
+    saved, waiting = session.receive(publication("a/b", b"on", 2, 8, by=[SECOND]), 2.0)
+    assert saved == Save(SavedPacket(8, contents_of("a/b", b"on", 2)))
+    assert isinstance(waiting, WhenSaved)
+    (word,) = waiting.effects
+    assert isinstance(word, InGoodHands)
+    (pubrec,) = only(mqtt5.PubRecPacket, session.acknowledge(word.arrived))
+    assert pubrec.packet_id == 8
+
+
+def test_a_copy_of_what_comes_again_is_one_too() -> None:
+    session = overlapping()
+    octets = publication("a/b", b"on", 2, 7, by=[FIRST])
+    session.receive(octets, 2.0)
+    session.closed()
+    connected(session, session_present=True)
+    copy = publication("a/b", b"on", 2, 8, by=[SECOND])
+    assert payloads(session.receive(octets + copy, 3.0)) == []
 
 
 def test_a_copy_that_comes_with_all_identifiers_is_the_only_one() -> None:

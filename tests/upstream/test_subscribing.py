@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import mqtt5
-import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from gateway.effects import DropUpstream, Effect, Granted, SubscriptionRefused
+from gateway.effects import DropUpstream, Effect, Granted, Save, SubscriptionRefused
+from gateway.saved import Change, FilterGone, SavedFilter
 from gateway.upstream import subscribing
 from gateway.upstream.rules import CONTROL_ID_FIRST, CONTROL_ID_LAST
 from gateway.upstream.session import UpstreamSession
-from gateway.upstream.subscribing import UpstreamSubscriptions
+from gateway.upstream.subscribing import PLAIN, UpstreamSubscriptions, identifier_of
 from tests.upstream.broker_side import connected, news, only, packets, rules, suback, unsuback
 
 Asked = list[tuple[str, int | None, int, bool, int]]
 
 
-def subscriptions_up(epoch: int = 3, *, identifiers: bool = True) -> UpstreamSubscriptions:
-    subscriptions = UpstreamSubscriptions("site/", epoch)
+def subscriptions_up(*, identifiers: bool = True) -> UpstreamSubscriptions:
+    subscriptions = UpstreamSubscriptions("site/")
     subscriptions.open(identifiers_available=identifiers)
     return subscriptions
 
@@ -42,6 +42,10 @@ def asked(effects: list[Effect]) -> Asked:
     ]  # fmt: skip
 
 
+def saved(effects: list[Effect]) -> list[Change]:
+    return [each.change for each in effects if isinstance(each, Save)]
+
+
 def given_up(effects: list[Effect]) -> list[str]:
     return [each for packet in only(mqtt5.UnsubscribePacket, effects) for each in packet.patterns]
 
@@ -61,16 +65,15 @@ def grant(
 
 
 def test_a_filter_is_subscribed_for_what_is_retained_then_for_what_is_live() -> None:
-    base = 3 << 16
     assert asked(wanting(subscriptions_up(), "a/b")) == [
-        ("site/a/b", base | 3, 1, True, 0),
-        ("site/a/b", base | 2, 1, True, 2),
+        ("site/a/b", PLAIN | 1, 1, True, 0),
+        ("site/a/b", PLAIN, 1, True, 2),
     ]
 
 
 def test_without_its_retained_messages_it_is_subscribed_once() -> None:
     assert asked(wanting(subscriptions_up(), "a/b", retained=False)) == [
-        ("site/a/b", 3 << 16 | 2, 1, True, 2)
+        ("site/a/b", PLAIN, 1, True, 2)
     ]
 
 
@@ -97,7 +100,9 @@ def test_filters_without_wildcards_share_packets_and_others_do_not() -> None:
     assert [[each.pattern for each in packet.topic_filters] for packet in packets_asked] == [
         ["site/a", "site/c"], ["site/b/+"], ["site/d/#"],
     ]  # fmt: skip
-    assert len({packet.subscription_id for packet in packets_asked}) == 3
+    assert [packet.subscription_id for packet in packets_asked] == [
+        PLAIN, identifier_of("b/+"), identifier_of("d/#"),
+    ]  # fmt: skip
     assert [qos for _, _, qos, _, _ in asked(effects)] == [1, 1, 2, 2]
 
 
@@ -123,28 +128,26 @@ def test_with_a_higher_quality_the_retained_messages_come_again() -> None:
     grant(subscriptions, wanting(subscriptions, "a", "w/#", qos=0))
     assert wanting(subscriptions, "a", "w/#", qos=0) == []
     assert asked(wanting(subscriptions, "a", "w/#", qos=1)) == [
-        ("site/a", 3 << 16 | 7, 1, True, 0),
-        ("site/a", 3 << 16 | 6, 1, True, 2),
+        ("site/a", PLAIN | 1, 1, True, 0),
+        ("site/a", PLAIN, 1, True, 2),
     ], "a filter with wildcards is at the highest quality already"
 
 
-@pytest.mark.parametrize("epoch", [0, 1, 4095, 4096, 5000])
-def test_an_identifier_names_the_life_of_the_gateway_and_fits_its_field(epoch: int) -> None:
-    subscriptions = subscriptions_up(epoch)
-    identifiers = [each[1] or 0 for each in asked(wanting(subscriptions, "a", "b/#"))]
-    assert all(0 < each < 1 << 28 for each in identifiers)
-    assert all(subscriptions.are_ours([each]) for each in identifiers)
-    others = [(epoch + 1) % 4096 << 16 | 2, (epoch - 1) % 4096 << 16 | 3]
-    assert not subscriptions.are_ours(others)
-    assert subscriptions.are_ours([*others, identifiers[0]])
-    assert subscriptions.are_ours([])
+def test_a_filter_with_wildcards_has_an_identifier_of_its_own_in_every_life() -> None:
+    filters = [f"a/{number}/+" for number in range(1000)]
+    first, second = (
+        {name: identifier for name, identifier, *_ in asked(wanting(one, *filters[:100]))}
+        for one in (subscriptions_up(), subscriptions_up())
+    )
+    assert first == second
+    assert len({PLAIN, *map(identifier_of, filters)}) == len(filters) + 1
 
 
-def test_identifiers_begin_again_when_they_are_spent() -> None:
-    subscriptions = subscriptions_up()
-    subscriptions._identifier = (1 << 16) - 2
-    assert [each[1] for each in asked(wanting(subscriptions, "a"))] == [3 << 16 | 3, 3 << 16 | 2]
-    assert [each[1] for each in asked(wanting(subscriptions, "b"))] == [3 << 16 | 3, 3 << 16 | 2]
+@given(st.text(max_size=20))
+def test_an_identifier_is_even_and_fits_its_field(topic_filter: str) -> None:
+    identifier = identifier_of(topic_filter)
+    assert identifier % 2 == 0
+    assert PLAIN < identifier < 1 << 28
 
 
 # Giving up
@@ -200,7 +203,7 @@ def test_a_filter_that_is_wanted_again_in_time_is_not_given_up() -> None:
 
 
 def test_a_filter_that_was_never_asked_for_needs_no_unsubscribe() -> None:
-    subscriptions = UpstreamSubscriptions("", 3)
+    subscriptions = UpstreamSubscriptions("")
     assert wanting(subscriptions, "a") == [], "the broker is away"
     subscriptions.unwant("a")
     assert subscriptions.open(identifiers_available=True) == []
@@ -213,8 +216,8 @@ def test_a_refused_filter_is_reported_with_advice_and_not_asked_for_again() -> N
     subscriptions = subscriptions_up()
     effects = wanting(subscriptions, "a", "b")
     _, second = only(mqtt5.SubscribePacket, effects)
-    granted, refused = subscriptions.receive_suback(second.packet_id, [1, 0x87])
-    assert granted == Granted("a")
+    granted, gone, refused = subscriptions.receive_suback(second.packet_id, [1, 0x87])
+    assert (granted, gone) == (Granted("a"), Save(FilterGone("b")))
     assert isinstance(refused, SubscriptionRefused)
     assert refused.topic_filter == "b"
     assert "SUBACK 0x87: not authorised" in refused.reason
@@ -234,7 +237,9 @@ def test_two_answers_for_a_filter_of_which_the_first_refuses_count_once() -> Non
     effects = wanting(subscriptions, "a", retained=False)
     subscriptions.unwant("a")
     effects += wanting(subscriptions, "a", retained=False)
-    assert [type(each) for each in grant(subscriptions, effects, 0x80)] == [SubscriptionRefused]
+    answers = grant(subscriptions, effects, 0x80)
+    assert len(news(SubscriptionRefused, answers)) == 1
+    assert saved(answers) == [FilterGone("a")]
 
 
 def test_a_suback_with_too_few_codes_ends_the_connection() -> None:
@@ -310,6 +315,47 @@ def test_what_was_given_up_and_is_wanted_again_survives_a_break() -> None:
     assert subscriptions.is_granted("a")
 
 
+# Over a restart
+
+
+def test_a_filter_is_saved_before_it_is_asked_for_the_first_time_until_it_is_given_up() -> None:
+    subscriptions = subscriptions_up()
+    effects = wanting(subscriptions, "a")
+    assert effects[0] == Save(SavedFilter("a"))
+    grant(subscriptions, effects)
+    subscriptions.close()
+    again = subscriptions.open(identifiers_available=True)
+    assert saved(again) == []
+    grant(subscriptions, again)
+    subscriptions.unwant("a")
+    (packet,) = only(mqtt5.UnsubscribePacket, subscriptions.advance())
+    assert saved(subscriptions.receive_unsuback(packet.packet_id)) == [FilterGone("a")]
+
+
+def test_a_filter_that_is_wanted_again_before_unsuback_stays_saved() -> None:
+    subscriptions = subscriptions_up()
+    grant(subscriptions, wanting(subscriptions, "a"))
+    subscriptions.unwant("a")
+    (packet,) = only(mqtt5.UnsubscribePacket, subscriptions.advance())
+    wanting(subscriptions, "a")
+    assert saved(subscriptions.receive_unsuback(packet.packet_id)) == []
+
+
+def test_what_a_former_life_subscribed_to_is_kept_or_given_up_as_it_is_wanted() -> None:
+    subscriptions = UpstreamSubscriptions("")
+    subscriptions.want("a/+", 1, retained=True)
+    subscriptions.restore(["a/+", "+/b"])
+    assert subscriptions.overlapping, "their messages may be copies"
+    effects = subscriptions.open(identifiers_available=True)
+    assert saved(effects) == []
+    assert [name for name, *_ in asked(effects)] == ["a/+", "a/+"]
+    answers = grant(subscriptions, effects)
+    assert given_up(answers) == ["+/b"]
+    (packet,) = only(mqtt5.UnsubscribePacket, answers)
+    assert saved(subscriptions.receive_unsuback(packet.packet_id)) == [FilterGone("+/b")]
+    assert not subscriptions.overlapping
+
+
 # Any order: a broker that keeps what it was told, and a message that must always find a way
 
 
@@ -321,14 +367,20 @@ class Wishes(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.subscriptions = UpstreamSubscriptions("", 3)
+        self.subscriptions = UpstreamSubscriptions("")
         self.wanted: dict[str, int] = {}
         self.granted: set[str] = set()  # and wanted ever since
         self.at_broker: dict[str, int] = {}
+        self.saved: set[str] = set()
         self.under_way: list[object] = []
 
     def take(self, effects: list[Effect]) -> None:
         """The broker hears at once; its answers come later."""
+        for change in saved(effects):
+            if isinstance(change, SavedFilter):
+                self.saved.add(change.topic_filter)
+            elif isinstance(change, FilterGone):
+                self.saved.discard(change.topic_filter)
         self.granted |= {each.topic_filter for each in news(Granted, effects)} & set(self.wanted)
         for packet in packets(effects):
             self.under_way.append(packet)
@@ -380,6 +432,10 @@ class Wishes(RuleBasedStateMachine):
         assert set(self.at_broker) == set(self.wanted)
         assert all(self.at_broker[key] >= qos for key, qos in self.wanted.items())
         assert all(self.subscriptions.is_granted(key) for key in self.wanted)
+
+    @invariant()
+    def what_the_broker_has_is_saved(self) -> None:
+        assert set(self.at_broker) <= self.saved
 
     @invariant()
     def what_was_granted_and_is_still_wanted_is_subscribed(self) -> None:

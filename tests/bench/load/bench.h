@@ -25,12 +25,26 @@ struct snapshot {
     unsigned long long udp_receive_buffer_errors;
 };
 
+/* With --broker-returns: from the end of our connection to the broker to the next subscription. */
+struct outage {
+    uint64_t away_at;
+    uint64_t back_at;
+    /* Of what was sent meanwhile. */
+    struct histogram acknowledging;
+    /* What was sent before the broker was back and arrived afterwards. */
+    uint64_t backlog;
+    uint64_t drain_began;
+    uint64_t drained_at;
+};
+
 struct bench {
     struct options options;
     int epoll;
     uint64_t now;
     uint64_t last_arrival;
     uint64_t next_timer_scan;
+    /* When to try the broker again that is away. */
+    uint64_t next_open_at;
 
     struct sensor *sensors;
     struct sensor_counts counts;
@@ -50,6 +64,7 @@ struct bench {
     struct histogram connecting;
     struct histogram end_to_end;
     struct histogram acknowledging;
+    struct outage outage;
 
     struct snapshot at_start;
     struct snapshot when_connected;

@@ -73,7 +73,7 @@ static void append16(struct broker_link *link, uint16_t value)
     append(link, bytes, sizeof bytes);
 }
 
-/* MQTT 5 has a length of properties where 3.1.1 has nothing; ours are always empty. */
+/* MQTT 5 has a length of properties where 3.1.1 has nothing; ours are empty but for one. */
 static void append_no_properties(struct broker_link *link)
 {
     if (link->version_5)
@@ -88,14 +88,20 @@ static void append_acknowledgement(struct broker_link *link, enum packet_kind ki
     append16(link, id);
 }
 
-static void append_connect(struct broker_link *link, const char *client_id)
+static void append_connect(struct broker_link *link)
 {
-    uint8_t version_flags_and_keep_alive[4] = {link->version_5 ? 5 : 4, 0x02, 0, 0};
-    append_header(link, PACKET_CONNECT << 4, 10 + link->version_5 + 2 + strlen(client_id));
+    static const uint8_t session_expiry_an_hour[] = {5, 0x11, 0, 0, 0x0e, 0x10};
+    uint8_t clean_start = link->keeps_session ? 0 : 0x02;
+    uint8_t version_flags_and_keep_alive[4] = {link->version_5 ? 5 : 4, clean_start, 0, 0};
+    size_t properties = link->keeps_session ? sizeof session_expiry_an_hour : link->version_5;
+    append_header(link, PACKET_CONNECT << 4, 10 + properties + 2 + strlen(link->client_id));
     append_string(link, "MQTT");
     append(link, version_flags_and_keep_alive, sizeof version_flags_and_keep_alive);
-    append_no_properties(link);
-    append_string(link, client_id);
+    if (link->keeps_session)
+        append(link, session_expiry_an_hour, sizeof session_expiry_an_hour);
+    else
+        append_no_properties(link);
+    append_string(link, link->client_id);
 }
 
 static uint16_t next_packet_id(struct broker_link *link)
@@ -112,18 +118,32 @@ static void watch(struct broker_link *link, bool for_writing)
         fatal_errno("epoll_ctl");
 }
 
+/* What the kernel or the broker said; ends the run where a break is not expected. */
+static void break_off(struct broker_link *link, const char *why)
+{
+    if (!link->keeps_session)
+        fatal("the connection to the broker: %s", why);
+    close(link->socket);
+    link->socket = -1;
+    link->is_broken = true;
+    link->connected = link->subscribed = link->waits_to_write = false;
+    link->in_bytes = link->out_bytes = 0;
+}
+
 void link_flush(struct broker_link *link)
 {
     size_t done = 0;
-    while (done < link->out_bytes) {
+    while (!link->is_broken && done < link->out_bytes) {
         ssize_t sent = send(link->socket, link->out + done, link->out_bytes - done,
                             MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent < 0 && errno != EAGAIN)
-            fatal_errno("writing to the broker");
+            break_off(link, strerror(errno));
         if (sent <= 0)
             break;
         done += (size_t)sent;
     }
+    if (link->is_broken)
+        return;
     memmove(link->out, link->out + done, link->out_bytes - done);
     link->out_bytes -= done;
     if (link->waits_to_write != (link->out_bytes > 0)) {
@@ -132,6 +152,7 @@ void link_flush(struct broker_link *link)
     }
 }
 
+/* -1 when nobody listens there. */
 static int connected_socket(int port)
 {
     int one = 1;
@@ -143,23 +164,37 @@ static int connected_socket(int port)
         fatal_errno("socket");
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer_bytes, sizeof buffer_bytes);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    if (connect(fd, (struct sockaddr *)&broker, sizeof broker) != 0)
-        fatal("cannot connect to the broker on port %d: %s", port, strerror(errno));
+    if (connect(fd, (struct sockaddr *)&broker, sizeof broker) != 0) {
+        close(fd);
+        return -1;
+    }
     fcntl(fd, F_SETFL, O_NONBLOCK);
     return fd;
 }
 
-void link_open(struct broker_link *link, int port, const char *client_id)
+bool link_open_again(struct broker_link *link)
 {
     struct epoll_event event = {.events = EPOLLIN};
     event.data.u64 = link->tag;
-    link->socket = connected_socket(port);
-    link->in = allocate(IN_CAPACITY, 1);
+    link->socket = connected_socket(link->port);
+    if (link->socket < 0)
+        return false;
+    link->is_broken = false;
     link->receive_maximum = UINT16_MAX;
     if (epoll_ctl(link->epoll, EPOLL_CTL_ADD, link->socket, &event) != 0)
         fatal_errno("epoll_ctl");
-    append_connect(link, client_id);
+    append_connect(link);
     link_flush(link);
+    return true;
+}
+
+void link_open(struct broker_link *link, int port, const char *client_id)
+{
+    link->port = port;
+    link->client_id = client_id;
+    link->in = allocate(IN_CAPACITY, 1);
+    if (!link_open_again(link))
+        fatal("cannot connect to the broker on port %d: %s", port, strerror(errno));
 }
 
 void link_subscribe(struct broker_link *link, const char *filter, int qos)
@@ -296,7 +331,10 @@ static void read_packet(struct broker_link *link, uint8_t first, const uint8_t *
         append_acknowledgement(link, PACKET_PUBREL, get16(body));
         break;
     case PACKET_PUBREL: append_acknowledgement(link, PACKET_PUBCOMP, get16(body)); break;
-    case PACKET_DISCONNECT: fatal("the broker disconnected us with code %d", bytes ? *body : 0);
+    case PACKET_DISCONNECT:
+        if (!link->keeps_session)
+            fatal("the broker disconnected us with code %d", bytes ? *body : 0);
+        break; /* it is about to close */
     default: fatal("the broker sent a packet of type %d", first >> 4);
     }
 }
@@ -322,15 +360,15 @@ static size_t read_packets(struct broker_link *link)
 void link_read(struct broker_link *link)
 {
     int one = 1;
-    for (int reads = 0; reads < READS_PER_TURN_MAX; reads++) {
+    for (int reads = 0; reads < READS_PER_TURN_MAX && !link->is_broken; reads++) {
         size_t room = IN_CAPACITY - link->in_bytes;
         ssize_t got = recv(link->socket, link->in + link->in_bytes, room, MSG_DONTWAIT);
         if (got < 0 && errno == EAGAIN)
             break;
-        if (got < 0)
-            fatal_errno("reading from the broker");
-        if (got == 0)
-            fatal("the broker closed our connection");
+        if (got <= 0) {
+            break_off(link, got < 0 ? strerror(errno) : "the broker closed it");
+            return;
+        }
         setsockopt(link->socket, IPPROTO_TCP, TCP_QUICKACK, &one, sizeof one);
         link->in_bytes += (size_t)got;
         size_t done = read_packets(link);

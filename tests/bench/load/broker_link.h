@@ -4,7 +4,7 @@
  * and against a delayed ACK of ours its next small packet would wait 40 ms. That would be our step
  * in the latencies, not the gateway's.
  *
- * A connection that breaks ends the run.
+ * A connection that breaks ends the run, unless the link keeps its session: then it is made again.
  */
 #ifndef LOAD_BROKER_LINK_H
 #define LOAD_BROKER_LINK_H
@@ -23,6 +23,11 @@ struct broker_link {
     bool version_5;
     bool connected;
     bool subscribed;
+    /* Asked for before link_open(): the broker keeps our session, and may go away and return. */
+    bool keeps_session;
+    bool is_broken;
+    int port;
+    const char *client_id;
     /* The broker's Receive Maximum (MQTT 5); without one, 65,535. */
     unsigned receive_maximum;
     unsigned in_flight;
@@ -40,6 +45,8 @@ struct broker_link {
 
 /* Connects and sends CONNECT; `connected` becomes true in link_read(). */
 void link_open(struct broker_link *link, int port, const char *client_id);
+/* A broken link: tries to connect once, as link_open() does; true if the broker was there. */
+bool link_open_again(struct broker_link *link);
 void link_subscribe(struct broker_link *link, const char *filter, int qos);
 /* How many more messages of this QoS the broker takes now. */
 unsigned link_room(const struct broker_link *link, int qos);

@@ -45,6 +45,8 @@ void pump(struct bench *bench, uint64_t wait_ns_max)
     for (int index = 0; index < count; index++)
         handle_event(bench, &events[index]);
     sensors_handle_time(bench);
+    if (bench->options.broker_returns)
+        watch_outage(bench);
 }
 
 /* One socket per client: as many open files as the system lets us have. */

@@ -40,6 +40,8 @@ static const char HELP[] =
     "  --retry-after S --retries N   retransmission by the clients (2, 5)\n"
     "  --keep-alive S           in CONNECT (3600)\n"
     "  --drain S                longest wait for stragglers (5)\n"
+    "  --broker-returns         pub: somebody restarts the broker once during the run; says \"running\"\n"
+    "                           on stderr when it begins, keeps its session there, connects again\n"
     "storm\n"
     "  --hold S                 stay idle this long and measure (3)\n"
     "  --sleep S                DISCONNECT with this duration after CONNACK\n"
@@ -52,6 +54,7 @@ enum option_id {
     OPTION_PAYLOAD_BYTES, OPTION_TOPIC, OPTION_SECONDS, OPTION_RATE, OPTION_WINDOW,
     OPTION_CONNECT_WINDOW, OPTION_CONNECT_TIMEOUT, OPTION_RETRY_AFTER, OPTION_RETRIES,
     OPTION_KEEP_ALIVE, OPTION_DRAIN, OPTION_BURST, OPTION_HOLD, OPTION_SLEEP, OPTION_CLOSE,
+    OPTION_BROKER_RETURNS,
 };
 
 static const struct option OPTIONS[] = {
@@ -76,6 +79,7 @@ static const struct option OPTIONS[] = {
     {"retry-after", required_argument, NULL, OPTION_RETRY_AFTER},
     {"retries", required_argument, NULL, OPTION_RETRIES},
     {"keep-alive", required_argument, NULL, OPTION_KEEP_ALIVE},
+    {"broker-returns", no_argument, NULL, OPTION_BROKER_RETURNS},
     {"drain", required_argument, NULL, OPTION_DRAIN},
     {"hold", required_argument, NULL, OPTION_HOLD},
     {"sleep", required_argument, NULL, OPTION_SLEEP},
@@ -161,6 +165,7 @@ static bool set_what(struct options *options, int id, const char *value)
     case OPTION_TOPIC: set_topic(options, value); return true;
     case OPTION_HOLD: options->hold_s = number(value, 0, 3600); return true;
     case OPTION_SLEEP: options->sleep_s = (unsigned)whole(value, 1, 65535); return true;
+    case OPTION_BROKER_RETURNS: options->broker_returns = true; return true;
     case OPTION_CLOSE: options->close_when_ready = true; return true;
     default: return false;
     }
@@ -194,6 +199,8 @@ static void check(const struct options *options)
         wrong_usage("QoS -1 needs --topic", "predefined:ID or short:ab");
     if (options->mode == MODE_SUB && !named)
         wrong_usage("mode sub needs --topic", "own or shared");
+    if (options->broker_returns && (options->mode != MODE_PUB || options->mqtt_version != 5))
+        wrong_usage("--broker-returns needs MQTT 5 and mode", "pub");
     if (options->mqtt_version == 4)
         wrong_usage("--mqtt-version is 3 (3.1.1) or 5, got", "4");
 }

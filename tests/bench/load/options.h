@@ -46,6 +46,7 @@ struct options {
     unsigned sleep_s;
     bool close_when_ready;
     double drain_s;
+    bool broker_returns;
 };
 
 /* Ends the program with EXIT_USAGE on a wrong command line, with 0 on --help. */

@@ -32,6 +32,19 @@ static void read_memory(pid_t pid, struct process_usage *usage)
     fclose(file);
 }
 
+/* Counted when a page of a file becomes dirty; a file system in memory counts nothing. */
+static void read_writing(pid_t pid, struct process_usage *usage)
+{
+    char line[256];
+    snprintf(line, sizeof line, "/proc/%d/io", (int)pid);
+    FILE *file = fopen(line, "r");
+    if (file == NULL)
+        fatal_errno("cannot read what the measured process writes");
+    while (fgets(line, sizeof line, file) != NULL)
+        sscanf(line, "write_bytes: %llu", &usage->written_bytes);
+    fclose(file);
+}
+
 struct process_usage process_usage(pid_t pid)
 {
     struct process_usage usage = {0};
@@ -44,6 +57,7 @@ struct process_usage process_usage(pid_t pid)
     if (usage.cpu_s < 0)
         fatal("process %d is gone: did the gateway or the broker crash?", (int)pid);
     read_memory(pid, &usage);
+    read_writing(pid, &usage);
     return usage;
 }
 

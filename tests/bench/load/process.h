@@ -1,4 +1,4 @@
-/* What another process costs: CPU time of all its threads, and memory. */
+/* What another process costs: CPU time of all its threads, memory, writing. */
 #ifndef LOAD_PROCESS_H
 #define LOAD_PROCESS_H
 
@@ -8,6 +8,8 @@ struct process_usage {
     double cpu_s;
     long rss_kib;
     long pss_kib;
+    /* What it had written to disks (not to sockets), as the kernel accounts for it. */
+    unsigned long long written_bytes;
 };
 
 /* pid 0: nobody to be measured, all zero. A process that is gone ends the run: its figures would be

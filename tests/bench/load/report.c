@@ -43,12 +43,13 @@ static void process(const char *name, const struct process_usage *start,
            "\"connect_cpu_us_per_client\":%.3f,"
            "\"rss_kib\":{\"start\":%ld,\"connected\":%ld,\"end\":%ld},"
            "\"pss_kib\":{\"start\":%ld,\"connected\":%ld,\"end\":%ld},"
-           "\"rss_kib_per_client\":%.3f},",
+           "\"rss_kib_per_client\":%.3f,\"written_bytes_per_message\":%.3f},",
            name, cpu_s, per(cpu_s * 1e6, done),
            bench->run_s > 0 ? 100 * cpu_s / bench->run_s : 0,
            per(connect_cpu_s * 1e6, bench->counts.ready), start->rss_kib, connected->rss_kib,
            end->rss_kib, start->pss_kib, connected->pss_kib, end->pss_kib,
-           per((double)(connected->rss_kib - start->rss_kib), bench->counts.ready));
+           per((double)(connected->rss_kib - start->rss_kib), bench->counts.ready),
+           per((double)(end->written_bytes - connected->written_bytes), done));
 }
 
 static void begin(const struct bench *bench)
@@ -96,6 +97,18 @@ static void finish(const struct bench *bench, uint64_t done)
            per((end->own_cpu_s - connected->own_cpu_s) * 1e6, done));
 }
 
+static void outage(const struct bench *bench)
+{
+    const struct outage *seen = &bench->outage;
+    double drain_s = (double)(seen->drained_at - seen->drain_began) / (double)NS_PER_S;
+    printf("\"outage\":{");
+    amount("seconds", (double)(seen->back_at - seen->away_at) / (double)NS_PER_S);
+    times("acknowledge_us", &seen->acknowledging);
+    count("backlog", seen->backlog);
+    amount("drain_seconds", drain_s);
+    printf("\"drain_rate_per_s\":%.3f},", drain_s > 0 ? (double)seen->backlog / drain_s : 0);
+}
+
 void report_traffic(const struct bench *bench)
 {
     const struct ledger *ledger = &bench->ledger;
@@ -117,6 +130,8 @@ void report_traffic(const struct bench *bench)
     amount("rate_per_s", bench->run_s > 0 ? (double)ledger->received / bench->run_s : 0);
     times("end_to_end_us", &bench->end_to_end);
     times("acknowledge_us", &bench->acknowledging);
+    if (bench->options.broker_returns)
+        outage(bench);
     both_processes(bench, ledger->received);
     amount("late_ms_max", (double)bench->late_ns_max / 1e6);
     amount("skipped_ms", (double)bench->skipped_ns / 1e6);

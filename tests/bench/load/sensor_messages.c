@@ -75,10 +75,18 @@ static void finish_message(struct bench *bench, struct sensor *sensor)
         idle_put(&bench->idle, sensor_index(bench, sensor));
 }
 
+static bool was_sent_meanwhile(const struct outage *outage, uint64_t sent_at)
+{
+    bool since = outage->away_at > 0 && sent_at >= outage->away_at;
+    return since && (outage->back_at == 0 || sent_at < outage->back_at);
+}
+
 static void acknowledge_message(struct bench *bench, struct sensor *sensor)
 {
     ledger_acknowledged(&bench->ledger, sensor->sequence);
     histogram_add(&bench->acknowledging, bench->now - sensor->sent_at);
+    if (was_sent_meanwhile(&bench->outage, sensor->sent_at))
+        histogram_add(&bench->outage.acknowledging, bench->now - sensor->sent_at);
     finish_message(bench, sensor);
 }
 

@@ -14,8 +14,21 @@
 #define CONNECT_BURST_MAX 64
 /* The drain ends after this long without an arrival. */
 #define QUIET_NS (600 * NS_PER_MS)
+/* Sooner than any gateway, so that its backlog finds us there; what does not, the session keeps. */
+#define OPEN_AGAIN_AFTER_NS (2 * NS_PER_MS)
 
 /* ---- the broker's side ---- */
+
+/* Only the last arrival of the backlog tells when it was drained. */
+static void note_backlog(struct bench *bench, const struct message_stamp *stamp)
+{
+    struct outage *outage = &bench->outage;
+    if (outage->back_at == 0 || stamp->sent_at >= outage->back_at)
+        return;
+    if (outage->backlog++ == 0)
+        outage->drain_began = bench->now;
+    outage->drained_at = bench->now;
+}
 
 static void on_message_up(void *context, const uint8_t *payload, size_t bytes)
 {
@@ -27,8 +40,10 @@ static void on_message_up(void *context, const uint8_t *payload, size_t bytes)
     bench->last_arrival = bench->now;
     if (stamp.sequence == SEQUENCE_WARM_UP)
         bench->warmed_up = bench->options.clients;
-    else if (ledger_arrived_up(&bench->ledger, &stamp))
+    else if (ledger_arrived_up(&bench->ledger, &stamp)) {
         histogram_add(&bench->end_to_end, bench->now - stamp.sent_at);
+        note_backlog(bench, &stamp);
+    }
 }
 
 static void on_message_ignored(void *context, const uint8_t *payload, size_t bytes)
@@ -57,9 +72,10 @@ static void on_settled(void *context, uint16_t packet_id)
 static void open_link(struct bench *bench, struct broker_link *link, uint64_t tag,
                       const char *role, payload_listener *on_payload)
 {
-    char client_id[CLIENT_ID_BYTES_MAX + 1];
+    char *client_id = allocate(CLIENT_ID_BYTES_MAX + 1, 1);
     uint64_t give_up_at = now_ns() + BROKER_TIMEOUT_S * NS_PER_S;
-    snprintf(client_id, sizeof client_id, "load-%s-%d", role, (int)getpid());
+    snprintf(client_id, CLIENT_ID_BYTES_MAX + 1, "load-%s-%d", role, (int)getpid());
+    link->keeps_session = bench->options.broker_returns;
     link->epoll = bench->epoll;
     link->tag = tag;
     link->version_5 = bench->options.mqtt_version == 5;
@@ -208,6 +224,23 @@ static void publish_some(struct bench *bench, uint64_t count)
         publish_in_turn(bench, count);
 }
 
+/* ---- an outage ---- */
+
+void watch_outage(struct bench *bench)
+{
+    struct broker_link *link = &bench->subscriber;
+    struct outage *outage = &bench->outage;
+    if (outage->away_at == 0 && link->is_broken)
+        outage->away_at = bench->now;
+    if (link->is_broken && bench->now >= bench->next_open_at) {
+        bench->next_open_at = bench->now + OPEN_AGAIN_AFTER_NS;
+        if (link_open_again(link))
+            link_subscribe(link, filter_of(&bench->options), bench->options.subscription_qos);
+    }
+    if (outage->away_at > 0 && outage->back_at == 0 && link->subscribed)
+        outage->back_at = bench->now;
+}
+
 /* ---- the run ---- */
 
 static void warm_up_upwards(struct bench *bench)
@@ -284,6 +317,8 @@ void run_traffic(struct bench *bench)
     pace.schedule_began = began;
     pace.progressed_at = began;
     bench->running = true;
+    if (bench->options.broker_returns)
+        fputs("running\n", stderr);
     for (unsigned index = 0; waits_for_its_client(bench) && index < bench->options.clients; index++)
         idle_put(&bench->idle, index);
     uint64_t end = began + ns_from_seconds(bench->options.seconds);

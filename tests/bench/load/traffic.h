@@ -11,6 +11,8 @@ void connect_sensors(struct bench *bench);
 /* Returns when messages pass from end to end; ends the program when they never do. */
 void warm_up(struct bench *bench);
 void run_traffic(struct bench *bench);
+/* Notes when the broker goes, and connects to it again. */
+void watch_outage(struct bench *bench);
 void stay_idle(struct bench *bench);
 
 #endif

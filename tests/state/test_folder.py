@@ -1,22 +1,39 @@
-"""The epoch: never the same twice, whatever became of the folder."""
+"""The state folder: for one gateway at a time, and no epoch twice, whatever became of it."""
 
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from gateway.state.epoch import EPOCH_FILE, StateError, open_state
+from gateway.state.errors import StateError
+from gateway.state.folder import EPOCH_FILE, StateFolder, open_state
+from gateway.state.store import DATABASE
+
+LINKS = ("udp 0.0.0.0:1883",)
+
+
+def opened(folder: Path) -> StateFolder:
+    return open_state(folder, LINKS)
 
 
 def next_epoch(folder: Path) -> int:
-    state = open_state(folder)
+    state = opened(folder)
+    state.store.close()
     state.release()
     return state.epoch
+
+
+def epoch_on_disk(folder: Path) -> int:
+    with closing(sqlite3.connect(folder / DATABASE)) as database:
+        (found,) = database.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
+    return int(found)
 
 
 def test_each_start_is_one_epoch_further(tmp_path: Path) -> None:
@@ -36,21 +53,29 @@ def test_a_damaged_counter_begins_there_too(tmp_path: Path, damage: str) -> None
     assert before < next_epoch(tmp_path) <= int(time.time()) + 1
 
 
-def test_a_counter_goes_on_from_where_it_is(tmp_path: Path) -> None:
+def test_the_counter_of_an_earlier_release_goes_on_in_the_database(tmp_path: Path) -> None:
     (tmp_path / EPOCH_FILE).write_text("41\n")
-    assert next_epoch(tmp_path) == 42
+    assert [next_epoch(tmp_path) for _ in range(2)] == [42, 43]
+    assert not (tmp_path / EPOCH_FILE).exists()
+
+
+def test_a_counter_that_comes_back_with_an_old_file_does_not_fall(tmp_path: Path) -> None:
+    (tmp_path / EPOCH_FILE).write_text("41\n")
+    next_epoch(tmp_path)
+    (tmp_path / EPOCH_FILE).write_text("7\n")
+    assert next_epoch(tmp_path) == 43
 
 
 def test_the_counter_is_on_disk_before_it_is_used(tmp_path: Path) -> None:
-    state = open_state(tmp_path)
-    assert int((tmp_path / EPOCH_FILE).read_text()) == state.epoch
+    state = opened(tmp_path)
+    assert epoch_on_disk(tmp_path) == state.epoch
     state.release()
 
 
 def test_a_folder_in_use_is_refused_and_its_user_named(tmp_path: Path) -> None:
-    state = open_state(tmp_path)
+    state = opened(tmp_path)
     with pytest.raises(StateError, match=rf"another tidegate \(process {os.getpid()}\)"):
-        open_state(tmp_path)
+        opened(tmp_path)
     state.release()
     assert next_epoch(tmp_path) == state.epoch + 1
 
@@ -58,23 +83,23 @@ def test_a_folder_in_use_is_refused_and_its_user_named(tmp_path: Path) -> None:
 def test_a_folder_is_free_again_when_its_user_was_killed(tmp_path: Path) -> None:
     program = f"""
 import os, pathlib
-from gateway.state.epoch import open_state
-open_state(pathlib.Path({str(tmp_path)!r}))
+from gateway.state.folder import open_state
+open_state(pathlib.Path({str(tmp_path)!r}), ["udp"])
 os.kill(os.getpid(), 9)
 """
     killed = subprocess.run([sys.executable, "-c", program], check=False)
     assert killed.returncode == -9
-    left = int((tmp_path / EPOCH_FILE).read_text())
+    left = epoch_on_disk(tmp_path)
     assert next_epoch(tmp_path) == left + 1
 
 
 def test_a_file_where_the_folder_should_be_is_said(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("")
     with pytest.raises(StateError, match="is not a folder: remove the file or set another path"):
-        open_state(tmp_path / "state")
+        opened(tmp_path / "state")
 
 
 def test_a_folder_that_may_not_be_written_is_said(tmp_path: Path) -> None:
     # What root may not write either: a file system without files of one's own.
     with pytest.raises(StateError, match=r"gateway\.state_dir /proc/tidegate"):
-        open_state(Path("/proc/tidegate"))
+        opened(Path("/proc/tidegate"))

@@ -1,0 +1,50 @@
+"""What /healthz says of the parts that write to the disk, and what an operator can do about it.
+
+Only a journal that cannot be written at all is a failure: then readings are refused, and a
+supervisor may try a restart. Anything less is a doubt, which is reported beside "ok" and restarts
+nobody: a restart makes no room on a disk.
+"""
+
+from __future__ import annotations
+
+from gateway.admin.numbers import Condition, JournalNumbers, StateNumbers
+
+_ADVICE = "the log says more, `tidegate doctor --disk` measures the disk"
+
+
+def journal_failure(numbers: JournalNumbers) -> str | None:
+    """What is wrong, or None."""
+    if numbers.condition is not Condition.FAILED:
+        return None
+    because = _because(numbers.error)
+    return (
+        f"the journal cannot be written{because}: readings are refused while the broker is away; "
+        + _ADVICE
+    )
+
+
+def journal_doubt(numbers: JournalNumbers) -> str | None:
+    match numbers.condition:
+        case Condition.DEGRADED:
+            because = _because(numbers.error)
+            return f"the journal goes on in a new segment after an error{because}: {_ADVICE}"
+        case Condition.FULL:
+            return (
+                f"the journal is full, {numbers.depth} readings wait{_because(numbers.error)}: "
+                "bring the broker back, make room on the disk, or raise journal.size_max"
+            )
+        case _:
+            return None
+
+
+def state_doubt(numbers: StateNumbers) -> str | None:
+    if numbers.condition is Condition.OK:
+        return None
+    return (
+        f"sessions cannot be saved{_because(numbers.error)}, {numbers.pending_rows} rows wait: "
+        f"they would not survive a restart; {_ADVICE}"
+    )
+
+
+def _because(error: str | None) -> str:
+    return "" if error is None else f" ({error})"

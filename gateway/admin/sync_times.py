@@ -1,0 +1,24 @@
+"""How long the last calls of fdatasync took: a card that wears out shows it here first.
+
+The journal's thread notes, the loop asks: both are single steps of a deque, which need no lock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from math import ceil
+
+KEPT_MAX = 1000
+
+
+class SyncTimes:
+    def __init__(self) -> None:
+        self._seconds: deque[float] = deque(maxlen=KEPT_MAX)
+
+    def note(self, seconds: float) -> None:
+        self._seconds.append(seconds)
+
+    def quantiles(self, *shares: float) -> list[float | None]:
+        """The least time that this share of the calls did not exceed; None before there are any."""
+        ordered = sorted(self._seconds.copy())
+        return [ordered[ceil(share * len(ordered)) - 1] if ordered else None for share in shares]

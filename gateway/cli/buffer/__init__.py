@@ -1,0 +1,53 @@
+"""`tidegate buffer`: what waits for the broker on disk, from the running gateway or from its files.
+
+Nothing here changes anything: the files are opened for reading only, also while a gateway writes
+to them.
+"""
+
+import argparse
+import os
+
+from gateway.cli.buffer import export, overview, peek
+from gateway.cli.buffer.on_disk import BufferError
+from gateway.cli.exit_codes import ExitCode
+from gateway.cli.output import complain
+from gateway.cli.sources import add_source_arguments, configuration_of
+from gateway.config import ConfigError
+
+ACTIONS = {"peek": peek.run, "export": export.run}
+HELP = {
+    "peek": "show the next readings that would go to the broker, and take none away",
+    "export": "write all readings that wait as JSON lines, and take none away",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_source_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="answer in JSON, on stdout")
+    actions = parser.add_subparsers(
+        dest="action",
+        metavar="ACTION",
+        title="actions",
+        description="Without one: how much waits, since when, how fast it goes, and what was\n"
+        "dropped; asked of the running gateway at admin.listen, or read from its files.",
+    )
+    for name, add in (("peek", peek.add_arguments), ("export", export.add_arguments)):
+        help_ = HELP[name]
+        action = actions.add_parser(
+            name, help=help_, description=f"{help_[0].upper()}{help_[1:]}.", allow_abbrev=False
+        )
+        add_source_arguments(action, is_repeated=True)
+        add(action)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        configuration = configuration_of(arguments, os.environ)
+    except ConfigError as error:
+        complain(str(error))
+        return ExitCode.CONFIGURATION
+    try:
+        return ACTIONS.get(arguments.action, overview.run)(arguments, configuration.settings)
+    except BufferError as error:
+        complain(f"tidegate buffer: {error}")
+        return error.code

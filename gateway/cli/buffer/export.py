@@ -1,0 +1,69 @@
+"""`tidegate buffer export`: every reading that waits as a line of JSON.
+
+Each line has the names of the delivery tag (gw, client, epoch, seq, ts), so that who takes the
+lines in can drop what the broker brings as well.
+"""
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from gateway.cli.buffer.on_disk import BufferError, waiting
+from gateway.cli.buffer.readings import as_json
+from gateway.cli.exit_codes import ExitCode
+from gateway.cli.output import complain, put
+from gateway.cli.progress import Progress
+from gateway.config.settings import Settings
+
+STDOUT = "-"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--output", metavar="FILE", default=STDOUT, help="where to; stdout without it"
+    )
+    parser.add_argument("--force", action="store_true", help="replace FILE if it is there")
+
+
+def run(arguments: argparse.Namespace, settings: Settings) -> int:
+    if arguments.output == STDOUT:
+        count = _export(settings, put)
+    else:
+        count = _to_file(Path(arguments.output), settings, is_forced=arguments.force)
+    complain(f"{count} readings exported; all of them still wait")
+    return ExitCode.OK
+
+
+def _to_file(path: Path, settings: Settings, *, is_forced: bool) -> int:
+    """Leaves no part of a file: what looks like an export is whole."""
+    try:
+        with path.open("w" if is_forced else "x", encoding="utf-8") as file:
+            try:
+                count = _export(settings, file.write)
+                file.flush()
+            except BaseException:
+                path.unlink(missing_ok=True)
+                raise
+    except FileExistsError:
+        message = f"{path} is there already; --force replaces it"
+        raise BufferError(message, ExitCode.CANNOT_CREATE) from None
+    except PermissionError:
+        message = f"no permission to write {path}"
+        raise BufferError(message, ExitCode.PERMISSION) from None
+    except OSError as error:
+        message = f"cannot write {path}: {error.strerror}"
+        raise BufferError(message, ExitCode.CANNOT_CREATE) from None
+    return count
+
+
+def _export(settings: Settings, write: Callable[[str], object]) -> int:
+    count = 0
+    progress = Progress(lambda done: f"exporting: {done} readings")
+    for forward in waiting(settings.gateway.journal_dir):
+        reading = as_json(settings.gateway.name, forward)
+        write(json.dumps(reading, ensure_ascii=False) + "\n")
+        count += 1
+        progress.at(count)
+    progress.end()
+    return count

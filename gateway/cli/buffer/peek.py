@@ -1,0 +1,81 @@
+"""`tidegate buffer peek`: the next readings in the order in which they would go."""
+
+import argparse
+import json
+from itertools import islice
+
+from gateway.admin.durations import duration
+from gateway.cli.buffer.on_disk import waiting
+from gateway.cli.buffer.readings import age_s, as_json, shown
+from gateway.cli.exit_codes import ExitCode
+from gateway.cli.output import say
+from gateway.config.settings import Settings
+from gateway.config.spelling import printable, shortened
+from gateway.effects import Forward
+
+SCHEMA = "tidegate.buffer.peek/1"
+COUNT_DEFAULT = 10
+COUNT_MAX = 10_000
+NAME_LENGTH_MAX = 60
+HEAD = ("client", "topic", "QoS", "age", "octets", "payload")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-n",
+        "--count",
+        metavar="N",
+        type=_count,
+        default=COUNT_DEFAULT,
+        help=f"how many at most, 1 to {COUNT_MAX} (default {COUNT_DEFAULT})",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="answer in JSON, on stdout, with all of each payload",
+    )
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= COUNT_MAX:
+        message = f"expected a whole number from 1 to {COUNT_MAX}, got {text[:20]!r}"
+        raise argparse.ArgumentTypeError(message)
+    return int(text)
+
+
+def run(arguments: argparse.Namespace, settings: Settings) -> int:
+    forwards = list(islice(waiting(settings.gateway.journal_dir), arguments.count))
+    if arguments.json:
+        name = settings.gateway.name
+        readings = [
+            as_json(name, one) | {"age_s": age_s(one), "shown": shown(one.payload)}
+            for one in forwards
+        ]
+        say(json.dumps({"schema": SCHEMA, "gateway": name, "readings": readings}, indent=2))
+    elif forwards:
+        for line in _table([HEAD, *map(_row, forwards)]):
+            say(line)
+    else:
+        say("nothing waits")
+    return ExitCode.OK
+
+
+def _row(forward: Forward) -> tuple[str, ...]:
+    return (
+        printable(shortened(forward.client_id, NAME_LENGTH_MAX)),
+        printable(shortened(forward.topic, NAME_LENGTH_MAX)),
+        f"{forward.qos}{' retain' if forward.retain else ''}",
+        duration(age_s(forward)),
+        str(len(forward.payload)),
+        shown(forward.payload),
+    )
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths[-1] = 0  # nothing stands behind it
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    ]

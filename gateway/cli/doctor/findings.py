@@ -1,0 +1,156 @@
+"""What the facts about the disk mean, and what to do: the first thing to mend comes first."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from gateway.cli.doctor.disk import DiskFacts, milliseconds
+from gateway.config.mounts import Mount
+from gateway.config.settings import MIB
+
+# A card that has programmed its flash has needed longer. A judgement, as there is no way to know.
+BELIEVABLE_S_MIN = 0.0003
+# Sensors hear of success after it, and one in a hundred of this length is what wears patience.
+SLOW_S = 0.5
+
+WITHOUT_A_JOURNAL = frozenset({"vfat", "exfat", "msdos", "fuseblk", "ntfs3", "ext2"})
+WITHOUT_BARRIERS = frozenset({"nobarrier", "barrier=0"})
+ATIME = frozenset({"noatime", "relatime", "lazytime"})
+
+
+class Level(Enum):
+    FAILURE = "failure"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    level: Level
+    what: str
+    advice: str
+
+
+def findings(facts: DiskFacts) -> list[Finding]:
+    """The worst first; none if all is well."""
+    found = [
+        *_about_writing(facts),
+        *([] if facts.mount is None else _about_mount(facts.mount)),
+        *_about_times(facts),
+        *_about_room(facts),
+    ]
+    return sorted(found, key=lambda finding: list(Level).index(finding.level))
+
+
+def _about_writing(facts: DiskFacts) -> Iterator[Finding]:
+    if facts.in_the_way is not None:
+        yield Finding(
+            Level.FAILURE,
+            f"{facts.in_the_way} is there, but is no folder that this user may enter",
+            "remove it if it is a file, or run this as the gateway's user",
+        )
+    elif not facts.is_writable and (facts.mount is None or "ro" not in facts.mount.options):
+        yield Finding(
+            Level.FAILURE,
+            f"{facts.examined} may not be written by this user",
+            f"sudo install -d -o $USER {facts.folder}   (or run this as the gateway's user)",
+        )
+    elif facts.error is not None:
+        yield Finding(
+            Level.FAILURE,
+            f"{facts.examined} could not be written and synced: {facts.error}",
+            "make room, or replace the disk; the kernel's log (dmesg) says what it thinks of it",
+        )
+
+
+def _about_mount(mount: Mount) -> Iterator[Finding]:
+    if mount.is_in_memory:
+        yield Finding(
+            Level.FAILURE,
+            f"{mount.point} is in memory ({mount.file_system}): nothing there survives a power cut",
+            "set gateway.state_dir to a folder on a disk or card",
+        )
+    if mount.is_over_the_network:
+        yield Finding(
+            Level.WARNING,
+            f"{mount.point} is over the network ({mount.file_system}), which may be away, and "
+            "whose locks and syncs are not always what they say",
+            "set gateway.state_dir to a folder on a disk of this machine",
+        )
+    if mount.file_system == "overlay":
+        yield Finding(
+            Level.WARNING,
+            f"{mount.point} is an overlay: it may lie in memory (the read-only mode of "
+            "raspi-config) or go with its container",
+            "mount a real disk or volume there, or set gateway.state_dir to one",
+        )
+    if mount.file_system in WITHOUT_A_JOURNAL:
+        yield Finding(
+            Level.WARNING,
+            f"{mount.file_system} has no journal: a power cut may damage all of it",
+            "ext4 is what Tidegate is tested on",
+        )
+    yield from _about_options(mount)
+
+
+def _about_options(mount: Mount) -> Iterator[Finding]:
+    options = set(mount.options)
+    if "ro" in options:
+        yield Finding(
+            Level.FAILURE,
+            f"{mount.point} is read-only; the kernel does that after errors of the disk",
+            "see dmesg; check the file system, then mount it rw",
+        )
+    if options & WITHOUT_BARRIERS:
+        yield Finding(
+            Level.WARNING,
+            f"{mount.point} is mounted without barriers: what is synced may not be on the disk",
+            "remove nobarrier or barrier=0 from /etc/fstab",
+        )
+    if "sync" in options:
+        yield Finding(
+            Level.WARNING,
+            f"{mount.point} is mounted with sync, so that every write is made durable twice",
+            "remove sync from /etc/fstab; the gateway syncs what must be",
+        )
+    if not options & ATIME and not mount.is_in_memory:
+        yield Finding(
+            Level.NOTE,
+            f"{mount.point} is mounted without noatime: reading writes to it, too",
+            "add noatime in /etc/fstab",
+        )
+
+
+def _about_times(facts: DiskFacts) -> Iterator[Finding]:
+    times = facts.syncs
+    if times is None:
+        return
+    is_card = facts.device is not None and facts.device.is_sd_card
+    if is_card and times.p50_s < BELIEVABLE_S_MIN:
+        yield Finding(
+            Level.WARNING,
+            f"the card seems to acknowledge before it has written: p50 {milliseconds(times.p50_s)}",
+            "no software can mend this: a power cut may take what was acknowledged last; use an "
+            "industrial card, eMMC or an SSD, or a supply that outlasts a power cut",
+        )
+    if times.p99_s > SLOW_S:
+        yield Finding(
+            Level.WARNING,
+            f"one write in a hundred takes more than {milliseconds(SLOW_S)}: "
+            f"p99 {milliseconds(times.p99_s)}",
+            "another program keeps the disk busy (try iotop), or the card is worn out",
+        )
+
+
+def _about_room(facts: DiskFacts) -> Iterator[Finding]:
+    if facts.free_bytes is None or not facts.is_journal_used:
+        return
+    room = facts.free_bytes + facts.journal_bytes
+    if room < facts.size_max_bytes:
+        yield Finding(
+            Level.WARNING,
+            f"the journal may take {facts.size_max_bytes // MIB} MiB, but there is room for "
+            f"{room // MIB} MiB",
+            "make room, or set journal.size_max lower; once the disk is full, readings are refused "
+            "while the broker is away",
+        )

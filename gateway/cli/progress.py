@@ -1,0 +1,38 @@
+"""How far a long job is, on stderr: one line that changes on a terminal, else a line now and then.
+
+A job that ends soon says nothing.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+
+SILENT_S = 0.7
+TERMINAL_S = 0.1
+LINES_S = 5.0
+
+
+class Progress:
+    """`said` makes words of what has been done."""
+
+    def __init__(self, said: Callable[[int], str], *, silent_s: float = SILENT_S) -> None:
+        self._said = said
+        self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._next_at = time.monotonic() + silent_s
+        self._has_line = False
+
+    def at(self, done: int) -> None:
+        now = time.monotonic()
+        if now < self._next_at:
+            return
+        self._next_at = now + (TERMINAL_S if self._is_terminal else LINES_S)
+        if self._is_terminal:
+            print(f"\r{self._said(done)}\x1b[K", end="", file=sys.stderr, flush=True)
+            self._has_line = True
+        else:
+            print(self._said(done), file=sys.stderr)
+
+    def end(self) -> None:
+        """Takes its line away again."""
+        if self._has_line:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

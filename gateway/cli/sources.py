@@ -1,0 +1,61 @@
+"""Where a verb's configuration comes from: its arguments, and the usual file without them."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from gateway.config import Configuration, load
+
+USUAL_PATH = Path("/etc/tidegate/config.toml")
+
+
+def add_source_arguments(parser: argparse.ArgumentParser, *, is_repeated: bool = False) -> None:
+    """`is_repeated`: for an action of the verb, behind which they may stand as well."""
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        type=Path,
+        default=argparse.SUPPRESS if is_repeated else None,
+        help=f"configuration file; without it {USUAL_PATH} if there is one, else defaults",
+    )
+    parser.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        dest="overrides_of_action" if is_repeated else "overrides",
+        action="append",
+        default=[],
+        help="set one key before file and environment, such as upstream.url=mqtt://10.0.0.5; "
+        "may be repeated",
+    )
+
+
+def configuration_of(
+    arguments: argparse.Namespace, environment: Mapping[str, str]
+) -> Configuration:
+    """For verbs that have these arguments alone."""
+    overrides = [*arguments.overrides, *getattr(arguments, "overrides_of_action", ())]
+    return configuration_from(arguments.config, overrides, environment)
+
+
+def configuration_from(
+    path: Path | None,
+    overrides: Sequence[str],
+    environment: Mapping[str, str],
+    usual_path: Path = USUAL_PATH,
+) -> Configuration:
+    """A missing file is a warning only when nobody named one."""
+    if path is None and _may_exist(usual_path):
+        path = usual_path
+    configuration = load(path, environment=environment, overrides=overrides)
+    if path is not None:
+        return configuration
+    notice = f"no --config and no {usual_path}: running on defaults; `tidegate init` writes a file"
+    return replace(configuration, warnings=(notice, *configuration.warnings))
+
+
+def _may_exist(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a folder we may not enter: reading the file will say so
+        return True

@@ -1,0 +1,94 @@
+"""What is allowed but probably not meant. Said when the file is checked and at each start, and no
+reason to stop: a disk may be mounted later, a file be readable to the daemon's own user alone.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from gateway.config.gathering import Gathering
+from gateway.config.kinds import with_unit
+from gateway.config.mounts import free_bytes, mount_of, taken_bytes
+from gateway.config.problems import DEFAULT
+from gateway.config.settings import MIB, Settings, TopicSettings
+from gateway.config.spelling import KeyPath, dotted, printable, quoted, shortened, shown
+from gateway.config.topic_filters import covers
+
+
+def doubts(settings: Settings, gathering: Gathering) -> Iterator[str]:
+    """One line each: who gave it, the key, and why it looks wrong."""
+    yield from _about_files(gathering)
+    yield from _about_prefix(settings, gathering)
+    yield from _about_topic_filters(settings, gathering)
+    yield from _about_state_dir(settings, gathering)
+
+
+def _line(path: KeyPath, doubt: str, gathering: Gathering) -> str:
+    given = gathering.given.get(path)
+    return f"{DEFAULT if given is None else given.origin}: {dotted(path)}: {doubt}"
+
+
+def _about_files(gathering: Gathering) -> Iterator[str]:
+    for path, given in gathering.given.items():
+        if given.key.name.endswith("_file") and isinstance(given.value, Path):
+            doubt = _doubt_about_file(given.value, secret=given.key.name == "password_file")
+            if doubt:
+                yield _line(path, f"{_shown(given.value)} {doubt}", gathering)
+
+
+def _doubt_about_file(path: Path, secret: bool) -> str | None:
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        return f"cannot be read now: {error.strerror}"
+    if not os.access(path, os.R_OK):
+        return "cannot be read now: Permission denied"
+    if secret and mode & stat.S_IROTH:
+        return "can be read by everybody on this machine; chmod o-r helps"
+    return None
+
+
+def _about_prefix(settings: Settings, gathering: Gathering) -> Iterator[str]:
+    prefix = settings.upstream.topic_prefix
+    if prefix and not prefix.endswith("/"):
+        example = quoted(shortened(prefix) + "sensors/boot")
+        doubt = f"has no slash at its end: topics become {example}"
+        yield _line(("upstream", "topic_prefix"), doubt, gathering)
+
+
+def _about_topic_filters(settings: Settings, gathering: Gathering) -> Iterator[str]:
+    for index, topic in enumerate(settings.topic):
+        before = _which_covers(topic, settings.topic[:index])
+        if before is not None:
+            other = shown(settings.topic[before].filter)
+            doubt = f"never decides, because topic.{before}.filter {other} comes first"
+            yield _line(("topic", index, "filter"), doubt, gathering)
+
+
+def _which_covers(topic: TopicSettings, earlier: tuple[TopicSettings, ...]) -> int | None:
+    covering = (number for number, one in enumerate(earlier) if covers(one.filter, topic.filter))
+    return next(covering, None)
+
+
+def _about_state_dir(settings: Settings, gathering: Gathering) -> Iterator[str]:
+    folder = settings.gateway.state_dir
+    mount = mount_of(folder)
+    if mount is not None and mount.is_in_memory:
+        doubt = f"{_shown(folder)} is in memory ({mount.file_system}): what is kept there "
+        doubt += "will not survive a power cut"
+        yield _line(("gateway", "state_dir"), doubt, gathering)
+    free = free_bytes(folder)
+    if free is None or not settings.stores_readings:
+        return
+    room, wanted = free + taken_bytes(settings.gateway.journal_dir), settings.journal.size_max_bytes
+    if room < wanted:
+        doubt = f"{with_unit(wanted)} is more than the {room // MIB}MiB that {_shown(folder)} "
+        doubt += (
+            "has room for; once the disk is full, readings are refused while the broker is away"
+        )
+        yield _line(("journal", "size_max"), doubt, gathering)
+
+
+def _shown(path: Path) -> str:
+    return printable(shortened(str(path)))

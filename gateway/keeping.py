@@ -1,0 +1,172 @@
+"""What writes to the disk: opened before the engine is there, at work beside it, closed after it.
+
+Only the state folder decides whether the daemon can start. Later trouble with the disk never stops
+it: readings go past the journal, or their sensors are told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
+
+from gateway.admin.numbers import Condition, JournalNumbers, StateNumbers
+from gateway.admin.sync_times import SyncTimes
+from gateway.assembly import journal_rules
+from gateway.census import TimedFiles, journal_numbers
+from gateway.config.settings import Settings
+from gateway.effects import Forward
+from gateway.journal.boot import read_boot_id
+from gateway.journal.committer import Hearers, JournalCommitter
+from gateway.journal.journal import Journal
+from gateway.journal.numbers import JournalState
+from gateway.journal.recovered import Recovered
+from gateway.links.clock import now, unix_ms_at_zero
+from gateway.saved import ClientId, Exchanges
+from gateway.shell import Shell
+from gateway.state.committer import StateCommitter
+from gateway.state.folder import StateFolder, open_state
+
+log = logging.getLogger("tidegate.journal")
+
+Readings = tuple[dict[ClientId, int], list[Forward], dict[ClientId, Exchanges], int]
+
+
+@dataclass(slots=True)
+class Stores:
+    """The state folder, locked for this process, and what a former life left in it."""
+
+    folder: StateFolder
+    journal: Journal
+    recovered: Recovered
+    sync_times: SyncTimes
+
+    @property
+    def epoch(self) -> int:
+        return self.folder.epoch
+
+    def readings(self) -> Readings:
+        """What the journal had, as the engine takes it."""
+        found = self.recovered
+        return found.parked, found.received, found.exchanges, found.last_packet_id
+
+    def release(self) -> None:
+        self.folder.release()
+
+
+def open_stores(settings: Settings) -> Stores:
+    """Raises StateError or JournalError with a sentence for the operator."""
+    # By place, not by address: a listener may get another port, and its sensors follow.
+    link_names = [f"udp{number}" for number, _ in enumerate(settings.udp)]
+    folder = open_state(settings.gateway.state_dir, link_names)
+    try:
+        times = SyncTimes()
+        rules = journal_rules(settings)
+        journal = Journal(settings.gateway.journal_dir, TimedFiles(times), rules)
+        began = time.monotonic()
+        recovered = journal.open(now(), unix_ms_at_zero(), read_boot_id())
+        recovered.report.seconds = time.monotonic() - began
+    except OSError:
+        folder.release()
+        raise
+    _report(recovered)
+    return Stores(folder, journal, recovered, times)
+
+
+class Keeping:
+    def __init__(
+        self, stores: Stores, settings: Settings, shell: Shell, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._journal = stores.journal
+        self._sync_times = stores.sync_times
+        self._problem: str | None = None
+        hearers = Hearers(
+            stored=shell.on_stored,
+            not_stored=shell.on_not_stored,
+            durable=shell.on_durable,
+            backlog=shell.on_backlog,
+            dropped_oldest=shell.on_dropped_oldest,
+            state_changed=self._journal_changed,
+        )
+        linger_s = settings.journal.linger_ms / 1000
+        self.journal = JournalCommitter(stores.journal, loop, hearers, linger_s)
+        self.state = StateCommitter(stores.folder.store, loop, shell.on_durable)
+        self._database = stores.folder.store.path
+
+    # From the daemon
+
+    async def flush(self) -> None:
+        """What can be handed back to the broker is, while it still listens."""
+        await self.state.flush()
+
+    async def stop(self) -> None:
+        """What is pending is written, then all is closed."""
+        await self.journal.stop()
+        await self.state.stop()
+
+    def set_wall_clock(self, at_zero: float) -> None:
+        """Unix milliseconds at the zero of the monotonic clock."""
+        self._journal.unix_ms_at_zero = at_zero
+
+    def journal_numbers(self) -> JournalNumbers:
+        return journal_numbers(self._journal.numbers, self._sync_times, now(), self._problem)
+
+    def state_numbers(self) -> StateNumbers:
+        problem = self.state.problem
+        return StateNumbers(
+            condition=Condition.OK if problem is None else Condition.DEGRADED,
+            error=problem,
+            pending_rows=self.state.pending_rows,
+            commits=self.state.commits,
+            failures=self.state.failures,
+            file_bytes=self._database.stat().st_size if self._database.exists() else 0,
+        )
+
+    # From the journal
+
+    def _journal_changed(self, state: JournalState, problem: str) -> None:
+        """Once for each change; /healthz has it as long as it lasts."""
+        self._problem = problem or None
+        because = f" ({problem})" if problem else ""
+        match state:
+            case JournalState.OK:
+                log.info("the journal has room and can be written again")
+            case JournalState.FULL:
+                log.warning(
+                    "the journal is full%s: sensors are told to wait while the broker is away; "
+                    "bring it back, make room on the disk, or raise journal.size_max",
+                    because,
+                )
+            case JournalState.DEGRADED:
+                log.warning(
+                    "a write to the journal failed%s; what it held is safe in another segment. "
+                    "`tidegate doctor --disk` measures the disk",
+                    because,
+                )
+            case JournalState.FAILED:
+                log.error(
+                    "the journal cannot be written%s: readings are acknowledged by the broker "
+                    "alone. It is tried again every second",
+                    because,
+                )
+
+
+def _report(recovered: Recovered) -> None:
+    """What the journal had, for the log."""
+    report = recovered.report
+    if report.records:
+        log.info(
+            "journal read in %.2f s: %d records, %d readings wait for the broker",
+            report.seconds,
+            report.records,
+            report.waiting,
+        )
+    if report.torn_bytes:
+        log.info(
+            "the last write before the power went was incomplete (%d bytes): nothing that was "
+            "acknowledged was in it",
+            report.torn_bytes,
+        )
+    for sentence in report.damaged:
+        log.error("%s", sentence)

@@ -1,0 +1,29 @@
+"""The settings of the core, each for the part that its name says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gateway.routing.admission import AdmissionRules
+from gateway.routing.connectionless import ConnectionlessRules
+from gateway.session.rules import PredefinedTopics, SessionRules
+from gateway.session.topic_registry import TOPIC_ID_MIN
+from gateway.uplink import UplinkRules
+from gateway.upstream.rules import UpstreamRules
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRules:
+    upstream: UpstreamRules
+    session: SessionRules = field(default_factory=SessionRules)
+    admission: AdmissionRules = field(default_factory=AdmissionRules)
+    connectionless: ConnectionlessRules = field(default_factory=ConnectionlessRules)
+    predefined: PredefinedTopics = field(default_factory=PredefinedTopics)
+    clients_predefined: Mapping[str, PredefinedTopics] = field(default_factory=dict)
+    retained_messages_max: int = 10_000
+    retained_bytes_max: int = 16 << 20
+    allow_trailing_octets: bool = True
+    first_topic_id: int = TOPIC_ID_MIN
+    uplink: UplinkRules = field(default_factory=UplinkRules)
+    saves: bool = False  # whether somebody performs `Save`; else all is in memory only

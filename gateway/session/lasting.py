@@ -1,0 +1,113 @@
+"""What of a session outlasts a restart of the gateway: its parts, its row, and coming back.
+
+A row is saved when it differs from the one before. Its topics, subscriptions and messages have rows
+of their own, saved where they change. What is under way with the broker is the journal's.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from gateway.effects import ClientId, Effect, Peer, Save, State
+from gateway.saved import SavedClient, SavedSession, SessionGone
+from gateway.session.delivering import Delivering
+from gateway.session.publishing import Publishing
+from gateway.session.rules import PredefinedTopics, SessionRules, deadline_s
+from gateway.session.subscribing import Subscribing
+from gateway.session.topic_registry import TOPIC_ID_MIN, Told, TopicRegistry
+from gateway.session.will import Testament, Will
+
+# As what a state is saved that no client can be in after a restart.
+_SAVED_AS = {State.AWAKE: State.ASLEEP, State.CONNECTING: State.DISCONNECTED}
+
+
+class LastingSession:
+    __slots__ = (
+        "_publishing", "_row", "_rules", "_saved_positions", "_saved_state", "_subscribing",
+        "_testament", "_topics", "clean", "client_id", "delivering", "heard_at", "keep_alive_s",
+        "peer", "scheduled_at", "silence_max_s", "sleep_s", "state", "withheld",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        client_id: ClientId,
+        peer: Peer,
+        rules: SessionRules,
+        predefined: PredefinedTopics,
+        first_topic_id: int = TOPIC_ID_MIN,
+        first_position: int = 0,
+    ) -> None:
+        self.client_id = client_id
+        self.peer = peer
+        self.state = State.DISCONNECTED
+        self.clean = False
+        self.keep_alive_s = 0
+        self.sleep_s = 0
+        self.heard_at = 0.0
+        self.silence_max_s = inf
+        self.scheduled_at = inf  # the engine's own note: when it will look at this session next
+        self.withheld = 0  # and how many answers of this session wait for the disk
+        # Of the row as it was saved last: its hash, its state, and the positions reserved in it.
+        self._row: int | None = None
+        self._saved_state = State.DISCONNECTED
+        self._saved_positions = 0
+        self._rules = rules
+        self._testament = Testament(rules)
+        self._topics = TopicRegistry(predefined, rules.topics_max, first_topic_id)
+        self._publishing = Publishing(self._topics, rules)
+        self._subscribing = Subscribing(self._topics, rules)
+        self.delivering = Delivering(self._topics, rules, first_position)
+
+    @property
+    def will(self) -> Will | None:
+        return self._testament.will
+
+    def restore(self, saved: SavedClient, now: float, *, is_here: bool) -> None:
+        """What a former life left. Every client has its full time again: that it was silent while
+        we were down proves nothing. `is_here`: it may still be at its address.
+        """
+        row = saved.session
+        self.state = row.state
+        if not is_here and row.state is not State.LOST:
+            self.state = State.DISCONNECTED
+        is_connected = self.state is State.ACTIVE or self.state is State.ASLEEP
+        self.clean = row.clean
+        self.keep_alive_s, self.sleep_s = row.keep_alive_s, row.sleep_s
+        self._testament.will = None if row.will is None else Will.of(row.will)
+        told = Told.NUMBER if is_connected else Told.NOTHING
+        self._topics.restore(saved.topics, row.next_topic_id, told)
+        self._subscribing.restore(saved.subscriptions)
+        self.delivering.restore(saved.messages, row.next_position)
+        self._row = hash(row)
+        self._saved_state, self._saved_positions = row.state, row.next_position
+        self.heard_at = now
+        if self.state is State.ACTIVE:
+            self._supervise(self.keep_alive_s)
+            self.delivering.listen_from(now)
+        elif self.state is State.ASLEEP:
+            self._supervise(self.sleep_s)
+
+    # For the session
+
+    def _changed_row(self) -> list[Effect]:
+        """The session's row, if it is another than the one saved last."""
+        state = _SAVED_AS.get(self.state, self.state)
+        positions = self.delivering.reserved_positions
+        row = SavedSession(
+            self.client_id, self.clean, self.peer.link, self.peer.address, state,
+            self.keep_alive_s, self.sleep_s, None if self.will is None else self.will.row,
+            self._topics.first_id, positions,
+        )  # fmt: skip
+        digest = hash(row)
+        if digest == self._row:
+            return []
+        self._row, self._saved_state, self._saved_positions = digest, state, positions
+        return [Save(row)]
+
+    def _gone(self) -> list[Effect]:
+        """The session is over, and with it all its rows, if it has any."""
+        return [] if self._row is None else [Save(SessionGone(self.client_id))]
+
+    def _supervise(self, declared_s: int) -> None:
+        """Expect to hear from the client within what it declared; 0 is "no keep-alive" (A4)."""
+        self.silence_max_s = deadline_s(declared_s) if declared_s else inf

@@ -1,0 +1,126 @@
+"""What waits for a client, in order, and how it is saved.
+
+A message is saved as it comes, and its row goes when it is acknowledged or dropped. The broker
+hears that a message is in good hands when each client's copy has been acknowledged, dropped, or
+made durable.
+
+Full: beyond `outbox_messages_max` or `outbox_bytes_max` the oldest is given back to be dropped.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from gateway.effects import Arrived, ClientId, Effect, InGoodHands, Message, Save
+from gateway.saved import MessageGone, SavedMessage
+from gateway.session.rules import SessionRules
+from gateway.session.topic_registry import Reference
+
+OVERHEAD_BYTES = 64  # what a queued message costs beside its topic and payload, roughly
+NOWHERE = -1  # the position of a QoS 0 message, which is not saved
+
+
+class Stage(Enum):
+    """What the message under way waits for."""
+
+    SAVING = "our disk, before PUBLISH"
+    REGACK = "REGACK"
+    RECEIPT = "PUBACK or PUBREC"
+    RELEASING = "our disk, before PUBREL"
+    PUBCOMP = "PUBCOMP"
+
+
+@dataclass(slots=True)
+class Queued:
+    """A message in its place; `arrived` counts what becomes of it."""
+
+    message: Message
+    position: int
+    arrived: Arrived | None
+
+
+@dataclass(slots=True)
+class UnderWay:
+    """The one message that a client has not acknowledged yet."""
+
+    message: Message
+    position: int
+    message_id: int
+    arrived: Arrived | None = None
+    stage: Stage = Stage.REGACK
+    published: bool = False  # a PUBLISH went out, so the next one is a repeat
+    tries: int = 0  # repeats since the client was last heard about it
+    disowned: int = 0  # how often the client did not know the number of its topic
+    reference: Reference | None = None  # how the last PUBLISH named the topic
+
+
+class Outbox:
+    __slots__ = ("_bytes", "_queue", "_rules")
+
+    def __init__(self, rules: SessionRules) -> None:
+        self._rules = rules
+        self._queue: deque[Queued] = deque()
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def put(self, queued: Queued) -> None:
+        self._queue.append(queued)
+        self._bytes += _cost(queued.message)
+
+    def take(self) -> Queued:
+        queued = self._queue.popleft()
+        self._bytes -= _cost(queued.message)
+        return queued
+
+    def positions(self) -> Iterator[int]:
+        return (queued.position for queued in self._queue)
+
+    def take_all(self) -> list[Queued]:
+        return [self.take() for _ in range(len(self))]
+
+    def excess(self) -> tuple[list[Queued], str]:
+        """The oldest that there is no room for, and which limit says so."""
+        rules = self._rules
+        dropped: list[Queued] = []
+        detail = ""
+        while len(self) > rules.outbox_messages_max:
+            detail = f"more than {rules.outbox_messages_max} messages"
+            dropped.append(self.take())
+        while self._bytes > rules.outbox_bytes_max and len(self) > 1:
+            detail = f"more than {rules.outbox_bytes_max} bytes"
+            dropped.append(self.take())
+        return dropped, detail
+
+
+def row(client_id: ClientId, queued: Queued | UnderWay) -> SavedMessage:
+    message = queued.message
+    return SavedMessage(
+        client_id, queued.position, message.topic, message.payload, message.qos, message.retain
+    )
+
+
+def gone(client_id: ClientId, queued: Queued | UnderWay) -> list[Effect]:
+    """A message leaves the queue, and its row if it has one."""
+    if not queued.message.qos:
+        return []
+    effects: list[Effect] = [Save(MessageGone(client_id, queued.position))]
+    if queued.arrived is not None:
+        effects += let_go(queued.arrived)
+    return effects
+
+
+def let_go(arrived: Arrived | None) -> list[Effect]:
+    """One copy less to wait for, before the broker may forget the message."""
+    if arrived is None:
+        return []
+    arrived.copies -= 1
+    return [] if arrived.copies else [InGoodHands(arrived)]
+
+
+def _cost(message: Message) -> int:
+    return len(message.payload) + len(message.topic) + OVERHEAD_BYTES

@@ -1,0 +1,94 @@
+"""One run of one scenario: fresh broker, fresh gateway, the generator, and what ends meanwhile."""
+
+import json
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bench import generator, trouble
+from tests.bench.gateway_process import GatewayProcess
+from tests.bench.measurement import Measurement, MeasurementError
+from tests.bench.scenarios import Kind, Scenario
+from tests.support.mosquitto import Mosquitto
+
+# What a run may take beyond its length: connecting (30 s), warming up, draining.
+OVERHEAD_S_MAX = 90.0
+JOURNAL_WRITTEN, JOURNAL_STORED = (
+    "tidegate_journal_written_bytes_total",
+    "tidegate_journal_stored_total",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The same for every run."""
+
+    generator: Path
+    gateway_command: tuple[str, ...]
+    seconds: float
+    mqtt_version: int
+
+
+def run_once(scenario: Scenario, setting: Setting) -> str:
+    """What the generator said, which is then known to be readable."""
+    with ExitStack() as stack:
+        if not scenario.needs_broker:
+            output = _generated(scenario, setting, [])
+        elif not scenario.needs_gateway:
+            broker = stack.enter_context(Mosquitto(scenario.broker_config))
+            output = _generated(scenario, setting, _at_broker(broker, setting))
+        else:
+            output = _through_gateway(scenario, setting, stack)
+    Measurement.from_output(output)
+    return output
+
+
+def _generated(scenario: Scenario, setting: Setting, where: list[str]) -> str:
+    arguments = [*scenario.arguments, *where]
+    if scenario.lasts_as_asked:
+        arguments += ["--seconds", f"{setting.seconds:g}"]
+    return generator.run(setting.generator, arguments, setting.seconds + OVERHEAD_S_MAX)
+
+
+def _at_broker(broker: Mosquitto, setting: Setting) -> list[str]:
+    return [
+        *("--broker-port", str(broker.port), "--broker-pid", str(broker.pid)),
+        *("--mqtt-version", str(setting.mqtt_version)),
+    ]
+
+
+def _through_gateway(scenario: Scenario, setting: Setting, stack: ExitStack) -> str:
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-bench-")))
+    broker = stack.enter_context(Mosquitto(scenario.broker_config))
+    gateway = stack.enter_context(
+        GatewayProcess(
+            setting.gateway_command,
+            folder,
+            broker.port,
+            scenario.gateway_config,
+            has_metrics=scenario.counts_journal,
+        )
+    )
+    where = ["--port", str(gateway.port), "--gateway-pid", str(gateway.pid)]
+    try:
+        if scenario.kind is Kind.OUTAGE:
+            # Without its pid: it does not stay the same process.
+            where += ["--broker-port", str(broker.port)]
+            arguments = [*scenario.arguments, *where]
+            timeout_s = scenario.away_s + OVERHEAD_S_MAX
+            return trouble.through_an_outage(
+                setting.generator, arguments, broker, scenario.away_s, timeout_s
+            )
+        output = _generated(scenario, setting, [*where, *_at_broker(broker, setting)])
+        if scenario.kind is Kind.RESTART:
+            return trouble.restarted(gateway, output)
+    except MeasurementError as error:
+        raise MeasurementError(f"{error}\nthe gateway's log:\n{gateway.log_tail()}") from error
+    return _with_journal_bytes(output, gateway) if scenario.counts_journal else output
+
+
+def _with_journal_bytes(output: str, gateway: GatewayProcess) -> str:
+    stored = gateway.metric(JOURNAL_STORED)
+    written = gateway.metric(JOURNAL_WRITTEN)
+    return json.dumps({**json.loads(output), "journal_bytes": written / stored if stored else None})

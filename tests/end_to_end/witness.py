@@ -1,0 +1,119 @@
+"""Who sees at the broker what arrives, with its delivery tag, over every end of the broker.
+
+It subscribes at QoS 0 and keeps no session: mosquitto writes a message to the sockets of such
+subscribers before it acknowledges it to the publisher, and what is written the kernel delivers,
+also when the broker is killed then. So whatever the broker acknowledged while the witness was
+there, the witness has. Who needs that must let nobody publish before `ready` is set again after a
+restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+import mqtt5
+
+from tests.support.mosquitto import Mosquitto
+
+RECONNECT_S = 0.02
+READ_BYTES = 1 << 18
+
+
+class Tag(NamedTuple):
+    """By which a consumer drops repeats."""
+
+    gateway: str
+    epoch: int
+    sequence: int
+
+
+class Seen(NamedTuple):
+    topic: str
+    payload: bytes
+    tag: Tag
+    at: float  # of the monotonic clock
+
+
+class Witness:
+    def __init__(self, broker: Mosquitto, topic_filter: str) -> None:
+        self.seen: list[Seen] = []
+        self.payloads: set[bytes] = set()
+        self.ready = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._broker = broker
+        self._filter = topic_filter
+
+    async def run(self) -> None:
+        while True:
+            with contextlib.suppress(OSError):
+                await self._watch()
+            await asyncio.sleep(RECONNECT_S)
+
+    async def _watch(self) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._broker.port)
+        try:
+            wanted = [mqtt5.TopicFilter(self._filter, max_qos=mqtt5.QoS.AT_MOST_ONCE)]
+            writer.write(mqtt5.ConnectPacket("witness", clean_start=True, keep_alive=0).write())
+            writer.write(mqtt5.SubscribePacket(1, wanted).write())
+            left = b""
+            while octets := await reader.read(READ_BYTES):
+                left = self._take(left + octets)
+        finally:
+            writer.close()
+
+    def _take(self, octets: bytes) -> bytes:
+        """The start of a packet that is not here in full."""
+        view = memoryview(octets)
+        while view:
+            try:
+                packet, size = mqtt5.read(view)
+            except IndexError:
+                break
+            view = view[size:]
+            match packet:
+                case mqtt5.PublishPacket():
+                    self._note(packet)
+                case mqtt5.SubAckPacket():
+                    self.ready.set()
+        self._changed.set()
+        return bytes(view)
+
+    def _note(self, packet: mqtt5.PublishPacket) -> None:
+        tag = dict(packet.user_properties)
+        self.seen.append(
+            Seen(
+                packet.topic,
+                bytes(packet.payload or b""),
+                Tag(tag["gw"], int(tag["epoch"]), int(tag["seq"])),
+                time.monotonic(),
+            )
+        )
+        self.payloads.add(self.seen[-1].payload)
+
+    async def until(self, is_so: Callable[[], bool], timeout_s: float) -> bool:
+        """Whether it became so in time; looked at whenever something has come."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not is_so():
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+@asynccontextmanager
+async def witnessing(broker: Mosquitto, topic_filter: str) -> AsyncIterator[Witness]:
+    witness = Witness(broker, topic_filter)
+    task = asyncio.create_task(witness.run(), name="witness")
+    await witness.ready.wait()
+    try:
+        yield witness
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

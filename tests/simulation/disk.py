@@ -1,0 +1,149 @@
+"""The gateway's disk, which outlives the gateway: it loses power, fails, fills up, and is slow."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from gateway.journal import opening
+from gateway.journal.journal import Journal
+from gateway.journal.recovered import Recovered
+from gateway.journal.rules import JournalRules, WhenFull
+from gateway.saved import Change
+from gateway.state import store
+from gateway.state.store import StateStore
+from tests.simulation.simulated_files import Faults, PowerCutError, SimulatedFiles
+from tests.simulation.virtual_loop import Job
+
+FOLDER = Path("/state/journal")
+# Far below what production allows, so that few readings fill segments and the journal.
+SEGMENT_BYTES = 4096
+CALLS_PER_JOB = 14  # about as many as the work of one group makes
+CALLS_OF_OPENING = 60
+MINIMUM_S = 0.0005
+
+
+class SmallRules(JournalRules):
+    """Segments of a few readings."""
+
+    @property
+    def segment_bytes(self) -> int:
+        return SEGMENT_BYTES
+
+
+class SimulatedStore(StateStore):
+    """On a database that fails with the disk."""
+
+    fails: Callable[[], bool]
+
+    def commit(self, changes: Iterable[Change]) -> None:
+        if self.fails():
+            raise sqlite3.OperationalError("the disk fails")
+        super().commit(changes)
+
+
+class Disk:
+    def __init__(self, dice: Random, flush_s_max: float, budget_bytes: int) -> None:
+        self.files = SimulatedFiles(dice)
+        self._database = sqlite3.connect(":memory:", check_same_thread=False)
+        self.flush_s_max = flush_s_max
+        self.slow_until = 0.0
+        self._dice = dice
+        self.budget_bytes = budget_bytes
+        self._boots = 0
+        self.boot()
+
+    # What happens to it
+
+    def boot(self) -> None:
+        """The machine starts: its monotonic clock means something else from now on."""
+        self._boots += 1
+        self._boot_id = b"boot %011d" % self._boots
+
+    def fail(self, chance: float) -> None:
+        self.files.faults = Faults(
+            short_write=0.2, write_fails=chance, sync_fails=chance, sync_folder_fails=chance
+        )
+
+    def fill_up(self) -> None:
+        self.files.capacity_bytes = self.files.used_bytes
+
+    def heal(self) -> None:
+        self.files.faults = Faults(short_read=0.05, short_write=0.05)
+        self.files.capacity_bytes = 1 << 40
+
+    def cut_power(self, job: Job | None, saving: Job | None = None) -> None:
+        """What of the job under way and of the page cache has reached the disk is all there is."""
+        self._stop_in(job)
+        self._maybe_commit(saving)
+        self.files.crash()
+        self.boot()
+
+    def kill(self, job: Job | None, saving: Job | None = None) -> None:
+        """Only the program ends; what it wrote is there, synced or not."""
+        self._stop_in(job)
+        self._maybe_commit(saving)
+        self.files.kill()
+
+    def _stop_in(self, job: Job | None) -> None:
+        files, dice = self.files, self._dice
+        if job is None or dice.random() < 0.2:
+            return
+        files.stop_in(dice.randint(1, CALLS_PER_JOB), before=dice.random() < 0.5)
+        with suppress(PowerCutError, OSError):
+            job.work()
+
+    def _maybe_commit(self, saving: Job | None) -> None:
+        """A commit is on the disk whole or not at all."""
+        if saving is not None and self._dice.random() < 0.5:
+            with suppress(sqlite3.Error):
+                saving.work()
+
+    # The state on it
+
+    def open_state(self) -> StateStore:
+        """The database as the last life left it, and the epoch of a new one."""
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            monkeypatch.setattr(store, "BALLAST_BYTES", SEGMENT_BYTES)
+            opened = SimulatedStore(self._database, ["udp"])
+        opened.fails = self._state_fails
+        opened.begin_life(0)
+        return opened
+
+    def _state_fails(self) -> bool:
+        is_full = self.files.capacity_bytes <= self.files.used_bytes
+        return is_full or self._dice.random() < self.files.faults.sync_fails
+
+    # The journal on it
+
+    def open_journal(
+        self, now: float, unix_ms_at_zero: float, *, cut: bool
+    ) -> tuple[Journal, Recovered]:
+        """`cut`: the power goes meanwhile, perhaps."""
+        files = self.files
+        if cut:
+            calls = self._dice.randint(1, CALLS_OF_OPENING)
+            files.stop_in(calls, before=self._dice.random() < 0.5)
+        rules = SmallRules(
+            self.budget_bytes, WhenFull.REJECT, salt=lambda: self._dice.getrandbits(32)
+        )
+        journal = Journal(FOLDER, files, rules)
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            monkeypatch.setattr(opening, "SEGMENT_BYTES_MIN", SEGMENT_BYTES)
+            recovered = journal.open(now, unix_ms_at_zero, self._boot_id)
+        files.stop_in(None)
+        return journal, recovered
+
+    def job_s(self, now: float) -> float:
+        """How long one group takes; a card that tidies up is a hundred times slower."""
+        longest = max(self.flush_s_max, 3.0) if now < self.slow_until else self.flush_s_max
+        return MINIMUM_S + self._dice.random() ** 2 * longest
+
+    def has_durably(self, octets: bytes) -> bool:
+        """Whether a power cut now would leave these octets."""
+        return any(octets in content.durable for content in self.files._durable_entries.values())

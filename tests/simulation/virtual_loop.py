@@ -1,0 +1,90 @@
+"""What a committer needs of an event loop and its thread, in virtual time.
+
+A job takes as long as the disk is slow. What it does to the disk it does at its end; when the
+gateway dies before, it has got as far as the dice say, with `cut_short` in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.simulation.agenda import Agenda
+
+
+class Handle:
+    """An action that can be cancelled."""
+
+    def __init__(self) -> None:
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class Job:
+    """Work under way in a thread, and the future that its starter holds."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.work = work
+        self._heard_by: list[Callable[[Any], None]] = []
+        self._result: Any = None
+        self._error: Exception | None = None
+
+    def add_done_callback(self, hear: Callable[[Any], None]) -> None:
+        self._heard_by.append(hear)
+
+    def exception(self) -> Exception | None:
+        return self._error
+
+    def result(self) -> Any:
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def finish(self) -> None:
+        try:
+            self._result = self.work()
+        except Exception as error:  # as a future does
+            self._error = error
+        for hear in self._heard_by:
+            hear(self)
+
+
+class VirtualLoop:
+    def __init__(self, agenda: Agenda, job_s: Callable[[], float]) -> None:
+        self.is_on = True
+        self.job: Job | None = None  # a committer has one at a time
+        self._agenda = agenda
+        self._job_s = job_s
+
+    def time(self) -> float:
+        return self._agenda.now
+
+    def call_at(self, at: float, action: Callable[..., None], *arguments: Any) -> Handle:
+        handle = Handle()
+        self._agenda.at(at, self._call, handle, action, arguments)
+        return handle
+
+    def call_later(self, delay: float, action: Callable[..., None], *arguments: Any) -> Handle:
+        return self.call_at(self._agenda.now + delay, action, *arguments)
+
+    def call_soon(self, action: Callable[..., None], *arguments: Any) -> Handle:
+        return self.call_at(self._agenda.now, action, *arguments)
+
+    def _call(
+        self, handle: Handle, action: Callable[..., None], arguments: tuple[Any, ...]
+    ) -> None:
+        if self.is_on and not handle.is_cancelled:
+            action(*arguments)
+
+    def run_in_executor(self, _executor: object, work: Callable[..., Any], *given: Any) -> Job:
+        assert self.job is None, "one job at a time"
+        job = self.job = Job(lambda: work(*given))
+        self._agenda.after(self._job_s(), self._end, job)
+        return job
+
+    def _end(self, job: Job) -> None:
+        if self.is_on:
+            self.job = None
+            job.finish()

@@ -1,0 +1,157 @@
+"""An engine on the bench with the production journal under it, on files that can lose power.
+
+Nothing reaches the disk until `flush` says so: then one group after the other is written, and its
+answers are given to the engine, which may ask for more.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+from gateway.effects import (
+    ClientId,
+    Effect,
+    Finish,
+    Forward,
+    ReadBacklog,
+    Reason,
+    RecordReceived,
+    RecordRelease,
+    Store,
+)
+from gateway.engine import EngineRules
+from gateway.journal.journal import Journal
+from gateway.journal.rules import JournalRules
+from gateway.routing.reading_rules import Acknowledge, ReadingRules
+from gateway.uplink import UplinkRules
+from gateway.upstream.rules import UpstreamRules
+from tests.simulation.simulated_files import SimulatedFiles
+from tests.support.engine_bench import Bench
+
+FOLDER = Path("/journal")
+BOOT = b"the only boot..."
+BUDGET = 512 << 10
+SALTS = Random(1)  # one for all lives: a salt must not come twice
+
+
+def rules_of(
+    reading_rules: ReadingRules | None = None,
+    *overrides: tuple[str, ReadingRules],
+    epoch: int = 3,
+    trust_session: bool = False,
+    waiting_messages_max: int = 100_000,
+) -> EngineRules:
+    """`auto`, if nothing else is said."""
+    default = reading_rules or ReadingRules(Acknowledge.AUTO)
+    upstream = UpstreamRules(
+        "gh",
+        epoch,
+        "tidegate-gh",
+        trust_session=trust_session,
+        waiting_messages_max=waiting_messages_max,
+    )
+    return EngineRules(upstream, uplink=UplinkRules(default, overrides))
+
+
+class JournalBench(Bench):
+    def __init__(
+        self,
+        rules: EngineRules | None = None,
+        *,
+        connected: bool = True,
+        files: SimulatedFiles | None = None,
+        at: float = 0.0,
+    ) -> None:
+        super().__init__(rules or rules_of(), connected=False)
+        self.at = at
+        self.files = files or SimulatedFiles(Random(1))
+        self.stores: list[Forward] = []  # what was asked to be stored, ever
+        self.finished: list[Forward] = []
+        journal_rules = JournalRules(BUDGET, salt=lambda: SALTS.getrandbits(32))
+        self.journal = Journal(FOLDER, self.files, journal_rules)
+        self.recovered = self.journal.open(at, 0.0, BOOT)
+        self._waiting: list[tuple[int, Effect]] = []
+        self._refused: list[tuple[Forward, Reason]] = []
+        self._reads = False
+        self.restore()
+        if connected:
+            self.connect_broker()
+
+    def restore(self) -> None:
+        found = self.recovered
+        self.take(
+            self.engine.restore_readings(
+                found.parked, found.received, found.exchanges, found.last_packet_id, self.at
+            )
+        )
+
+    def take(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Store):
+                self.stores.append(effect.forward)
+                reason = self.journal.store(effect.forward, is_parked=effect.is_parked)
+                if reason is not None:
+                    self._refused.append((effect.forward, reason))
+            elif isinstance(effect, Finish):
+                self.finished.append(effect.forward)
+                self.journal.finish(effect.forward)
+            elif isinstance(effect, RecordReceived):
+                self._waiting.append((self.journal.receive(effect.forward), effect.then))
+            elif isinstance(effect, RecordRelease):
+                mark = self.journal.release(effect.client_id, effect.message_id)
+                if effect.then is not None:
+                    self._waiting.append((mark, effect.then))
+            elif isinstance(effect, ReadBacklog):
+                self._reads = True
+            else:
+                super().take([effect])
+
+    # The disk
+
+    def write(self) -> bool:
+        """One group to the disk, and the answers; False if there is nothing to write."""
+        group = self.journal.begin_group(self.at)
+        if group is None:
+            return False
+        error: OSError | None = None
+        try:
+            self.journal.write(group)
+        except OSError as raised:
+            error = raised
+        outcome = self.journal.end_group(group, error)
+        if outcome.stored:
+            self.take(self.engine.stored(outcome.stored, self.at))
+        if outcome.not_stored:
+            self.take(self.engine.not_stored(outcome.not_stored, outcome.reason, self.at))
+        return True
+
+    def read(self, *, and_loses: bool = False) -> bool:
+        """One look at the backlog, if the engine asked; `and_loses`: nothing of it can be read."""
+        if not self._reads:
+            return False
+        self._reads = False
+        request = None if and_loses else self.journal.begin_read(self.at)
+        forwards = []
+        if request is not None:
+            forwards = self.journal.end_read(request, self.journal.read(request))
+        self.take(self.engine.read_back(forwards, self.at))
+        return True
+
+    def flush(self) -> None:
+        """All that is pending becomes durable, and what that leads to."""
+        while self._refused or self.write() or self.read() or self._tell_durable():
+            refused, self._refused = self._refused, []
+            for forward, reason in refused:
+                self.take(self.engine.not_stored([forward], reason, self.at))
+
+    def _tell_durable(self) -> bool:
+        ready = [then for mark, then in self._waiting if mark <= self.journal.durable_mark]
+        self._waiting = [one for one in self._waiting if one[0] > self.journal.durable_mark]
+        if ready:
+            self.take(self.engine.durable(ready, self.at))
+        return bool(ready)
+
+    def drop_oldest(self, client_id: str, count: int) -> None:
+        """What the journal does with `when_full = "drop_oldest"`."""
+        self.take(self.engine.dropped_oldest({ClientId(client_id): count}))

@@ -1,0 +1,164 @@
+"""A bench whose engine saves what outlasts a restart, and may lose its power.
+
+`Rows` stands for the state store: what was committed is durable, what was only said is pending and
+goes with the power. Unless `holds_disk` is set the disk is as fast as can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import TypeVar
+
+from gateway.effects import Effect, Save, WhenSaved
+from gateway.engine import Engine, EngineRules
+from gateway.saved import (
+    Change,
+    FilterGone,
+    MessageGone,
+    PacketGone,
+    PacketsGone,
+    RetainedGone,
+    SavedClient,
+    SavedFilter,
+    SavedMessage,
+    SavedPacket,
+    SavedRetained,
+    SavedSession,
+    SavedState,
+    SavedSubscription,
+    SavedTopic,
+    SessionGone,
+    SubscriptionGone,
+)
+from tests.support.engine_bench import UPSTREAM, Bench
+
+Row = TypeVar("Row")
+
+SAVING = EngineRules(UPSTREAM, saves=True)
+
+
+class Rows:
+    def __init__(self) -> None:
+        self.durable: dict[Hashable, Change] = {}
+        self.pending: list[Change] = []
+        self.waiting: list[Effect] = []
+
+    def commit(self) -> list[Effect]:
+        """All that is pending becomes durable; returns what waited for it."""
+        for change in self.pending:
+            self._apply(change)
+        waiting, self.waiting = self.waiting, []
+        self.pending.clear()
+        return waiting
+
+    def lose_power(self) -> None:
+        self.pending.clear()
+        self.waiting.clear()
+
+    def state(self) -> SavedState:
+        clients: dict[str, SavedClient] = {}
+        for row in self._of(SavedSession):
+            clients[row.client_id] = SavedClient(row, [], [], [])
+        for topic in sorted(self._of(SavedTopic), key=lambda row: row.topic_id):
+            clients[topic.client_id].topics.append(topic)
+        for subscription in self._of(SavedSubscription):
+            clients[subscription.client_id].subscriptions.append(subscription)
+        for message in sorted(self._of(SavedMessage), key=lambda row: row.position):
+            clients[message.client_id].messages.append(replace(message))
+        filters = [row.topic_filter for row in self._of(SavedFilter)]
+        retained, packets = self._of(SavedRetained), self._of(SavedPacket)
+        return SavedState(list(clients.values()), retained, packets, filters)
+
+    def _of(self, kind: type[Row]) -> list[Row]:
+        return [row for row in self.durable.values() if isinstance(row, kind)]
+
+    def _apply(self, change: Change) -> None:
+        match change:
+            case SavedSession(client_id):
+                self.durable["session", client_id] = change
+            case SessionGone(client_id):
+                for key, row in [*self.durable.items()]:
+                    if getattr(row, "client_id", None) == client_id:
+                        del self.durable[key]
+            case SavedTopic(client_id, topic_id):
+                self.durable["topic", client_id, topic_id] = change
+            case SavedSubscription(client_id, topic_filter):
+                self.durable["subscription", client_id, topic_filter] = change
+            case SubscriptionGone(client_id, topic_filter):
+                self.durable.pop(("subscription", client_id, topic_filter), None)
+            case SavedMessage(client_id, position):
+                self.durable["message", client_id, position] = replace(change)
+            case MessageGone(client_id, position):
+                self.durable.pop(("message", client_id, position), None)
+            case SavedRetained(topic):
+                self.durable["retained", topic] = change
+            case RetainedGone(topic):
+                self.durable.pop(("retained", topic), None)
+            case _:
+                self._apply_to_broker(change)
+
+    def _apply_to_broker(self, change: Change) -> None:
+        match change:
+            case SavedPacket(packet_id):
+                self.durable["packet", packet_id] = change
+            case PacketGone(packet_id):
+                self.durable.pop(("packet", packet_id), None)
+            case PacketsGone():
+                for key in [key for key in self.durable if key[0] == "packet"]:  # type: ignore[index]
+                    del self.durable[key]
+            case SavedFilter(topic_filter):
+                self.durable["filter", topic_filter] = change
+            case FilterGone(topic_filter):
+                self.durable.pop(("filter", topic_filter), None)
+            case _:
+                raise AssertionError(f"no row for {change}")
+
+
+class StateBench(Bench):
+    def __init__(self, rules: EngineRules = SAVING, *, connected: bool = True) -> None:
+        self.rows = Rows()
+        self.holds_disk = False
+        self.written = 0  # changes, in all
+        self._rules = rules
+        super().__init__(rules, connected=connected)
+
+    def take(self, effects: list[Effect]) -> None:
+        others: list[Effect] = []
+        for effect in effects:
+            if isinstance(effect, Save):
+                self.rows.pending.append(effect.change)
+                self.written += 1
+            elif isinstance(effect, WhenSaved):
+                self.rows.waiting += effect.effects
+            else:
+                others.append(effect)
+        super().take(others)
+        if not self.holds_disk:
+            self.flush()
+
+    def flush(self) -> None:
+        while self.rows.pending or self.rows.waiting:
+            self.take(self.engine.durable(self.rows.commit(), self.at))
+
+    def saved(self) -> list[Change]:
+        """What was said to be saved since the last look, on a disk that is held."""
+        saved, self.rows.pending = self.rows.pending, []
+        for change in saved:
+            self.rows._apply(change)
+        return saved
+
+    def let_disk_go(self) -> None:
+        self.holds_disk = False
+        self.flush()
+
+    def restart(self, rules: EngineRules | None = None, *, connected: bool = True) -> None:
+        """The power goes and comes back; the broker has the session, and nothing else is new."""
+        self.rows.lose_power()
+        self.heard.clear()
+        self.packets.clear()
+        self.holds_disk = False
+        self.engine = Engine(rules or self._rules)
+        self.take(self.engine.restore(self.rows.state(), self.at))
+        if connected:
+            self.connect_broker(session_present=True)
