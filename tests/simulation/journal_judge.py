@@ -132,7 +132,7 @@ class Judge:
             if told.stored is PERHAPS:
                 told.stored = NO
             if told.stored is YES and told.released is NO:
-                self._miss(told, EXCHANGES, f"is not released, but open is {contents}")
+                self._miss_exchange(told, contents)
             if told.stored is YES:
                 break
         if contents is not None and not self._memory.has_rot:
@@ -239,6 +239,11 @@ class Judge:
         missing.add(told.number)
         if len([number for number in missing if number not in self._memory.spoilt]) > 1:
             broken(ROT, f"{sorted(missing)} {what}")
+
+    def _miss_exchange(self, told: Told, contents: int | None) -> None:
+        """Any may have been restated in a block that cannot be read."""
+        if not self._memory.spoilt:
+            self._miss(told, EXCHANGES, f"is not released, but open is {contents}")
 
     def told_of_rot(self) -> None:
         """In the last group it looks like a write that a crash cut short."""
