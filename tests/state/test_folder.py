@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.state.epoch import EPOCH_FILE, StateError, open_state
+from gateway.state.folder import EPOCH_FILE, StateError, open_state
 
 
 def next_epoch(folder: Path) -> int:
@@ -58,7 +58,7 @@ def test_a_folder_in_use_is_refused_and_its_user_named(tmp_path: Path) -> None:
 def test_a_folder_is_free_again_when_its_user_was_killed(tmp_path: Path) -> None:
     program = f"""
 import os, pathlib
-from gateway.state.epoch import open_state
+from gateway.state.folder import open_state
 open_state(pathlib.Path({str(tmp_path)!r}))
 os.kill(os.getpid(), 9)
 """

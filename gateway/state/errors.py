@@ -1,0 +1,65 @@
+"""What `state/` raises when the operator has to do something, and the sentences for it."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from pathlib import Path
+
+# By the low octet of SQLite's error code.
+_MEANING = {
+    sqlite3.SQLITE_FULL: (errno.ENOSPC, "the disk is full: free some space"),
+    sqlite3.SQLITE_READONLY: (
+        errno.EROFS,
+        "the disk is read-only: `dmesg` says why, a worn card often ends like this",
+    ),
+    sqlite3.SQLITE_IOERR: (
+        errno.EIO,
+        "the disk does not do what it is told: `dmesg` says why; is the card worn, the disk full?",
+    ),
+    sqlite3.SQLITE_CORRUPT: (
+        errno.EIO,
+        "state.db is damaged: start Tidegate anew, it sets the file aside and begins a new one",
+    ),
+    sqlite3.SQLITE_BUSY: (
+        errno.EBUSY,
+        "state.db is open in another program: close it, or copy the folder to look into it",
+    ),
+}
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+class StateError(OSError):
+    """The state folder cannot be used, or not now; the message says what to do."""
+
+
+def code_of(error: sqlite3.Error) -> int:
+    """SQLite's primary error code; 0 for what Python's module raises of its own."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    return code_of(error) in _DAMAGED
+
+
+def from_sqlite(folder: Path | None, error: sqlite3.Error) -> StateError:
+    number, meaning = _MEANING.get(code_of(error), (errno.EIO, str(error)))
+    where = f"gateway.state_dir {folder}: " if folder is not None else ""
+    return StateError(number, f"{where}{meaning}")
+
+
+def from_system(folder: Path, error: OSError) -> StateError:
+    return StateError(error.errno, _advice(folder, error))
+
+
+def _advice(folder: Path, error: OSError) -> str:
+    if isinstance(error, PermissionError):
+        return (
+            f"gateway.state_dir {folder} may not be written by this user: "
+            f"`sudo install -d -o $USER {folder}`, or set another gateway.state_dir"
+        )
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return f"gateway.state_dir {folder} is not a folder: remove the file or set another path"
+    if error.errno == errno.ENOSPC:
+        return f"gateway.state_dir {folder}: the disk is full: free some space"
+    return f"gateway.state_dir {folder} cannot be used: {error.strerror}"
