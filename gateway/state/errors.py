@@ -26,11 +26,16 @@ _MEANING = {
         "state.db is open in another program: close it, or copy the folder to look into it",
     ),
 }
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+# The last: a table or a column is missing, so the file is not one that we made.
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 
 class StateError(OSError):
     """The state folder cannot be used, or not now; the message says what to do."""
+
+
+class DamagedError(sqlite3.DatabaseError):
+    """A database that is not whole, found by a look at it."""
 
 
 def code_of(error: sqlite3.Error) -> int:
@@ -39,7 +44,8 @@ def code_of(error: sqlite3.Error) -> int:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    return code_of(error) in _DAMAGED
+    """Of an error while a database is opened and loaded."""
+    return isinstance(error, DamagedError) or code_of(error) in _DAMAGED
 
 
 def from_sqlite(folder: Path | None, error: sqlite3.Error) -> StateError:

@@ -22,7 +22,8 @@ from pathlib import Path
 PAGE_BYTES = 4096
 # Kept free; below half of it more are made. As many frames are in the log at least.
 FREE_PAGES = 128
-WAL_BYTES = 32 + FREE_PAGES * (PAGE_BYTES + 24)
+FRAME_BYTES = PAGE_BYTES + 24
+WAL_BYTES = 32 + FREE_PAGES * FRAME_BYTES
 # The log begins anew after this many pages; what is left is for the largest commit on a full disk.
 CHECKPOINT_PAGES = 64
 # More than a single batch can want; where it ends, the disk has long been full.
@@ -48,8 +49,7 @@ class Room:
 
     def grow(self, free_pages: int) -> bool:
         """Make this many free pages; False when the disk has not got them."""
-        # In the log, and in the file; neither twice, but who knows what others write meanwhile.
-        if not self._has_disk(2 * free_pages * PAGE_BYTES + PAGE_BYTES):
+        if not self._has_disk(self._octets_for(free_pages)):
             return False
         try:
             self._limit_to(self._pragma("page_count") + free_pages + 8)
@@ -71,6 +71,12 @@ class Room:
         finally:
             # Takes the zeros of a life that ended in between as well.
             execute("DELETE FROM room")
+
+    def _octets_for(self, free_pages: int) -> int:
+        """What the log and the file lack, and a little for the pages in between."""
+        in_log = (free_pages + 8) * FRAME_BYTES - self._log_bytes()
+        in_file = (free_pages + 8 - self._pragma("freelist_count")) * PAGE_BYTES
+        return max(0, in_log) + max(PAGE_BYTES, in_file)
 
     def _limit_to(self, pages: int) -> None:
         self._connection.execute(f"PRAGMA max_page_count = {pages}").fetchone()
