@@ -49,7 +49,11 @@ def is_damage(error: sqlite3.Error) -> bool:
 
 
 def from_sqlite(folder: Path | None, error: sqlite3.Error) -> StateError:
-    number, meaning = _MEANING.get(code_of(error), (errno.EIO, str(error)))
+    return from_code(folder, code_of(error), str(error))
+
+
+def from_code(folder: Path | None, code: int, detail: str = "") -> StateError:
+    number, meaning = _MEANING.get(code, (errno.EIO, detail))
     where = f"gateway.state_dir {folder}: " if folder is not None else ""
     return StateError(number, f"{where}{meaning}")
 

@@ -22,6 +22,8 @@ from pathlib import Path
 PAGE_BYTES = 4096
 # Kept free; below half of it more are made. As many frames are in the log at least.
 FREE_PAGES = 128
+# Of these: a page or two for each tree, when an update needs more space than the row had.
+RESERVED_PAGES = 12
 FRAME_BYTES = PAGE_BYTES + 24
 WAL_BYTES = 32 + FREE_PAGES * FRAME_BYTES
 # The log begins anew after this many pages; what is left is for the largest commit on a full disk.
@@ -39,16 +41,27 @@ class Room:
 
     def keep(self) -> None:
         """See to it that there is room, if the disk has any. Raises sqlite3.Error."""
-        is_scarce = self._pragma("freelist_count") < FREE_PAGES // 2
-        if is_scarce or self._log_bytes() < WAL_BYTES:
+        if self._log_bytes() < WAL_BYTES or self.is_scarce():
             self.grow(FREE_PAGES)
         self._limit_to(self._pragma("page_count"))
 
     def is_scarce(self) -> bool:
         return self._pragma("freelist_count") < FREE_PAGES // 2
 
+    def is_spent(self) -> bool:
+        """What is left is for that which makes room."""
+        return self._pragma("freelist_count") < RESERVED_PAGES and not self.grow_more()
+
+    def grow_more(self) -> bool:
+        """Twice as many free pages as there are; on a small disk at least a few more."""
+        free = self._pragma("freelist_count")
+        if free >= FREE_PAGES_MAX:
+            return False
+        return self.grow(max(FREE_PAGES, 2 * free)) or self.grow(free + 16)
+
     def grow(self, free_pages: int) -> bool:
-        """Make this many free pages; False when the disk has not got them."""
+        """Have this many free pages; False when there are no more than before."""
+        before = self._pragma("freelist_count")
         if not self._has_disk(self._octets_for(free_pages)):
             return False
         try:
@@ -57,7 +70,7 @@ class Room:
             self._limit_to(self._pragma("page_count"))
         except sqlite3.OperationalError:
             return False
-        return True
+        return self._pragma("freelist_count") > before
 
     def checkpoint(self) -> None:
         """Move the log into the database, so that it begins anew."""

@@ -101,6 +101,19 @@ _WAYS: dict[type, _Way] = {
 }
 
 
+# What needs no more space on the disk than before, or hardly any.
+_MAKING_ROOM = frozenset(
+    {
+        *(SessionGone, SubscriptionGone, MessageGone, RetainedGone, PacketGone, PacketsGone),
+        *(FilterGone, SavedSession),
+    }
+)
+
+
+def makes_room(changes: Iterable[Change]) -> bool:
+    return all(type(change) in _MAKING_ROOM for change in changes)
+
+
 class RowWriter:
     def __init__(self, link_names: Sequence[str]) -> None:
         self._link_names = tuple(link_names)

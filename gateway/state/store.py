@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import Self
 
 from gateway.saved import Change, SavedState
-from gateway.state.errors import DamagedError, StateError, code_of, from_sqlite
+from gateway.state.errors import DamagedError, StateError, code_of, from_code, from_sqlite
 from gateway.state.migrations import migrate
 from gateway.state.room import (
     CHECKPOINT_PAGES,
     FREE_PAGES,
-    FREE_PAGES_MAX,
     PAGE_BYTES,
     WAL_BYTES,
     Room,
@@ -33,9 +32,11 @@ from gateway.state.room import (
     keep_log,
     put_back_log,
 )
-from gateway.state.rows import RowReader, RowWriter, remove_nonsense, remove_undecodable
+from gateway.state.rows import RowReader, RowWriter, makes_room, remove_nonsense, remove_undecodable
 
 DATABASE_FILE = "state.db"
+# Each doubles the free pages, or takes the last few of the disk.
+GROWTHS_MAX = 12
 
 _PRAGMAS = (
     f"PRAGMA page_size = {PAGE_BYTES}",
@@ -195,24 +196,25 @@ class StateStore:
         return reader.read()
 
     def _commit(self, changes: Sequence[Change]) -> None:
-        free_pages = FREE_PAGES
-        while True:
+        if self._room is not None and not makes_room(changes) and self._room.is_spent():
+            raise from_code(self._folder, sqlite3.SQLITE_FULL)
+        for _ in range(GROWTHS_MAX):
             try:
-                with self._transaction() as connection:
-                    self._writer.write(connection, changes)
+                self._write(changes)
                 break
             except sqlite3.OperationalError as error:
-                if code_of(error) != sqlite3.SQLITE_FULL or not self._grow(free_pages):
+                # Of the pages that the file may take; whether the disk has more is to be seen.
+                is_full = code_of(error) == sqlite3.SQLITE_FULL
+                if self._room is None or not is_full or not self._room.grow_more():
                     raise
-            free_pages *= 2
+        else:
+            self._write(changes)
         if self._room is not None and self._room.is_scarce():
             self._room.grow(FREE_PAGES)
 
-    def _grow(self, free_pages: int) -> bool:
-        """The file may take no more pages than it has, so that it is full says nothing yet."""
-        if self._room is None or free_pages > FREE_PAGES_MAX:
-            return False
-        return self._room.grow(free_pages)
+    def _write(self, changes: Sequence[Change]) -> None:
+        with self._transaction() as connection:
+            self._writer.write(connection, changes)
 
 
 def sync_folder(folder: Path) -> None:
