@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from math import inf
 
-from gateway.effects import Effect, Send, Urgency
+from gateway.effects import Effect, Urgency, Withheld
 from gateway.saved import Change
 from gateway.state.pending import Batch, Pending
 from gateway.state.store import StateStore
@@ -132,8 +132,8 @@ class StateCommitter:
     def _failed(self, batch: Batch, error: sqlite3.Error) -> list[Effect]:
         """Returns what need not wait."""
         self.failures += 1
-        sends = [effect for effect in batch.waiting if type(effect) is Send]
-        batch.waiting = [effect for effect in batch.waiting if type(effect) is not Send]
+        sends = [effect for effect in batch.waiting if type(effect) is Withheld]
+        batch.waiting = [effect for effect in batch.waiting if type(effect) is not Withheld]
         self._pending.failed(batch, self._loop.time() + RETRY_S)
         if self._problem is None:
             log.error(
