@@ -11,6 +11,7 @@ from urllib.request import urlopen
 
 from tests.bench.measurement import MeasurementError
 from tests.support.logged_process import LoggedProcess, ProcessError
+from tests.support.ports import free_udp_port
 
 PROJECT_DIR = Path(__file__).parents[2]
 DEFAULT_COMMAND = (sys.executable, "-m", "gateway", "run", "--config", "{config}")
@@ -29,13 +30,6 @@ PROBE_CONNECT = (
     bytes([6 + len(PROBE_CLIENT_ID), 0x04, 0x04, 0x01]) + (60).to_bytes(2) + PROBE_CLIENT_ID
 )
 PROBE_DISCONNECT = bytes([2, 0x18])
-
-
-def free_udp_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def config_text(port: int, broker_port: int, state_dir: Path, admin: str, extra: str) -> str:

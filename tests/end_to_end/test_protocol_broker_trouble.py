@@ -34,6 +34,8 @@ from tests.support.hand_written_sensor import u16
 from tests.support.mosquitto import Mosquitto
 
 QUICK = "reconnect_delay_s_min = 0.05\n"
+# Acknowledged is then what the broker has, and nothing else.
+UPSTREAM = f'{QUICK}[journal]\nacknowledge = "upstream"\n'
 STOPPED_S = 3.0
 
 
@@ -91,7 +93,7 @@ async def test_nothing_acknowledged_was_not_seen_by_a_broker_that_forgets(
     """What it took and forgot is lost there; so its own log is the witness."""
     with (
         Mosquitto(["log_type all", "max_inflight_messages 0"]) as broker,
-        serving(tmp_path, broker, QUICK) as gateway,
+        serving(tmp_path, broker, UPSTREAM) as gateway,
     ):
         field = Field(gateway.port, "field")
         sending = asyncio.create_task(field.run())
@@ -110,7 +112,7 @@ async def test_nothing_acknowledged_was_not_seen_by_a_broker_that_forgets(
 async def test_a_broker_that_stands_still_delays_and_loses_nothing(
     persistent: Mosquitto, tmp_path: Path
 ) -> None:
-    with serving(tmp_path, persistent, QUICK) as gateway:
+    with serving(tmp_path, persistent, UPSTREAM) as gateway:
         field = Field(gateway.port, "field")
         async with (
             counting(persistent, "field/#") as count,
@@ -193,7 +195,7 @@ def choosy(tmp_path: Path) -> Iterator[Mosquitto]:
 async def test_a_reading_that_the_broker_refuses_is_told_and_hurts_no_other(
     choosy: Mosquitto, tmp_path: Path
 ) -> None:
-    with serving(tmp_path, choosy) as gateway:
+    with serving(tmp_path, choosy, UPSTREAM) as gateway:
         async with application(choosy, "#") as app, connected(gateway.port) as n:
             await heard(app)
             bad, good = await n.register("secret"), await n.register("ok/a")

@@ -1,7 +1,7 @@
 """Holds what a journal recovers against what it was told in its former lives.
 
-With `Memory.has_rot` one bit of its files was flipped: then one record may be missing, and what it
-said of others (finished, released, received) may be forgotten.
+With `Memory.has_rot` one bit of its files was flipped, or a block cannot be read: then one record,
+or that block, may be missing, and what it said of others (finished, released, received) forgotten.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ class Judge:
         waiting = [told for told in self._memory.told.values() if not told.is_met]
         for client_id in {told.client_id for told in waiting} | parked.keys():
             of_client = [told for told in waiting if told.client_id == client_id]
-            least = sum(told.must_be_there for told in of_client)
+            sure = [told for told in of_client if told.number not in self._memory.spoilt]
+            least = sum(told.must_be_there for told in sure)
             most = sum(told.may_be_there for told in of_client)
             count = parked.get(client_id, 0)
             if count < least - self._memory.has_rot:
@@ -236,7 +237,7 @@ class Judge:
             broken(promise, f"{told} {what}")
         missing = self._missing.setdefault(what, set())
         missing.add(told.number)
-        if len(missing) > 1:
+        if len([number for number in missing if number not in self._memory.spoilt]) > 1:
             broken(ROT, f"{sorted(missing)} {what}")
 
     def told_of_rot(self) -> None:

@@ -110,7 +110,8 @@ class Memory:
         self.by_key: dict[Key, list[Told]] = {}  # QoS 2, by number
         self.life = 0
         self.boot = b""
-        self.has_rot = False  # a bit of the files was flipped
+        self.has_rot = False  # a bit of the files was flipped, or a block cannot be read
+        self.spoilt = range(0)  # numbers of the segment that has that block
         self.last_group: set[int] = set()
         self._segments: list[str] = []
         self._asked: list[Told] = []  # to finish, in this life
@@ -152,7 +153,8 @@ class Memory:
             self.by_key.setdefault(told.key, []).append(told)
 
     def _replace(self, former: Told) -> None:
-        has_rotten = self.has_rot and former.number in self.last_group and not former.is_met
+        may_be_gone = former.number in self.last_group or former.number in self.spoilt
+        has_rotten = self.has_rot and may_be_gone and not former.is_met
         is_known = former.stored is YES and not has_rotten
         if is_known or (former.stored is PERHAPS and former.life == self.life):
             broken(NUMBERS, f"the next reading has the number of {former}")
@@ -216,6 +218,11 @@ class Memory:
             self._asked.remove(told)
 
     # Segments that go
+
+    def spoil(self, name: str) -> None:
+        """A block of this segment cannot be read."""
+        firsts = [int(one.partition("-")[0]) for one in self._segments if one > name]
+        self.spoilt = range(int(name.partition("-")[0]), min(firsts, default=1 << 64))
 
     def has_segments(self, names: list[str]) -> None:
         """Of these segments are the files now: readings of others are not known any more."""

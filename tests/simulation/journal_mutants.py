@@ -21,7 +21,7 @@ from gateway.journal.journal import Journal
 from gateway.journal.ledger import Segment
 from gateway.journal.marks import Marks
 from gateway.journal.opening import Opening
-from gateway.journal.records import Gap
+from gateway.journal.records import Gap, Kind
 from gateway.journal.recovery import Recovery
 from gateway.journal.room import Room
 from gateway.journal.volume import Volume, Writing
@@ -187,8 +187,10 @@ def number_from_zero(self: Recovery, _: None) -> None:
     self.next_number = 0
 
 
-def forget_carried(self: Volume, _: None) -> None:
-    self._carried.clear()
+def forget_carried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was written without a sync is not written again where the segment changes."""
+    for name in ("_start", "_abandon"):
+        after(Volume, name, lambda self, _: self._carried.clear())(monkeypatch)
 
 
 def forget_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,6 +248,9 @@ def believe_the_page_cache(monkeypatch: pytest.MonkeyPatch) -> None:
         segment = walk.segment
         file = self._files.open(self._folder / segment.name)
         volume.resume(Writing(segment.header, file, segment.size, walk.end, walk.end))
+        if not walk.is_same_boot:
+            volume.carry((Kind.BOOT, clocks.boot_id))
+            segment.same_boot_from = walk.end
 
     monkeypatch.setattr(Opening, "_resume", mutant)
 
@@ -322,7 +327,7 @@ MUTANTS = (
     ),
     Mutant(
         "unsynced marks are left behind",
-        after(Volume, "_abandon", forget_carried),
+        forget_carried,
         (NOTHING_ELSE,),
         1000,
     ),

@@ -143,13 +143,21 @@ class Schedule:
         self.files.stop_in(None)
 
     def _rot(self) -> None:
+        """One bit flips, often in a header, or one block cannot be read."""
         sizes = {name: size for name, size in self.files.sizes().items() if "segment" in name}
-        if sizes:
-            path = self.dice.choice(sorted(sizes))
-            octets = HEADER_BYTES if self.dice.random() < 0.3 else sizes[path]
-            bit = self.dice.randrange(octets * 8)
-            self.tell(f"flip bit {bit} (octet {bit // 8}) of {path}")
-            self.files.flip_bit(Path(path), bit)
+        if not sizes:
+            return
+        path = Path(self.dice.choice(sorted(sizes)))
+        if self.dice.random() < 0.2:
+            offset = self.dice.randrange(sizes[str(path)])
+            self.tell(f"spoil octet {offset} of {path}")
+            self.files.spoil(path, offset)
+            self.memory.spoil(path.name)
+            return
+        octets = HEADER_BYTES if self.dice.random() < 0.3 else sizes[str(path)]
+        bit = self.dice.randrange(octets * 8)
+        self.tell(f"flip bit {bit} (octet {bit // 8}) of {path}")
+        self.files.flip_bit(path, bit)
 
 
 def main() -> int:

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.logged_process import LoggedProcess
+from tests.support.ports import free_udp_port
 
 
 class GatewayProcess(LoggedProcess):
-    """`tidegate run` in a folder of its own; UDP on a free port of 127.0.0.1, found in its log.
-
-    Started again it takes the port it had before, if somebody asked for that, so that its sensors
-    find it.
+    """`tidegate run` in a folder of its own; UDP on a port of 127.0.0.1 that was free, the same in
+    each of its lives, so that its sensors find it.
     """
 
     def __init__(
@@ -24,7 +23,7 @@ class GatewayProcess(LoggedProcess):
         self.folder = folder
         self.config_path = folder / "gateway.toml"
         self._prefix = prefix
-        self._port: int | None = None
+        self._port = free_udp_port()
         # The first start is epoch 1, so that topic ids begin at 1 as well.
         state = folder / "state"
         if not state.exists():
@@ -44,7 +43,7 @@ class GatewayProcess(LoggedProcess):
         run = [sys.executable, "-m", "gateway", "run", "--config", str(self.config_path)]
         config = self.config_path.read_text(encoding="utf-8")
         if "[[udp]]" not in config:
-            run += ["--set", f"udp.0.listen=127.0.0.1:{self._port or 0}"]
+            run += ["--set", f"udp.0.listen=127.0.0.1:{self._port}"]
         if "[admin]" not in config:
             run += ["--set", "admin.listen="]
         self.launch([*self._prefix, *run], environment=environment)
@@ -52,8 +51,7 @@ class GatewayProcess(LoggedProcess):
     @property
     def port(self) -> int:
         """Where it listens for sensors, which it does once this is known."""
-        self._port = int(self.wait_for_log(r"listening for sensors on udp \S+ port (\d+)").group(1))
-        return self._port
+        return int(self.wait_for_log(r"listening for sensors on udp \S+ port (\d+)").group(1))
 
     def wait_until_connected(self) -> None:
         self.wait_for_log(r"broker \S+ is (there|back)")
