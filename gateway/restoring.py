@@ -43,7 +43,7 @@ def restore(
             effects.append(Save(SessionGone(row.client_id)))
             continue
         session = new_session(row.client_id, Peer(row.link, row.address))
-        session.restore(client, now + SPREAD_S * waiting, is_here=is_here)
+        session.restore(client, now, is_here=is_here, send_at=now + SPREAD_S * waiting)
         waiting += session.delivering.waiting > 0
         members.sessions[row.client_id] = session
         hearing.append(client)

@@ -1,4 +1,4 @@
-"""Messages to a sensor while the power goes at any step: none is lost, at QoS 2 none comes twice."""
+"""Messages to a sensor while the power goes at any step: none lost, at QoS 2 none twice."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check(world: World) -> None:
     assert first_of_each(heard) == world.published, "each came, in order"
     if world.qos == 2:
         assert heard == world.published, "each came once"
-    assert not [row for key, row in world.rows.durable.items() if key[0] in ("message", "packet")]
+    assert not [row for key, row in world.rows.durable.items() if key[0] in ("Message", "Packet")]
 
 
 @pytest.mark.parametrize("sleeps", [False, True])

@@ -89,9 +89,9 @@ TOPICS = ("t/a", "t/b", "u", "$s", "x" * 20)
 
 
 class World:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, bench: Bench | None = None) -> None:
         self.dice = Random(seed)
-        self.bench = Bench(RULES, connected=False)
+        self.bench = bench or Bench(RULES, connected=False)
         self.bench.holds = True
         self.steps: dict[Callable[[], None], int] = {  # with how often in all
             self.say: 90, self.answer_what_was_heard: 40, self.say_bent: 3, self.say_octets: 2,
@@ -272,6 +272,7 @@ class World:
             for topic_filter in session._subscribing.filters
         }
         waiting = [each for group in engine.downlink._asked.values() for each in group.values()]
+        waiting += engine.downlink._saving.values()
         asking = [each for session in engine.sessions.values() for each in session.asking()]
         assert sorted(map(id, waiting)) == sorted(map(id, asking))
         upstream = engine.upstream.subscriptions

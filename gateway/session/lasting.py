@@ -62,9 +62,10 @@ class LastingSession:
     def will(self) -> Will | None:
         return self._testament.will
 
-    def restore(self, saved: SavedClient, now: float, *, is_here: bool) -> None:
+    def restore(self, saved: SavedClient, now: float, *, is_here: bool, send_at: float) -> None:
         """What a former life left. Every client has its full time again: that it was silent while
-        we were down proves nothing. `is_here`: it may still be at its address.
+        we were down proves nothing. `is_here`: it may still be at its address, and if it listens
+        there, is sent from `send_at` on what waits for it.
         """
         row = saved.session
         self.state = row.state
@@ -83,7 +84,7 @@ class LastingSession:
         self.heard_at = now
         if self.state is State.ACTIVE:
             self._supervise(self.keep_alive_s)
-            self.delivering.listen_from(now)
+            self.delivering.listen_from(send_at)
         elif self.state is State.ASLEEP:
             self._supervise(self.sleep_s)
 

@@ -110,7 +110,9 @@ class Session(LastingSession):
         if not frame.will:
             return effects + self._admit(Input.ADMITTED, now)
         self.silence_max_s = self._rules.retry_after_s * (self._rules.retry_count_max + 1)
-        return [*effects, Send(peer, WillTopicReq())]
+        # Where it was it is no more, and another client may come there.
+        left = [] if self._row is None else self._changed_row()
+        return [*effects, Send(peer, WillTopicReq()), *left]
 
     # From the broker
 

@@ -184,8 +184,6 @@ class UpstreamSubscriptions:
 
     def _forget(self, topic_filter: str) -> list[Effect]:
         """The broker does not have it any more."""
-        if topic_filter not in self._saved:
-            return []
         self._saved.discard(topic_filter)
         return [Save(FilterGone(topic_filter))]
 

@@ -70,7 +70,7 @@ UNSUBSCRIBE    gone          -           UNSUBACK       UNSUBACK       UNSUBACK 
 UNSUBACK       gone          -           -              -              -              gone
 PINGREQ        gone          -           PINGRESP       wakes          nothing        gone
 PINGRESP       gone          -           -              -              -              gone
-DISCONNECT     gone          leaves      leaves         leaves         leaves         gone
+DISCONNECT     gone          gives-up     leaves         leaves         leaves         gone
 WILLTOPICUPD   gone          -           WILLTOPICRESP  WILLTOPICRESP  WILLTOPICRESP  gone
 WILLTOPICRESP  gone          -           -              -              -              gone
 WILLMSGUPD     gone          -           no-will        no-will        no-will        gone
@@ -86,6 +86,7 @@ WORDS = {
     "finishes": "+MessageGone",
     "gone": "stranger,DISCONNECT",  # the client must connect again
     "no-will": "out_of_turn,WILLMSGRESP",
+    "gives-up": "DISCONNECT,>disconnected",  # as what it was saved when it began
     "leaves": "DISCONNECT,>disconnected,+SavedSession",
     "sleeps": "+MessageGone,>asleep,PINGRESP",
     "wakes": ">awake,PUBLISH",

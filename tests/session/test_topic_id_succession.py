@@ -5,11 +5,23 @@ from __future__ import annotations
 import pytest
 
 from gateway.assembly import LIVES_TOLD_APART, first_topic_id
+from gateway.effects import Save
 from gateway.engine import EngineRules
-from gateway.frames import Connack, Connect, Puback, Publish, Regack, Register, ReturnCode
+from gateway.frames import (
+    Connack,
+    Connect,
+    Puback,
+    Publish,
+    Regack,
+    Register,
+    ReturnCode,
+    TopicIdType,
+)
+from gateway.saved import SavedTopic
 from gateway.session.rules import PredefinedTopics
-from gateway.session.topic_registry import TopicRegistry
+from gateway.session.topic_registry import Told, TopicRegistry
 from gateway.upstream.rules import UpstreamRules
+from tests.session.client import DEV1
 from tests.support.engine_bench import Bench
 
 CLEAN = Connect(b"s1", 60, clean_session=True)
@@ -30,6 +42,20 @@ def test_topic_ids_begin_again_before_they_run_out(first_id: int, given: int) ->
     registry = TopicRegistry(PredefinedTopics(), topics_max=4, first_id=first_id)
     assert registry.register("a") == given
     assert registry.next_id == given + 1
+
+
+def test_the_topics_of_a_former_life_are_found_among_gaps_and_are_not_saved_again() -> None:
+    registry = TopicRegistry(PredefinedTopics(), topics_max=10, first_id=20)
+    rows = [SavedTopic(DEV1, topic_id, f"t{topic_id}") for topic_id in (9, 2, 3)]
+    registry.restore(rows, 1, Told.NUMBER)
+    assert [registry.number(name) for name in ("t9", "new", "newer")] == [9, 20, 21]
+    for topic_id, name in ((2, "t2"), (3, "t3"), (9, "t9"), (20, "new"), (4, None), (22, None)):
+        assert registry.topic_of(topic_id, TopicIdType.NORMAL) == name
+    assert registry.take_fresh(DEV1) == [
+        Save(SavedTopic(DEV1, 20, "new")),
+        Save(SavedTopic(DEV1, 21, "newer")),
+    ]
+    assert registry.take_fresh(DEV1) == []
 
 
 def test_a_gateway_that_restarted_numbers_elsewhere() -> None:

@@ -2,8 +2,8 @@
 
 Every effect of the gateway is a step, performed alone; the power may go after any of them. In
 between, what is under way (frames, packets, the disk) happens in an order that the seed decides.
-What the gateway sent is under way still when it stops; what was sent to it is lost. The broker keeps
-its session, and sends again what was not acknowledged.
+What the gateway sent is under way still when it stops; what was sent to it is lost. The broker
+keeps its session, and sends again what was not acknowledged.
 """
 
 from __future__ import annotations

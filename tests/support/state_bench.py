@@ -6,19 +6,15 @@ goes with the power. Unless `holds_disk` is set the disk is as fast as can be.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import fields, replace
 from typing import TypeVar
 
 from gateway.effects import Effect, Save, WhenSaved
 from gateway.engine import Engine, EngineRules
 from gateway.saved import (
     Change,
-    FilterGone,
-    MessageGone,
-    PacketGone,
     PacketsGone,
-    RetainedGone,
     SavedClient,
     SavedFilter,
     SavedMessage,
@@ -29,7 +25,6 @@ from gateway.saved import (
     SavedSubscription,
     SavedTopic,
     SessionGone,
-    SubscriptionGone,
 )
 from tests.support.engine_bench import UPSTREAM, Bench
 
@@ -38,9 +33,16 @@ Row = TypeVar("Row")
 SAVING = EngineRules(UPSTREAM, saves=True)
 
 
+# How many of its first fields are the key of a row.
+KEY_FIELDS = {
+    "Session": 1, "Topic": 2, "Subscription": 2, "Message": 2, "Retained": 1, "Packet": 1,
+    "Packets": 0, "Filter": 1,
+}  # fmt: skip
+
+
 class Rows:
     def __init__(self) -> None:
-        self.durable: dict[Hashable, Change] = {}
+        self.durable: dict[tuple[object, ...], Change] = {}
         self.pending: list[Change] = []
         self.waiting: list[Effect] = []
 
@@ -74,45 +76,32 @@ class Rows:
         return [row for row in self.durable.values() if isinstance(row, kind)]
 
     def _apply(self, change: Change) -> None:
-        match change:
-            case SavedSession(client_id):
-                self.durable["session", client_id] = change
-            case SessionGone(client_id):
-                for key, row in [*self.durable.items()]:
-                    if getattr(row, "client_id", None) == client_id:
-                        del self.durable[key]
-            case SavedTopic(client_id, topic_id):
-                self.durable["topic", client_id, topic_id] = change
-            case SavedSubscription(client_id, topic_filter):
-                self.durable["subscription", client_id, topic_filter] = change
-            case SubscriptionGone(client_id, topic_filter):
-                self.durable.pop(("subscription", client_id, topic_filter), None)
-            case SavedMessage(client_id, position):
-                self.durable["message", client_id, position] = replace(change)
-            case MessageGone(client_id, position):
-                self.durable.pop(("message", client_id, position), None)
-            case SavedRetained(topic):
-                self.durable["retained", topic] = change
-            case RetainedGone(topic):
-                self.durable.pop(("retained", topic), None)
-            case _:
-                self._apply_to_broker(change)
+        key, is_gone = key_of(change)
+        if isinstance(change, SessionGone):
+            self._take_away(lambda row: getattr(row, "client_id", None) == change.client_id)
+        elif isinstance(change, PacketsGone):
+            self._take_away(lambda row: isinstance(row, SavedPacket))
+        elif is_gone:
+            self.durable.pop(key, None)
+        else:
+            self.durable[key] = change
 
-    def _apply_to_broker(self, change: Change) -> None:
-        match change:
-            case SavedPacket(packet_id):
-                self.durable["packet", packet_id] = change
-            case PacketGone(packet_id):
-                self.durable.pop(("packet", packet_id), None)
-            case PacketsGone():
-                for key in [key for key in self.durable if key[0] == "packet"]:  # type: ignore[index]
-                    del self.durable[key]
-            case SavedFilter(topic_filter):
-                self.durable["filter", topic_filter] = change
-            case FilterGone(topic_filter):
-                self.durable.pop(("filter", topic_filter), None)
-            case _:
-                raise AssertionError(f"no row for {change}")
+    def _take_away(self, is_one: Callable[[Change], bool]) -> None:
+        self.durable = {key: row for key, row in self.durable.items() if not is_one(row)}
+
+
+def key_of(change: Change) -> tuple[tuple[object, ...], bool]:
+    """The key of a row, and whether the row is gone."""
+    kind = type(change).__name__.removeprefix("Saved")
+    is_gone = kind.endswith("Gone")
+    values = [getattr(change, each.name) for each in fields(change)]
+    key = (kind.removesuffix("Gone"), *values[: KEY_FIELDS[kind.removesuffix("Gone")]])
+    return key, is_gone
+
+
+def _as_it_is(change: Change) -> Change:
+    """The store may look at it later, on another thread."""
+    return replace(change) if isinstance(change, SavedMessage) else change
 
 
 class StateBench(Bench):
@@ -127,7 +116,7 @@ class StateBench(Bench):
         others: list[Effect] = []
         for effect in effects:
             if isinstance(effect, Save):
-                self.rows.pending.append(effect.change)
+                self.rows.pending.append(_as_it_is(effect.change))
                 self.written += 1
             elif isinstance(effect, WhenSaved):
                 self.rows.waiting += effect.effects
