@@ -24,26 +24,35 @@ from gateway.frames import (
 from gateway.saved import MessageGone
 from gateway.session.session import ABSENT, Session
 
+_SAVING = (Save, WhenSaved)
 PROMISES = (Connack, Disconnect, Regack, Unsuback, WillMsgResp, WillTopicResp)
 
 
 def withhold(session: Session, effects: list[Effect]) -> list[Effect]:
-    """The effects, with the frames that must wait in a `WhenSaved` at their end."""
+    """The effects, with `WhenSaved` in place of the frames that must wait.
+
+    What equals a frame that is withheld already is left out: it would say the same again, so late
+    that the client may take it for the answer to its next question.
+    """
     passed: list[Effect] = []
     sends: list[Effect] = []
     is_saving = False
-    awaits_others = session.withheld > 0 and session.state not in ABSENT
+    awaits_others = bool(session.withheld) and session.state not in ABSENT
     for effect in effects:
         if type(effect) is Send:
+            if awaits_others and _is_withheld(session, effect):
+                continue
             if is_saving or (awaits_others and isinstance(effect.frame, PROMISES)):
                 sends.append(effect)
                 continue
         elif type(effect) is Save and type(effect.change) is not MessageGone:
             is_saving = True
+        if sends and type(effect) in _SAVING:
+            passed.append(_waiting(session, sends))
+            sends = []
         passed.append(effect)
     if sends:
-        session.withheld += 1
-        passed.append(WhenSaved([Withheld(session.client_id, session, sends)]))
+        passed.append(_waiting(session, sends))
     return passed
 
 
@@ -51,7 +60,21 @@ def let_go(session: Session | None, effect: Withheld) -> list[Effect]:
     """What was withheld may go; `session` is the client's present one."""
     if session is None or session is not effect.session:
         return []
-    session.withheld -= 1
+    session.withheld = session.withheld[len(effect.sends) :]
     if session.state in ABSENT:
         return []
     return [each for each in effect.sends if type(each) is Send and each.peer is session.peer]
+
+
+def _is_withheld(session: Session, effect: Send) -> bool:
+    """Whether the same is withheld already, for the same connection of the client."""
+    return any(
+        type(held) is Send and held.peer is effect.peer and held.frame == effect.frame
+        for held in session.withheld
+    )
+
+
+def _waiting(session: Session, sends: list[Effect]) -> Effect:
+    """Before what is asked for later: nothing that waits less may overtake these."""
+    session.withheld = (*session.withheld, *sends)
+    return WhenSaved([Withheld(session.client_id, session, sends)])

@@ -46,7 +46,7 @@ class LastingSession:
         self.heard_at = 0.0
         self.silence_max_s = inf
         self.scheduled_at = inf  # the engine's own note: when it will look at this session next
-        self.withheld = 0  # and how many answers of this session wait for the disk
+        self.withheld: tuple[Effect, ...] = ()  # and which frames to it wait for the disk
         # Of the row as it was saved last: its hash, its state, and the positions reserved in it.
         self._row: int | None = None
         self._saved_state = State.DISCONNECTED

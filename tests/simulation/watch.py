@@ -214,14 +214,14 @@ class ReadingsWatch:
     def _check_order(self, fate: Fate) -> None:
         """As the sensor made them at QoS 1 and 2; as the gateway heard them at QoS 0 and 1.
 
-        A broker routes a QoS 2 message only when it is released, so another QoS may pass it.
+        A broker routes a QoS 2 message only when it is released, so a QoS 0 reading may pass it.
         """
         reading = fate.reading
         if self._plan.coalesce and reading.retain and fate.copies > 1:
             return  # left out for a copy of it that was taken for a newer one
         topic = (reading.client_id, reading.topic)
         if reading.qos > 0:
-            self._check_turn(self._last_number, (*topic, reading.qos), reading.number, reading)
+            self._check_turn(self._last_number, (*topic, 0), reading.number, reading)
         # Of a QoS 0 reading the network's first copy may be lost, and the second come late.
         if fate.taken is not None and (reading.qos == 1 or (reading.qos == 0 and fate.copies == 1)):
             self._check_turn(self._last_taken, (*topic, 0), fate.taken, reading)
