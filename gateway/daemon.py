@@ -120,6 +120,7 @@ class _Parts:
     async def stop(self) -> None:
         for link in self.links:
             link.close()
+        await self.keeping.flush()
         self.shell.stop()
         await self.broker.stop()
         await self.keeping.stop()

@@ -96,6 +96,10 @@ class Keeping:
 
     # From the daemon
 
+    async def flush(self) -> None:
+        """What can be handed back to the broker is, while it still listens."""
+        await self.state.flush()
+
     async def stop(self) -> None:
         """What is pending is written, then all is closed."""
         await self.journal.stop()

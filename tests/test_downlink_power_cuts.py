@@ -42,7 +42,9 @@ def test_the_power_may_go_at_any_step(seed: int, qos: int, sleeps: bool) -> None
         try:
             check(World(seed, qos=qos, sleeps=sleeps, cuts=(cut,)).run())
         except AssertionError as error:
-            raise AssertionError(f"seed {seed}, QoS {qos}, cut after step {cut}: {error}") from error
+            raise AssertionError(
+                f"seed {seed}, QoS {qos}, cut after step {cut}: {error}"
+            ) from error
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -282,8 +282,7 @@ class World:
     def check_readings(self) -> None:
         """What a session waits for is on its way, so its sensor will hear of it."""
         in_flight = self.bench.engine.upstream.readings.in_flight
-        on_the_way = {id(each) for _, each in in_flight.in_order()}
-        on_the_way |= {id(each) for each in in_flight.waiting}
+        on_the_way = set(map(id, in_flight.unsettled()))
         for session in self.bench.engine.sessions.values():
             for forward in session._publishing._unsettled.values():
                 assert id(forward) in on_the_way

@@ -58,6 +58,18 @@ class StateCommitter:
 
     # From the daemon
 
+    async def flush(self) -> None:
+        """Write what is pending now, and let go what waits for it."""
+        if self._job is not None:
+            await asyncio.wait([self._job])
+            await asyncio.sleep(0)  # until its end was heard
+        if self._job is None:
+            self._cancel_alarm()
+            self._begin()
+        if self._job is not None:
+            await asyncio.wait([self._job])
+            await asyncio.sleep(0)
+
     async def stop(self) -> None:
         """Write what is pending, as far as that can be done, and close."""
         self._cancel_alarm()

@@ -7,7 +7,7 @@ reading by PUBCOMP.
 
 Those that wait in memory and those that are read back from the journal (backlog.py) take turns, so
 that neither starves. But what waited when something was parked goes ahead of all that is read back:
-it is older.
+it is older. What would overtake a QoS 2 reading of its own goes aside (turns.py).
 
 Limits: on the wire the broker's Receive Maximum and QOS2_IN_FLIGHT_MAX; waiting
 `waiting_messages_max` and `waiting_bytes_max`, beyond which a reading is refused with congestion
@@ -21,6 +21,7 @@ from collections import deque
 from gateway.effects import Forward
 from gateway.upstream.backlog import Backlog
 from gateway.upstream.rules import PUBLISH_IDS, QOS2_IN_FLIGHT_MAX
+from gateway.upstream.turns import Turns
 
 OVERHEAD_BYTES = 200  # what a waiting reading costs beside topic and payload, roughly
 
@@ -31,6 +32,7 @@ class InFlight:
         self.released: dict[int, Forward] = {}  # PUBREC came, PUBREL sent
         self.waiting: deque[Forward] = deque()
         self.backlog = Backlog()
+        self.turns = Turns()
         self.window = 0  # the broker's Receive Maximum
         self.qos_max = 2  # the broker's Maximum QoS
         self._ahead = 0  # of those that wait, so many go before the backlog
@@ -69,7 +71,9 @@ class InFlight:
         while packet_id in self.published or packet_id in self.released:
             packet_id = packet_id % PUBLISH_IDS + 1
         self.published[packet_id] = forward
-        self._qos2 += forward.upstream_qos == 2
+        if forward.upstream_qos == 2:
+            self._qos2 += 1
+            self.turns.begin(forward)
         return packet_id
 
     def release(self, packet_id: int) -> bool:
@@ -91,21 +95,26 @@ class InFlight:
         """PUBCOMP came. None for an id that was not released."""
         forward = self.released.pop(packet_id, None)
         if forward is not None:
-            self._qos2 -= 1
+            self._leave(forward)
         return forward
 
     def withdraw(self, packet_id: int) -> Forward | None:
         """The broker refused the reading, or would: it leaves the wire."""
         forward = self.published.pop(packet_id, None)
         if forward is not None:
-            self._qos2 -= forward.upstream_qos == 2
+            self._leave(forward)
         return forward
+
+    def _leave(self, forward: Forward) -> None:
+        if forward.upstream_qos == 2:
+            self._qos2 -= 1
+            self.turns.end(forward)
 
     # Waiting
 
     @property
     def has_waiting(self) -> bool:
-        return bool(self.waiting or self.backlog.ready)
+        return bool(self.waiting or self.backlog.ready or len(self.turns))
 
     def has_place(self, forward: Forward) -> bool:
         """Whether one more may wait that is nowhere but in memory."""
@@ -123,10 +132,28 @@ class InFlight:
 
     def put_ahead(self) -> None:
         """All that is parked from now on is younger than all that waits now."""
+        aside = self.turns.all()
+        self.turns.clear()
+        for forward in reversed(aside):
+            self.wait_again(forward)
         self._ahead = len(self.waiting)
 
     def next_waiting(self) -> Forward | None:
         """The reading whose turn it is, if it may go out now; none of its client overtakes it."""
+        turns = self.turns
+        free = turns.next_free()
+        if free is not None:
+            if not self._fits(free):
+                return None
+            turns.take(free)
+            return free
+        while (forward := self._next_in_turn()) is not None:
+            if not turns.must_wait(forward):
+                return forward
+            turns.set_aside(forward)
+        return None
+
+    def _next_in_turn(self) -> Forward | None:
         waiting, ready = self.waiting, self.backlog.ready
         if self._ahead or not ready:
             return self._next_of_memory() if waiting and self._may_go(waiting[0]) else None
@@ -138,6 +165,11 @@ class InFlight:
         return self.backlog.take() if may_go else None
 
     def _may_go(self, forward: Forward) -> bool:
+        if not self._fits(forward):
+            return False
+        return self.turns.has_room or not self.turns.must_wait(forward)
+
+    def _fits(self, forward: Forward) -> bool:
         return self.has_room(forward.qos) and self.is_id_free(forward)
 
     def _next_of_memory(self) -> Forward:
@@ -157,7 +189,7 @@ class InFlight:
 
     def unsettled(self) -> list[Forward]:
         """All that is in memory for the broker, in the order in which it was taken."""
-        return [*(forward for _, forward in self.in_order()), *self.waiting]
+        return [*(each for _, each in self.in_order()), *self.turns.all(), *self.waiting]
 
     def restore(self, received: list[Forward]) -> None:
         """What a former life had sent, and the broker had received (QoS 2)."""
@@ -165,6 +197,7 @@ class InFlight:
             forward.upstream_qos = 2
             self.released[forward.packet_id] = forward
             self._qos2 += 1
+            self.turns.begin(forward)
 
     def start_over(self) -> None:
         """The broker knows none of it: what was in flight goes out as new, before the rest."""
@@ -191,7 +224,7 @@ class InFlight:
         """Back to the head of the queue, in the order given, over its limits if need be."""
         for packet_id in reversed(packet_ids):
             forward = self.published.pop(packet_id)
-            self._qos2 -= forward.upstream_qos == 2
+            self._leave(forward)
             self.wait_again(forward)
 
     def wait_again(self, forward: Forward) -> None:

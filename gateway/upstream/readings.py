@@ -184,6 +184,8 @@ class Readings:
             if self.is_clogged:
                 return Dropped(Reason.BROKER_SLOW, forward.client_id)
         may_go = self.is_open and not in_flight.waiting and in_flight.has_room(forward.qos)
+        if may_go and in_flight.turns.is_busy and in_flight.turns.must_wait(forward):
+            may_go = False
         if may_go and (forward.qos < 2 or in_flight.is_id_free(forward)):
             return self._transmit(forward)
         if forward.record >= 0 or in_flight.has_place(forward):

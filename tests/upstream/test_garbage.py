@@ -51,8 +51,8 @@ STREAM = [
 def session_with_readings() -> UpstreamSession:
     session = UpstreamSession(rules(packet_bytes_max=1000))
     session.opened(0.0)
-    for qos in (1, 1, 2, 1, 1):
-        session.readings.publish(reading(qos=qos))
+    for number, qos in enumerate((1, 1, 2, 1, 1)):
+        session.readings.publish(reading(qos=qos, client=f"s{number}"))  # none waits for another
     session.subscriptions.want("a", 1, retained=True)
     session.subscriptions.want("b", 1, retained=True)
     session.subscriptions.want("c", 1, retained=True)
