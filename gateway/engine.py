@@ -19,6 +19,7 @@ from gateway import restoring, withholding
 from gateway.door import Door
 from gateway.downlink import Downlink
 from gateway.effects import (
+    Admit,
     Arrived,
     ClientId,
     CompleteUpstream,
@@ -323,6 +324,15 @@ def _kept(engine: Engine, effect: Kept, now: float) -> list[Effect]:
     return engine._answer(session, effects, now)
 
 
+def _admit(engine: Engine, effect: Admit, now: float) -> list[Effect]:
+    session = engine.sessions.get(effect.client_id)
+    if session is None:
+        return []
+    effects = session.admitted(effect, now)
+    engine.members.schedule(session)
+    return engine._answer(session, effects, now)
+
+
 def _let_go(engine: Engine, effect: Withheld, _now: float) -> list[Effect]:
     return withholding.let_go(engine.sessions.get(effect.client_id), effect)
 
@@ -351,6 +361,7 @@ _PERFORMERS: dict[type, Callable[[Engine, Any, float], list[Effect]]] = {
     CompleteUpstream: _complete_upstream,
     Kept: _kept,
     Withheld: _let_go,
+    Admit: _admit,
     Granted: _granted,
     SubscriptionRefused: _subscription_refused,
     Save: Engine._save,

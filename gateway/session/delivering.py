@@ -226,9 +226,10 @@ class Delivering:
             if self._is_listening:
                 self.due_at = now + self._rules.retry_after_s
             return [Send(peer, Pubrel(current.message_id))]
-        if current.stage is Stage.SAVING and self._is_listening:
-            return self._publish(current, news.client_id, peer, now)
-        return []
+        if current.stage is not Stage.SAVING:
+            return []
+        current.stage = Stage.REGACK  # or what `_publish` finds
+        return self._publish(current, news.client_id, peer, now) if self._is_listening else []
 
     def end(self) -> list[Effect]:
         """The session is over, and what waits for its client with it."""
@@ -339,7 +340,7 @@ class Delivering:
 
     def _send(self, current: UnderWay, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
         """Send, perhaps once more, what the message under way waits for."""
-        if current.stage is Stage.RELEASING:
+        if current.stage is Stage.RELEASING or current.stage is Stage.SAVING:
             self.due_at = inf
             return []
         if current.stage is not Stage.PUBCOMP:
@@ -357,21 +358,26 @@ class Delivering:
         if reference is None:
             topic_id = self._topics.number(message.topic)
             assert topic_id is not None, "a message gets under way only with a number for its topic"
+            fresh = self._topics.take_fresh(client_id)
+            if fresh:
+                return fresh + self._save_first(current, client_id)
             current.stage = Stage.REGACK
-            register = Send(peer, Register(topic_id, current.message_id, message.topic.encode()))
-            return [*self._topics.take_fresh(client_id), register]
+            return [Send(peer, Register(topic_id, current.message_id, message.topic.encode()))]
         if message.qos == 0:
             sent = Send(peer, _publish_frame(message, reference, 0, dup=False))
             return [sent, *self._finish(client_id, peer, now)]
         if message.qos == 2 and current.position > self._durable_to:
-            current.stage = Stage.SAVING
-            self.due_at = inf
-            return [WhenSaved([Kept(client_id, current.position, is_released=False)])]
+            return self._save_first(current, client_id)
         current.stage = Stage.RECEIPT
         current.reference = reference
         frame = _publish_frame(message, reference, current.message_id, dup=current.published)
         current.published = True
         return [Send(peer, frame)]
+
+    def _save_first(self, current: UnderWay, client_id: ClientId) -> list[Effect]:
+        current.stage = Stage.SAVING
+        self.due_at = inf
+        return [WhenSaved([Kept(client_id, current.position, is_released=False)])]
 
     def _finish(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
         was_listening = self._is_listening

@@ -26,7 +26,7 @@ NOWHERE = -1  # the position of a QoS 0 message, which is not saved
 class Stage(Enum):
     """What the message under way waits for."""
 
-    SAVING = "our disk, before PUBLISH"
+    SAVING = "our disk, before REGISTER or PUBLISH"
     REGACK = "REGACK"
     RECEIPT = "PUBACK or PUBREC"
     RELEASING = "our disk, before PUBREL"
