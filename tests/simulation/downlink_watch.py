@@ -156,6 +156,13 @@ class DownlinkWatch:
             ear.owed.clear()
             ear.entitled.clear()
 
+    def gone(self, sensor: Sensor) -> None:
+        """It will not hear what it was owed."""
+        ear = self._ears[sensor.plan.client_id]
+        ear.owed.clear()
+        ear.entitled.clear()
+        ear.filters.clear()
+
     def rebooted(self, sensor: Sensor) -> None:
         if not sensor.plan.keeps:
             self._ears[sensor.plan.client_id].may_repeat = True  # its memory of what it heard
