@@ -205,7 +205,7 @@ def test_no_withheld_answer_reaches_the_next_connection_or_session() -> None:
         bench.say(b"s1", Connect(b"s1", 60, clean_session=clean))
         bench.let_disk_go()
         assert bench.hear(b"s1") == [Connack(0)]
-        assert bench.engine.sessions[S1].withheld == 0
+        assert bench.engine.sessions[S1].withheld == ()
 
 
 def test_no_withheld_answer_reaches_one_that_left() -> None:
