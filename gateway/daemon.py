@@ -140,7 +140,7 @@ class _Parts:
 async def _serve(settings: Settings, stores: Stores, secrets: _Secrets) -> int:
     loop = asyncio.get_running_loop()
     parts = _build(settings, stores, secrets, loop)
-    parts.shell.restore(stores.folder.store.saved, *stores.readings())
+    parts.shell.restore(stores.folder.saved, *stores.readings())
     parts.keep_house()
     try:
         await parts.start(loop)

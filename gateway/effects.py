@@ -346,6 +346,14 @@ class Withheld:
 
 
 @dataclass(frozen=True, slots=True)
+class Admit:
+    """That a client is connected, at `peer`, is durable: it hears CONNACK and what waits for it."""
+
+    client_id: ClientId
+    peer: Peer
+
+
+@dataclass(frozen=True, slots=True)
 class Join:
     """A client's subscription is durable: it hears from now on."""
 
@@ -354,7 +362,9 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A QoS 2 message for a client is durable, with `is_released` that the client received it."""
+    """What a message for a client waited for is durable: itself, or the number of its topic; with
+    `is_released` that the client has received it.
+    """
 
     client_id: ClientId
     position: int
@@ -397,6 +407,7 @@ Effect = (
     | InGoodHands
     | Granted
     | Withheld
+    | Admit
     | Join
     | Kept
     | CompleteUpstream

@@ -19,6 +19,7 @@ from gateway import restoring, withholding
 from gateway.door import Door
 from gateway.downlink import Downlink
 from gateway.effects import (
+    Admit,
     Arrived,
     ClientId,
     CompleteUpstream,
@@ -298,7 +299,7 @@ def _unsubscribe(engine: Engine, effect: UnsubscribeFrom, now: float) -> list[Ef
 
 
 def _joined(engine: Engine, effect: Join, now: float) -> list[Effect]:
-    return engine.downlink.joined(effect.asked, now)
+    return engine._perform(engine.downlink.joined(effect.asked, now), now)
 
 
 def _arrived(engine: Engine, effect: Arrived, now: float) -> list[Effect]:
@@ -319,6 +320,15 @@ def _kept(engine: Engine, effect: Kept, now: float) -> list[Effect]:
     if session is None:
         return []
     effects = session.kept(effect, now)
+    engine.members.schedule(session)
+    return engine._answer(session, effects, now)
+
+
+def _admit(engine: Engine, effect: Admit, now: float) -> list[Effect]:
+    session = engine.sessions.get(effect.client_id)
+    if session is None:
+        return []
+    effects = session.admitted(effect, now)
     engine.members.schedule(session)
     return engine._answer(session, effects, now)
 
@@ -351,6 +361,7 @@ _PERFORMERS: dict[type, Callable[[Engine, Any, float], list[Effect]]] = {
     CompleteUpstream: _complete_upstream,
     Kept: _kept,
     Withheld: _let_go,
+    Admit: _admit,
     Granted: _granted,
     SubscriptionRefused: _subscription_refused,
     Save: Engine._save,

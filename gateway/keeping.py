@@ -27,6 +27,7 @@ from gateway.saved import ClientId, Exchanges
 from gateway.shell import Shell
 from gateway.state.committer import StateCommitter
 from gateway.state.folder import StateFolder, open_state
+from gateway.state.store import DATABASE_FILE
 
 log = logging.getLogger("tidegate.journal")
 
@@ -91,8 +92,9 @@ class Keeping:
         )
         linger_s = settings.journal.linger_ms / 1000
         self.journal = JournalCommitter(stores.journal, loop, hearers, linger_s)
-        self.state = StateCommitter(stores.folder.store, loop, shell.on_durable)
-        self._database = stores.folder.store.path
+        folder = stores.folder
+        self.state = StateCommitter(folder.store, folder.saved, loop, shell.on_durable)
+        self._database = folder.path / DATABASE_FILE
 
     # From the daemon
 
@@ -113,13 +115,13 @@ class Keeping:
         return journal_numbers(self._journal.numbers, self._sync_times, now(), self._problem)
 
     def state_numbers(self) -> StateNumbers:
-        problem = self.state.problem
+        numbers, problem = self.state.numbers, self.state.check()
         return StateNumbers(
             condition=Condition.OK if problem is None else Condition.DEGRADED,
             error=problem,
-            pending_rows=self.state.pending_rows,
-            commits=self.state.commits,
-            failures=self.state.failures,
+            pending_rows=numbers.pending,
+            commits=numbers.commits,
+            failures=numbers.failures,
             file_bytes=self._database.stat().st_size if self._database.exists() else 0,
         )
 

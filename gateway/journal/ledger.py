@@ -63,7 +63,8 @@ class Segment:
     newest_received_at: float = 0.0
     same_boot_from: int = 0  # records from this offset on were written since the machine started
     exchanges: dict[ExchangeKey, Exchange] = field(default_factory=dict)
-    released_guests: set[int] = field(default_factory=set)  # restated here, released since
+    guests: set[int] = field(default_factory=set)  # readings whose exchange was restated here
+    released_guests: set[int] = field(default_factory=set)  # those of them released since
     about: set[int] = field(default_factory=set)  # serials
     is_suspect: bool = False  # a write or sync failed: never used again
 
@@ -147,7 +148,7 @@ class Ledger:
         self.current: Segment | None = None
         self.exchanges: dict[ExchangeKey, Segment] = {}
         self._firsts: list[int] = []
-        self._guests: dict[int, Segment] = {}  # released numbers that were restated, and where
+        self._guests: dict[int, list[Segment]] = {}  # readings with restated exchanges, and where
 
     def append(self, segment: Segment) -> None:
         self.segments.append(segment)
@@ -171,8 +172,9 @@ class Ledger:
         place = self.segments.index(segment)
         del self.segments[place]
         del self._firsts[place]
-        for number in segment.released_guests:
-            if self._guests.get(number) is segment:
+        for number in segment.guests:
+            self._guests[number].remove(segment)
+            if not self._guests[number]:
                 del self._guests[number]
 
     def find(self, number: int) -> Segment | None:
@@ -214,31 +216,29 @@ class Ledger:
             return None
         number = home.exchanges.pop(key).number
         self.flag(number, RELEASED)
-        if not 0 <= number - home.first < len(home.flags):
-            self._add_guest(number, home)
+        # In every segment that says it is open: one that was to go may be there still.
+        for segment in self._guests.get(number, ()):
+            segment.released_guests.add(number)
         return number
 
     def move_exchange(self, key: ExchangeKey, exchange: Exchange, home: Segment) -> None:
         """It was restated in another segment, unless it was released meanwhile."""
+        self.add_guest(exchange.number, home)
         former = self.exchanges.get(key)
         if former is None or former.exchanges[key] != exchange:
-            self._add_guest(exchange.number, home)
+            home.released_guests.add(exchange.number)
             return
         del former.exchanges[key]
         home.exchanges[key] = exchange
         self.exchanges[key] = home
 
-    def _add_guest(self, number: int, home: Segment) -> None:
-        home.released_guests.add(number)
-        self._guests[number] = home
+    def add_guest(self, number: int, home: Segment) -> None:
+        """The exchange of this reading stands in that segment."""
+        if number not in home.guests:
+            home.guests.add(number)
+            self._guests.setdefault(number, []).append(home)
 
     # Marks
-
-    def adopt_guests(self) -> None:
-        """After recovery."""
-        for segment in self.segments:
-            for number in segment.released_guests:
-                self._guests[number] = segment
 
     def flag(self, number: int, flags: int) -> None:
         segment = self.find(number)
@@ -247,8 +247,9 @@ class Ledger:
 
     def marked_by(self, number: int) -> set[int]:
         """Serials of the segments that a mark of this reading is about."""
-        homes = (self.find(number), self._guests.get(number))
-        return {segment.serial for segment in homes if segment is not None}
+        serials = {segment.serial for segment in self._guests.get(number, ())}
+        home = self.find(number)
+        return serials if home is None else serials | {home.serial}
 
 
 def _seconds(received_at: float) -> int:

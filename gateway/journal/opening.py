@@ -2,8 +2,9 @@
 
 Rule 1: what the newest segment holds may be in the page cache alone: the process was killed, or
         its sync failed and Linux forgot to write it. So it is written once more, whole, before
-        anything in it counts as stored. In its gaps goes filler, behind its end go zeros: what a
-        crash cut short must not look valid, or damaged, to the next start.
+        anything in it counts as stored; and so is the one before it, if nothing came into it yet.
+        In the gaps goes filler, behind the end go zeros: what a crash cut short must not look
+        valid, or damaged, to the next start.
 Rule 2: a damaged segment is kept as a copy before it is touched.
 """
 
@@ -36,6 +37,7 @@ class Opening:
         self._folder = folder
         self._files = files
         self._rules = rules
+        self._unreadable: dict[str, int] = {}  # blocks, by file
 
     def run(self, ledger: Ledger, volume: Volume, clocks: Clocks) -> Recovery:
         """Raises JournalError."""
@@ -55,24 +57,39 @@ class Opening:
         files.sync_folder(folder.parent)
         names = files.names(folder)
         recovery = Recovery(ledger, self._read, clocks)
+        recovery.unreadable = self._unreadable
         recovery.run(names, SEGMENT_BYTES_MAX)
         if MAKING_NAME in names:
             files.remove(folder / MAKING_NAME)
-        for name in sorted(names):
-            match = SPARE_NAME.fullmatch(name)
-            if match is not None:
-                volume.spares.append(Spare(folder / name, self._size(name)))
-                volume.next_spare = max(volume.next_spare, int(match[1]))
+        self._meet_spares(names, volume)
         volume.next_serial = recovery.next_serial
         self._keep_damaged(recovery, names)
-        if recovery.newest is not None:
-            self._resume(recovery.newest, volume, clocks)
-            recovery.newest = None
+        for walk in recovery.unproven[1:]:
+            files.close(self._make_durable(walk))
+        if recovery.unproven:
+            self._resume(recovery.unproven[0], volume, clocks)
+        recovery.unproven.clear()
         files.sync_folder(folder)
         return recovery
 
+    def _meet_spares(self, names: list[str], volume: Volume) -> None:
+        for name in sorted(names):
+            match = SPARE_NAME.fullmatch(name)
+            if match is None:
+                continue
+            volume.next_spare = max(volume.next_spare, int(match[1]))
+            size = self._size(name)
+            if size < SEGMENT_BYTES_MIN:  # a card that lies lost what was synced
+                self._files.remove(self._folder / name)
+            else:
+                volume.spares.append(Spare(self._folder / name, size))
+
     def _read(self, name: str, size: int) -> bytes:
-        return read_file(self._files, self._folder / name, 0, size)
+        unreadable: list[int] = []
+        octets = read_file(self._files, self._folder / name, 0, size, unreadable)
+        if unreadable:
+            self._unreadable[name] = len(unreadable)
+        return octets
 
     def _size(self, name: str) -> int:
         file = self._files.open(self._folder / name)
@@ -110,18 +127,9 @@ class Opening:
     # The newest segment
 
     def _resume(self, walk: Walk, volume: Volume, clocks: Clocks) -> None:
-        """Make it durable as it was read; then go on in it, if this machine would write like it."""
+        """Go on in it, if this machine would write like it."""
         segment = walk.segment
-        octets = repaired(walk)
-        path = self._folder / segment.name
-        file = self._files.open(path)
-        try:
-            self._write(file, octets)
-            self._files.sync_data(file)
-        except OSError:
-            self._files.close(file)
-            self._replace(segment.name, octets)
-            file = self._files.open(path)
+        file = self._make_durable(walk)
         if segment.header.algorithm != PREFERRED:
             self._files.close(file)
             return
@@ -129,6 +137,20 @@ class Opening:
         if not walk.is_same_boot:
             volume.carry((Kind.BOOT, clocks.boot_id))
             segment.same_boot_from = walk.end
+
+    def _make_durable(self, walk: Walk) -> int:
+        """As it was read; returns the file."""
+        octets = repaired(walk)
+        path = self._folder / walk.segment.name
+        file = self._files.open(path)
+        try:
+            self._write(file, octets)
+            self._files.sync_data(file)
+        except OSError:
+            self._files.close(file)
+            self._replace(walk.segment.name, octets)
+            file = self._files.open(path)
+        return file
 
     def _replace(self, name: str, octets: bytes) -> None:
         """The file takes no more: put another in its place."""

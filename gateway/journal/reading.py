@@ -34,13 +34,21 @@ LOOK_BYTES = 1 << 19
 CLOCK_IS_SET_MS = 1_704_067_200_000
 
 
-def read_file(files: Files, path: Path, offset: int, size: int) -> bytes:
-    """As much as there is of it. OSError only if the file cannot be opened."""
+def read_file(
+    files: Files, path: Path, offset: int, size: int, unreadable: list[int] | None = None
+) -> bytes:
+    """As much as there is of it. OSError only if the file cannot be opened. `unreadable` gets the
+    offsets of what counts as zeros.
+    """
     file = files.open(path)
     try:
         octets = bytearray()
         while len(octets) < size:
             some = _read_some(files, file, size - len(octets), offset + len(octets))
+            if some is None:
+                some = bytes(_rest_of_block(size - len(octets), offset + len(octets)))
+                if unreadable is not None:
+                    unreadable.append(offset + len(octets))
             if not some:
                 break
             octets += some
@@ -50,15 +58,16 @@ def read_file(files: Files, path: Path, offset: int, size: int) -> bytes:
             files.close(file)
 
 
-def _read_some(files: Files, file: int, size: int, offset: int) -> bytes:
-    try:
-        return files.read(file, size, offset)
-    except OSError:
-        size = min(size, BLOCK_BYTES - offset % BLOCK_BYTES)
-        try:
-            return files.read(file, size, offset)
-        except OSError:
-            return bytes(size)
+def _read_some(files: Files, file: int, size: int, offset: int) -> bytes | None:
+    """None if the block at `offset` cannot be read."""
+    for attempt in (size, _rest_of_block(size, offset)):
+        with suppress(OSError):
+            return files.read(file, attempt, offset)
+    return None
+
+
+def _rest_of_block(size: int, offset: int) -> int:
+    return min(size, BLOCK_BYTES - offset % BLOCK_BYTES)
 
 
 def received_at(

@@ -100,8 +100,10 @@ class Recovery:
         self.next_number = 0
         self.next_serial = 1
         self.done_up_to = -1
-        self.newest: Walk | None = None
+        # The newest segment, and those before it as far as nothing came into the ones behind.
+        self.unproven: list[Walk] = []
         self.damaged: dict[str, str] = {}  # what is wrong, by the segment's name
+        self.unreadable: dict[str, int] = {}  # blocks, by the segment's name; the reader counts
         self.hopeless: list[str] = []  # names of segments of which nothing can be read
         self.superseded: list[int] = []  # QoS 2 readings that are released without a mark
         self._read = read
@@ -121,7 +123,8 @@ class Recovery:
             walk = self._walk(segment, self._read(segment.name, size_max), bound)
             self._settle(walk)
             self._judge(walk, follower)
-            self.newest = self.newest or walk
+            if not self.unproven or self.unproven[-1].end == HEADER_BYTES:
+                self.unproven.append(walk)
             bound, follower = min(bound, segment.header.bound), segment.header
         self._conclude()
 
@@ -163,7 +166,7 @@ class Recovery:
                 continue
             walk.end = item.end
             try:
-                proves = self._apply(walk, item) and self.newest is not None
+                proves = self._apply(walk, item) and bool(self.unproven)
             except _MALFORMED:
                 walk.damaged.append(Gap(item.offset, item.end))
                 continue
@@ -314,6 +317,7 @@ class Recovery:
                 exchange = Exchange(number, contents)
                 self.ledger.begin_exchange(segment, key, exchange)
         for key, exchange in sorted(walk.guests, key=lambda guest: -guest[1].number):
+            self.ledger.add_guest(exchange.number, segment)
             met = self._exchanges.setdefault(key, exchange.number)
             if met > exchange.number:
                 self.superseded.append(exchange.number)
@@ -360,6 +364,9 @@ class Recovery:
         segment, report = walk.segment, self.recovered.report
         report.torn_bytes += sum(gap.end - gap.offset for gap in walk.torn)
         what = [f"{gap.end - gap.offset} octets at {gap.offset}" for gap in walk.damaged]
+        # Also in the tail of the newest: what was there cannot be told from what a crash cut short.
+        if blocks := self.unreadable.get(segment.name):
+            what.append(f"{blocks} blocks of the disk")
         if follower is not None and follower.serial == segment.serial + 1:
             missing = follower.bound - segment.first - len(segment.times)
             if missing > 0:
@@ -371,7 +378,6 @@ class Recovery:
 
     def _conclude(self) -> None:
         recovered, ledger = self.recovered, self.ledger
-        ledger.adopt_guests()
         recovered.parked = {ClientId(client.decode()): n for client, n in self._parked.items()}
         recovered.exchanges = self._recent_and_unreleased()
         report = recovered.report
@@ -385,7 +391,7 @@ class Recovery:
             number, contents = home.exchanges[client_id, message_id]
             unreleased.setdefault(client_id, []).append((number, message_id, contents))
         exchanges = {}
-        for client_id in self._recent.keys() | unreleased.keys():
+        for client_id in dict.fromkeys([*self._recent, *unreleased]):
             waiting = sorted(unreleased.get(client_id, []))
             numbers = {number for number, _, _ in waiting}
             recent = [kept for kept in self._recent.get(client_id, []) if kept[0] not in numbers]

@@ -40,11 +40,20 @@ from gateway.effects import (
 )
 from gateway.frames import Puback, Publish, Pubrel, Regack, Register, ReturnCode, TopicIdType
 from gateway.saved import SavedMessage
-from gateway.session.outbox import NOWHERE, Outbox, Queued, Stage, UnderWay, gone, let_go, row
+from gateway.session.outbox import (
+    NOWHERE,
+    Outbox,
+    Queued,
+    Stage,
+    UnderWay,
+    gone,
+    let_go,
+    message_id_of,
+    row,
+)
 from gateway.session.rules import SessionRules
 from gateway.session.topic_registry import Reference, TopicRegistry
 
-MESSAGE_ID_MAX = 0xFFFF
 # Positions are reserved in blocks, so that a session's row changes once for a block of messages.
 POSITIONS_BLOCK = 1024
 
@@ -163,9 +172,8 @@ class Delivering:
             is_recorded_yet = self._current(Stage.RELEASING, message_id) is None
             # A former life sent it, and that the ones before it are done with was lost with the
             # power: it is told in its turn, or it would come a second time.
-            if is_recorded_yet and not self._waits_again(message_id):
-                return [Send(peer, Pubrel(message_id))]
-            return []
+            waits = self._outbox is not None and self._outbox.has(message_id, self._restored_to)
+            return [Send(peer, Pubrel(message_id))] if is_recorded_yet and not waits else []
         current.stage = Stage.RELEASING
         current.tries = 0
         if self._is_listening:
@@ -218,9 +226,10 @@ class Delivering:
             if self._is_listening:
                 self.due_at = now + self._rules.retry_after_s
             return [Send(peer, Pubrel(current.message_id))]
-        if current.stage is Stage.SAVING and self._is_listening:
-            return self._publish(current, news.client_id, peer, now)
-        return []
+        if current.stage is not Stage.SAVING:
+            return []
+        current.stage = Stage.REGACK  # or what `_publish` finds
+        return self._publish(current, news.client_id, peer, now) if self._is_listening else []
 
     def end(self) -> list[Effect]:
         """The session is over, and what waits for its client with it."""
@@ -331,7 +340,7 @@ class Delivering:
 
     def _send(self, current: UnderWay, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
         """Send, perhaps once more, what the message under way waits for."""
-        if current.stage is Stage.RELEASING:
+        if current.stage is Stage.RELEASING or current.stage is Stage.SAVING:
             self.due_at = inf
             return []
         if current.stage is not Stage.PUBCOMP:
@@ -349,21 +358,26 @@ class Delivering:
         if reference is None:
             topic_id = self._topics.number(message.topic)
             assert topic_id is not None, "a message gets under way only with a number for its topic"
+            fresh = self._topics.take_fresh(client_id)
+            if fresh:
+                return fresh + self._save_first(current, client_id)
             current.stage = Stage.REGACK
-            register = Send(peer, Register(topic_id, current.message_id, message.topic.encode()))
-            return [*self._topics.take_fresh(client_id), register]
+            return [Send(peer, Register(topic_id, current.message_id, message.topic.encode()))]
         if message.qos == 0:
             sent = Send(peer, _publish_frame(message, reference, 0, dup=False))
             return [sent, *self._finish(client_id, peer, now)]
         if message.qos == 2 and current.position > self._durable_to:
-            current.stage = Stage.SAVING
-            self.due_at = inf
-            return [WhenSaved([Kept(client_id, current.position, is_released=False)])]
+            return self._save_first(current, client_id)
         current.stage = Stage.RECEIPT
         current.reference = reference
         frame = _publish_frame(message, reference, current.message_id, dup=current.published)
         current.published = True
         return [Send(peer, frame)]
+
+    def _save_first(self, current: UnderWay, client_id: ClientId) -> list[Effect]:
+        current.stage = Stage.SAVING
+        self.due_at = inf
+        return [WhenSaved([Kept(client_id, current.position, is_released=False)])]
 
     def _finish(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
         was_listening = self._is_listening
@@ -395,23 +409,10 @@ class Delivering:
         is_received = current.stage is Stage.RELEASING or current.stage is Stage.PUBCOMP
         return current if current.published and not is_received else None
 
-    def _waits_again(self, message_id: int) -> bool:
-        """Whether a message of a former life has this id, and its turn is still to come."""
-        if self._restored_to == NOWHERE or self._outbox is None:
-            return False
-        return any(
-            NOWHERE < position <= self._restored_to and message_id_of(position) == message_id
-            for position in self._outbox.positions()
-        )
-
     def _take_position(self) -> int:
         position = self.next_position
         self.next_position = position + 1
         return position
-
-
-def message_id_of(position: int) -> int:
-    return position % MESSAGE_ID_MAX + 1
 
 
 def _publish_frame(

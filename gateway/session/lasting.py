@@ -90,9 +90,10 @@ class LastingSession:
 
     # For the session
 
-    def _changed_row(self) -> list[Effect]:
-        """The session's row, if it is another than the one saved last."""
-        state = _SAVED_AS.get(self.state, self.state)
+    def _changed_row(self, state: State | None = None) -> list[Effect]:
+        """The session's row, if it is another than the one saved last; `state` if it is not yet."""
+        if state is None:
+            state = _SAVED_AS.get(self.state, self.state)
         positions = self.delivering.reserved_positions
         row = SavedSession(
             self.client_id, self.clean, self.peer.link, self.peer.address, state,

@@ -10,7 +10,6 @@ Full: beyond `outbox_messages_max` or `outbox_bytes_max` the oldest is given bac
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -19,6 +18,7 @@ from gateway.saved import MessageGone, SavedMessage
 from gateway.session.rules import SessionRules
 from gateway.session.topic_registry import Reference
 
+MESSAGE_ID_MAX = 0xFFFF
 OVERHEAD_BYTES = 64  # what a queued message costs beside its topic and payload, roughly
 NOWHERE = -1  # the position of a QoS 0 message, which is not saved
 
@@ -26,7 +26,7 @@ NOWHERE = -1  # the position of a QoS 0 message, which is not saved
 class Stage(Enum):
     """What the message under way waits for."""
 
-    SAVING = "our disk, before PUBLISH"
+    SAVING = "our disk, before REGISTER or PUBLISH"
     REGACK = "REGACK"
     RECEIPT = "PUBACK or PUBREC"
     RELEASING = "our disk, before PUBREL"
@@ -77,8 +77,14 @@ class Outbox:
         self._bytes -= _cost(queued.message)
         return queued
 
-    def positions(self) -> Iterator[int]:
-        return (queued.position for queued in self._queue)
+    def has(self, message_id: int, restored_to: int) -> bool:
+        """Whether this is the id of a message that a former life left, up to that position."""
+        if restored_to == NOWHERE:
+            return False
+        return any(
+            NOWHERE < each.position <= restored_to and message_id_of(each.position) == message_id
+            for each in self._queue
+        )
 
     def take_all(self) -> list[Queued]:
         return [self.take() for _ in range(len(self))]
@@ -95,6 +101,10 @@ class Outbox:
             detail = f"more than {rules.outbox_bytes_max} bytes"
             dropped.append(self.take())
         return dropped, detail
+
+
+def message_id_of(position: int) -> int:
+    return position % MESSAGE_ID_MAX + 1
 
 
 def row(client_id: ClientId, queued: Queued | UnderWay) -> SavedMessage:

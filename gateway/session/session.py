@@ -23,6 +23,7 @@ from math import inf
 from typing import Any
 
 from gateway.effects import (
+    Admit,
     Arrived,
     Dropped,
     Effect,
@@ -36,6 +37,7 @@ from gateway.effects import (
     StateChanged,
     SubscribeTo,
     UnsubscribeFrom,
+    WhenSaved,
 )
 from gateway.frames import (
     Connack,
@@ -107,21 +109,29 @@ class Session(LastingSession):
         effects = self._move(Input.CONNECT)
         self._end_connection()
         self._topics.start_connection()
+        self.silence_max_s = self._rules.retry_after_s * (self._rules.retry_count_max + 1)
         if not frame.will:
             return effects + self._admit(Input.ADMITTED, now)
-        self.silence_max_s = self._rules.retry_after_s * (self._rules.retry_count_max + 1)
         # Where it was it is no more, and another client may come there.
         left = [] if self._row is None else self._changed_row()
         return [*effects, Send(peer, WillTopicReq()), *left]
 
     # From the broker
 
-    def deliver(self, message: Message, now: float, arrived: Arrived | None = None) -> list[Effect]:
+    def deliver(
+        self,
+        message: Message,
+        now: float,
+        arrived: Arrived | None = None,
+        *,
+        is_held: bool = False,
+    ) -> list[Effect]:
         """Pass a message on, or keep it for a client that does not listen now.
 
         `arrived`: what hears of it when the client has acknowledged this copy, or lost it.
+        `is_held`: it waits for `kept`, whether the client listens or not.
         """
-        if self.state in LISTENING:
+        if self.state in LISTENING and not is_held:
             effects = self.delivering.deliver(message, self.client_id, self.peer, now, arrived)
             if message.qos == 0:
                 return effects
@@ -136,9 +146,13 @@ class Session(LastingSession):
     # From the engine
 
     def kept(self, news: Kept, now: float) -> list[Effect]:
-        """What a QoS 2 message to this client waited for is durable."""
+        """What a message to this client waited for is durable."""
         effects = self.delivering.kept(news, self.peer, now)
-        return [] if self.state in ABSENT or self.state is State.CONNECTING else effects
+        if self.state in LISTENING and self.delivering.under_way is None:
+            effects += self.delivering.resume(self.client_id, self.peer, now)
+        if self.state in ABSENT or self.state is State.CONNECTING:
+            return []
+        return self._until_drained(effects)
 
     def settled(self, forward: Forward) -> list[Effect]:
         """A reading is in the broker's hands (or on disk): acknowledge it."""
@@ -159,6 +173,14 @@ class Session(LastingSession):
     def asking(self) -> list[SubscribeTo]:
         """The wishes that wait for their answers."""
         return self._subscribing.asking()
+
+    def admitted(self, word: Admit, now: float) -> list[Effect]:
+        """That the client is there is durable; unless it has left or come anew since."""
+        given = Input.ADMITTED if self.state is State.CONNECTING else Input.SIGNAL
+        is_latest = word.peer is self.peer and self._saved_state is State.ACTIVE
+        if not is_latest or after(self.state, given) is None:
+            return []
+        return self._welcome(given, now)
 
     def subscription_row(self, asked: SubscribeTo) -> SavedSubscription:
         """What is to be saved before `subscribed` may accept a wish."""
@@ -226,14 +248,17 @@ class Session(LastingSession):
         return [StateChanged(self.client_id, before, following, self.peer, detail)]
 
     def _admit(self, given: Input, now: float) -> list[Effect]:
+        """CONNACK, at once or when it is durable that the client is there."""
+        if self.clean and self.will is None:
+            return [*self._welcome(given, now), *self._changed_row()]
+        row = self._changed_row(State.ACTIVE)
+        return [*row, WhenSaved([Admit(self.client_id, self.peer)])]
+
+    def _welcome(self, given: Input, now: float) -> list[Effect]:
         effects = self._move(given, f"keep-alive {self.keep_alive_s} s")
         self._supervise(self.keep_alive_s)
-        row = self._changed_row()
-        answer = Send(self.peer, Connack(ReturnCode.ACCEPTED))
-        resumed = self.delivering.resume(self.client_id, self.peer, now)
-        if self.clean and self.will is None:
-            return [*effects, answer, *resumed, *row]
-        return [*effects, *row, answer, *resumed]
+        effects.append(Send(self.peer, Connack(ReturnCode.ACCEPTED)))
+        return effects + self.delivering.resume(self.client_id, self.peer, now)
 
     def _leave(self, given: Input, detail: str, wills: Sequence[Effect] = ()) -> list[Effect]:
         self._end_connection()
@@ -250,7 +275,7 @@ class Session(LastingSession):
     def _silent(self, now: float) -> list[Effect]:
         detail = f"silent for {now - self.heard_at:.0f} s"
         if self.state is State.CONNECTING:
-            return self._leave(Input.SILENT, f"will handshake not finished, {detail}")
+            return self._leave(Input.SILENT, f"not admitted yet, {detail}")
         return self._lose(Input.SILENT, detail, now)
 
     def _unanswered(self, now: float) -> list[Effect]:

@@ -1,157 +1,253 @@
-"""The state store beside the event loop: changes in, one transaction after the other in a thread.
+"""Saves from the loop, by a thread of its own: at most one commit is under way.
 
-When a transaction fails (the disk is full, or fails) all that it held waits and is tried again
-every `RETRY_S`. Frames to sensors that waited are let go at the first failure: serving goes on from
-memory, and a power cut before the disk is well again costs a registration or a subscription that
-the sensor makes anew, never a reading. What hands something back to the broker, or needs to be
-exactly once, goes on waiting.
+While the disk refuses, everything stays pending, is tried again every `RETRY_S`, and is written in
+parts that begin small: on a full disk what makes room can be written although the rest cannot.
+
+The gateway goes on serving from memory meanwhile: frames to sensors (`Send`) no longer wait. What
+a power cut would cost then is a registration or a subscription, which a sensor makes again; never
+a reading, which is in the journal. What hands something back to the broker goes on waiting, since
+the broker would forget what only our memory has; and so does what QoS 2 sends to a sensor, because
+without its record a restart would deliver twice.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
-import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from dataclasses import dataclass
 from math import inf
+from time import perf_counter
 
-from gateway.effects import Effect, Urgency, Withheld
-from gateway.saved import Change
+from gateway.effects import Effect, Send, Urgency
+from gateway.frames import Publish, Pubrel
+from gateway.saved import Change, SavedState
+from gateway.state.errors import StateError
 from gateway.state.pending import Batch, Pending
 from gateway.state.store import StateStore
 
 log = logging.getLogger("tidegate.state")
 
 RETRY_S = 1.0
+# What the log's room on a full disk is enough for, in all likelihood; see room.py. It doubles
+# with each part that is written.
+PART_CHANGES = 32
+# After which a commit that has not ended is a trouble of its own: a card that hangs.
+SLOW_S = 10.0
+
+
+@dataclass(slots=True)
+class StateNumbers:
+    """For metrics and health. `pending`: changes that are not durable yet."""
+
+    commits: int = 0
+    rows: int = 0
+    failures: int = 0
+    last_commit_s: float = 0.0
+    worst_commit_s: float = 0.0
+    pending: int = 0
+    waiting: int = 0
+    is_degraded: bool = False
+
+
+def say(level: int, sentence: str) -> None:
+    log.log(level, "%s", sentence)
 
 
 class StateCommitter:
+    """`on_durable` gets the effects that waited, in order, in a turn of the loop of their own."""
+
     def __init__(
         self,
         store: StateStore,
+        saved: SavedState | None,
         loop: asyncio.AbstractEventLoop,
         on_durable: Callable[[list[Effect]], None],
+        tell: Callable[[int, str], None] = say,
     ) -> None:
-        self.commits = 0
-        self.failures = 0
         self._store = store
         self._loop = loop
         self._on_durable = on_durable
-        self._pending = Pending()
+        self._tell = tell
+        self._pending = Pending(saved)
+        self._numbers = StateNumbers()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="state")
-        self._job: asyncio.Future[None] | None = None
+        self._flight: asyncio.Future[float] | None = None
+        self._batch = Batch([], [])  # what is under way
+        self._begun_at = 0.0
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = inf
-        self._problem: str | None = None
+        self._trouble: StateError | None = None
+        self._trouble_since = 0.0
+        self._retry_at = -inf
+        self._part: int | None = None  # changes in a batch; None: all
+        self._is_stopping = False
 
     # From the shell
 
     def save(self, change: Change) -> None:
         self._pending.add(change, self._loop.time())
-        self._schedule()
+        self._set_alarm()
 
-    def when_saved(self, effects: list[Effect], urgency: Urgency) -> None:
-        self._pending.wait(effects, urgency, self._loop.time())
-        self._schedule()
+    def when_saved(self, effects: list[Effect], urgency: Urgency = Urgency.NOW) -> None:
+        if self._trouble is not None:
+            self._hand_over([effect for effect in effects if _may_go(effect)])
+            effects = [effect for effect in effects if not _may_go(effect)]
+        if effects:
+            self._pending.wait(effects, urgency, self._loop.time())
+            self._set_alarm()
 
     # From the daemon
 
     async def flush(self) -> None:
-        """Write what is pending now, and let go what waits for it."""
-        if self._job is not None:
-            await asyncio.wait([self._job])
-            await asyncio.sleep(0)  # until its end was heard
-        if self._job is None:
-            self._cancel_alarm()
-            self._begin()
-        if self._job is not None:
-            await asyncio.wait([self._job])
-            await asyncio.sleep(0)
+        """Write what is pending now, as far as the disk takes it, and hand over what waited."""
+        await self._landed()
+        if self._flight is None:
+            self._ring()
+        await self._landed()
+        await asyncio.sleep(0)  # until it was handed over
 
     async def stop(self) -> None:
-        """Write what is pending, as far as that can be done, and close."""
-        self._cancel_alarm()
-        if self._job is not None:
-            await asyncio.wait([self._job])
-            await asyncio.sleep(0)  # until its end was heard
-            self._cancel_alarm()
-        batch = self._pending.take()
-        if batch is not None:
-            try:
-                await self._loop.run_in_executor(self._thread, self._store.commit, batch.changes)
-            except sqlite3.Error as error:
-                log.error(
-                    "%d changes of sessions could not be saved: %s", len(batch.changes), error
-                )
+        """Write what is pending, hand over what waited for it, and close the database."""
+        self._is_stopping = True
+        if self._alarm is not None:
+            self._alarm.cancel()
+        await self._landed()
+        await self._save_the_rest()
         await self._loop.run_in_executor(self._thread, self._store.close)
         self._thread.shutdown()
 
-    @property
-    def problem(self) -> str | None:
-        """Why nothing can be saved just now; None when all is well."""
-        return self._problem
+    async def _landed(self) -> None:
+        while self._flight is not None:
+            await asyncio.wait([self._flight])
+            await asyncio.sleep(0)
+
+    def check(self) -> str | None:
+        """For health: what is wrong, or None."""
+        if self._trouble is not None:
+            return self._trouble.strerror
+        if self._flight is None:
+            return None
+        under_way_s = self._loop.time() - self._begun_at
+        if under_way_s < SLOW_S:
+            return None
+        return f"the disk of gateway.state_dir has not taken a commit for {under_way_s:.0f} s"
 
     @property
-    def pending_rows(self) -> int:
-        return len(self._pending)
+    def numbers(self) -> StateNumbers:
+        numbers = self._numbers
+        numbers.pending = len(self._pending) + len(self._batch.changes)
+        numbers.waiting = self._pending.waiting + len(self._batch.waiting)
+        numbers.is_degraded = self._trouble is not None
+        return numbers
 
-    # When
+    # Time
 
-    def _schedule(self) -> None:
-        if self._job is not None or self._pending.due_at >= self._alarm_at:
+    def _set_alarm(self) -> None:
+        if self._flight is not None or self._is_stopping:
             return
-        self._cancel_alarm()
-        self._alarm_at = self._pending.due_at
-        self._alarm = self._loop.call_at(self._alarm_at, self._begin)
+        due_at = max(self._pending.due_at, self._retry_at)
+        if due_at >= self._alarm_at:
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_at = due_at
+        self._alarm = self._loop.call_later(max(0.0, due_at - self._loop.time()), self._ring)
 
-    def _cancel_alarm(self) -> None:
+    def _ring(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm, self._alarm_at = None, inf
-
-    # One transaction after the other
-
-    def _begin(self) -> None:
-        self._alarm, self._alarm_at = None, inf
-        batch = self._pending.take()
+        batch = self._pending.take(self._part)
         if batch is None:
             return
-        self._job = self._loop.run_in_executor(self._thread, self._store.commit, batch.changes)
-        self._job.add_done_callback(partial(self._end, batch))
+        if not batch.changes:
+            self._hand_over(self._pending.committed(batch))
+            return
+        self._batch = batch
+        self._begun_at = self._loop.time()
+        self._flight = self._loop.run_in_executor(self._thread, self._write, batch.changes)
+        self._flight.add_done_callback(self._land)
 
-    def _end(self, batch: Batch, job: asyncio.Future[None]) -> None:
-        self._job = None
-        error = job.exception()
+    # A commit
+
+    def _write(self, changes: list[Change]) -> float:
+        """In the thread; returns seconds."""
+        begun = perf_counter()
+        self._store.commit(changes)
+        return perf_counter() - begun
+
+    def _land(self, flight: asyncio.Future[float]) -> None:
+        batch, self._batch = self._batch, Batch([], [])
+        self._flight = None
+        error = flight.exception()
         if error is None:
-            self._succeeded()
-            waiting = batch.waiting
-        elif isinstance(error, sqlite3.Error):
-            waiting = self._failed(batch, error)
+            self._succeed(batch, flight.result())
         else:
-            raise error
-        if waiting:
-            self._on_durable(waiting)
-        self._schedule()
+            self._fail(batch, error)
+        self._set_alarm()
 
-    def _succeeded(self) -> None:
-        self.commits += 1
-        if self._problem is not None:
-            self._problem = None
-            log.info("sessions are saved again")
+    def _succeed(self, batch: Batch, seconds: float) -> None:
+        numbers = self._numbers
+        numbers.commits += 1
+        numbers.rows += len(batch.changes)
+        numbers.last_commit_s = seconds
+        numbers.worst_commit_s = max(seconds, numbers.worst_commit_s)
+        if self._part is not None:
+            self._part *= 2
+        if batch.is_all and self._trouble is not None:
+            down_s = self._loop.time() - self._trouble_since
+            self._tell(logging.WARNING, f"state is saved again, after {down_s:.0f} s")
+            self._trouble, self._part = None, None
+        self._retry_at = -inf
+        self._hand_over(self._pending.committed(batch))
 
-    def _failed(self, batch: Batch, error: sqlite3.Error) -> list[Effect]:
-        """Returns what need not wait."""
-        self.failures += 1
-        sends = [effect for effect in batch.waiting if type(effect) is Withheld]
-        batch.waiting = [effect for effect in batch.waiting if type(effect) is not Withheld]
-        self._pending.failed(batch, self._loop.time() + RETRY_S)
-        if self._problem is None:
-            log.error(
-                "sessions cannot be saved (%s): make room on the disk of gateway.state_dir, or see "
-                "`tidegate doctor --disk`; serving goes on, and it is tried again every second",
-                error,
+    def _fail(self, batch: Batch, error: BaseException) -> None:
+        self._numbers.failures += 1
+        self._part = PART_CHANGES
+        self._retry_at = self._loop.time() + RETRY_S
+        self._pending.failed(batch)
+        is_first = self._trouble is None
+        self._trouble = _trouble_of(error)
+        if is_first:
+            self._trouble_since = self._loop.time()
+            self._tell(
+                logging.ERROR,
+                f"state cannot be saved: {self._trouble.strerror}. Readings are not touched by it; "
+                "a restart now would forget what sensors registered and subscribed meanwhile",
             )
-        self._problem = str(error)
-        return list(sends)
+            self._hand_over(self._pending.let_go(_may_go))
+
+    def _hand_over(self, effects: list[Effect]) -> None:
+        if effects:
+            self._loop.call_soon(self._on_durable, effects)
+
+    async def _save_the_rest(self) -> None:
+        while (batch := self._pending.take(self._part)) is not None:
+            try:
+                if batch.changes:
+                    await self._loop.run_in_executor(self._thread, self._write, batch.changes)
+            except (StateError, ValueError) as error:
+                self._pending.failed(batch)
+                if self._part is not None:
+                    why = _trouble_of(error).strerror
+                    lost = len(self._pending)
+                    self._tell(logging.ERROR, f"{lost} changes of state were not saved: {why}")
+                    return
+                self._part = PART_CHANGES
+            else:
+                self._on_durable(self._pending.committed(batch))
+
+
+def _trouble_of(error: BaseException) -> StateError:
+    return error if isinstance(error, StateError) else StateError(errno.EIO, repr(error))
+
+
+def _may_go(effect: Effect) -> bool:
+    """Without a record of it; see the top."""
+    if type(effect) is not Send:
+        return False
+    frame = effect.frame
+    return not (type(frame) is Pubrel or (type(frame) is Publish and frame.qos == 2))

@@ -1,16 +1,68 @@
-"""Why the state folder cannot be used, and what to do."""
+"""What `state/` raises when the operator has to do something, and the sentences for it."""
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from pathlib import Path
 
+# By the low octet of SQLite's error code.
+_MEANING = {
+    sqlite3.SQLITE_FULL: (errno.ENOSPC, "the disk is full: free some space"),
+    sqlite3.SQLITE_READONLY: (
+        errno.EROFS,
+        "the disk is read-only: `dmesg` says why, a worn card often ends like this",
+    ),
+    sqlite3.SQLITE_IOERR: (
+        errno.EIO,
+        "the disk does not do what it is told: `dmesg` says why; is the card worn, the disk full?",
+    ),
+    sqlite3.SQLITE_CORRUPT: (
+        errno.EIO,
+        "state.db is damaged: start Tidegate anew, it sets the file aside and begins a new one",
+    ),
+    sqlite3.SQLITE_BUSY: (
+        errno.EBUSY,
+        "state.db is open in another program: close it, or copy the folder to look into it",
+    ),
+}
+# The last: a table or a column is missing, so the file is not one that we made.
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+
 
 class StateError(OSError):
-    """The state folder cannot be used; the message says what to do."""
+    """The state folder cannot be used, or not now; the message says what to do."""
 
 
-def advice(folder: Path, error: OSError | sqlite3.Error) -> str:
+class DamagedError(sqlite3.DatabaseError):
+    """A database that is not whole, found by a look at it."""
+
+
+def code_of(error: sqlite3.Error) -> int:
+    """SQLite's primary error code; 0 for what Python's module raises of its own."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Of an error while a database is opened and loaded."""
+    return isinstance(error, DamagedError) or code_of(error) in _DAMAGED
+
+
+def from_sqlite(folder: Path | None, error: sqlite3.Error) -> StateError:
+    return from_code(folder, code_of(error), str(error))
+
+
+def from_code(folder: Path | None, code: int, detail: str = "") -> StateError:
+    number, meaning = _MEANING.get(code, (errno.EIO, detail))
+    where = f"gateway.state_dir {folder}: " if folder is not None else ""
+    return StateError(number, f"{where}{meaning}")
+
+
+def from_system(folder: Path, error: OSError) -> StateError:
+    return StateError(error.errno, _advice(folder, error))
+
+
+def _advice(folder: Path, error: OSError) -> str:
     if isinstance(error, PermissionError):
         return (
             f"gateway.state_dir {folder} may not be written by this user: "
@@ -18,5 +70,6 @@ def advice(folder: Path, error: OSError | sqlite3.Error) -> str:
         )
     if isinstance(error, FileExistsError | NotADirectoryError):
         return f"gateway.state_dir {folder} is not a folder: remove the file or set another path"
-    words = error.strerror if isinstance(error, OSError) else str(error)
-    return f"gateway.state_dir {folder} cannot be used: {words}"
+    if error.errno == errno.ENOSPC:
+        return f"gateway.state_dir {folder}: the disk is full: free some space"
+    return f"gateway.state_dir {folder} cannot be used: {error.strerror}"

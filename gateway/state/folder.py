@@ -1,71 +1,74 @@
-"""The state folder: locked for one process, with the database in it.
+"""The state folder: locked for this process, with the database and the gateway's epoch in it.
 
-With the gateway's name and a reading's sequence the epoch names the reading for ever, so a number
-must never be used twice. It is in the database; an `epoch` file is what releases without one left.
+The epoch counts the lives of the gateway and is raised durably at every start. With the gateway's
+name and a reading's sequence it names the reading for ever, so a number must never be used twice.
+A folder without one begins at the seconds since 1970: a gateway whose card was replaced must not
+begin again where the one before began, nor one whose database is damaged.
+
+A damaged database is kept beside the new one, under another name, `DAMAGED_KEPT` of them at most.
 """
 
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import sqlite3
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.state.errors import StateError, advice
-from gateway.state.store import StateStore
+from gateway.saved import SavedState
+from gateway.state.errors import StateError, from_sqlite, from_system, is_damage
+from gateway.state.store import DATABASE_FILE, StateStore, sync_folder
 
-EPOCH_FILE = "epoch"
+log = logging.getLogger("tidegate.state")
+
 LOCK_FILE = "lock"
+# Of former versions, which had a file for it; its number is taken over once.
+EPOCH_FILE = "epoch"
+DAMAGED_KEPT = 3
 
 
 @dataclass(frozen=True, slots=True)
 class StateFolder:
-    """The folder, locked for this process until `release`."""
+    """The folder, locked for this process until `release`, and what former lives left in it."""
 
     path: Path
-    store: StateStore
+    epoch: int
     lock: int
-
-    @property
-    def epoch(self) -> int:
-        return self.store.epoch
+    store: StateStore
+    saved: SavedState
 
     def release(self) -> None:
-        os.close(self.lock)
+        try:
+            self.store.close()
+        finally:
+            os.close(self.lock)
 
 
-def open_state(path: Path, link_names: Sequence[str]) -> StateFolder:
-    """Make the folder if need be, lock it, open the database and start a new epoch.
+def open_state(path: Path, link_names: Sequence[str] = ()) -> StateFolder:
+    """Make the folder if need be, lock it, load what is there and start a new epoch.
 
-    Raises StateError.
+    `link_names`: those of this configuration, by link number. Raises StateError.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
         lock = _lock(path / LOCK_FILE)
         try:
-            store = StateStore.open(path, link_names)
-            _begin_life(path, store)
-            _sync(path)
-        except (OSError, sqlite3.Error):
+            store, saved, epoch = _open_store(path, link_names)
+        except BaseException:
             os.close(lock)
             raise
     except StateError:
         raise
-    except (OSError, sqlite3.Error) as error:
-        raise StateError(getattr(error, "errno", 0), advice(path, error)) from error
-    return StateFolder(path, store, lock)
-
-
-def _begin_life(path: Path, store: StateStore) -> None:
-    file = path / EPOCH_FILE
-    if not file.exists():
-        store.begin_life()
-        return
-    found = file.read_text(encoding="ascii", errors="replace").strip()
-    store.begin_life(int(found) if found.isdigit() else None)
-    file.unlink()
+    except OSError as error:
+        raise from_system(path, error) from error
+    except sqlite3.Error as error:
+        raise from_sqlite(path, error) from error
+    return StateFolder(path, epoch, lock, store, saved)
 
 
 def _lock(path: Path) -> int:
@@ -85,10 +88,86 @@ def _lock(path: Path) -> int:
     return lock
 
 
-def _sync(folder: Path) -> None:
-    """The names of the database's files must survive too."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+# The database
+
+
+def _open_store(folder: Path, link_names: Sequence[str]) -> tuple[StateStore, SavedState, int]:
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        return _open_and_load(folder, link_names)
+    except sqlite3.DatabaseError as error:
+        if not is_damage(error):
+            raise
+        kept = _set_aside(folder)
+        log.warning(
+            "%s was damaged (%s) and is kept as %s; a new one begins: sensors have to connect, "
+            "register and subscribe anew, and messages that waited here for them are lost",
+            *(folder / DATABASE_FILE, error, kept.name),
+        )
+    return _open_and_load(folder, link_names)
+
+
+def _open_and_load(folder: Path, link_names: Sequence[str]) -> tuple[StateStore, SavedState, int]:
+    store = StateStore.open(folder, link_names)
+    try:
+        saved = store.load()
+        if store.skipped:
+            log.warning(
+                "%s: %d rows made no sense and were removed", folder / DATABASE_FILE, store.skipped
+            )
+        epoch = _raise_epoch(folder, store)
+    except BaseException:
+        store.close()
+        raise
+    return store, saved, epoch
+
+
+def _set_aside(folder: Path) -> Path:
+    """The database and its log under the next free number."""
+    kept = _damaged(folder)
+    number = _number_of(kept[-1]) + 1 if kept else 1
+    for suffix in ("-wal", "-shm", ""):
+        with suppress(FileNotFoundError):
+            moved = folder / f"{DATABASE_FILE}.damaged-{number}{suffix}"
+            (folder / f"{DATABASE_FILE}{suffix}").rename(moved)
+    for old in kept[: len(kept) + 1 - DAMAGED_KEPT]:
+        for suffix in ("-wal", "-shm", ""):
+            old.with_name(old.name + suffix).unlink(missing_ok=True)
+    sync_folder(folder)
+    return folder / f"{DATABASE_FILE}.damaged-{number}"
+
+
+def _damaged(folder: Path) -> list[Path]:
+    found = folder.glob(f"{DATABASE_FILE}.damaged-*")
+    return sorted((path for path in found if _number_of(path)), key=_number_of)
+
+
+def _number_of(path: Path) -> int:
+    number = path.name.rpartition("-")[2]
+    return int(number) if number.isdecimal() and number.isascii() else 0
+
+
+# The epoch
+
+
+def _raise_epoch(folder: Path, store: StateStore) -> int:
+    file = folder / EPOCH_FILE
+    from_file = _read(file)
+    if from_file is None and store.epoch is None:
+        from_file = int(time.time())
+    epoch = store.raise_epoch(from_file or 0)
+    if file.exists():
+        file.unlink()
+        sync_folder(folder)
+    return epoch
+
+
+def _read(path: Path) -> int | None:
+    try:
+        found = path.read_text(encoding="ascii", errors="replace").strip()
+    except FileNotFoundError:
+        return None
+    if found.isdigit():
+        return int(found)
+    seconds = int(time.time())
+    log.warning("%s is damaged (%.20r), going on with epoch %d", path, found, seconds + 1)
+    return seconds

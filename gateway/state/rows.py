@@ -1,15 +1,15 @@
-"""Rows between the core's values and SQLite's columns.
+"""How each kind of row goes into its table and comes back, and which rows make no sense.
 
-A row that makes no sense (a state that is none, a QoS of 7) is skipped and counted when it is
-loaded: one bad row must not cost all others, nor stop the start.
+The one place that knows both `gateway/saved.py` and schema.sql.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from itertools import groupby
+from typing import Any
 
 from gateway.saved import (
     Change,
@@ -34,201 +34,264 @@ from gateway.saved import (
     SubscriptionGone,
 )
 
+# Of a link that this configuration does not have.
 NO_LINK = -1
-_OF_A_CLIENT = ("sessions", "topics", "subscriptions", "messages")
 
-Columns = tuple[Any, ...]
-Row = TypeVar("Row")
+Row = tuple[object, ...]
+
+
+# Out
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
-    sql: str
-    columns: Callable[[Any], Columns]
+class _Way:
+    """How one kind of change is written; a row of parameters is good for all its statements."""
+
+    parameters: Callable[[Any], Row]
+    statements: tuple[str, ...]
 
 
-def _of_key(*names: str) -> Callable[[Any], Columns]:
-    return lambda change: tuple(getattr(change, name) for name in names)
+def _message_row(row: SavedMessage) -> Row:
+    message = (row.topic, row.payload, row.qos, row.retain, row.is_released)
+    return (row.client_id, row.position, *message)
 
 
-def _replace(table: str, *names: str) -> Statement:
-    places = ", ".join("?" * len(names))
-    return Statement(
-        f"INSERT OR REPLACE INTO {table} ({', '.join(names)}) VALUES ({places})", _of_key(*names)
-    )
+def _subscription_row(row: SavedSubscription) -> Row:
+    return (row.client_id, row.topic_filter, row.qos, row.topic_id_type, row.topic_id)
 
 
-def _delete(table: str, *names: str) -> Statement:
-    found_by = " AND ".join(f"{name} = ?" for name in names)
-    return Statement(f"DELETE FROM {table} WHERE {found_by}", _of_key(*names))
-
-
-# In this order within one transaction: what takes many rows away comes first.
-STATEMENTS: dict[type, Statement] = {
-    SavedTopic: _replace("topics", "client_id", "topic_id", "name"),
-    SavedSubscription: _replace(
-        "subscriptions", "client_id", "topic_filter", "qos", "topic_id_type", "topic_id"
+_WAYS: dict[type, _Way] = {
+    SessionGone: _Way(
+        lambda row: (row.client_id,),
+        tuple(
+            f"DELETE FROM {table} WHERE client_id = ?"
+            for table in ("sessions", "topics", "subscriptions", "messages")
+        ),
     ),
-    SubscriptionGone: _delete("subscriptions", "client_id", "topic_filter"),
-    SavedMessage: _replace(
-        *("messages", "client_id", "position", "topic", "payload", "qos", "retain", "is_released")
+    SavedTopic: _Way(
+        lambda row: (row.client_id, row.topic_id, row.name),
+        ("REPLACE INTO topics VALUES (?, ?, ?)",),
     ),
-    MessageGone: _delete("messages", "client_id", "position"),
-    SavedRetained: _replace("retained", "topic", "payload", "qos"),
-    RetainedGone: _delete("retained", "topic"),
-    SavedPacket: _replace("packets", "packet_id", "contents"),
-    PacketGone: _delete("packets", "packet_id"),
-    SavedFilter: _replace("filters", "topic_filter"),
-    FilterGone: _delete("filters", "topic_filter"),
+    SavedSubscription: _Way(
+        _subscription_row, ("REPLACE INTO subscriptions VALUES (?, ?, ?, ?, ?)",)
+    ),
+    SubscriptionGone: _Way(
+        lambda row: (row.client_id, row.topic_filter),
+        ("DELETE FROM subscriptions WHERE client_id = ? AND topic_filter = ?",),
+    ),
+    SavedMessage: _Way(_message_row, ("REPLACE INTO messages VALUES (?, ?, ?, ?, ?, ?, ?)",)),
+    MessageGone: _Way(
+        lambda row: (row.client_id, row.position),
+        ("DELETE FROM messages WHERE client_id = ? AND position = ?",),
+    ),
+    SavedRetained: _Way(
+        lambda row: (row.topic, row.payload, row.qos),
+        ("REPLACE INTO retained VALUES (?, ?, ?)",),
+    ),
+    RetainedGone: _Way(lambda row: (row.topic,), ("DELETE FROM retained WHERE topic = ?",)),
+    SavedPacket: _Way(
+        lambda row: (row.packet_id, row.contents), ("REPLACE INTO packets VALUES (?, ?)",)
+    ),
+    PacketGone: _Way(lambda row: (row.packet_id,), ("DELETE FROM packets WHERE packet_id = ?",)),
+    PacketsGone: _Way(lambda _row: (), ("DELETE FROM packets",)),
+    SavedFilter: _Way(lambda row: (row.topic_filter,), ("REPLACE INTO filters VALUES (?)",)),
+    FilterGone: _Way(
+        lambda row: (row.topic_filter,), ("DELETE FROM filters WHERE topic_filter = ?",)
+    ),
 }
 
-_SESSION = (
-    "INSERT OR REPLACE INTO sessions (client_id, clean, link, address, state, keep_alive_s,"
-    " sleep_s, will_topic, will_payload, will_qos, will_retain, next_topic_id, next_position)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+# What needs no more space on the disk than before, or hardly any.
+_MAKING_ROOM = frozenset(
+    {
+        *(SessionGone, SubscriptionGone, MessageGone, RetainedGone, PacketGone, PacketsGone),
+        *(FilterGone, SavedSession),
+    }
 )
 
 
-def write(
-    connection: sqlite3.Connection, changes: Iterable[Change], link_names: Sequence[str]
-) -> None:
-    """All changes, of which no two may be about the same key, but that rows of a client may come
-    with its SessionGone: then they are of its next session.
+def makes_room(changes: Iterable[Change]) -> bool:
+    return all(type(change) in _MAKING_ROOM for change in changes)
+
+
+class RowWriter:
+    def __init__(self, link_names: Sequence[str]) -> None:
+        self._link_names = tuple(link_names)
+        session = _Way(self._session_row, (f"REPLACE INTO sessions VALUES ({'?, ' * 12}?)",))
+        self._ways: Mapping[type, _Way] = {**_WAYS, SavedSession: session}
+
+    def write(self, connection: sqlite3.Connection, changes: Iterable[Change]) -> None:
+        """In order; neighbours of one kind by one statement."""
+        for kind, alike in groupby(changes, type):
+            way = self._ways[kind]
+            rows = [way.parameters(change) for change in alike]
+            for statement in way.statements:
+                connection.executemany(statement, rows)
+
+    def _session_row(self, row: SavedSession) -> Row:
+        will: Row = (None, None, None, None)
+        if row.will is not None:
+            will = (row.will.topic, row.will.payload, row.will.qos, row.will.retain)
+        is_known = 0 <= row.link < len(self._link_names)
+        return (
+            *(row.client_id, row.clean, self._link_names[row.link] if is_known else ""),
+            *(row.address, row.state.value, row.keep_alive_s, row.sleep_s),
+            *will,
+            *(row.next_topic_id, row.next_position),
+        )
+
+
+# Back
+
+
+def _text(column: str) -> str:
+    return f"typeof({column}) = 'text' AND {column} <> ''"
+
+
+def _number(column: str, least: int, most: int) -> str:
+    return f"typeof({column}) = 'integer' AND {column} BETWEEN {least} AND {most}"
+
+
+def _octets(column: str) -> str:
+    return f"typeof({column}) = 'blob'"
+
+
+_STATES = ", ".join(f"'{state.value}'" for state in State)
+_WILL = (
+    f"{_text('will_topic')} AND {_octets('will_payload')} "
+    f"AND {_number('will_qos', 0, 2)} AND {_number('will_retain', 0, 1)}"
+)
+
+# What a row that makes sense fulfils, by table; those of clients after the clients.
+_SOUND: dict[str, tuple[str, ...]] = {
+    "sessions": (
+        _text("client_id"),
+        _number("clean", 0, 1),
+        "typeof(link) = 'text'",
+        _octets("address"),
+        f"state IN ({_STATES})",
+        _number("keep_alive_s", 0, 0xFFFF),
+        _number("sleep_s", 0, 0xFFFF),
+        f"(will_topic IS NULL OR {_WILL})",
+        _number("next_topic_id", 0, 0x7FFFFFFF),
+        _number("next_position", 0, 0x7FFFFFFFFFFFFFFF),
+    ),
+    "topics": (_number("topic_id", 1, 0xFFFF), _text("name")),
+    "subscriptions": (
+        _text("topic_filter"),
+        _number("qos", 0, 2),
+        _number("topic_id_type", 0, 3),
+        _number("topic_id", 0, 0xFFFF),
+    ),
+    "messages": (
+        _number("position", 0, 0x7FFFFFFFFFFFFFFF),
+        _text("topic"),
+        _octets("payload"),
+        _number("qos", 1, 2),
+        _number("retain", 0, 1),
+        _number("is_released", 0, 1),
+    ),
+    "retained": (_text("topic"), _octets("payload"), _number("qos", 0, 2)),
+    "packets": (_number("packet_id", 1, 0xFFFF), _number("contents", 0, 0xFFFFFFFF)),
+    "filters": (_text("topic_filter"),),
+}
+_OF_CLIENTS = ("topics", "subscriptions", "messages")
+_TEXTS = {
+    "sessions": ("client_id", "link", "will_topic"),
+    "topics": ("client_id", "name"),
+    "subscriptions": ("client_id", "topic_filter"),
+    "messages": ("client_id", "topic"),
+    "retained": ("topic",),
+    "filters": ("topic_filter",),
+}
+
+
+def remove_nonsense(connection: sqlite3.Connection) -> int:
+    """Rows that make no sense, and those of clients that are not there; returns how many.
+
+    They go from the disk too: left there, the topics of a client whose own row is spoilt would be
+    its topics again once it came back.
     """
-    by_kind: dict[type, list[Any]] = {}
-    for change in changes:
-        by_kind.setdefault(type(change), []).append(change)
-    gone = [(each.client_id,) for each in by_kind.pop(SessionGone, ())]
-    for table in _OF_A_CLIENT if gone else ():
-        connection.executemany(f"DELETE FROM {table} WHERE client_id = ?", gone)
-    if by_kind.pop(PacketsGone, None):
-        connection.execute("DELETE FROM packets")
-    sessions = by_kind.pop(SavedSession, [])
-    if sessions:
-        connection.executemany(_SESSION, [_of_session(each, link_names) for each in sessions])
-    for kind, rows in by_kind.items():
-        statement = STATEMENTS[kind]
-        connection.executemany(statement.sql, list(map(statement.columns, rows)))
+    removed = 0
+    for table, sound in _SOUND.items():
+        where = f"({' AND '.join(sound)}) IS NOT TRUE"
+        if table in _OF_CLIENTS:
+            where += " OR client_id NOT IN (SELECT client_id FROM sessions)"
+        removed += connection.execute(f"DELETE FROM {table} WHERE {where}").rowcount
+    return removed
 
 
-def _of_session(row: SavedSession, link_names: Sequence[str]) -> Columns:
-    will = row.will
-    return (
-        *(row.client_id, row.clean, link_names[row.link], row.address, row.state.value),
-        *(row.keep_alive_s, row.sleep_s),
-        *((None,) * 4 if will is None else (will.topic, will.payload, will.qos, will.retain)),
-        *(row.next_topic_id, row.next_position),
-    )
+def remove_undecodable(connection: sqlite3.Connection) -> int:
+    """Texts that are not UTF-8, which SQLite keeps and Python will not read."""
+    connection.create_function("is_undecodable", 1, _is_undecodable, deterministic=True)
+    removed = 0
+    for table, columns in _TEXTS.items():
+        where = " OR ".join(f"is_undecodable(CAST({column} AS BLOB))" for column in columns)
+        removed += connection.execute(f"DELETE FROM {table} WHERE {where}").rowcount
+    return removed
 
 
-class Loading:
-    """Reads everything; `skipped` counts the rows that made no sense."""
+def _is_undecodable(text: bytes | None) -> bool:
+    try:
+        (text or b"").decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+class RowReader:
+    """Reads what `remove_nonsense` has left."""
 
     def __init__(self, connection: sqlite3.Connection, link_names: Sequence[str]) -> None:
-        self.skipped = 0
-        self._connection = connection
-        self._links = {name: number for number, name in enumerate(link_names)}
+        self._select = connection.execute
+        self._links = {name: number for number, name in enumerate(link_names) if name}
 
-    def load(self) -> SavedState:
-        clients: dict[str, SavedClient] = {}
-        for session in self._rows("sessions", "client_id", self._session):
-            clients[session.client_id] = SavedClient(session, [], [], [])
-        for topic in self._rows("topics", "client_id, topic_id", _topic):
-            if topic.client_id in clients:
-                clients[topic.client_id].topics.append(topic)
-        for wish in self._rows("subscriptions", "client_id, topic_filter", _subscription):
-            if wish.client_id in clients:
-                clients[wish.client_id].subscriptions.append(wish)
-        for message in self._rows("messages", "client_id, position", _message):
-            if message.client_id in clients:
-                clients[message.client_id].messages.append(message)
+    def read(self) -> SavedState:
+        clients = {
+            session.client_id: SavedClient(session, [], [], []) for session in self._sessions()
+        }
+        self._read_topics(clients)
+        self._read_subscriptions(clients)
+        self._read_messages(clients)
+        select = self._select
         return SavedState(
-            list(clients.values()),
-            list(self._rows("retained", "topic", _retained)),
-            list(self._rows("packets", "packet_id", _packet)),
-            [row.topic_filter for row in self._rows("filters", "topic_filter", _filter)],
+            clients=list(clients.values()),
+            retained=[SavedRetained(*row) for row in select("SELECT * FROM retained ORDER BY 1")],
+            packets=[SavedPacket(*row) for row in select("SELECT * FROM packets ORDER BY 1")],
+            filters=[name for (name,) in select("SELECT * FROM filters ORDER BY 1")],
         )
 
-    def _rows(self, table: str, order: str, row_of: Callable[[Columns], Row]) -> Iterator[Row]:
-        for columns in self._connection.execute(f"SELECT * FROM {table} ORDER BY {order}"):
-            try:
-                yield row_of(columns)
-            except (ValueError, TypeError):
-                self.skipped += 1
-
-    def _session(self, columns: Columns) -> SavedSession:
-        client_id, clean, link, address, state, keep_alive_s, sleep_s = columns[:7]
-        will_topic, will_payload, will_qos, will_retain, next_topic_id, next_position = columns[7:]
-        will = None
-        if will_topic is not None:
-            will = SavedWill(
-                _text(will_topic), bytes(will_payload), _qos(will_qos), bool(will_retain)
+    def _sessions(self) -> Iterable[SavedSession]:
+        links = self._links
+        for row in self._select("SELECT * FROM sessions ORDER BY client_id"):
+            client_id, clean, link, address, state, keep_alive_s, sleep_s, *rest = row
+            topic, payload, qos, retain, next_topic_id, next_position = rest
+            yield SavedSession(
+                *(ClientId(client_id), bool(clean), links.get(link, NO_LINK), address),
+                *(State(state), keep_alive_s, sleep_s),
+                SavedWill(topic, payload, qos, bool(retain)) if topic is not None else None,
+                *(next_topic_id, next_position),
             )
-        return SavedSession(
-            client_id=ClientId(_text(client_id)),
-            clean=bool(clean),
-            link=self._links.get(link, NO_LINK),
-            address=bytes(address),
-            state=State(state),
-            keep_alive_s=_within(keep_alive_s, 0, 0xFFFF),
-            sleep_s=_within(sleep_s, 0, 0xFFFF),
-            will=will,
-            next_topic_id=_within(next_topic_id, 0, 1 << 20),
-            next_position=_within(next_position, 0, 1 << 62),
-        )
 
+    def _read_topics(self, clients: Mapping[ClientId, SavedClient]) -> None:
+        rows = self._select("SELECT * FROM topics ORDER BY client_id, topic_id")
+        for client_id, topic_id, name in rows:
+            client = clients[client_id]
+            client.topics.append(SavedTopic(client.session.client_id, topic_id, name))
 
-def _topic(columns: Columns) -> SavedTopic:
-    client_id, topic_id, name = columns
-    return SavedTopic(ClientId(_text(client_id)), _within(topic_id, 1, 0xFFFE), _text(name))
+    def _read_subscriptions(self, clients: Mapping[ClientId, SavedClient]) -> None:
+        rows = self._select("SELECT * FROM subscriptions ORDER BY client_id, topic_filter")
+        for client_id, *row in rows:
+            client = clients[client_id]
+            client.subscriptions.append(SavedSubscription(client.session.client_id, *row))
 
-
-def _subscription(columns: Columns) -> SavedSubscription:
-    client_id, topic_filter, qos, topic_id_type, topic_id = columns
-    return SavedSubscription(
-        *(ClientId(_text(client_id)), _text(topic_filter), _qos(qos)),
-        *(_within(topic_id_type, 0, 2), _within(topic_id, 0, 0xFFFF)),
-    )
-
-
-def _message(columns: Columns) -> SavedMessage:
-    client_id, position, topic, payload, qos, retain, is_released = columns
-    return SavedMessage(
-        client_id=ClientId(_text(client_id)),
-        position=_within(position, 0, 1 << 62),
-        topic=_text(topic),
-        payload=bytes(payload),
-        qos=_within(qos, 1, 2),
-        retain=bool(retain),
-        is_released=bool(is_released),
-    )
-
-
-def _retained(columns: Columns) -> SavedRetained:
-    topic, payload, qos = columns
-    return SavedRetained(_text(topic), bytes(payload), _qos(qos))
-
-
-def _packet(columns: Columns) -> SavedPacket:
-    packet_id, contents = columns
-    return SavedPacket(_within(packet_id, 1, 0xFFFF), int(contents))
-
-
-def _filter(columns: Columns) -> SavedFilter:
-    return SavedFilter(_text(columns[0]))
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError(value)
-    return value
-
-
-def _qos(value: object) -> int:
-    return _within(value, 0, 2)
-
-
-def _within(value: object, least: int, most: int) -> int:
-    if not isinstance(value, int) or not least <= value <= most:
-        raise ValueError(value)
-    return value
+    def _read_messages(self, clients: Mapping[ClientId, SavedClient]) -> None:
+        rows = self._select("SELECT * FROM messages ORDER BY client_id, position")
+        for client_id, position, topic, payload, qos, retain, is_released in rows:
+            client = clients[client_id]
+            client.messages.append(
+                SavedMessage(
+                    client.session.client_id,
+                    *(position, topic, payload, qos, bool(retain), bool(is_released)),
+                )
+            )

@@ -1,75 +1,87 @@
--- What outlasts a restart of the gateway beside its readings. Version 1.
+-- What outlasts a restart of the gateway beside its readings: the rows of gateway/saved.py, one
+-- table each. Written by gateway/state/rows.py; a change here is a new step in migrations.py.
 --
--- WITHOUT ROWID where a row is small and is found by its key alone: one tree instead of two, and
--- half the pages to write for a change.
+-- All tables are WITHOUT ROWID: the key is the only way in, and the only other index would be a
+-- second tree to write for each row. Those of a client have its id first in their key, so that what
+-- belongs together lies together: a client goes in one place of each tree, and loading, in the order
+-- of the keys, never sorts. No further index: nothing is ever looked up by anything else.
+--
+-- No CHECK and no foreign key: a row that the core should not have made must not keep the rows that
+-- are saved with it from the disk. What makes no sense is found and removed when it is loaded.
 
--- The epoch.
+-- The gateway's own numbers: `epoch`, how many lives it had (see folder.py).
 CREATE TABLE meta (
-    key TEXT PRIMARY KEY,
+    name  TEXT    NOT NULL PRIMARY KEY,
     value INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- One row for each client that has a session. `link` is the name of its link: numbers of links
--- change with the configuration.
+-- Each client, where it is and what it declared. `link` is the link's name in the configuration,
+-- because its number changes with the order there; empty: of no link. No will: will_topic is NULL.
 CREATE TABLE sessions (
-    client_id TEXT PRIMARY KEY,
-    clean INTEGER NOT NULL,
-    link TEXT NOT NULL,
-    address BLOB NOT NULL,
-    state TEXT NOT NULL,
-    keep_alive_s INTEGER NOT NULL,
-    sleep_s INTEGER NOT NULL,
-    will_topic TEXT,
-    will_payload BLOB,
-    will_qos INTEGER,
-    will_retain INTEGER,
+    client_id     TEXT    NOT NULL PRIMARY KEY,
+    clean         INTEGER NOT NULL,
+    link          TEXT    NOT NULL,
+    address       BLOB    NOT NULL,
+    state         TEXT    NOT NULL,
+    keep_alive_s  INTEGER NOT NULL,
+    sleep_s       INTEGER NOT NULL,
+    will_topic    TEXT,
+    will_payload  BLOB,
+    will_qos      INTEGER,
+    will_retain   INTEGER,
     next_topic_id INTEGER NOT NULL,
     next_position INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- Topic ids; the key brings those of one client together, for loading and for deleting.
+-- Normal topic ids: a client goes on using them after a restart without registering anew.
 CREATE TABLE topics (
-    client_id TEXT NOT NULL,
-    topic_id INTEGER NOT NULL,
-    name TEXT NOT NULL,
+    client_id TEXT    NOT NULL,
+    topic_id  INTEGER NOT NULL,
+    name      TEXT    NOT NULL,
     PRIMARY KEY (client_id, topic_id)
 ) WITHOUT ROWID;
 
+-- Topic filters of clients, and how the client spells each.
 CREATE TABLE subscriptions (
-    client_id TEXT NOT NULL,
-    topic_filter TEXT NOT NULL,
-    qos INTEGER NOT NULL,
+    client_id     TEXT    NOT NULL,
+    topic_filter  TEXT    NOT NULL,
+    qos           INTEGER NOT NULL,
     topic_id_type INTEGER NOT NULL,
-    topic_id INTEGER NOT NULL,
+    topic_id      INTEGER NOT NULL,
     PRIMARY KEY (client_id, topic_filter)
 ) WITHOUT ROWID;
 
--- Messages that a client has not acknowledged. Payloads may be large, so rows are found by an
--- index: in a tree of keys a large row would leave room for few others on its page.
+-- QoS 1 and 2 messages on their way to clients; in the order of their keys, which is a queue's.
 CREATE TABLE messages (
-    client_id TEXT NOT NULL,
-    position INTEGER NOT NULL,
-    topic TEXT NOT NULL,
-    payload BLOB NOT NULL,
-    qos INTEGER NOT NULL,
-    retain INTEGER NOT NULL,
+    client_id   TEXT    NOT NULL,
+    position    INTEGER NOT NULL,
+    topic       TEXT    NOT NULL,
+    payload     BLOB    NOT NULL,
+    qos         INTEGER NOT NULL,
+    retain      INTEGER NOT NULL,
     is_released INTEGER NOT NULL,
     PRIMARY KEY (client_id, position)
-);
-
-CREATE TABLE retained (
-    topic TEXT PRIMARY KEY,
-    payload BLOB NOT NULL,
-    qos INTEGER NOT NULL
-);
-
--- QoS 2 messages from the broker that wait for its PUBREL.
-CREATE TABLE packets (
-    packet_id INTEGER PRIMARY KEY,
-    contents INTEGER NOT NULL
-);
-
--- What we are subscribed to at the broker.
-CREATE TABLE filters (
-    topic_filter TEXT PRIMARY KEY
 ) WITHOUT ROWID;
+
+-- Retained messages, served while the broker is away.
+CREATE TABLE retained (
+    topic   TEXT    NOT NULL PRIMARY KEY,
+    payload BLOB    NOT NULL,
+    qos     INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- QoS 2 messages from the broker that it has not released.
+CREATE TABLE packets (
+    packet_id INTEGER NOT NULL PRIMARY KEY,
+    contents  INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- Topic filters that the broker may have from us, so that what nobody needs after a restart goes.
+CREATE TABLE filters (
+    topic_filter TEXT NOT NULL PRIMARY KEY
+) WITHOUT ROWID;
+
+-- Empty but for moments: what is put in and taken out leaves free pages in the file (see room.py).
+CREATE TABLE room (
+    filling BLOB NOT NULL
+);

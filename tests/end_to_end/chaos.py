@@ -13,7 +13,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,6 +93,7 @@ class Chaos:
         self._broker = broker
         self._door = door
         self._witness = witness
+        self._outage: asyncio.Task[None] | None = None
 
     async def kill_gateway(self) -> None:
         while True:
@@ -107,14 +108,24 @@ class Chaos:
         """In turn asked to end and killed."""
         for name, end in itertools.cycle((("stopped", Mosquitto.stop), ("killed", Mosquitto.kill))):
             await asyncio.sleep(self._dice.uniform(*self._plan.end_broker_after_s))
-            await asyncio.to_thread(end, self._broker)
-            await self._door.close()
-            self._witness.ready.clear()
-            await asyncio.sleep(self._dice.uniform(*self._plan.broker_away_s))
-            await asyncio.to_thread(self._broker.start)
-            await self._witness.ready.wait()
-            await self._door.open()
+            self._outage = asyncio.create_task(self._send_away(end), name="outage")
+            # Begun it must end, or the broker would stay away for good.
+            await asyncio.shield(self._outage)
             self.ends[f"broker {name}"] += 1
+
+    async def _send_away(self, end: Callable[[Mosquitto], None]) -> None:
+        await asyncio.to_thread(end, self._broker)
+        await self._door.close()
+        self._witness.ready.clear()
+        await asyncio.sleep(self._dice.uniform(*self._plan.broker_away_s))
+        await asyncio.to_thread(self._broker.start)
+        await self._witness.ready.wait()
+        await self._door.open()
+
+    async def calm_down(self) -> None:
+        """The last outage is over."""
+        if self._outage is not None:
+            await self._outage
 
     async def move_sensors(self, proxy: LossyProxy, sensors: list[PatientSensor]) -> None:
         """A sensor whose address is new to the gateway is told so, and connects again."""
@@ -188,6 +199,7 @@ async def _run_sensors(
         async with doing(*trouble), asyncio.TaskGroup() as sending:
             for number, sensor in enumerate(sensors):
                 sending.create_task(chaos.send(number, sensor))
+        await chaos.calm_down()
         readings = [reading for sensor in sensors for reading in sensor.acknowledged]
         acknowledged = {reading.payload for reading in readings}
         await witness.until(lambda: acknowledged <= witness.payloads, SETTLE_TIMEOUT_S)

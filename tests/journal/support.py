@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 from gateway.effects import Forward, Reason
-from gateway.journal.files import OsFiles
+from gateway.journal.files import Files, OsFiles
 from gateway.journal.journal import Group, Journal, Outcome
 from gateway.journal.recovered import Recovered
 from gateway.journal.rules import JournalRules, WhenFull
@@ -130,12 +130,12 @@ class Driven:
         self,
         folder: Path,
         journal_rules: JournalRules | None = None,
-        files: OsFiles | None = None,
+        files: Files | None = None,
         now: float = NOW,
         boot: bytes = BOOT,
         unix_ms_at_zero: float = UNIX_MS_AT_ZERO,
     ) -> None:
-        self.files = files or OsFiles()
+        self.files: Files = files or OsFiles()
         self.now = now
         self.journal = Journal(folder, self.files, journal_rules or rules())
         self.recovered: Recovered = self.journal.open(now, unix_ms_at_zero, boot)
@@ -152,6 +152,11 @@ class Driven:
         for group in self._groups(is_stopping=is_stopping):
             total.add(self.write(group))
         return total
+
+    def run_once(self) -> None:
+        group = self.journal.begin_group(self.now)
+        if group is not None:
+            self.write(group)
 
     def _groups(self, *, is_stopping: bool) -> Iterator[Group]:
         for _ in range(1000):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gateway.effects import (
+    Admit,
     ClientId,
     Dropped,
     Effect,
@@ -90,11 +91,16 @@ class Client:
                 self.saved.append(effect.change)
             elif isinstance(effect, WhenSaved):
                 for waited in effect.effects:
-                    assert isinstance(waited, Kept)
-                    done += self._kept(self.session.kept(waited, self.session.heard_at))
+                    done += self._kept(self._follows(waited))
             else:
                 done.append(effect)
         return done
+
+    def _follows(self, waited: Effect) -> list[Effect]:
+        if isinstance(waited, Admit):
+            return self.session.admitted(waited, self.session.heard_at)
+        assert isinstance(waited, Kept)
+        return self.session.kept(waited, self.session.heard_at)
 
     # What else the last call brought
 

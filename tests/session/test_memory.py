@@ -6,7 +6,7 @@ import gc
 import tracemalloc
 from collections.abc import Callable
 
-from gateway.effects import ClientId, Forward, Message, Peer, State
+from gateway.effects import Admit, ClientId, Forward, Message, Peer, State
 from gateway.frames import Connect, Disconnect, Pingreq, Puback, Publish, Register
 from gateway.session.rules import PredefinedTopics, SessionRules
 from gateway.session.session import Session
@@ -21,6 +21,7 @@ def with_one_topic(number: int) -> Session:
     address = number.to_bytes(16, "big")
     session = Session(ClientId(client_id), Peer(0, address), RULES, PREDEFINED)
     session.connect(Connect(client_id.encode(), 60), session.peer, 0.0)
+    session.admitted(Admit(session.client_id, session.peer), 0.0)
     session.receive(Register(0, 1, b"greenhouse/%05d/temperature" % number), 0.0)
     return session
 

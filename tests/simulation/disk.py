@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -14,8 +15,8 @@ from gateway.journal import opening
 from gateway.journal.journal import Journal
 from gateway.journal.recovered import Recovered
 from gateway.journal.rules import JournalRules, WhenFull
-from gateway.saved import Change
-from gateway.state import store
+from gateway.saved import Change, SavedState
+from gateway.state.errors import StateError
 from gateway.state.store import StateStore
 from tests.simulation.simulated_files import Faults, PowerCutError, SimulatedFiles
 from tests.simulation.virtual_loop import Job
@@ -41,9 +42,9 @@ class SimulatedStore(StateStore):
 
     fails: Callable[[], bool]
 
-    def commit(self, changes: Iterable[Change]) -> None:
+    def commit(self, changes: Sequence[Change]) -> None:
         if self.fails():
-            raise sqlite3.OperationalError("the disk fails")
+            raise StateError(errno.EIO, "the disk fails")
         super().commit(changes)
 
 
@@ -101,19 +102,16 @@ class Disk:
     def _maybe_commit(self, saving: Job | None) -> None:
         """A commit is on the disk whole or not at all."""
         if saving is not None and self._dice.random() < 0.5:
-            with suppress(sqlite3.Error):
+            with suppress(StateError):
                 saving.work()
 
     # The state on it
 
-    def open_state(self) -> StateStore:
+    def open_state(self) -> tuple[StateStore, SavedState, int]:
         """The database as the last life left it, and the epoch of a new one."""
-        with pytest.MonkeyPatch.context() as monkeypatch:
-            monkeypatch.setattr(store, "BALLAST_BYTES", SEGMENT_BYTES)
-            opened = SimulatedStore(self._database, ["udp"])
+        opened = SimulatedStore(self._database, ["udp"])
         opened.fails = self._state_fails
-        opened.begin_life(0)
-        return opened
+        return opened, opened.load(), opened.raise_epoch(0)
 
     def _state_fails(self) -> bool:
         is_full = self.files.capacity_bytes <= self.files.used_bytes

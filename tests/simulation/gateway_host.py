@@ -86,8 +86,8 @@ class GatewayHost:
     def start(self, *, cut: bool = False) -> None:
         """Open what a former life left. Raises PowerCutError, if it is `cut`, and JournalError."""
         disk, agenda = self._disk, self._agenda
-        store = disk.open_state()
-        self.rules = self._rules_for(store.epoch)
+        store, saved, epoch = disk.open_state()
+        self.rules = self._rules_for(epoch)
         self.engine = Engine(self.rules)
         self.engine.set_wall_clock(UNIX_MS_AT_ZERO)
         self.journal, recovered = disk.open_journal(agenda.now, UNIX_MS_AT_ZERO, cut=cut)
@@ -102,9 +102,8 @@ class GatewayHost:
         )
         self._committer = JournalCommitter(self.journal, _as_loop(self._loop), hearers)
         self._state_loop = VirtualLoop(agenda, lambda: disk.job_s(agenda.now))
-        self._state = StateCommitter(store, _as_loop(self._state_loop), self._durable)
+        self._state = StateCommitter(store, saved, _as_loop(self._state_loop), self._durable)
         self.is_on = True
-        saved = store.saved
         self.on_disk(f"restored {saved}")
         self._perform(self.engine.restore(saved, agenda.now))
         restore = self.engine.restore_readings
@@ -146,8 +145,8 @@ class GatewayHost:
         if not self.is_on:
             return
         if self._committer._is_idle.is_set() and not self._committer._begin():
-            if self._state._pending.is_any and self._state_loop.job is None:
-                self._state._begin()
+            if self._state_loop.job is None:
+                self._state._ring()
             if self._state_loop.job is None:
                 self.journal.close()
                 self._end()

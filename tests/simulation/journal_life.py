@@ -128,7 +128,7 @@ class Life:
             qos=qos,
             retain=dice.random() < 0.2,
             topic_id=dice.randrange(1 << 16),
-            message_id=dice.randint(1, 12) if qos else 0,
+            message_id=dice.randint(1, 12) if qos and dice.random() < 0.97 else 0,  # 0: a will
             received_at=self.clock.now,
             sequence=owner.serial if qos else -1,
             unix_ms=self.clock.unix_ms,

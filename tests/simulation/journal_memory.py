@@ -78,6 +78,11 @@ class Told:
         return self.client_id, self.message_id
 
     @property
+    def opens_exchange(self) -> bool:
+        """A will has no message id; nobody ever releases it."""
+        return self.qos == 2 and self.message_id != 0
+
+    @property
     def must_be_there(self) -> bool:
         return self.stored is YES and self.finished is self.dropped is NO
 
@@ -149,16 +154,17 @@ class Memory:
             is_met=not is_parked,
         )
         self.told[number] = told
-        if forward.qos == 2:
+        if told.opens_exchange:
             self.by_key.setdefault(told.key, []).append(told)
 
     def _replace(self, former: Told) -> None:
-        may_be_gone = former.number in self.last_group or former.number in self.spoilt
+        # With the whole newest segment its numbers are gone, too.
+        may_be_gone = former.number in self.last_group or len(self.spoilt)
         has_rotten = self.has_rot and may_be_gone and not former.is_met
         is_known = former.stored is YES and not has_rotten
         if is_known or (former.stored is PERHAPS and former.life == self.life):
             broken(NUMBERS, f"the next reading has the number of {former}")
-        if former.qos == 2:
+        if former.opens_exchange:
             self.by_key[former.key].remove(former)
 
     def finish(self, number: int) -> None:
@@ -222,7 +228,7 @@ class Memory:
     def spoil(self, name: str) -> None:
         """A block of this segment cannot be read."""
         firsts = [int(one.partition("-")[0]) for one in self._segments if one > name]
-        self.spoilt = range(int(name.partition("-")[0]), min(firsts, default=1 << 64))
+        self.spoilt = range(int(name.partition("-")[0]), min(firsts, default=1 << 62))
 
     def has_segments(self, names: list[str]) -> None:
         """Of these segments are the files now: readings of others are not known any more."""
@@ -247,7 +253,7 @@ class Memory:
         return going
 
     def dropped(self, going: list[Told], counts: dict[ClientId, int], *, is_sure: bool) -> None:
-        for client_id in {told.client_id for told in going} | counts.keys():
+        for client_id in sorted({told.client_id for told in going} | counts.keys()):
             of_client = [told for told in going if told.client_id == client_id]
             least = sum(told.stored is YES and told.finished is NO for told in of_client)
             if not least <= counts.get(client_id, 0) <= len(of_client):

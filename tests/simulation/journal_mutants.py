@@ -176,13 +176,6 @@ def after(owner: Any, name: str, change: Callable[..., None]) -> Patch:
     return patch
 
 
-def replaced(owner: Any, name: str, mutant: Callable[..., Any]) -> Patch:
-    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(owner, name, mutant)
-
-    return patch
-
-
 def number_from_zero(self: Recovery, _: None) -> None:
     self.next_number = 0
 
@@ -213,12 +206,18 @@ def done_too_far(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Marks, "_take_done", mutant)
 
 
-def restate_nothing(self: Room, group: Any, about: Segment) -> None:
-    group.restated_segments.append(about)
+def restate_no_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mutant(_: Room, group: Any, about: Segment) -> None:
+        group.restated_segments.append(about)
+
+    monkeypatch.setattr(Room, "_restate_marks", mutant)
 
 
-def restate_no_exchange(self: Room, group: Any, key: Any, exchange: Any) -> None:
-    group.restated_exchanges.append((key, exchange))
+def restate_no_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mutant(_: Room, group: Any, key: Any, exchange: Any) -> None:
+        group.restated_exchanges.append((key, exchange))
+
+    monkeypatch.setattr(Room, "_restate_exchange", mutant)
 
 
 def recycle_unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,10 +258,8 @@ def leave_torn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "repaired", lambda walk: walk.octets)
 
 
-def receive_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mark counts as durable as soon as it is asked for."""
-    constantly = property(lambda self: self._marks.last)
-    monkeypatch.setattr(Journal, "durable_mark", constantly)
+def believe_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Journal, "durable_mark", property(lambda self: self._marks.last))
 
 
 def finish_what_was_read(self: Journal, forwards: Any) -> None:
@@ -275,10 +272,14 @@ def never_room_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Room, "_may_make", lambda self, _: not self.is_disk_full)
 
 
-def drained_newest(self: Room) -> list[Segment]:
-    """Also the newest, if nothing is written to it any more."""
-    current = self._ledger.current
-    return [one for one in self._ledger.segments if not one.unfinished and one is not current]
+def drain_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the newest segment may go, if nothing is written to it any more."""
+
+    def mutant(self: Room) -> list[Segment]:
+        current = self._ledger.current
+        return [one for one in self._ledger.segments if not one.unfinished and one is not current]
+
+    monkeypatch.setattr(Room, "drained", mutant)
 
 
 def forget_to_tell(self: Journal, outcome: Any) -> None:
@@ -294,75 +295,41 @@ def park_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Recovery, "_flags_of", mutant)
 
 
+forget_recent = constant(Recovery, "_settle_recent", None)
+finish_read = after(Journal, "end_read", finish_what_was_read)
+read_finished = constant(Segment, "is_wanted", True)
+keep_drops_quiet = after(Journal, "end_group", forget_to_tell)
+
 MUTANTS = (
     Mutant("acknowledged before the fdatasync", sync_one_group_late, (NOT_LOST,), 64),
     Mutant("no fdatasync", leave_out(Volume, "sync_data"), (NOT_LOST,), 64),
-    Mutant("no sync of the folder", leave_out(Volume, "sync_folder"), (NOT_LOST,), 64),
-    Mutant("no sync of a new segment", leave_out(Volume, "sync"), (NOT_LOST, STARTS), 64),
-    Mutant("no checksum", believe_all_octets, (), 64),
-    Mutant("a checksum without salt", leave_out_salt, (), 250),
-    Mutant("a failed fdatasync is tried again", sync_again, (NOT_LOST,), 250),
-    Mutant("a short write is taken for a whole one", write_once, (NOT_LOST, STARTS), 64),
-    Mutant("recovery ends at the first bad record", stop_at_damage, (NOT_LOST, ROT), 1000),
-    Mutant("a segment with a bad header is given up", bad_header_is_the_end, (ROT,), 1000),
-    Mutant("the page cache is believed", believe_the_page_cache, (NOT_LOST,), 1000),
-    Mutant("what a crash tore is left as it is", leave_torn, (), 1000),
+    Mutant("no sync of the folder", leave_out(Volume, "sync_folder"), (NOT_LOST,), 8),
+    Mutant("no sync of a new segment", leave_out(Volume, "sync"), (STARTS,), 64),
+    Mutant("no checksum", believe_all_octets, (NOTHING_ELSE,), 64),
+    Mutant("a checksum without salt", leave_out_salt, (NOTHING_ELSE,), 64),
+    Mutant("a failed fdatasync is tried again", sync_again, (NOT_LOST,), 64),
+    Mutant("a short write is taken for a whole one", write_once, (NOT_LOST,), 64),
+    Mutant("recovery ends at the first bad record", stop_at_damage, (ROT,), 64),
+    Mutant("a segment with a bad header is given up", bad_header_is_the_end, (ROT,), 250),
+    Mutant("the page cache is believed", believe_the_page_cache, (STARTS,), 64),
+    Mutant("what a crash tore is left as it is", leave_torn, (STARTS,), 64),
     Mutant("numbers begin again", after(Recovery, "run", number_from_zero), (NUMBERS,), 8),
-    Mutant(
-        "the newest segment is freed", replaced(Room, "drained", drained_newest), (NUMBERS,), 1000
-    ),
+    Mutant("the newest segment is freed", drain_newest, (NUMBERS,), 1000),
     Mutant("what a failed group left counts", forget_bound, (NOTHING_ELSE,), 1000),
-    Mutant("one too many is finished", done_too_far, (NOT_LOST,), 64),
-    Mutant(
-        "marks are not restated",
-        replaced(Room, "_restate_marks", restate_nothing),
-        (NOTHING_ELSE,),
-        1000,
-    ),
-    Mutant(
-        "exchanges are not restated",
-        replaced(Room, "_restate_exchange", restate_no_exchange),
-        (EXCHANGES,),
-        250,
-    ),
-    Mutant(
-        "unsynced marks are left behind",
-        forget_carried,
-        (NOTHING_ELSE,),
-        1000,
-    ),
-    Mutant("a segment is recycled before its name is gone", recycle_unsynced, (), 1000),
-    Mutant("a mark counts before it is written", receive_early, (EXCHANGES,), 64),
-    Mutant("what the broker received is parked", park_all, (EXCHANGES,), 250),
-    Mutant(
-        "recent readings are forgotten",
-        constant(Recovery, "_settle_recent", None),
-        (EXCHANGES,),
-        64,
-    ),
-    Mutant(
-        "the boot is not looked at",
-        constant(Recovery, "_is_same_boot", True),
-        (AS_IT_WAS, EXCHANGES),
-        64,
-    ),
-    Mutant(
-        "what was read back is finished",
-        after(Journal, "end_read", finish_what_was_read),
-        (NOT_LOST,),
-        64,
-    ),
-    Mutant(
-        "what is finished is read back", constant(Segment, "is_wanted", True), (NOTHING_ELSE,), 64
-    ),
-    Mutant(
-        "nobody is told what was dropped",
-        after(Journal, "end_group", forget_to_tell),
-        (NOT_LOST,),
-        250,
-    ),
+    Mutant("one too many is finished", done_too_far, (NOT_LOST,), 8),
+    Mutant("marks are not restated", restate_no_marks, (NOTHING_ELSE,), 250),
+    Mutant("exchanges are not restated", restate_no_exchange, (EXCHANGES,), 8),
+    Mutant("unsynced marks are left behind", forget_carried, (NOTHING_ELSE,), 1000),
+    Mutant("a segment is recycled unsynced", recycle_unsynced, (STARTS, EXCHANGES), 1000),
+    Mutant("a mark counts before it is written", believe_marks, (EXCHANGES,), 64),
+    Mutant("what the broker received is parked", park_all, (EXCHANGES,), 64),
+    Mutant("recent readings are forgotten", forget_recent, (EXCHANGES,), 8),
+    Mutant("another boot's clock", constant(Recovery, "_is_same_boot", True), (AS_IT_WAS,), 64),
+    Mutant("what was read back is finished", finish_read, (NOT_LOST,), 64),
+    Mutant("what is finished is read back", read_finished, (NOTHING_ELSE, AS_IT_WAS), 8),
+    Mutant("nobody is told what was dropped", keep_drops_quiet, (NOT_LOST,), 250),
     Mutant("a disk that was full stays full", never_room_again, (GOES_ON,), 250),
-    Mutant("the budget is not obeyed", constant(Room, "can_make", True), (BOUNDED,), 64),
+    Mutant("the budget is not obeyed", constant(Room, "can_make", True), (BOUNDED,), 250),
 )
 
 

@@ -27,10 +27,10 @@ from tests.simulation.simulated_files import LyingFiles
 SCHEDULES = 2000
 SCHEDULES_SOAKED = 20_000
 CHUNK = 100
-SEEN_MIN = 10  # in 500 schedules
+SEEN_MIN = 3  # in 500 schedules
 
-# Each of these broke a promise once.
-REGRESSIONS = (394, 858, 1012, 1278, 1665, 1713, 2730)
+# Each of these broke a promise once, as long as schedules are dealt as they are now.
+REGRESSIONS = (2093, 8126, 14436, 16681)
 
 
 def failures(seeds: range) -> list[str]:

