@@ -136,6 +136,8 @@ class Plan:
         """Whether the journal has room for readings long after they were settled, so that copies
         are known after a restart (a quarter of it, journal/rules.py).
         """
+        if self.has(Trouble.FAILING_DISK):
+            return False  # what may be damaged is not kept longer than needed
         written = sum(len(one.payload) + RECORD_BYTES for one in self.readings)
         return written < self.journal_bytes // RECENT_SHARE - SEGMENT_BYTES
 

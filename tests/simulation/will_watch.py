@@ -50,7 +50,9 @@ class WillWatch:
             self._left_at.pop(client_id, None)
 
     def told(self, news: Effect) -> None:
-        if isinstance(news, StateChanged) and news.after is State.LOST:
+        if isinstance(news, StateChanged) and news.after is State.CONNECTING:
+            self._promised.discard(news.client_id)  # it is about to give another
+        elif isinstance(news, StateChanged) and news.after is State.LOST:
             self._was_lost.add(news.client_id)
             if news.client_id in self._promised:
                 self._promised.discard(news.client_id)
