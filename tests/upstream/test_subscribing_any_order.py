@@ -1,6 +1,4 @@
-"""A broker that keeps what it was told, and a message that must always find a way: any order of
-wishes, answers and breaks.
-"""
+"""Wishes in any order: a broker that keeps what it was told, and a message always finds a way."""
 
 from __future__ import annotations
 
@@ -9,10 +7,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from gateway.effects import Effect, Granted, Save
+from gateway.effects import Effect, Granted
 from gateway.saved import FilterGone, SavedFilter
 from gateway.upstream.subscribing import UpstreamSubscriptions
 from tests.upstream.broker_side import news, packets
+from tests.upstream.subscribing_stories import (
+    saved,
+)
 
 FILTERS = ("a", "b", "a/#", "+", "a/+", "#")
 
@@ -31,7 +32,7 @@ class Wishes(RuleBasedStateMachine):
 
     def take(self, effects: list[Effect]) -> None:
         """The broker hears at once; its answers come later."""
-        for change in (each.change for each in news(Save, effects)):
+        for change in saved(effects):
             if isinstance(change, SavedFilter):
                 self.saved.add(change.topic_filter)
             elif isinstance(change, FilterGone):
