@@ -281,6 +281,8 @@ def first_catch(mutant: Mutant) -> tuple[int, str] | None:
             try:
                 World(seed).run()
             except BrokenPromiseError as error:
+                if isinstance(error.__cause__, AttributeError | TypeError):
+                    raise  # that is a mistake in the mistake
                 if f"promise {mutant.promise}" in str(error):
                     return seed + 1, str(error)
     return None

@@ -270,7 +270,7 @@ def _moment(busy: list[float], dice: Random) -> float:
 
 def _events(plan: Plan, dice: Random) -> list[Event]:
     restarts = [Restart.KEPT]
-    if dice.random() < 0.7:
+    if dice.random() < (0.4 if plan.trust_session else 0.7):
         restarts += [Restart.LOST]
         # What a broker forgets that says otherwise, only trust = connection repairs.
         restarts += [] if plan.trust_session else [Restart.FORGETFUL, Restart.FORGETFUL]

@@ -30,7 +30,7 @@ from gateway.uplink import Uplink, _Way
 from gateway.upstream.backlog import Backlog
 from gateway.upstream.readings import Readings
 from tests.simulation import world
-from tests.simulation.downlink_watch import NOTHING_MISSED
+from tests.simulation.downlink_watch import NOTHING_MISSED, ONE_AT_A_TIME
 from tests.simulation.downlink_watch import ONCE as COMMANDS_ONCE
 from tests.simulation.mutant import Mutant, constant
 from tests.simulation.watch import IN_ORDER, ONCE, SAFE
@@ -97,8 +97,9 @@ def hand_back_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def release_sensor_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     receive_pubrec = Delivering.receive_pubrec
 
-    def mutant(self: Delivering, message_id: int, client_id: Any, peer: Any) -> Any:
-        return [*receive_pubrec(self, message_id, client_id, peer), Send(peer, Pubrel(message_id))]
+    def mutant(self: Delivering, message_id: int, client_id: Any, peer: Any, *given: Any) -> Any:
+        effects = receive_pubrec(self, message_id, client_id, peer, *given)
+        return [Send(peer, Pubrel(message_id)), *effects]
 
     monkeypatch.setattr(Delivering, "receive_pubrec", mutant)
 
@@ -132,8 +133,8 @@ def forget_will(monkeypatch: pytest.MonkeyPatch) -> None:
 def forget_goodbye(monkeypatch: pytest.MonkeyPatch) -> None:
     changed_row = LastingSession._changed_row
 
-    def mutant(self: LastingSession) -> Any:
-        return [] if self.state is State.DISCONNECTED else changed_row(self)
+    def mutant(self: LastingSession, *given: Any) -> Any:
+        return [] if self.state is State.DISCONNECTED else changed_row(self, *given)
 
     monkeypatch.setattr(LastingSession, "_changed_row", mutant)
 
@@ -176,7 +177,7 @@ RESTART_MUTANTS = (
         "sessions are forgotten at a restart", constant(Engine, "restore", []), NOTHING_MISSED, 64
     ),
     Mutant("PUBREL to a sensor before that is saved", release_sensor_at_once, COMMANDS_ONCE, 1000),
-    Mutant("other message ids in the next life", other_message_ids, COMMANDS_ONCE, 1000),
+    Mutant("other message ids in the next life", other_message_ids, ONE_AT_A_TIME, 250),
     Mutant("wills are forgotten at a restart", forget_will, WILLS, 64),
     Mutant("a goodbye is not saved", forget_goodbye, WILLS, 1000),
 )
