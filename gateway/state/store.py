@@ -209,8 +209,10 @@ class StateStore:
                     raise
         else:
             self._write(changes)
-        if self._room is not None and self._room.is_scarce():
-            self._room.grow(FREE_PAGES)
+        # What goes wrong here says nothing about the commit, and shows at the next one.
+        with suppress(sqlite3.Error):
+            if self._room is not None and self._room.is_scarce():
+                self._room.grow(FREE_PAGES)
 
     def _write(self, changes: Sequence[Change]) -> None:
         with self._transaction() as connection:
