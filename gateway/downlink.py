@@ -29,6 +29,7 @@ from gateway.effects import (
     Granted,
     InGoodHands,
     Join,
+    Kept,
     Message,
     Reason,
     Save,
@@ -40,7 +41,8 @@ from gateway.effects import (
     WhenSaved,
 )
 from gateway.frames import ReturnCode
-from gateway.routing.retained import Kept, Retained
+from gateway.routing.retained import Kept as KeptAs
+from gateway.routing.retained import Retained
 from gateway.routing.subscriptions import Change, Subscriptions
 from gateway.saved import SavedRetained, SavedSubscription, SubscriptionGone
 from gateway.session.rules import SessionRules
@@ -116,32 +118,39 @@ class Downlink:
 
     def joined(self, asked: SubscribeTo, now: float) -> list[Effect]:
         """The subscription is durable: its client hears from now on, SUBACK first, then what is
-        retained. SUBACK waits until the retained messages are durable too: who has heard it is no
-        newcomer after a restart.
+        retained. Both wait until that is durable too: who has heard SUBACK is no newcomer after a
+        restart.
         """
         if self._saving.get(_key(asked)) is not asked:
             return []  # its session is over, or the broker refused the filter meanwhile
         del self._saving[_key(asked)]
         session = self._sessions[asked.client_id]
         self.subscriptions.join(asked.client_id, asked.topic_filter, asked.qos)
-        effects = session.subscribed(asked, ReturnCode.ACCEPTED)
+        answer = session.subscribed(asked, ReturnCode.ACCEPTED)
         self._welcome(asked.client_id, now)
-        for message in self.retained.matching(asked.topic_filter):
-            effects += self._hand_over(session, message, asked.qos, now, retain=True)
+        retained = self.retained.matching(asked.topic_filter)
+        is_held = any(min(asked.qos, message.qos) for message in retained)
+        effects: list[Effect] = []
+        for message in retained:
+            effects += self._hand_over(session, message, asked.qos, now, is_held=is_held)
+        if is_held:
+            last = session.delivering.next_position - 1
+            kept = WhenSaved([Kept(asked.client_id, last, is_released=False)])
+            effects = [*self._answer(session, [*effects, *answer], now), kept]
+        else:
+            effects = self._answer(session, [*answer, *effects], now)
         self._schedule(session)
-        saves = [effect for effect in effects if type(effect) is Save]
-        others = [effect for effect in effects if type(effect) is not Save]
-        return self._answer(session, [*saves, *others], now)
+        return effects
 
     # From the broker
 
     def arrived(self, arrived: Arrived, now: float) -> list[Effect]:
         message = arrived.message
-        kept: Kept | None = None
+        kept: KeptAs | None = None
         effects: list[Effect] = []
         if self._is_retained(message) and self.subscriptions.cover_of(message.topic) is not None:
             kept, effects = self.retained.keep(message)
-        if kept is Kept.FULL:
+        if kept is KeptAs.FULL:
             effects.append(Dropped(Reason.RETAINED_FULL, None, message.topic))
         if message.qos == 0:
             if arrived.is_replay:
@@ -328,9 +337,9 @@ class Downlink:
         saved = self._upstream.keep(arrived)
         return [*saved, WhenSaved([InGoodHands(arrived)], arrived.urgency)]
 
-    def _replay(self, arrived: Arrived, kept: Kept | None, now: float) -> list[Effect]:
+    def _replay(self, arrived: Arrived, kept: KeptAs | None, now: float) -> list[Effect]:
         """What the broker had retained: for newcomers, for others if it changed meanwhile."""
-        if kept is Kept.SAME:
+        if kept is KeptAs.SAME:
             return []
         message = arrived.message
         matches = self.subscriptions.matching(message.topic)
@@ -340,7 +349,7 @@ class Downlink:
         effects: list[Effect] = []
         for client_id, qos in matches:
             is_new = self._newcomers.get(client_id, 0.0) > now
-            if is_new or kept is not Kept.FULL:
+            if is_new or kept is not KeptAs.FULL:
                 qos = min(qos, message.qos)
                 copy = Message(message.topic, message.payload, qos, is_new)
                 effects += self._give(self._sessions[client_id], copy, arrived, now)
@@ -353,14 +362,16 @@ class Downlink:
         return message.topic in self.retained
 
     def _hand_over(
-        self, session: Session, message: Message, qos: int, now: float, *, retain: bool
+        self, session: Session, message: Message, qos: int, now: float, *, is_held: bool
     ) -> list[Effect]:
+        """What is retained, to a newcomer."""
         too_large = self._too_large(message)
         if too_large is not None:
             return [too_large]
         qos = min(qos, message.qos)
         self.delivered[qos] += 1
-        return session.deliver(Message(message.topic, message.payload, qos, retain), now)
+        copy = Message(message.topic, message.payload, qos, retain=True)
+        return session.deliver(copy, now, is_held=is_held)
 
     def _too_large(self, message: Message) -> Dropped | None:
         if (

@@ -299,7 +299,7 @@ def _unsubscribe(engine: Engine, effect: UnsubscribeFrom, now: float) -> list[Ef
 
 
 def _joined(engine: Engine, effect: Join, now: float) -> list[Effect]:
-    return engine.downlink.joined(effect.asked, now)
+    return engine._perform(engine.downlink.joined(effect.asked, now), now)
 
 
 def _arrived(engine: Engine, effect: Arrived, now: float) -> list[Effect]:

@@ -57,6 +57,20 @@ def test_the_power_may_go_again_and_again(seed: int) -> None:
                 check(World(seed, qos=qos, sleeps=sleeps, cuts=cuts).run())
 
 
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize("seed", range(10))
+def test_the_connection_to_the_broker_may_break_at_any_step_and_the_power_may_go(
+    seed: int, qos: int
+) -> None:
+    dice = Random(seed)
+    for broken in range(1, 80, 2):
+        breaks = (broken, broken + dice.randint(1, 40))
+        sleeps = dice.random() < 0.5
+        check(World(seed, qos=qos, sleeps=sleeps, breaks=breaks).run())
+        cuts = (dice.randint(1, 100),)
+        check(World(seed, qos=qos, sleeps=sleeps, breaks=breaks, cuts=cuts).run())
+
+
 # The mistakes that this must see
 
 

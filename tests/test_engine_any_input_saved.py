@@ -45,7 +45,7 @@ class SavedWorld(World):
         assert {client.session.client_id for client in saved.clients} == known.keys()
         for client in saved.clients:
             session = known[client.session.client_id]
-            assert session.withheld == 0
+            assert session.withheld == ()
             self.check_session(session, saved)
             delivering = session.delivering
             queued = [*delivering._outbox._queue] if delivering._outbox is not None else []

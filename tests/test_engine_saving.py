@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mqtt5
 import pytest
 
 from gateway.effects import State
@@ -143,6 +144,32 @@ def test_a_client_that_is_lost_is_saved_as_that() -> None:
     assert row.state is State.LOST
 
 
+def test_what_waits_for_a_client_waits_for_its_connack() -> None:
+    bench = bench_with_s1(subscribed=True)
+    bench.say(b"s1", Disconnect())
+    bench.publishes("cmd", qos=1, by="cmd")
+    assert bench.say(b"s1", Connect(b"s1", 60)) == []
+    bench.wake(40.0)
+    assert bench.hear(b"s1") == [], "not even repeated"
+    bench.publishes("cmd", b"off", by="cmd")
+    bench.let_disk_go()
+    assert bench.hear(b"s1") == [Connack(0), Register(1, 1, b"cmd")]
+
+
+def test_a_client_whose_connack_waits_too_long_has_left_and_no_will_is_published() -> None:
+    bench = StateBench()
+    bench.say(b"s1", Connect(b"s1", 60, will=True))
+    bench.say(b"s1", WillTopic(b"lw", 1), WillMsg(b"bye"))
+    bench.holds_disk = True
+    bench.seen()
+    assert bench.say(b"s1", Connect(b"s1", 60)) == []
+    bench.wake(50.0)
+    assert bench.engine.sessions[S1].state is State.DISCONNECTED
+    assert "lw" not in [packet.topic for packet in bench.seen_of(mqtt5.PublishPacket)]
+    bench.let_disk_go()
+    assert bench.hear(b"s1") == []
+
+
 # Sleep
 
 
@@ -179,6 +206,17 @@ def test_a_wake_signal_is_saved_and_connack_waits_for_it() -> None:
     assert (row.state, row.address) == (State.ACTIVE, b"new")
 
 
+def test_one_that_goes_back_to_sleep_before_it_heard_connack_sleeps() -> None:
+    bench = StateBench()
+    bench.join(b"s1", clean=False)
+    bench.say(b"s1", Disconnect(600))
+    bench.holds_disk = True
+    bench.say(b"s1", Connect(b"s1", 60), Disconnect(900))
+    bench.let_disk_go()
+    assert bench.hear(b"s1") == [Disconnect()]
+    assert bench.engine.sessions[S1].state is State.ASLEEP
+
+
 def test_where_a_client_was_is_forgotten_when_it_shakes_hands_elsewhere() -> None:
     bench = bench_with_s1()
     assert len(bench.say(b"new", Connect(b"s1", 60, will=True))) == 1
@@ -205,7 +243,7 @@ def test_no_withheld_answer_reaches_the_next_connection_or_session() -> None:
         bench.say(b"s1", Connect(b"s1", 60, clean_session=clean))
         bench.let_disk_go()
         assert bench.hear(b"s1") == [Connack(0)]
-        assert bench.engine.sessions[S1].withheld == 0
+        assert not bench.engine.sessions[S1].withheld
 
 
 def test_no_withheld_answer_reaches_one_that_left() -> None:

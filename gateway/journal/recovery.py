@@ -391,7 +391,7 @@ class Recovery:
             number, contents = home.exchanges[client_id, message_id]
             unreleased.setdefault(client_id, []).append((number, message_id, contents))
         exchanges = {}
-        for client_id in self._recent.keys() | unreleased.keys():
+        for client_id in dict.fromkeys([*self._recent, *unreleased]):
             waiting = sorted(unreleased.get(client_id, []))
             numbers = {number for number, _, _ in waiting}
             recent = [kept for kept in self._recent.get(client_id, []) if kept[0] not in numbers]

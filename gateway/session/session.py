@@ -118,12 +118,20 @@ class Session(LastingSession):
 
     # From the broker
 
-    def deliver(self, message: Message, now: float, arrived: Arrived | None = None) -> list[Effect]:
+    def deliver(
+        self,
+        message: Message,
+        now: float,
+        arrived: Arrived | None = None,
+        *,
+        is_held: bool = False,
+    ) -> list[Effect]:
         """Pass a message on, or keep it for a client that does not listen now.
 
         `arrived`: what hears of it when the client has acknowledged this copy, or lost it.
+        `is_held`: it waits for `kept`, whether the client listens or not.
         """
-        if self.state in LISTENING:
+        if self.state in LISTENING and not is_held:
             effects = self.delivering.deliver(message, self.client_id, self.peer, now, arrived)
             if message.qos == 0:
                 return effects
@@ -138,9 +146,13 @@ class Session(LastingSession):
     # From the engine
 
     def kept(self, news: Kept, now: float) -> list[Effect]:
-        """What a QoS 2 message to this client waited for is durable."""
+        """What a message to this client waited for is durable."""
         effects = self.delivering.kept(news, self.peer, now)
-        return [] if self.state in ABSENT or self.state is State.CONNECTING else effects
+        if self.state in LISTENING and self.delivering.under_way is None:
+            effects += self.delivering.resume(self.client_id, self.peer, now)
+        if self.state in ABSENT or self.state is State.CONNECTING:
+            return []
+        return self._until_drained(effects)
 
     def settled(self, forward: Forward) -> list[Effect]:
         """A reading is in the broker's hands (or on disk): acknowledge it."""

@@ -3,7 +3,7 @@
 While the disk refuses, everything stays pending, is tried again every `RETRY_S`, and is written in
 parts that begin small: on a full disk what makes room can be written although the rest cannot.
 
-The gateway goes on serving from memory meanwhile: frames to sensors (`Send`) no longer wait. What
+The gateway goes on serving from memory meanwhile: answers to sensors no longer wait. What
 a power cut would cost then is a registration or a subscription, which a sensor makes again; never
 a reading, which is in the journal. What hands something back to the broker goes on waiting, since
 the broker would forget what only our memory has; and so does what QoS 2 sends to a sensor, because
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from math import inf
 from time import perf_counter
 
-from gateway.effects import Effect, Send, Urgency
+from gateway.effects import Admit, Effect, Join, Send, Urgency, Withheld
 from gateway.frames import Publish, Pubrel
 from gateway.saved import Change, SavedState
 from gateway.state.errors import StateError
@@ -247,6 +247,10 @@ def _trouble_of(error: BaseException) -> StateError:
 
 def _may_go(effect: Effect) -> bool:
     """Without a record of it; see the top."""
+    if isinstance(effect, Admit | Join):
+        return True
+    if type(effect) is Withheld:
+        return all(map(_may_go, effect.sends))
     if type(effect) is not Send:
         return False
     frame = effect.frame

@@ -119,7 +119,8 @@ class UpstreamSubscriptions:
         self._wildcards.discard(topic_filter)
         self._refused.discard(topic_filter)
         self._missing.pop(topic_filter, None)
-        if topic_filter in self._actual:
+        # Before the first connection only what is saved tells what the broker may have.
+        if topic_filter in self._actual or (not self.is_open and topic_filter in self._saved):
             self._stale[topic_filter] = None
 
     def advance(self) -> list[Effect]:

@@ -44,7 +44,8 @@ class Ear:
     under_way: Publish | Register | None = None  # what it has not acknowledged yet
     said: set[bytes] = field(default_factory=set)
     last_places: dict[str, int] = field(default_factory=dict)  # by topic, in the broker's order
-    heard: dict[bytes, int] = field(default_factory=dict)  # how often its application got each
+    heard: set[bytes] = field(default_factory=set)
+    received: dict[bytes, int] = field(default_factory=dict)  # how often at QoS 2
     owed: set[bytes] = field(default_factory=set)
     granted: set[str] = field(default_factory=set)  # for which this gateway said SUBACK
     filters: set[str] = field(default_factory=set)  # and the sensor heard it
@@ -156,6 +157,13 @@ class DownlinkWatch:
             ear.owed.clear()
             ear.entitled.clear()
 
+    def gone(self, sensor: Sensor) -> None:
+        """It will not hear what it was owed."""
+        ear = self._ears[sensor.plan.client_id]
+        ear.owed.clear()
+        ear.entitled.clear()
+        ear.filters.clear()
+
     def rebooted(self, sensor: Sensor) -> None:
         if not sensor.plan.keeps:
             self._ears[sensor.plan.client_id].may_repeat = True  # its memory of what it heard
@@ -208,15 +216,18 @@ class DownlinkWatch:
         if command is None:
             return
         ear = self._ears[sensor.plan.client_id]
-        times = ear.heard[frame.payload] = ear.heard.get(frame.payload, 0) + 1
-        if frame.qos == 2 and times > 1 and not ear.may_repeat and not command.retain:
+        ear.heard.add(frame.payload)
+        if frame.qos < 2:
+            return  # it may have subscribed at a higher QoS before the broker's repeat comes
+        times = ear.received[frame.payload] = ear.received.get(frame.payload, 0) + 1
+        if times > 1 and not ear.may_repeat and not command.retain:
             broken(ONCE, f"{ear.plan.client_id} got {frame.payload!r} {times} times")
 
     # At the end
 
     def check_end(self) -> None:
         for client_id, ear in self._ears.items():
-            missing = sorted(ear.owed - ear.heard.keys())
+            missing = sorted(ear.owed - ear.heard)
             if missing:
                 broken(NOTHING_MISSED, f"{client_id} never got {missing}")
             for topic, latest in self._broker.retained.items():

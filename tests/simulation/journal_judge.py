@@ -70,8 +70,6 @@ class Judge:
 
     def recovered(self, recovered: Recovered) -> None:
         self._has_reported = bool(recovered.report.damaged)
-        if self._has_reported and not self._memory.has_rot:
-            broken(STARTS, f"called damaged: {recovered.report.damaged}")
         for forward in recovered.received:
             told = self._meet(forward)
             if told.received is NO and not self._memory.has_rot:
@@ -86,6 +84,8 @@ class Judge:
         if not self._memory.has_rot:
             self._recent(recovered.exchanges)
             self._last_packet_id(recovered.last_packet_id)
+        if self._has_reported and not self._memory.has_rot:
+            broken(STARTS, f"called damaged: {recovered.report.damaged}")
 
     def _missing_received(self) -> None:
         for told in self._memory.told.values():
@@ -98,7 +98,7 @@ class Judge:
 
     def _parked(self, parked: dict[ClientId, int]) -> None:
         waiting = [told for told in self._memory.told.values() if not told.is_met]
-        for client_id in {told.client_id for told in waiting} | parked.keys():
+        for client_id in sorted({told.client_id for told in waiting} | parked.keys()):
             of_client = [told for told in waiting if told.client_id == client_id]
             sure = [told for told in of_client if told.number not in self._memory.spoilt]
             least = sum(told.must_be_there for told in sure)

@@ -253,7 +253,7 @@ class Memory:
         return going
 
     def dropped(self, going: list[Told], counts: dict[ClientId, int], *, is_sure: bool) -> None:
-        for client_id in {told.client_id for told in going} | counts.keys():
+        for client_id in sorted({told.client_id for told in going} | counts.keys()):
             of_client = [told for told in going if told.client_id == client_id]
             least = sum(told.stored is YES and told.finished is NO for told in of_client)
             if not least <= counts.get(client_id, 0) <= len(of_client):

@@ -307,7 +307,7 @@ MUTANTS = (
     Mutant("no sync of a new segment", leave_out(Volume, "sync"), (STARTS,), 64),
     Mutant("no checksum", believe_all_octets, (NOTHING_ELSE,), 64),
     Mutant("a checksum without salt", leave_out_salt, (NOTHING_ELSE,), 64),
-    Mutant("a failed fdatasync is tried again", sync_again, (NOT_LOST,), 250),
+    Mutant("a failed fdatasync is tried again", sync_again, (NOT_LOST,), 64),
     Mutant("a short write is taken for a whole one", write_once, (NOT_LOST,), 64),
     Mutant("recovery ends at the first bad record", stop_at_damage, (ROT,), 64),
     Mutant("a segment with a bad header is given up", bad_header_is_the_end, (ROT,), 250),

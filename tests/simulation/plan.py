@@ -57,6 +57,8 @@ class SensorPlan:
     message_ids: int  # how many it has before it begins again; some have only one
     topics: tuple[str, ...]
     filters: dict[str, int]  # to QoS
+    has_will: bool
+    sleeps_s: int  # 0: never
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,8 @@ class Trouble(Enum):
     OUTAGE = "the broker goes away and comes back"
     REBOOT = "a sensor reboots"
     MOVE = "a sensor gets a new address"
+    DEATH = "a sensor dies"
+    GOODBYE = "a sensor leaves"
     STOP = "the gateway is stopped"
     KILL = "the gateway is killed"
     POWER = "the gateway loses its power"
@@ -132,6 +136,8 @@ class Plan:
         """Whether the journal has room for readings long after they were settled, so that copies
         are known after a restart (a quarter of it, journal/rules.py).
         """
+        if self.has(Trouble.FAILING_DISK):
+            return False  # what may be damaged is not kept longer than needed
         written = sum(len(one.payload) + RECORD_BYTES for one in self.readings)
         return written < self.journal_bytes // RECENT_SHARE - SEGMENT_BYTES
 
@@ -140,6 +146,11 @@ class Plan:
 
     def restarts(self) -> set[Restart]:
         return {event.restart for event in self.events if event.trouble is Trouble.OUTAGE}
+
+
+def will_of(client_id: str) -> tuple[str, bytes]:
+    """Topic and payload."""
+    return f"w/{client_id}", f"will:{client_id}".encode()
 
 
 def plan_for(dice: Random) -> Plan:
@@ -200,12 +211,13 @@ def _sensor(number: int, weather: Weather, dice: Random) -> SensorPlan:
     message_ids = 1 if weather.copies == 0.0 else 6
     client_id = f"s{number}"
     keeps = dice.random() < 0.5
+    clean = dice.random() < 0.2
     filters = {f"c/{client_id}": dice.randint(0, 2)} if dice.random() < 0.7 else {}
     for topic_filter in dice.sample(SHARED_FILTERS, dice.randint(0, 2)):
         filters[topic_filter] = dice.randint(0, 2)
     return SensorPlan(
         client_id,
-        clean=dice.random() < 0.2,
+        clean=clean,
         keeps=keeps,
         resubscribes=dice.random() < 0.5,
         message_id_first=dice.choice((1, 1, 65_533)),
@@ -214,6 +226,8 @@ def _sensor(number: int, weather: Weather, dice: Random) -> SensorPlan:
         ),
         topics=tuple(f"r/{client_id}/{name}" for name in "ab"[: dice.randint(1, 2)]),
         filters=filters,
+        has_will=dice.random() < 0.4,
+        sleeps_s=0 if clean or dice.random() < 0.7 else dice.choice((10, 25, 70)),
     )
 
 
@@ -255,6 +269,8 @@ def _events(plan: Plan, dice: Random) -> list[Event]:
         # What a broker forgets that says otherwise, only trust = connection repairs.
         restarts += [] if plan.trust_session else [Restart.FORGETFUL, Restart.FORGETFUL]
     troubles = [Trouble.BREAK, Trouble.OUTAGE, Trouble.OUTAGE, Trouble.REBOOT, Trouble.MOVE]
+    if dice.random() < 0.3:
+        troubles += [Trouble.DEATH, Trouble.GOODBYE]
     troubles += [Trouble.REBOOT] * 2 if plan.receive_max == 1 else []
     if dice.random() < 0.7:
         troubles += [dice.choice((Trouble.STOP, Trouble.KILL, Trouble.POWER)) for _ in range(6)]

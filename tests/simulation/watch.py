@@ -135,7 +135,8 @@ class ReadingsWatch:
     def unstored(self, forwards: list[Forward]) -> None:
         """The journal could not take these."""
         for forward in forwards:
-            self.fates[forward.payload].unstored = True
+            if forward.payload in self.fates:  # else it is a will
+                self.fates[forward.payload].unstored = True
             self._excused.setdefault(str(forward.epoch), set()).add(forward.sequence)
 
     def told(self, news: Effect) -> None:
@@ -178,6 +179,8 @@ class ReadingsWatch:
     # At the broker
 
     def routed(self, publication: Publication) -> None:
+        if publication.tag is not None:
+            self._sequences.setdefault(publication.tag[1], set()).add(int(publication.tag[2]))
         fate = self.fates.get(publication.payload)
         if fate is None:
             return
@@ -194,7 +197,6 @@ class ReadingsWatch:
 
     def _count(self, fate: Fate, tag: Tag) -> None:
         times = fate.tags[tag] = fate.tags.get(tag, 0) + 1
-        self._sequences.setdefault(tag[1], set()).add(int(tag[2]))
         if len(fate.tags) > fate.licences:
             broken(ONCE, f"{fate.reading} has the tags {sorted(fate.tags)}")
         if times > 1 and not self._may_repeat(fate.reading):

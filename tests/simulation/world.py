@@ -8,7 +8,7 @@ from struct import pack
 from zlib import crc32
 
 from gateway.assembly import first_topic_id
-from gateway.effects import ClientId, Effect, Send
+from gateway.effects import ClientId, Effect, Forward, Send
 from gateway.engine import EngineRules
 from gateway.frames import decode
 from gateway.journal.rules import JournalError
@@ -36,8 +36,10 @@ from tests.simulation.plan import (
 )
 from tests.simulation.sensor import Sensor
 from tests.simulation.simulated_files import PowerCutError
+from tests.simulation.sleeper import Sleeper
 from tests.simulation.stream import nothing
 from tests.simulation.watch import SAFE, BrokenPromiseError, ReadingsWatch, broken
+from tests.simulation.will_watch import WILLS, WillWatch
 
 GATEWAY_NAME = "gw"
 MQTT_CLIENT_ID = "tidegate-gw"
@@ -60,7 +62,7 @@ class World:
         self.plan: Plan = plan_for(dice)
         self._tell = tell
         self._addresses = 0
-        self._sensors: dict[str, Sensor] = {}
+        self._sensors: dict[str, Sleeper] = {}
         self._owners: dict[bytes, Sensor] = {}
         self.disk = Disk(dice, self.plan.flush_s_max, self.plan.journal_bytes)
         if tell is not nothing:
@@ -75,6 +77,7 @@ class World:
             has_applications=self.plan.has_applications,
         )
         self.downlink = DownlinkWatch(self.plan, self.broker, MQTT_CLIENT_ID)
+        self.wills = WillWatch(self.plan)
         self.broker.on_routed = self._routed
         self._air = LossyLink(self.agenda, dice, self.plan.weather)
         # The gateway that serves, and the one that starts, which is not heard of if it fails.
@@ -106,7 +109,7 @@ class World:
         forgetful = {
             sensor.plan.client_id
             for sensor in self._sensors.values()
-            if sensor.boots > 1 and not sensor.plan.keeps
+            if sensor.is_done_for or (sensor.boots > 1 and not sensor.plan.keeps)
         }
         self.readings.check_end(self.gateway.rules.upstream.epoch, forgetful)
         self.downlink.check_end()
@@ -126,14 +129,21 @@ class World:
             agenda.at(event.at, self._trouble, event)
         agenda.at(CALM_AT_S, self._calm_down)
 
-    def _add_sensor(self, plan: SensorPlan) -> Sensor:
-        sensor = Sensor(plan, self.agenda, self._from_sensor, self.plan.weather.lifetime_s)
+    def _add_sensor(self, plan: SensorPlan) -> Sleeper:
+        sensor = Sleeper(plan, self.agenda, self._from_sensor, self.plan.weather.lifetime_s)
         sensor.on_acknowledged = self._acknowledged
         sensor.on_message = self.downlink.received
         sensor.on_subscribed = self.downlink.subscribed
+        sensor.on_gone = self._sensor_gone
         self._sensors[plan.client_id] = sensor
         self._give_address(sensor)
         return sensor
+
+    def _sensor_gone(self, sensor: Sleeper) -> None:
+        self._note(f"{sensor.plan.client_id} goes")
+        self.downlink.gone(sensor)
+        if sensor.is_gone:
+            self.wills.died(sensor.plan.client_id)
 
     def _give_address(self, sensor: Sensor) -> None:
         self._addresses += 1
@@ -167,21 +177,35 @@ class World:
                 self.readings.breaks += 1
                 self.broker.stop()
                 self.agenda.after(event.lasts_s, self._start_broker, event.restart)
+            case Trouble.STOP | Trouble.KILL | Trouble.POWER if self.gateway.is_listening:
+                self._end_life(event)
+            case Trouble.SLOW_DISK | Trouble.FAILING_DISK | Trouble.FULL_DISK:
+                self._disk_trouble(event)
+            case _:
+                self._sensor_trouble(event.trouble, sensor)
+
+    def _sensor_trouble(self, trouble: Trouble, sensor: Sleeper) -> None:
+        match trouble:
             case Trouble.REBOOT:
                 self.downlink.rebooted(sensor)
                 sensor.reboot()
             case Trouble.MOVE:
                 self._give_address(sensor)
-            case Trouble.STOP | Trouble.KILL | Trouble.POWER if self.gateway.is_listening:
-                self._end_life(event)
-            case Trouble.SLOW_DISK:
-                self.disk.slow_until = self.agenda.now + event.lasts_s
-            case Trouble.FAILING_DISK:
-                self.disk.fail(self._dice.choice((0.1, 0.5, 1.0)))
-                self.agenda.after(event.lasts_s, self.disk.heal)
-            case Trouble.FULL_DISK:
-                self.disk.fill_up()
-                self.agenda.after(event.lasts_s, self.disk.heal)
+            case Trouble.DEATH:
+                sensor.die()
+            case Trouble.GOODBYE:
+                sensor.leave()
+
+    def _disk_trouble(self, event: Event) -> None:
+        disk = self.disk
+        if event.trouble is Trouble.SLOW_DISK:
+            disk.slow_until = self.agenda.now + event.lasts_s
+            return
+        if event.trouble is Trouble.FULL_DISK:
+            disk.fill_up()
+        else:
+            disk.fail(self._dice.choice((0.1, 0.5, 1.0)))
+        self.agenda.after(event.lasts_s, disk.heal)
 
     def _break(self) -> None:
         self.readings.breaks += 1
@@ -203,7 +227,8 @@ class World:
             self._note("the gateway's life has ended")
             self.readings.ended()
             self.downlink.gateway_ended()
-            self.agenda.after(off_s, self._next_life, event.cut)
+            self.wills.ended()
+            self.agenda.after(off_s, self._next_life, self.agenda.now, event.cut)
 
         if event.trouble is Trouble.STOP:
             gateway.stop(ended)
@@ -216,7 +241,7 @@ class World:
         files.trace = trace
         ended()
 
-    def _next_life(self, cut: bool) -> None:
+    def _next_life(self, ended_at: float, cut: bool) -> None:
         before = self.gateway.engine.sessions
         gateway = self._living = self._new_gateway()
         try:
@@ -224,13 +249,14 @@ class World:
         except PowerCutError:
             self._note("the power goes again")
             self.disk.cut_power(None)
-            self.agenda.after(1.0, self._next_life, False)
+            self.agenda.after(1.0, self._next_life, ended_at, False)
         except JournalError as error:
             self._note(f"the gateway does not start: {error}")
-            self.agenda.after(RESTARTED_AFTER_S, self._next_life, False)
+            self.agenda.after(RESTARTED_AFTER_S, self._next_life, ended_at, False)
         else:
             self.gateway = gateway
             self.readings.restored(before, gateway.engine.sessions)
+            self.wills.restored(gateway.engine.sessions, ended_at)
 
     def _new_gateway(self) -> GatewayHost:
         host = GatewayHost(
@@ -246,7 +272,7 @@ class World:
         host.on_octets = self._on_the_wire
         host.on_step = self._check_step
         host.on_unanswered = self.readings.connect_unanswered
-        host.on_unstored = self.readings.unstored
+        host.on_unstored = self._unstored
         host.on_news = self._hear_news
         host.on_disk = self._note
         self.on_life(host)
@@ -284,6 +310,7 @@ class World:
             session = self._session_at(sensor, address)
             self.readings.heard(sensor.plan.client_id, frame, session, self.agenda.now)
             self.downlink.heard(sensor, frame, session)
+            self.wills.heard(sensor.plan.client_id, frame, session, self.agenda.now)
             self.gateway.receive(address, octets)
 
         self._air.send(datagram, arrive)
@@ -313,10 +340,17 @@ class World:
         sensor = self._owners[send.peer.address]
         self.readings.said(sensor.plan.client_id, send.frame)
         self.downlink.said(sensor, send.frame)
+        client_id = ClientId(sensor.plan.client_id)
+        self.wills.said(client_id, send.frame, self._living.engine.sessions.get(client_id))
+
+    def _unstored(self, forwards: list[Forward]) -> None:
+        self.readings.unstored(forwards)
+        self.wills.unstored(forwards)
 
     def _hear_news(self, news: Effect) -> None:
         self._note(f"gateway: {news}")
         self.readings.told(news)
+        self.wills.told(news)
 
     def _on_the_wire(self, octets: bytes) -> None:
         self._count(octets)
@@ -331,6 +365,7 @@ class World:
         self._note(f"broker routes {publication}")
         self.readings.routed(publication)
         self.downlink.routed(publication)
+        self.wills.routed(publication)
 
     def _acknowledged(self, sensor: Sensor, reading: Reading) -> None:
         self._note(f"{sensor.plan.client_id} has {reading.payload!r} acknowledged")
@@ -347,7 +382,9 @@ class World:
         if self._is_quiet():
             return True
         if self.agenda.now > CALM_AT_S + DRAINED_WITHIN_S:
-            broken(SAFE, "it does not drain: " + self._unfinished())
+            missing = self.wills.unfinished()
+            promise = WILLS if missing == self._unfinished().split(", ") else SAFE
+            broken(promise, "it does not drain: " + self._unfinished())
         return False
 
     def _is_quiet(self) -> bool:
@@ -363,11 +400,11 @@ class World:
         waits = [name for name, sensor in self._sensors.items() if not sensor.is_done]
         if len(upstream) or upstream.waiting:
             waits.append(f"{len(upstream)} + {len(upstream.waiting)} readings in the gateway")
-        waits += self.gateway.unfinished()
+        waits += self.gateway.unfinished() + self.wills.unfinished()
         waits += [
             f"{known.delivering.waiting} messages for {client_id}"
             for client_id, known in engine.sessions.items()
-            if known.delivering.waiting
+            if known.delivering.waiting and not self._sensors[client_id].is_done_for
         ]
         if session is None or session.connection is None:
             waits.append("no connection to the broker")

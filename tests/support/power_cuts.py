@@ -146,12 +146,20 @@ def publication(packet_id: int, payload: bytes, qos: int, *, dup: bool) -> mqtt5
 
 class World:
     def __init__(
-        self, seed: int, *, qos: int, sleeps: bool, cuts: tuple[int, ...], messages: int = 3
+        self,
+        seed: int,
+        *,
+        qos: int,
+        sleeps: bool,
+        cuts: tuple[int, ...] = (),
+        breaks: tuple[int, ...] = (),
+        messages: int = 3,
     ) -> None:
-        """The power goes after each of these steps."""
+        """The power goes after each of these steps; so does the connection to the broker."""
         self.dice = Random(seed)
         self.qos = qos
         self.cuts = cuts
+        self.breaks = list(breaks)
         self.steps = 0
         self.now = 0.0
         self.rows = Rows()
@@ -178,6 +186,9 @@ class World:
                 self.steps += 1
                 if self.steps in self.cuts:
                     self._cut_power()
+            elif self.breaks and self.steps >= self.breaks[0]:
+                self.breaks.pop(0)
+                self._break()
             else:
                 self._happen()
         raise AssertionError(f"still busy: {self.sensor}, {self.broker}")
@@ -242,6 +253,14 @@ class World:
         self.at_broker.clear()
         self.broker.is_connected = False
         self._start()
+
+    def _break(self) -> None:
+        """The connection to the broker ends, with what was under way in it."""
+        self.from_broker.clear()
+        self.at_broker.clear()
+        self.broker.is_connected = False
+        self.effects += self.engine.closed(self.now)
+        self.effects += self.engine.opened(self.now)
 
     def _start(self) -> None:
         self.engine = Engine(self.rules)

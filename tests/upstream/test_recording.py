@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import mqtt5
 import pytest
 
@@ -26,7 +28,7 @@ def stored(payload: bytes = b"21.5", qos: int = 2, record: int = 0) -> Forward:
     return forward
 
 
-def session_up(*, trust_session: bool = True, **connack: object) -> UpstreamSession:
+def session_up(*, trust_session: bool = True, **connack: Any) -> UpstreamSession:
     session = UpstreamSession(rules(trust_session=trust_session))
     connected(session, **connack)
     return session

@@ -356,6 +356,17 @@ def test_what_a_former_life_subscribed_to_is_kept_or_given_up_as_it_is_wanted() 
     assert not subscriptions.overlapping
 
 
+def test_what_is_not_wanted_any_more_when_the_broker_comes_is_given_up_too() -> None:
+    subscriptions = UpstreamSubscriptions("")
+    subscriptions.want("a/+", 1, retained=True)
+    subscriptions.restore(["a/+"])
+    subscriptions.want("a/#", 1, retained=True)
+    subscriptions.unwant("a/+")
+    assert subscriptions.overlapping, "the broker has both for a while"
+    effects = subscriptions.open(identifiers_available=True)
+    assert given_up(grant(subscriptions, effects)) == ["a/+"]
+
+
 # Any order: a broker that keeps what it was told, and a message that must always find a way
 
 

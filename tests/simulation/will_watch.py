@@ -1,0 +1,109 @@
+"""Holds what docs/guarantees.md promises of wills, over lives of the gateway.
+
+A will is *promised* once the gateway has said CONNACK to a client that gave one; it is *due* when
+the gateway finds its client lost, and must then reach the broker. What the gateway itself does not
+know after a crash, because a goodbye was said a moment before, is excused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gateway.effects import ClientId, Dropped, Effect, Forward, Reason, StateChanged
+from gateway.frames import Connack, Disconnect, Frame, ReturnCode
+from gateway.routing.reading_rules import Acknowledge
+from gateway.saved import State
+from gateway.session.session import ABSENT, Session
+from tests.simulation.model_broker import Publication
+from tests.simulation.plan import Plan, Trouble, will_of
+from tests.simulation.watch import broken
+
+WILLS = "7 wills"
+# A goodbye is not waited for: it is on the disk after 0.25 s and two commits of a slow disk.
+GOODBYE_S = 8.0
+_GIVEN_UP = (Reason.WAITING_FULL, Reason.JOURNAL_FULL, Reason.JOURNAL_FAILED)
+
+
+class WillWatch:
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._clients = {will_of(one.client_id)[1]: one.client_id for one in plan.sensors}
+        self._promised: set[str] = set()
+        self._due: set[str] = set()
+        self._was_lost: set[str] = set()
+        self._left_at: dict[str, float] = {}
+        self._dead: set[str] = set()
+        self.routed_count = 0
+
+    # At the gateway
+
+    def heard(self, client_id: str, frame: Frame, session: Session | None, now: float) -> None:
+        if isinstance(frame, Disconnect) and not frame.duration_s and session is not None:
+            self._promised.discard(client_id)
+            self._left_at[client_id] = now
+
+    def said(self, client_id: str, frame: Frame, session: Session | None) -> None:
+        if not isinstance(frame, Connack) or frame.return_code != ReturnCode.ACCEPTED:
+            return
+        if session is not None and session.will is not None and session.state not in ABSENT:
+            self._promised.add(client_id)
+            self._left_at.pop(client_id, None)
+
+    def told(self, news: Effect) -> None:
+        if isinstance(news, StateChanged) and news.after is State.CONNECTING:
+            self._promised.discard(news.client_id)  # it is about to give another
+        elif isinstance(news, StateChanged) and news.after is State.LOST:
+            self._was_lost.add(news.client_id)
+            if news.client_id in self._promised:
+                self._promised.discard(news.client_id)
+                self._due.add(news.client_id)
+        elif isinstance(news, Dropped) and news.reason in _GIVEN_UP and news.client_id is not None:
+            self._due.discard(news.client_id)
+
+    def unstored(self, forwards: list[Forward]) -> None:
+        """Nobody keeps a will that neither journal nor broker takes."""
+        self._due -= {self._clients.get(forward.payload, "") for forward in forwards}
+
+    def ended(self) -> None:
+        if self._plan.acknowledge is Acknowledge.UPSTREAM:
+            self._due.clear()
+
+    def restored(self, sessions: Mapping[ClientId, Session], now: float) -> None:
+        for client_id in sorted(self._due):
+            session = sessions.get(ClientId(client_id))
+            if session is not None and session.state not in ABSENT:
+                self._due.discard(client_id)
+                self._promised.add(client_id)
+        for client_id, left_at in self._left_at.items():
+            session = sessions.get(ClientId(client_id))
+            if session is None or session.state in ABSENT:
+                continue
+            is_excused = now - left_at < GOODBYE_S or self._has_disk_trouble()
+            if not is_excused:
+                broken(WILLS, f"{client_id} said goodbye, and is {session.state.value} again")
+
+    def _has_disk_trouble(self) -> bool:
+        troubles = (Trouble.FAILING_DISK, Trouble.FULL_DISK, Trouble.SLOW_DISK)
+        return any(self._plan.has(trouble) for trouble in troubles)
+
+    # At the sensor
+
+    def died(self, client_id: str) -> None:
+        self._dead.add(client_id)
+
+    # At the broker
+
+    def routed(self, publication: Publication) -> None:
+        client_id = self._clients.get(publication.payload)
+        if client_id is None:
+            return
+        self.routed_count += 1
+        if client_id not in self._was_lost:
+            broken(WILLS, f"the will of {client_id}, which nobody lost")
+        self._due.discard(client_id)
+
+    # At the end
+
+    def unfinished(self) -> list[str]:
+        waits = self._due | (self._dead & self._promised)
+        return [f"the will of {client_id}" for client_id in sorted(waits)]

@@ -1,0 +1,55 @@
+"""What the stories of gateway/uplink.py have in common: two sensors, a journal, and a broker."""
+
+from __future__ import annotations
+
+import mqtt5
+
+from gateway.effects import Dropped, Reason
+from gateway.frames import Puback
+from gateway.journal.rules import RETRY_AFTER_S
+from gateway.routing.reading_rules import Acknowledge, ReadingRules
+from tests.support.journal_bench import JournalBench, rules_of
+
+TP = int.from_bytes(b"tp", "big")
+JOURNAL = ReadingRules(Acknowledge.JOURNAL)
+AUTO = ReadingRules(Acknowledge.AUTO)
+
+
+def puback(message_id: int, return_code: int = 0) -> Puback:
+    return Puback(TP, message_id, return_code)
+
+
+def bench_of(rules: ReadingRules = AUTO, *, connected: bool = True) -> JournalBench:
+    bench = JournalBench(rules_of(rules), connected=connected)
+    bench.join(b"s1")
+    bench.join(b"s2")
+    bench.seen()
+    return bench
+
+
+def sent(bench: JournalBench) -> list[bytes]:
+    """The payloads of the readings that went to the broker since the last look."""
+    packets = bench.seen_of(mqtt5.PublishPacket)
+    return [packet.payload or b"" for packet in packets if "tidegate/" not in packet.topic]
+
+
+def reasons(bench: JournalBench) -> list[Reason]:
+    return [dropped.reason for dropped in bench.told(Dropped)]
+
+
+def silence_disk(bench: JournalBench) -> None:
+    """From now on nothing can be written."""
+    bench.files.faults.write_fails = 1.0
+
+
+def heal_disk(bench: JournalBench) -> None:
+    """The disk works again, and the journal has noticed."""
+    bench.files.faults.write_fails = 0.0
+    bench.at += RETRY_AFTER_S
+    bench.flush()
+
+
+def hold(bench: JournalBench) -> None:
+    """The broker answers no more, until `bench.release()`."""
+    bench.holds = True
+    bench.seen()
