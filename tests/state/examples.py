@@ -127,3 +127,13 @@ def _key(change: Change) -> tuple[object, ...]:
             return (None, SavedFilter, name)
         case _:
             raise AssertionError(change)
+
+
+def rows_of(state: SavedState) -> Rows:
+    rows: Rows = {}
+    changes: list[Change] = [*state.retained, *state.packets, *map(SavedFilter, state.filters)]
+    for client in state.clients:
+        changes += [client.session, *client.topics, *client.subscriptions, *client.messages]
+    for change in changes:
+        apply(rows, change)
+    return rows
