@@ -238,7 +238,7 @@ class StateCommitter:
                     return
                 self._part = PART_CHANGES
             else:
-                self._on_durable(self._pending.committed(batch))
+                self._hand_over(self._pending.committed(batch))
 
 
 def _trouble_of(error: BaseException) -> StateError:

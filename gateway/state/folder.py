@@ -29,6 +29,7 @@ log = logging.getLogger("tidegate.state")
 LOCK_FILE = "lock"
 # Of former versions, which had a file for it; its number is taken over once.
 EPOCH_FILE = "epoch"
+EPOCH_DIGITS_MAX = 15
 DAMAGED_KEPT = 3
 
 
@@ -112,7 +113,8 @@ def _open_and_load(folder: Path, link_names: Sequence[str]) -> tuple[StateStore,
         saved = store.load()
         if store.skipped:
             log.warning(
-                "%s: %d rows made no sense and were removed", folder / DATABASE_FILE, store.skipped
+                "%s: rows that made no sense and were removed: %d",
+                *(folder / DATABASE_FILE, store.skipped),
             )
         epoch = _raise_epoch(folder, store)
     except BaseException:
@@ -166,7 +168,7 @@ def _read(path: Path) -> int | None:
         found = path.read_text(encoding="ascii", errors="replace").strip()
     except FileNotFoundError:
         return None
-    if found.isdigit():
+    if found.isdigit() and len(found) <= EPOCH_DIGITS_MAX:
         return int(found)
     seconds = int(time.time())
     log.warning("%s is damaged (%.20r), going on with epoch %d", path, found, seconds + 1)
