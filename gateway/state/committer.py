@@ -248,7 +248,8 @@ def _trouble_of(error: BaseException) -> StateError:
 def _may_go(effect: Effect) -> bool:
     """Without a record of it; see the top."""
     if type(effect) is Admit:
-        return True  # after a power cut the sensor is told to connect again
+        # After a power cut the sensor is told to connect again; but nobody would know its will.
+        return not effect.has_will
     if type(effect) is Withheld:
         return all(map(_may_go, effect.sends))
     if type(effect) is not Send:
