@@ -3,11 +3,11 @@
 While the disk refuses, everything stays pending, is tried again every `RETRY_S`, and is written in
 parts that begin small: on a full disk what makes room can be written although the rest cannot.
 
-The gateway goes on serving from memory meanwhile: answers to sensors no longer wait. What
-a power cut would cost then is a registration or a subscription, which a sensor makes again; never
-a reading, which is in the journal. What hands something back to the broker goes on waiting, since
-the broker would forget what only our memory has; and so does what QoS 2 sends to a sensor, because
-without its record a restart would deliver twice.
+The gateway goes on serving from memory meanwhile: CONNACK and REGACK no longer wait. What a power
+cut would cost then is a session or a registration, and its sensor is told so and makes it again;
+never a reading, which is in the journal. What a sensor could not notice goes on waiting: SUBACK of
+a subscription that a restart would forget, and what QoS 2 sends to it, which a restart would send
+twice. So does what hands something back to the broker, which would forget what only our memory has.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from math import inf
 from time import perf_counter
 
-from gateway.effects import Admit, Effect, Join, Send, Urgency, Withheld
+from gateway.effects import Admit, Effect, Send, Urgency, Withheld
 from gateway.frames import Publish, Pubrel
 from gateway.saved import Change, SavedState
 from gateway.state.errors import StateError
@@ -252,8 +252,8 @@ def _trouble_of(error: BaseException) -> StateError:
 
 def _may_go(effect: Effect) -> bool:
     """Without a record of it; see the top."""
-    if isinstance(effect, Admit | Join):
-        return True
+    if type(effect) is Admit:
+        return True  # after a power cut the sensor is told to connect again
     if type(effect) is Withheld:
         return all(map(_may_go, effect.sends))
     if type(effect) is not Send:
