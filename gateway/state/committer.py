@@ -110,7 +110,12 @@ class StateCommitter:
         await asyncio.sleep(0)  # until it was handed over
 
     async def stop(self) -> None:
-        """Write what is pending, hand over what waited for it, and close the database."""
+        """Write what is pending, hand over what waited for it, and close the database.
+
+        A second time does nothing.
+        """
+        if self._is_stopping:
+            return
         self._is_stopping = True
         if self._alarm is not None:
             self._alarm.cancel()

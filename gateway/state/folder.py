@@ -84,8 +84,9 @@ def _lock(path: Path) -> int:
             f"gateway.state_dir {path.parent} is in use by another tidegate (process {holder}): "
             "stop it, or give this one a state_dir of its own",
         ) from error
-    os.ftruncate(lock, 0)
-    os.write(lock, b"%d\n" % os.getpid())
+    # In place, because on a full disk there is no second block; and without it no harm is done.
+    with suppress(OSError):
+        os.pwrite(lock, b"%-19d\n" % os.getpid(), 0)
     return lock
 
 

@@ -304,7 +304,7 @@ class Disk:
     def check(self, promised: Rows) -> None:
         """Everything promised is there, unless the core has changed its mind about it since."""
         for key, row in promised.items():
-            assert self.rows.get(key) == row or self.said.get(key) != row
+            assert self.rows.get(key) == row or self.said.get(key) is not row
 
     def settle(self) -> None:
         self.end(is_written=True)
