@@ -140,13 +140,9 @@ def test_a_database_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path)
     with closing(sqlite3.connect(database)) as connection:
         connection.execute(f"PRAGMA user_version = {FIRST_VERSION + 41}")
     before = database.read_bytes()
-<<<<<<< HEAD
-    with pytest.raises(StateError, match=r"a newer Tidegate .*install that version") as e:
-=======
     with pytest.raises(
         StateError, match=r"written by a newer Tidegate .*install that version"
     ) as e:
->>>>>>> state
         open_state(tmp_path, LINKS)
     assert "move state.db away" in str(e.value)
     assert database.read_bytes() == before
