@@ -148,7 +148,7 @@ RESTART_MUTANTS = (
         SAFE,
         within=64,
     ),
-    Mutant("QoS 2 is sent to the broker before it is durable", send_before_durable, ONCE, 250),
+    Mutant("QoS 2 is sent to the broker before it is durable", send_before_durable, ONCE, 500),
     Mutant("PUBREL to the broker before the record of PUBREC", release_before_record, ONCE, 1000),
     Mutant(
         "the receive set is forgotten at a restart",
@@ -178,6 +178,6 @@ RESTART_MUTANTS = (
     ),
     Mutant("PUBREL to a sensor before that is saved", release_sensor_at_once, COMMANDS_ONCE, 1000),
     Mutant("other message ids in the next life", other_message_ids, ONE_AT_A_TIME, 250),
-    Mutant("wills are forgotten at a restart", forget_will, WILLS, 64),
+    Mutant("wills are forgotten at a restart", forget_will, WILLS, 100),
     Mutant("a goodbye is not saved", forget_goodbye, WILLS, 1000),
 )

@@ -48,6 +48,7 @@ STEPS_MAX = 60_000
 DRAINED_WITHIN_S = 400.0
 LOOK_EVERY_S = 5.0
 SOON_S = 1.0
+PUBREL = 0x62  # first octet of the packet
 RESTARTED_AFTER_S = 5.0  # by whoever supervises the daemon, when it could not start
 
 
@@ -372,7 +373,7 @@ class World:
         self._moment(line.partition(" ")[0])
 
     def _on_the_wire(self, octets: bytes) -> None:
-        self._moment("packet")
+        self._moment("release" if octets[0] == PUBREL else "packet")
         self._count(octets)
         self._note(f"gateway > broker {len(octets)} octets")
 
