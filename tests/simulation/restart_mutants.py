@@ -30,7 +30,7 @@ from gateway.uplink import Uplink, _Way
 from gateway.upstream.backlog import Backlog
 from gateway.upstream.readings import Readings
 from tests.simulation import world
-from tests.simulation.downlink_watch import NOTHING_MISSED, ONE_AT_A_TIME
+from tests.simulation.downlink_watch import NOTHING_MISSED
 from tests.simulation.downlink_watch import ONCE as COMMANDS_ONCE
 from tests.simulation.mutant import Mutant, constant
 from tests.simulation.watch import IN_ORDER, ONCE, SAFE
@@ -177,7 +177,7 @@ RESTART_MUTANTS = (
         "sessions are forgotten at a restart", constant(Engine, "restore", []), NOTHING_MISSED, 64
     ),
     Mutant("PUBREL to a sensor before that is saved", release_sensor_at_once, COMMANDS_ONCE, 1000),
-    Mutant("other message ids in the next life", other_message_ids, ONE_AT_A_TIME, 250),
+    Mutant("other message ids in the next life", other_message_ids, COMMANDS_ONCE, 1000),
     Mutant("wills are forgotten at a restart", forget_will, WILLS, 100),
     Mutant("a goodbye is not saved", forget_goodbye, WILLS, 1000),
 )

@@ -209,7 +209,7 @@ class World:
         if event.trouble is Trouble.FULL_DISK:
             disk.fill_up()
         else:
-            disk.fail(self._dice.choice((0.1, 0.5, 1.0)))
+            disk.fail(self._dice.choice((0.05, 0.2, 0.2, 1.0)))
         self.agenda.after(event.lasts_s, disk.heal)
 
     def _break(self) -> None:
