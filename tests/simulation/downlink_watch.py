@@ -150,6 +150,11 @@ class DownlinkWatch:
         for ear in self._ears.values():
             ear.under_way = None
 
+    def broker_forgot(self) -> None:
+        for ear in self._ears.values():
+            ear.owed.clear()
+            ear.entitled.clear()
+
     def gone(self, sensor: Sensor) -> None:
         """It will not hear what it was owed."""
         ear = self._ears[sensor.plan.client_id]
