@@ -146,11 +146,9 @@ class DownlinkWatch:
     # What the world does to them
 
     def gateway_ended(self) -> None:
-        """Only what is durable is still under way: a QoS 2 message is, before it is sent."""
+        """What was acknowledged to it a moment before may come again, and be the first."""
         for ear in self._ears.values():
-            under_way = ear.under_way
-            if not isinstance(under_way, Publish) or under_way.qos < 2 or ear.plan.clean:
-                ear.under_way = None
+            ear.under_way = None
 
     def broker_forgot(self) -> None:
         for ear in self._ears.values():

@@ -29,7 +29,7 @@ RUSH_AT_S = 40.0
 GATEWAY_OFF_S_MAX = 30.0
 RECORD_BYTES = 150  # of a reading beside its payload, and what is written of it later
 # Segments: the least that works, and what these few readings do not fill.
-JOURNAL_SEGMENTS = (4, 16, 64)
+JOURNAL_SEGMENTS = (4, 4, 16, 64)
 # Sensors on one side and commands on the other meet under these names.
 BROADCAST = ("all/x", "all/y")
 RETAINED = ("r/1", "r/2")
@@ -90,7 +90,7 @@ class Trouble(Enum):
 # What the gateway says and does at the points where a crash matters.
 MOMENTS = (
     *("Publish", "Puback", "Pubrec", "Pubrel", "Pubcomp", "Connack", "Regack", "Suback"),
-    *("Disconnect", "Pingresp", "stored", "packet", "Save"),
+    *("Disconnect", "Pingresp", "stored", "packet", "release", "Save"),
 )
 ENDS_A_LIFE = frozenset({Trouble.STOP, Trouble.KILL, Trouble.POWER})
 
@@ -184,7 +184,7 @@ def plan_for(dice: Random) -> Plan:
         flush_s_max=dice.choice((0.002, 0.01, 0.1, 0.5, 3.0)),
         journal_bytes=dice.choice(JOURNAL_SEGMENTS) * SEGMENT_BYTES,
     )
-    padding = dice.choice((0, 0, 200, 700))
+    padding = dice.choice((0, 0, 200, 900, 900))
     for number in range(SENSORS_MAX if rush else dice.randint(1, SENSORS_MAX)):
         sensor = _sensor(number, plan.weather, dice)
         plan.sensors.append(sensor)
@@ -280,8 +280,9 @@ def _events(plan: Plan, dice: Random) -> list[Event]:
     troubles += [Trouble.REBOOT] * 2 if plan.receive_max == 1 else []
     if dice.random() < 0.7:
         troubles += [dice.choice((Trouble.STOP, Trouble.KILL, Trouble.POWER)) for _ in range(6)]
-    if dice.random() < 0.3:
-        troubles += [Trouble.SLOW_DISK, Trouble.FAILING_DISK, Trouble.FULL_DISK]
+    if dice.random() < 0.4:
+        troubles += [Trouble.SLOW_DISK, Trouble.FAILING_DISK, Trouble.FAILING_DISK]
+        troubles += [Trouble.FULL_DISK]
     busy = [reading.at for reading in plan.readings] + [command.at for command in plan.commands]
     busy = [at for at in busy if at < CALM_AT_S - SHORTLY_S]
     events = []

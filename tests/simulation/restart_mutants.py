@@ -30,7 +30,7 @@ from gateway.uplink import Uplink, _Way
 from gateway.upstream.backlog import Backlog
 from gateway.upstream.readings import Readings
 from tests.simulation import world
-from tests.simulation.downlink_watch import NOTHING_MISSED, ONE_AT_A_TIME
+from tests.simulation.downlink_watch import NOTHING_MISSED
 from tests.simulation.downlink_watch import ONCE as COMMANDS_ONCE
 from tests.simulation.mutant import Mutant, constant
 from tests.simulation.watch import IN_ORDER, ONCE, SAFE
@@ -148,7 +148,7 @@ RESTART_MUTANTS = (
         SAFE,
         within=64,
     ),
-    Mutant("QoS 2 is sent to the broker before it is durable", send_before_durable, ONCE, 250),
+    Mutant("QoS 2 is sent to the broker before it is durable", send_before_durable, ONCE, 500),
     Mutant("PUBREL to the broker before the record of PUBREC", release_before_record, ONCE, 1000),
     Mutant(
         "the receive set is forgotten at a restart",
@@ -177,7 +177,7 @@ RESTART_MUTANTS = (
         "sessions are forgotten at a restart", constant(Engine, "restore", []), NOTHING_MISSED, 64
     ),
     Mutant("PUBREL to a sensor before that is saved", release_sensor_at_once, COMMANDS_ONCE, 1000),
-    Mutant("other message ids in the next life", other_message_ids, ONE_AT_A_TIME, 250),
-    Mutant("wills are forgotten at a restart", forget_will, WILLS, 64),
+    Mutant("other message ids in the next life", other_message_ids, COMMANDS_ONCE, 1000),
+    Mutant("wills are forgotten at a restart", forget_will, WILLS, 100),
     Mutant("a goodbye is not saved", forget_goodbye, WILLS, 1000),
 )

@@ -118,6 +118,8 @@ def test_worlds_are_full_of_trouble() -> None:
             seen[f"acknowledged at QoS {fate.reading.qos}"] += fate.acknowledged
             seen["repeated with its tag"] += any(times > 1 for times in fate.tags.values())
         seen["commands owed"] += sum(len(ear.owed) for ear in world.downlink.ears())
+        seen["wills published"] += world.wills.routed_count
+        seen["lives"] += world.gateway.rules.upstream.epoch
         seen["retained with the flag"] += sum(len(ear.flagged) for ear in world.downlink.ears())
     wanted = {
         *ON_DISK,
@@ -129,6 +131,8 @@ def test_worlds_are_full_of_trouble() -> None:
         "repeated with its tag",
         "refused for lack of room",
         "commands owed",
+        "wills published",
+        "lives",
         "retained with the flag",
     }
     assert {what for what in wanted if seen[what] < SEEN_MIN} == set(), seen

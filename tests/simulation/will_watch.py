@@ -74,13 +74,14 @@ class WillWatch:
             if session is not None and session.state not in ABSENT:
                 self._due.discard(client_id)
                 self._promised.add(client_id)
-        for client_id, left_at in self._left_at.items():
+        for client_id, left_at in list(self._left_at.items()):
             session = sessions.get(ClientId(client_id))
             if session is None or session.state in ABSENT:
                 continue
             is_excused = now - left_at < GOODBYE_S or self._has_disk_trouble()
             if not is_excused:
                 broken(WILLS, f"{client_id} said goodbye, and is {session.state.value} again")
+            del self._left_at[client_id]
 
     def _has_disk_trouble(self) -> bool:
         troubles = (Trouble.FAILING_DISK, Trouble.FULL_DISK, Trouble.SLOW_DISK)

@@ -48,6 +48,7 @@ STEPS_MAX = 60_000
 DRAINED_WITHIN_S = 400.0
 LOOK_EVERY_S = 5.0
 SOON_S = 1.0
+PUBREL = 0x62  # first octet of the packet
 RESTARTED_AFTER_S = 5.0  # by whoever supervises the daemon, when it could not start
 
 
@@ -208,7 +209,7 @@ class World:
         if event.trouble is Trouble.FULL_DISK:
             disk.fill_up()
         else:
-            disk.fail(self._dice.choice((0.1, 0.5, 1.0)))
+            disk.fail(self._dice.choice((0.05, 0.2, 0.2, 1.0)))
         self.agenda.after(event.lasts_s, disk.heal)
 
     def _break(self) -> None:
@@ -372,7 +373,7 @@ class World:
         self._moment(line.partition(" ")[0])
 
     def _on_the_wire(self, octets: bytes) -> None:
-        self._moment("packet")
+        self._moment("release" if octets[0] == PUBREL else "packet")
         self._count(octets)
         self._note(f"gateway > broker {len(octets)} octets")
 
