@@ -110,7 +110,12 @@ class StateCommitter:
         await asyncio.sleep(0)  # until it was handed over
 
     async def stop(self) -> None:
-        """Write what is pending, hand over what waited for it, and close the database."""
+        """Write what is pending, hand over what waited for it, and close the database.
+
+        A second time does nothing.
+        """
+        if self._is_stopping:
+            return
         self._is_stopping = True
         if self._alarm is not None:
             self._alarm.cancel()
@@ -238,7 +243,7 @@ class StateCommitter:
                     return
                 self._part = PART_CHANGES
             else:
-                self._on_durable(self._pending.committed(batch))
+                self._hand_over(self._pending.committed(batch))
 
 
 def _trouble_of(error: BaseException) -> StateError:
