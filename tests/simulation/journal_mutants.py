@@ -38,7 +38,8 @@ from tests.simulation.journal_memory import (
     JournalBrokenPromiseError,
 )
 from tests.simulation.journal_schedules import Schedule
-from tests.simulation.mutants import DOCUMENT, Patch, constant
+from tests.simulation.mutant import Patch, constant
+from tests.simulation.mutants import DOCUMENT
 
 BEGIN, END = "<!-- journal mutants -->\n", "<!-- end of journal mutants -->\n"
 

@@ -8,10 +8,10 @@ not every change of the core makes the document stale.
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,23 +38,13 @@ from tests.simulation.downlink_watch import (
     RETAINED_ONCE,
 )
 from tests.simulation.downlink_watch import ONCE as COMMANDS_ONCE
+from tests.simulation.mutant import Mutant, Patch, constant
+from tests.simulation.restart_mutants import RESTART_MUTANTS
 from tests.simulation.watch import IN_ORDER, NO_HOLES, ONCE, SAFE, BrokenPromiseError
 from tests.simulation.world import World
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "guarantees.md"
 BEGIN, END = "<!-- mutants -->\n", "<!-- end of mutants -->\n"
-
-Patch = Callable[[pytest.MonkeyPatch], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """A mistake, a promise that it breaks, and within how many worlds that is seen."""
-
-    name: str
-    patch: Patch
-    promise: str
-    within: int
 
 
 def acknowledge_early(answer: Callable[[Forward], Any], qos: int) -> Patch:
@@ -202,16 +192,6 @@ def replay_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Retained, "keep", mutant)
 
 
-def constant(owner: Any, name: str, value: Any) -> Patch:
-    """A method that always answers the same, or a number that is another."""
-
-    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        replaced = (lambda *_, **__: value) if callable(getattr(owner, name)) else value
-        monkeypatch.setattr(owner, name, replaced)
-
-    return patch
-
-
 def topic_ids_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Session, "next_topic_id", 1)
 
@@ -283,6 +263,7 @@ MUTANTS = (
     Mutant(
         "Receive Maximum is not obeyed", constant(InFlight, "has_room", True), BOUNDED, within=32
     ),
+    *RESTART_MUTANTS,
 )
 
 
@@ -300,6 +281,8 @@ def first_catch(mutant: Mutant) -> tuple[int, str] | None:
             try:
                 World(seed).run()
             except BrokenPromiseError as error:
+                if isinstance(error.__cause__, AttributeError | TypeError):
+                    raise  # that is a mistake in the mistake
                 if f"promise {mutant.promise}" in str(error):
                     return seed + 1, str(error)
     return None
@@ -328,6 +311,7 @@ def main() -> int:
     if not options.run:
         DOCUMENT.write_text(documented(DOCUMENT.read_text()))
         return 0
+    logging.disable()  # what the state store says of its disk
     for mutant in MUTANTS:
         caught = first_catch(mutant)
         seen = "not seen" if caught is None else f"after {caught[0]}: {caught[1]}"

@@ -87,6 +87,11 @@ class Trouble(Enum):
     FULL_DISK = "the disk is full"
 
 
+# What the gateway says and does at the points where a crash matters.
+MOMENTS = (
+    *("Publish", "Puback", "Pubrec", "Pubrel", "Pubcomp", "Connack", "Regack", "Suback"),
+    *("Disconnect", "Pingresp", "stored", "packet", "Save"),
+)
 ENDS_A_LIFE = frozenset({Trouble.STOP, Trouble.KILL, Trouble.POWER})
 
 
@@ -98,6 +103,7 @@ class Event:
     lasts_s: float = 0.0
     restart: Restart = Restart.KEPT
     cut: bool = False  # while it starts again, the power goes
+    upon: str = ""  # not at `at`, but when the gateway does this next
 
 
 @dataclass(slots=True)
@@ -264,7 +270,7 @@ def _moment(busy: list[float], dice: Random) -> float:
 
 def _events(plan: Plan, dice: Random) -> list[Event]:
     restarts = [Restart.KEPT]
-    if dice.random() < 0.7:
+    if dice.random() < (0.4 if plan.trust_session else 0.7):
         restarts += [Restart.LOST]
         # What a broker forgets that says otherwise, only trust = connection repairs.
         restarts += [] if plan.trust_session else [Restart.FORGETFUL, Restart.FORGETFUL]
@@ -287,6 +293,7 @@ def _events(plan: Plan, dice: Random) -> list[Event]:
             lasts_s=dice.random() ** 2 * OUTAGE_S_MAX,
             restart=dice.choice(restarts),
             cut=dice.random() < 0.2,
+            upon=dice.choice(MOMENTS) if dice.random() < 0.5 else "",
         )
         if event.trouble is Trouble.OUTAGE and dice.random() < 0.5:
             # A sensor that forgets while its reading waits for the broker.

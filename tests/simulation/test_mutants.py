@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.mutants import BEGIN, DOCUMENT, END, MUTANTS, Mutant, documented, first_catch
+from tests.simulation.mutant import Mutant
+from tests.simulation.mutants import BEGIN, DOCUMENT, END, MUTANTS, documented, first_catch
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])

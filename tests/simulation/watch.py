@@ -61,6 +61,7 @@ class ReadingsWatch:
         self.fates = {reading.payload: Fate(reading) for reading in plan.readings}
         self._heard: dict[tuple[str, int], Fate] = {}
         self._heard_in: set[tuple[bytes, Session]] = set()
+        self._owners: dict[Tag, Fate] = {}
         self._taken = 0
         self._last_number: dict[Sequence, int] = {}
         self._last_taken: dict[Sequence, int] = {}
@@ -120,7 +121,7 @@ class ReadingsWatch:
             and any(
                 later.reading.topic == reading.topic
                 and later.reading.retain
-                and later.reading.number > reading.number
+                and (later.reading.number > reading.number or later.licences > 1)
                 and (later.routed > 0 or self._is_on_disk(later.reading.payload))
                 for later in self.fates.values()
             )
@@ -196,6 +197,8 @@ class ReadingsWatch:
             self._check_order(fate)
 
     def _count(self, fate: Fate, tag: Tag) -> None:
+        if self._owners.setdefault(tag, fate) is not fate:
+            broken(ONCE, f"{fate.reading} has the tag of {self._owners[tag].reading}")
         times = fate.tags[tag] = fate.tags.get(tag, 0) + 1
         if len(fate.tags) > fate.licences:
             broken(ONCE, f"{fate.reading} has the tags {sorted(fate.tags)}")

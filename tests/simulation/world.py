@@ -47,6 +47,7 @@ STEPS_MAX = 60_000
 # After the calm began: the longest keep-alive, a full set of retries of both sides, and a connect.
 DRAINED_WITHIN_S = 400.0
 LOOK_EVERY_S = 5.0
+SOON_S = 1.0
 RESTARTED_AFTER_S = 5.0  # by whoever supervises the daemon, when it could not start
 
 
@@ -62,6 +63,7 @@ class World:
         self.plan: Plan = plan_for(dice)
         self._tell = tell
         self._addresses = 0
+        self._awaited: dict[str, Event] = {}  # what ends the gateway's life, by what it waits for
         self._sensors: dict[str, Sleeper] = {}
         self._owners: dict[bytes, Sensor] = {}
         self.disk = Disk(dice, self.plan.flush_s_max, self.plan.journal_bytes)
@@ -177,7 +179,9 @@ class World:
                 self.readings.breaks += 1
                 self.broker.stop()
                 self.agenda.after(event.lasts_s, self._start_broker, event.restart)
-            case Trouble.STOP | Trouble.KILL | Trouble.POWER if self.gateway.is_listening:
+            case Trouble.STOP | Trouble.KILL | Trouble.POWER if event.upon:
+                self._awaited[event.upon] = event
+            case Trouble.STOP | Trouble.KILL | Trouble.POWER:
                 self._end_life(event)
             case Trouble.SLOW_DISK | Trouble.FAILING_DISK | Trouble.FULL_DISK:
                 self._disk_trouble(event)
@@ -218,7 +222,16 @@ class World:
         if restart is not Restart.KEPT:
             self.downlink.broker_forgot()
 
+    def _moment(self, what: str) -> None:
+        """The gateway does something; its end may have waited for that."""
+        event = self._awaited.pop(what, None)
+        if event is not None and self.agenda.now < CALM_AT_S:
+            self._note(f"{what}: {event.trouble.value}")
+            self.agenda.after(self._dice.random() ** 4 * SOON_S, self._end_life, event)
+
     def _end_life(self, event: Event) -> None:
+        if not self.gateway.is_listening:
+            return
         self.readings.breaks += 1
         gateway, files = self.gateway, self.disk.files
         off_s = 0.1 + event.lasts_s / OUTAGE_S_MAX * GATEWAY_OFF_S_MAX
@@ -274,7 +287,8 @@ class World:
         host.on_unanswered = self.readings.connect_unanswered
         host.on_unstored = self._unstored
         host.on_news = self._hear_news
-        host.on_disk = self._note
+        host.on_disk = self._on_disk
+        host.on_saved = lambda _: self._moment("Save")
         self.on_life(host)
         return host
 
@@ -338,6 +352,7 @@ class World:
 
     def _gateway_said(self, send: Send) -> None:
         sensor = self._owners[send.peer.address]
+        self._moment(type(send.frame).__name__)
         self.readings.said(sensor.plan.client_id, send.frame)
         self.downlink.said(sensor, send.frame)
         client_id = ClientId(sensor.plan.client_id)
@@ -352,7 +367,12 @@ class World:
         self.readings.told(news)
         self.wills.told(news)
 
+    def _on_disk(self, line: str) -> None:
+        self._note(line)
+        self._moment(line.partition(" ")[0])
+
     def _on_the_wire(self, octets: bytes) -> None:
+        self._moment("packet")
         self._count(octets)
         self._note(f"gateway > broker {len(octets)} octets")
 

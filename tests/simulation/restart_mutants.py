@@ -1,0 +1,183 @@
+"""Mistakes about what must be durable, and about what a new life must know of the one before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mqtt5
+import pytest
+
+from gateway.downlink import Downlink
+from gateway.effects import (
+    Arrived,
+    Finish,
+    Forward,
+    ReleaseUpstream,
+    Send,
+    Store,
+    Transmit,
+)
+from gateway.engine import Engine
+from gateway.frames import Pubrel
+from gateway.routing.subscriptions import Subscriptions
+from gateway.saved import State
+from gateway.session.delivering import Delivering
+from gateway.session.lasting import LastingSession
+from gateway.session.publishing import Publishing
+from gateway.session.topic_registry import TopicRegistry
+from gateway.state.store import StateStore
+from gateway.uplink import Uplink, _Way
+from gateway.upstream.backlog import Backlog
+from gateway.upstream.readings import Readings
+from tests.simulation import world
+from tests.simulation.downlink_watch import NOTHING_MISSED, ONE_AT_A_TIME
+from tests.simulation.downlink_watch import ONCE as COMMANDS_ONCE
+from tests.simulation.mutant import Mutant, constant
+from tests.simulation.watch import IN_ORDER, ONCE, SAFE
+from tests.simulation.will_watch import WILLS
+
+
+def acknowledge_before_durable(monkeypatch: pytest.MonkeyPatch) -> None:
+    store_first = Uplink._store_first
+
+    def mutant(self: Uplink, forward: Forward) -> Any:
+        effects = store_first(self, forward)
+        session = self._sessions.get(forward.client_id)
+        return effects + ([] if session is None else session.settled(forward))
+
+    monkeypatch.setattr(Uplink, "_store_first", mutant)
+
+
+def send_before_durable(monkeypatch: pytest.MonkeyPatch) -> None:
+    store_first = Uplink._store_first
+
+    def mutant(self: Uplink, forward: Forward) -> Any:
+        effects = store_first(self, forward)
+        if self._storing[forward] is not _Way.PASS_ON:
+            return effects
+        self._let_follow(forward, 0.0)
+        self._storing[forward] = _Way.SPILLED
+        return [Store(forward), *self._pass_on(forward, 0.0)]
+
+    monkeypatch.setattr(Uplink, "_store_first", mutant)
+
+
+def finish_when_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = Uplink.stored
+
+    def mutant(self: Uplink, forwards: list[Forward], now: float) -> Any:
+        return stored(self, forwards, now) + [Finish(forward) for forward in forwards]
+
+    monkeypatch.setattr(Uplink, "stored", mutant)
+
+
+def release_before_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    record_received = Readings._record_received
+
+    def mutant(self: Readings, packet_id: int, forward: Forward) -> Any:
+        effects = record_received(self, packet_id, forward)
+        return [*effects, Transmit(mqtt5.PubRelPacket(packet_id).write())]
+
+    def late(self: Readings, release: ReleaseUpstream) -> Any:
+        self.in_flight.release(release.packet_id)
+        return []
+
+    monkeypatch.setattr(Readings, "_record_received", mutant)
+    monkeypatch.setattr(Readings, "recorded", late)
+
+
+def hand_back_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mutant(self: Downlink, arrived: Arrived) -> Any:
+        arrived.copies = 0
+        return self._upstream.acknowledge(arrived)
+
+    monkeypatch.setattr(Downlink, "_hand_back", mutant)
+
+
+def release_sensor_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    receive_pubrec = Delivering.receive_pubrec
+
+    def mutant(self: Delivering, message_id: int, client_id: Any, peer: Any, *given: Any) -> Any:
+        effects = receive_pubrec(self, message_id, client_id, peer, *given)
+        return [Send(peer, Pubrel(message_id)), *effects]
+
+    monkeypatch.setattr(Delivering, "receive_pubrec", mutant)
+
+
+def other_message_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    restore = Delivering.restore
+
+    def mutant(self: Delivering, *given: Any) -> None:
+        restore(self, *given)
+        if self.under_way is not None:
+            self.under_way.message_id = self.under_way.message_id % 60_000 + 77
+
+    monkeypatch.setattr(Delivering, "restore", mutant)
+
+
+def topic_ids_of_the_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world, "first_topic_id", lambda _: 1)
+    monkeypatch.setattr(TopicRegistry, "restore", lambda *_: None)
+
+
+def forget_will(monkeypatch: pytest.MonkeyPatch) -> None:
+    restore = LastingSession.restore
+
+    def mutant(self: LastingSession, *given: Any, **named: Any) -> None:
+        restore(self, *given, **named)
+        self._testament.will = None
+
+    monkeypatch.setattr(LastingSession, "restore", mutant)
+
+
+def forget_goodbye(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed_row = LastingSession._changed_row
+
+    def mutant(self: LastingSession, *given: Any) -> Any:
+        return [] if self.state is State.DISCONNECTED else changed_row(self, *given)
+
+    monkeypatch.setattr(LastingSession, "_changed_row", mutant)
+
+
+RESTART_MUTANTS = (
+    Mutant("acknowledged before the group is durable", acknowledge_before_durable, SAFE, 8),
+    Mutant("finished in the journal before it is settled", finish_when_stored, SAFE, 64),
+    Mutant(
+        "what is parked is forgotten at a restart",
+        constant(Backlog, "restore", None),
+        SAFE,
+        within=64,
+    ),
+    Mutant("QoS 2 is sent to the broker before it is durable", send_before_durable, ONCE, 250),
+    Mutant("PUBREL to the broker before the record of PUBREC", release_before_record, ONCE, 1000),
+    Mutant(
+        "the receive set is forgotten at a restart",
+        constant(Publishing, "restore", None),
+        ONCE,
+        within=250,
+    ),
+    Mutant("the epoch is not raised", constant(StateStore, "raise_epoch", 1), ONCE, 250),
+    Mutant("topic ids begin again in each life", topic_ids_of_the_life, ONCE, 1000),
+    Mutant(
+        "live readings overtake parked ones", constant(Uplink, "_is_behind", False), IN_ORDER, 250
+    ),
+    Mutant(
+        "the broker hears that a message is in good hands before it is saved",
+        hand_back_at_once,
+        NOTHING_MISSED,
+        within=1000,
+    ),
+    Mutant(
+        "subscriptions are forgotten at a restart",
+        constant(Subscriptions, "restore", None),
+        NOTHING_MISSED,
+        within=64,
+    ),
+    Mutant(
+        "sessions are forgotten at a restart", constant(Engine, "restore", []), NOTHING_MISSED, 64
+    ),
+    Mutant("PUBREL to a sensor before that is saved", release_sensor_at_once, COMMANDS_ONCE, 1000),
+    Mutant("other message ids in the next life", other_message_ids, ONE_AT_A_TIME, 250),
+    Mutant("wills are forgotten at a restart", forget_will, WILLS, 64),
+    Mutant("a goodbye is not saved", forget_goodbye, WILLS, 1000),
+)
