@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gateway.saved import MessageGone, SavedMessage, SavedRetained, SessionGone, State
+from gateway.saved import (
+    ClientId,
+    MessageGone,
+    RetainedGone,
+    SavedMessage,
+    SavedRetained,
+    SavedWill,
+    SessionGone,
+    State,
+)
 from gateway.state.errors import StateError
 from gateway.state.folder import StateFolder, open_state
 from tests.state.examples import ANN, BOB, LINKS, session, topic
@@ -40,9 +50,7 @@ def fill_up(state: StateFolder) -> int:
     for first in range(0, 1_000_000, 8):
         try:
             state.store.commit([queued(first + at) for at in range(8)])
-        except StateError as refused:
-            assert refused.errno == errno.ENOSPC
-            assert str(refused.strerror).endswith("state: the disk is full: free some space")
+        except StateError:
             return first
     raise AssertionError("it never was full")
 
@@ -50,6 +58,9 @@ def fill_up(state: StateFolder) -> int:
 def test_what_is_refused_is_refused_whole_and_the_rest_is_there(disk: SmallDisk) -> None:
     state = opened(disk)
     count = fill_up(state)
+    with pytest.raises(StateError, match=r"state: the disk is full: free some space") as refused:
+        state.store.commit([queued(count + at) for at in range(8)])
+    assert refused.value.errno == errno.ENOSPC
     (ann, _) = state.store.load().clients
     assert [row.position for row in ann.messages] == list(range(count))
     assert count > 5000  # of 100 octets: of 2 MiB the larger part was used for them
@@ -93,6 +104,42 @@ def test_on_a_full_disk_a_session_can_go_with_a_full_outbox(disk: SmallDisk) -> 
     disk.fill()
     state.store.commit([SessionGone(ANN)])
     assert [client.session for client in state.store.load().clients] == [session(BOB)]
+    state.release()
+
+
+def test_what_does_not_fit_into_the_file_never_comes_into_its_log(disk: SmallDisk) -> None:
+    """There it could not leave again, and would keep the place of what makes room."""
+    opened(disk).release()
+    disk.fill()
+    state = opened(disk)
+    # 45 pages each, of the 128 that are free.
+    large = [
+        [SavedRetained(f"{number}/{at}", bytes(400), 0) for at in range(400)] for number in range(3)
+    ]
+    state.store.commit([*large[0], session(ANN)])
+    state.store.commit(large[1])
+    with pytest.raises(StateError, match="the disk is full"):
+        state.store.commit(large[2])
+    for row in large[0]:
+        state.store.commit([RetainedGone(row.topic), session(ANN, State.ASLEEP)])
+    state.store.commit(large[2])
+    assert len(state.store.load().retained) == 800
+    state.release()
+
+
+def test_on_a_full_disk_sessions_may_grow_by_a_will(disk: SmallDisk) -> None:
+    state = opened(disk)
+    sessions = [session(ClientId(f"c{number}")) for number in range(100)]
+    state.store.commit(sessions)
+    fill_up(state)
+    disk.fill()
+    will = SavedWill("gone", bytes(200), 1, retain=True)
+    state.store.commit([replace(row, will=will) for row in sessions])
+    assert all(
+        found.session.will
+        for found in state.store.load().clients
+        if found.session.client_id.startswith("c")
+    )
     state.release()
 
 
