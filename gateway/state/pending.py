@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from math import inf
 from operator import attrgetter
 from typing import Any
@@ -312,17 +313,18 @@ class Pending:
     def _take_freeing(self, changes_max: float) -> Iterator[Change]:
         """What is gone and the sessions beside it, whose numbers must not fall behind it."""
         taken = 0
-        while self._freeing and taken < changes_max:
-            owner = next(iter(self._freeing))
+        for owner in list(self._freeing):
+            if taken >= changes_max:
+                return
             rows = self._owners[owner]
             if rows.is_ended:
                 assert owner is not None
                 rows.is_ended = False
                 taken += 1
                 yield SessionGone(owner)
-            while rows.gone and taken < changes_max:
-                taken += 1
-                yield rows.gone.pop(next(iter(rows.gone)))
+            gone = _take_first(rows.gone, changes_max - taken)
+            taken += len(gone)
+            yield from gone
             if (session := rows.saved.pop(_SESSION, None)) is not None:
                 taken += 1
                 yield session
@@ -330,13 +332,22 @@ class Pending:
 
     def _take_saved(self, changes_max: float) -> Iterator[Change]:
         taken = 0
-        while self._owners and taken < changes_max:
-            owner = next(iter(self._owners))
-            rows = self._owners[owner]
-            while rows.saved and taken < changes_max:
-                taken += 1
-                yield rows.saved.pop(next(iter(rows.saved)))
+        for owner in list(self._owners):
+            if taken >= changes_max:
+                return
+            saved = _take_first(self._owners[owner].saved, changes_max - taken)
+            taken += len(saved)
+            yield from saved
             self._tidy(owner)
+
+
+def _take_first(changes: dict[Key, Change], count: float) -> list[Change]:
+    """Never the first of a dict again and again: each time it passes all that were there before."""
+    if len(changes) <= count:
+        taken = list(changes.values())
+        changes.clear()
+        return taken
+    return [changes.pop(key) for key in list(islice(changes, int(count)))]
 
 
 def _drop_packets(rows: _Rows) -> None:
