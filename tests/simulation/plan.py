@@ -90,7 +90,7 @@ class Trouble(Enum):
 # What the gateway says and does at the points where a crash matters.
 MOMENTS = (
     *("Publish", "Puback", "Pubrec", "Pubrel", "Pubcomp", "Connack", "Regack", "Suback"),
-    *("Disconnect", "Pingresp", "stored", "packet", "release", "Save"),
+    *("Disconnect", "Pingresp", "stored", "packet", "Save", "release", "release", "release"),
 )
 ENDS_A_LIFE = frozenset({Trouble.STOP, Trouble.KILL, Trouble.POWER})
 
