@@ -194,7 +194,7 @@ def plan_for(dice: Random) -> Plan:
     # A former life's unreleased QoS 2 messages: docs/guarantees.md has what that can cost.
     modes = {plan.acknowledge, *plan.overrides.values()}
     is_disk_well = not plan.has(Trouble.FAILING_DISK) and not plan.has(Trouble.FULL_DISK)
-    knows_all = is_disk_well and Acknowledge.UPSTREAM not in modes
+    knows_all = is_disk_well and plan.remembers_all and Acknowledge.UPSTREAM not in modes
     plan.replaces_contents |= plan.has_restarts and not knows_all
     return plan
 
