@@ -351,6 +351,7 @@ class Admit:
 
     client_id: ClientId
     peer: Peer
+    has_will: bool = False
 
 
 @dataclass(frozen=True, slots=True)

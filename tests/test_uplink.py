@@ -284,6 +284,16 @@ def test_a_stored_qos_0_reading_that_the_broker_is_too_slow_for_is_dropped_and_f
     assert bench.journal.numbers.depth == 0
 
 
+def test_qos_0_goes_through_the_journal_always_if_the_operator_wants_it() -> None:
+    bench = bench_of(ReadingRules(Acknowledge.AUTO, stores_qos_0=True))
+    bench.say(b"s1", short(b"hi", 0, 0))
+    assert sent(bench) == []
+    bench.flush()
+    assert sent(bench) == [b"hi"]
+    bench.flush()
+    assert bench.journal.numbers.depth == 0
+
+
 # Without the journal
 
 

@@ -252,8 +252,8 @@ class Publishing:
         effects: list[Effect] = []
         if len(waiting) >= RELEASES_MAX:
             oldest = next(iter(waiting))
-            if waiting.pop(oldest).stage is _Stage.RECORDED:
-                effects.append(RecordRelease(forward.client_id, oldest))
+            del waiting[oldest]
+            effects.append(RecordRelease(forward.client_id, oldest))
         stage = _Stage.RECORDED if forward.record >= 0 else _Stage.UNRECORDED
         waiting[message_id] = _Exchange(contents, stage)
         return effects

@@ -252,7 +252,7 @@ class Session(LastingSession):
         if self.clean and self.will is None:
             return [*self._welcome(given, now), *self._changed_row()]
         row = self._changed_row(State.ACTIVE)
-        return [*row, WhenSaved([Admit(self.client_id, self.peer)])]
+        return [*row, WhenSaved([Admit(self.client_id, self.peer, self.will is not None)])]
 
     def _welcome(self, given: Input, now: float) -> list[Effect]:
         effects = self._move(given, f"keep-alive {self.keep_alive_s} s")

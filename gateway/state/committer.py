@@ -110,7 +110,12 @@ class StateCommitter:
         await asyncio.sleep(0)  # until it was handed over
 
     async def stop(self) -> None:
-        """Write what is pending, hand over what waited for it, and close the database."""
+        """Write what is pending, hand over what waited for it, and close the database.
+
+        A second time does nothing.
+        """
+        if self._is_stopping:
+            return
         self._is_stopping = True
         if self._alarm is not None:
             self._alarm.cancel()
@@ -238,7 +243,7 @@ class StateCommitter:
                     return
                 self._part = PART_CHANGES
             else:
-                self._on_durable(self._pending.committed(batch))
+                self._hand_over(self._pending.committed(batch))
 
 
 def _trouble_of(error: BaseException) -> StateError:
@@ -248,7 +253,8 @@ def _trouble_of(error: BaseException) -> StateError:
 def _may_go(effect: Effect) -> bool:
     """Without a record of it; see the top."""
     if type(effect) is Admit:
-        return True  # after a power cut the sensor is told to connect again
+        # After a power cut the sensor is told to connect again; but nobody would know its will.
+        return not effect.has_will
     if type(effect) is Withheld:
         return all(map(_may_go, effect.sends))
     if type(effect) is not Send:

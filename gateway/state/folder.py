@@ -29,6 +29,7 @@ log = logging.getLogger("tidegate.state")
 LOCK_FILE = "lock"
 # Of former versions, which had a file for it; its number is taken over once.
 EPOCH_FILE = "epoch"
+EPOCH_DIGITS_MAX = 15
 DAMAGED_KEPT = 3
 
 
@@ -83,8 +84,9 @@ def _lock(path: Path) -> int:
             f"gateway.state_dir {path.parent} is in use by another tidegate (process {holder}): "
             "stop it, or give this one a state_dir of its own",
         ) from error
-    os.ftruncate(lock, 0)
-    os.write(lock, b"%d\n" % os.getpid())
+    # In place, because on a full disk there is no second block; and without it no harm is done.
+    with suppress(OSError):
+        os.pwrite(lock, b"%-19d\n" % os.getpid(), 0)
     return lock
 
 
@@ -112,7 +114,8 @@ def _open_and_load(folder: Path, link_names: Sequence[str]) -> tuple[StateStore,
         saved = store.load()
         if store.skipped:
             log.warning(
-                "%s: %d rows made no sense and were removed", folder / DATABASE_FILE, store.skipped
+                "%s: rows that made no sense and were removed: %d",
+                *(folder / DATABASE_FILE, store.skipped),
             )
         epoch = _raise_epoch(folder, store)
     except BaseException:
@@ -166,7 +169,7 @@ def _read(path: Path) -> int | None:
         found = path.read_text(encoding="ascii", errors="replace").strip()
     except FileNotFoundError:
         return None
-    if found.isdigit():
+    if found.isdigit() and len(found) <= EPOCH_DIGITS_MAX:
         return int(found)
     seconds = int(time.time())
     log.warning("%s is damaged (%.20r), going on with epoch %d", path, found, seconds + 1)

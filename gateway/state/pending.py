@@ -348,7 +348,7 @@ def _drop_packets(rows: _Rows) -> None:
 # Those of one kind side by side, so that one statement writes them; what is gone before the rest.
 _PLACES = {
     kind: place
-    for place, kind in enumerate((SessionGone, PacketsGone, *_GONE, *(_NAMES.keys() - _GONE)))
+    for place, kind in enumerate((SessionGone, *sorted(_NAMES, key=lambda kind: kind not in _GONE)))
 }
 
 

@@ -64,12 +64,10 @@ class Room:
         before = self._pragma("freelist_count")
         if not self._has_disk(self._octets_for(free_pages)):
             return False
-        try:
-            self._limit_to(self._pragma("page_count") + free_pages + 8)
+        self._limit_to(self._pragma("page_count") + free_pages + 8)
+        with suppress(sqlite3.OperationalError):
             self._put_in_and_take_out(free_pages)
-            self._limit_to(self._pragma("page_count"))
-        except sqlite3.OperationalError:
-            return False
+        self._limit_to(self._pragma("page_count"))
         return self._pragma("freelist_count") > before
 
     def checkpoint(self) -> None:

@@ -45,7 +45,7 @@ def test_a_folder_without_a_counter_begins_at_the_seconds_since_1970(tmp_path: P
     assert before < next_epoch(tmp_path / "new" / "folder") <= int(time.time()) + 1
 
 
-@pytest.mark.parametrize("damage", ["", "twelve", "-3", "\x00\x00"])
+@pytest.mark.parametrize("damage", ["", "twelve", "-3", "\x00\x00", "9" * 19])
 def test_a_damaged_counter_begins_there_too(tmp_path: Path, damage: str) -> None:
     (tmp_path / EPOCH_FILE).write_text(damage)
     before = int(time.time())
