@@ -24,7 +24,7 @@ from tests.simulation.virtual_loop import Job
 FOLDER = Path("/state/journal")
 # Far below what production allows, so that few readings fill segments and the journal.
 SEGMENT_BYTES = 4096
-CALLS_PER_JOB = 14  # about as many as the work of one group makes
+CALLS_OF_JOB = (1, 1, 2, 2, 3, 5, 9, 14)  # most groups are a write and a sync
 CALLS_OF_OPENING = 60
 MINIMUM_S = 0.0005
 
@@ -93,9 +93,9 @@ class Disk:
 
     def _stop_in(self, job: Job | None) -> None:
         files, dice = self.files, self._dice
-        if job is None or dice.random() < 0.2:
+        if job is None or dice.random() < 0.4:
             return
-        files.stop_in(dice.randint(1, CALLS_PER_JOB), before=dice.random() < 0.5)
+        files.stop_in(dice.choice(CALLS_OF_JOB), before=dice.random() < 0.5)
         with suppress(PowerCutError, OSError):
             job.work()
 

@@ -120,11 +120,13 @@ class GatewayHost:
         self._reconnect()
 
     def kill(self) -> None:
-        """The program is gone without a word; then its machine goes on, or has lost its power."""
+        """The program is gone without a word; what it has written to the broker still arrives."""
+        self._let_go_of_broker()
         self._end()
         self._disk.kill(self._loop.job, self._state_loop.job)
 
     def cut_power(self) -> None:
+        """The machine is gone."""
         self._end()
         self._disk.cut_power(self._loop.job, self._state_loop.job)
 
@@ -132,13 +134,17 @@ class GatewayHost:
         """SIGTERM: goodbye to the broker, and what is pending to the disk."""
         self._perform(self.engine.stop(self._agenda.now))
         self._is_stopping = True
+        if self.connection is not None:
+            self._let_go_of_broker()
+            self._perform(self.engine.closed(self._agenda.now))
+        self._committer._is_stopping = True
+        self._wind_down(stopped)
+
+    def _let_go_of_broker(self) -> None:
         connection, self.connection = self.connection, None
         if connection is not None:
             connection.lost_at_gateway = connection.to_gateway.deliver = nothing
             self._agenda.after(GOODBYE_S, connection.sever)
-            self._perform(self.engine.closed(self._agenda.now))
-        self._committer._is_stopping = True
-        self._wind_down(stopped)
 
     def _wind_down(self, stopped: Callable[[], None]) -> None:
         """What `stop` of both committers does, which needs a loop of asyncio."""

@@ -90,7 +90,7 @@ class Trouble(Enum):
 # What the gateway says and does at the points where a crash matters.
 MOMENTS = (
     *("Publish", "Puback", "Pubrec", "Pubrel", "Pubcomp", "Connack", "Regack", "Suback"),
-    *("Disconnect", "Pingresp", "stored", "packet", "release", "Save"),
+    *("Disconnect", "Pingresp", "stored", "packet", "Save", "release", "release", "release"),
 )
 ENDS_A_LIFE = frozenset({Trouble.STOP, Trouble.KILL, Trouble.POWER})
 
@@ -194,7 +194,7 @@ def plan_for(dice: Random) -> Plan:
     # A former life's unreleased QoS 2 messages: docs/guarantees.md has what that can cost.
     modes = {plan.acknowledge, *plan.overrides.values()}
     is_disk_well = not plan.has(Trouble.FAILING_DISK) and not plan.has(Trouble.FULL_DISK)
-    knows_all = is_disk_well and Acknowledge.UPSTREAM not in modes
+    knows_all = is_disk_well and plan.remembers_all and Acknowledge.UPSTREAM not in modes
     plan.replaces_contents |= plan.has_restarts and not knows_all
     return plan
 

@@ -228,7 +228,8 @@ class World:
         event = self._awaited.pop(what, None)
         if event is not None and self.agenda.now < CALM_AT_S:
             self._note(f"{what}: {event.trouble.value}")
-            self.agenda.after(self._dice.random() ** 4 * SOON_S, self._end_life, event)
+            delay_s = self._dice.choice((0.0, self._dice.random() ** 4 * SOON_S))
+            self.agenda.after(delay_s, self._end_life, event)
 
     def _end_life(self, event: Event) -> None:
         if not self.gateway.is_listening:
