@@ -25,6 +25,7 @@ class CuttingProxy:
         self._dice = random.Random(seed)
         self._server: asyncio.Server
         self._port = 0
+        self._was_cut = asyncio.Event()
         self._connections: set[asyncio.Task[None]] = set()
 
     @property
@@ -40,6 +41,15 @@ class CuttingProxy:
         for task in self._connections:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def has_cut(self, times: int, *, within_s: float) -> bool:
+        """Whether it has cut as often, now or in a moment."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                while self.cuts < times:
+                    self._was_cut.clear()
+                    await self._was_cut.wait()
+        return self.cuts >= times
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -80,6 +90,7 @@ class CuttingProxy:
                 raise EOFError
             if self.cutting and len(octets) >= left[0]:
                 self.cuts += 1
+                self._was_cut.set()
                 writer.write(octets[: left[0]])
                 with contextlib.suppress(ConnectionError):
                     await writer.drain()
