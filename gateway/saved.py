@@ -12,6 +12,9 @@ from typing import NewType
 
 ClientId = NewType("ClientId", str)
 
+# Readings go to the broker under the packet ids 1..65000, which follow from their sequences.
+PACKET_IDS = 65_000
+
 
 class State(Enum):
     """Where a client is in its conversation; the arrows are in `session/states.py`."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gateway.effects import Forward
-from gateway.saved import ClientId, Exchanges
+from gateway.saved import PACKET_IDS, ClientId, Exchanges
 
 
 @dataclass(slots=True)
@@ -29,5 +30,18 @@ class Recovered:
     parked: dict[ClientId, int] = field(default_factory=dict)
     received: list[Forward] = field(default_factory=list)
     exchanges: dict[ClientId, Exchanges] = field(default_factory=dict)
-    last_packet_id: int = 0  # of the newest reading, 0 if there is none
+    last_packet_id: int = 0  # the newest one, 0 if there is none
     report: RecoveryReport = field(default_factory=RecoveryReport)
+
+
+def newest_packet_id(packet_ids: Iterable[int]) -> int:
+    """The one that was given last, of those in the order of the journal; 0 if there is none.
+
+    Not the last one there: a reading that the broker was too slow for is stored behind some that
+    came after it. Readings of QoS 0 have 0.
+    """
+    newest = 0
+    for packet_id in filter(None, packet_ids):
+        if not newest or 0 < (packet_id - newest) % PACKET_IDS < PACKET_IDS // 2:
+            newest = packet_id
+    return newest

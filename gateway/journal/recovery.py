@@ -45,7 +45,7 @@ from gateway.journal.records import (
     qos_of,
     records,
 )
-from gateway.journal.recovered import Recovered
+from gateway.journal.recovered import Recovered, newest_packet_id
 from gateway.journal.rules import RECENT_PER_CLIENT_MAX
 from gateway.journal.segment import (
     HEADER_BYTES,
@@ -261,9 +261,10 @@ class Recovery:
     def _settle(self, walk: Walk) -> None:
         """All marks of this segment's readings are known now."""
         segment = walk.segment
-        if not self.recovered.last_packet_id:  # QoS 0 has none
-            packet_ids = (keys[5] for _, keys, _ in reversed(walk.readings))
-            self.recovered.last_packet_id = next(filter(None, packet_ids), 0)
+        if not self.recovered.last_packet_id:
+            self.recovered.last_packet_id = newest_packet_id(
+                keys[5] for _, keys, _ in walk.readings
+            )
         newest: dict[ExchangeKey, tuple[int, Found]] = {}  # QoS 2, by message id
         received: list[Forward] = []
         for found, keys, is_same_boot in walk.readings:

@@ -19,8 +19,9 @@ from __future__ import annotations
 from collections import deque
 
 from gateway.effects import Forward
+from gateway.saved import PACKET_IDS
 from gateway.upstream.backlog import Backlog
-from gateway.upstream.rules import PUBLISH_IDS, QOS2_IN_FLIGHT_MAX
+from gateway.upstream.rules import QOS2_IN_FLIGHT_MAX
 from gateway.upstream.turns import Turns
 
 OVERHEAD_BYTES = 200  # what a waiting reading costs beside topic and payload, roughly
@@ -69,7 +70,7 @@ class InFlight:
         """Take a packet id for a reading that goes out now."""
         packet_id = forward.packet_id
         while packet_id in self.published or packet_id in self.released:
-            packet_id = packet_id % PUBLISH_IDS + 1
+            packet_id = packet_id % PACKET_IDS + 1
         self.published[packet_id] = forward
         if forward.upstream_qos == 2:
             self._qos2 += 1

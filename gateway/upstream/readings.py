@@ -38,10 +38,11 @@ from gateway.effects import (
     Transmit,
 )
 from gateway.frames import ReturnCode
+from gateway.saved import PACKET_IDS
 from gateway.upstream.in_flight import InFlight
 from gateway.upstream.packets import PublishWriter
 from gateway.upstream.reasons import spoken
-from gateway.upstream.rules import PUBLISH_IDS, UpstreamRules
+from gateway.upstream.rules import UpstreamRules
 
 REFUSED = 0x80
 PACKET_BYTES_MAX = 268_435_460  # of MQTT itself
@@ -88,7 +89,7 @@ class Readings:
         self._packet_bytes_max = packet.max_packet_size or PACKET_BYTES_MAX
         in_flight = self.in_flight
         in_flight.qos_max = int(packet.max_qos)
-        in_flight.window = min(packet.receive_max, PUBLISH_IDS)
+        in_flight.window = min(packet.receive_max, PACKET_IDS)
         if not packet.session_present or in_flight.exceeds_qos():
             in_flight.start_over()
             return []
@@ -164,7 +165,7 @@ class Readings:
         forward.epoch = self.epoch
         if forward.qos:
             forward.sequence = self._sequence
-            forward.packet_id = (self._packet_id_before + self._sequence) % PUBLISH_IDS + 1
+            forward.packet_id = (self._packet_id_before + self._sequence) % PACKET_IDS + 1
             self._sequence += 1
 
     def give_back(self, forward: Forward) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gateway.saved import PACKET_IDS
+
 # mosquitto walks its list of QoS 2 messages in flight for each packet: 80,000/s with a window of
 # 1,000, 1,400 with 20,000. Half a thousand stays clear of that whatever the broker would allow.
 QOS2_IN_FLIGHT_MAX = 500
 
-# Packet ids 1..65000 follow from sequences (in_flight.py); SUBSCRIBE and UNSUBSCRIBE have the rest.
-PUBLISH_IDS = 65_000
-CONTROL_ID_FIRST = PUBLISH_IDS + 1
+# SUBSCRIBE and UNSUBSCRIBE have the packet ids that readings leave.
+CONTROL_ID_FIRST = PACKET_IDS + 1
 CONTROL_ID_LAST = 65_535
 
 RECEIVE_MAX = 1000  # unacknowledged messages from the broker at once

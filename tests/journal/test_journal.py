@@ -69,6 +69,13 @@ def test_the_newest_packet_id_is_that_of_the_newest_reading_that_has_one(folder:
     assert Driven(folder).recovered.last_packet_id == 41
 
 
+def test_a_reading_stored_late_does_not_take_the_newest_packet_id_back(
+    folder: Path,
+) -> None:
+    Driven(folder).store(reading(64_998), reading(2), reading(64_999), reading(1))
+    assert Driven(folder).recovered.last_packet_id == 3
+
+
 def test_each_reading_is_read_back_once(folder: Path) -> None:
     driven = Driven(folder)
     parked, live = reading(0), reading(1)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from gateway.engine import EngineRules
+from gateway.saved import PACKET_IDS
 from gateway.session.publishing import RECENT_MAX, RELEASES_MAX, UNSETTLED_MAX
 from gateway.uplink import FOLLOWERS_MAX, POSTPONED_MAX
 from gateway.upstream.backlog import READY_MAX
-from gateway.upstream.rules import PUBLISH_IDS, RECEIVE_MAX
+from gateway.upstream.rules import RECEIVE_MAX
 from tests.simulation.disk import SEGMENT_BYTES
 from tests.simulation.gateway_host import GatewayHost
 from tests.simulation.watch import broken
@@ -25,7 +26,7 @@ def check_bounds(gateway: GatewayHost, rules: EngineRules) -> None:
         # Of a former life there may be some before the broker has said how many it takes.
         "readings on the wire": (
             len(in_flight),
-            in_flight.window if upstream.readings.is_open else PUBLISH_IDS,
+            in_flight.window if upstream.readings.is_open else PACKET_IDS,
         ),
         "QoS 2 from the broker": (len(upstream._receiving._unreleased), RECEIVE_MAX),
         "timers": (

@@ -15,9 +15,9 @@ import mqtt5
 import pytest
 
 from gateway.effects import ClientId, Forward
+from gateway.saved import PACKET_IDS
 from gateway.upstream.in_flight import InFlight
 from gateway.upstream.packets import PublishWriter
-from gateway.upstream.rules import PUBLISH_IDS
 from tests.upstream.broker_side import read_one, rules, tag
 
 FILE = Path(__file__).parent.parent / "golden" / "upstream.jsonl"
@@ -32,7 +32,7 @@ def forward_of(row: dict[str, Any]) -> Forward:
     )
     forward.upstream_qos, forward.unix_ms = row["qos"], row["ts"]
     forward.sequence = -1 if row["seq"] is None else row["seq"]
-    forward.epoch, forward.packet_id = row["epoch"] or 0, forward.sequence % PUBLISH_IDS + 1
+    forward.epoch, forward.packet_id = row["epoch"] or 0, forward.sequence % PACKET_IDS + 1
     return forward
 
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from gateway.effects import Dropped, Effect, Forward, Reason, Refused, Settled, Transmit
 from gateway.frames import ReturnCode
+from gateway.saved import PACKET_IDS
 from gateway.upstream.in_flight import OVERHEAD_BYTES, InFlight
-from gateway.upstream.rules import PUBLISH_IDS, QOS2_IN_FLIGHT_MAX
+from gateway.upstream.rules import QOS2_IN_FLIGHT_MAX
 from gateway.upstream.session import UpstreamSession
 from tests.upstream.broker_side import (
     connected,
@@ -245,9 +246,9 @@ def test_a_qos_0_reading_is_dropped_while_the_broker_is_away_or_slow() -> None:
 def test_a_packet_id_follows_from_the_sequence_and_passes_over_those_in_use() -> None:
     in_flight = InFlight(1, 1)
     forwards = [reading() for _ in range(4)]
-    for forward, sequence in zip(forwards, (0, PUBLISH_IDS - 1, PUBLISH_IDS, 1), strict=True):
+    for forward, sequence in zip(forwards, (0, PACKET_IDS - 1, PACKET_IDS, 1), strict=True):
         forward.sequence, forward.upstream_qos = sequence, 1
-        forward.packet_id = sequence % PUBLISH_IDS + 1
+        forward.packet_id = sequence % PACKET_IDS + 1
     assert [in_flight.publish(forward) for forward in forwards] == [1, 65_000, 2, 3]
 
 
