@@ -25,12 +25,16 @@ AT_LEAST: tuple[tuple[KeyPath, KeyPath], ...] = (
     (("limits", "retained_bytes_max"), ("limits", "payload_bytes_max")),
 )
 
+# A segment is a sixteenth of the journal or more, and some of it is kept free for marks.
+JOURNAL_PER_READING_MIN = 18
+
 
 def check(settings: Settings, gathering: Gathering) -> None:
     if None in gathering.unclear:
         return
     _check_needs(settings, gathering)
     _check_at_least(settings, gathering)
+    _check_segments(settings, gathering)
     _check_listeners(settings, gathering)
     _check_predefined_topics(settings, gathering)
     _check_client_ids(settings, gathering)
@@ -66,6 +70,22 @@ def _check_at_least(settings: Settings, gathering: Gathering) -> None:
         else:
             message = f"expected at most {dotted(large)} ({most:g}), got {least:g}"
             gathering.complain(gathering.given[small].origin, small, message)
+
+
+def _check_segments(settings: Settings, gathering: Gathering) -> None:
+    """The largest reading must fit one segment of the journal."""
+    path: KeyPath = ("journal", "size_max")
+    sizes: tuple[KeyPath, ...] = (("limits", "payload_bytes_max"), ("limits", "topic_bytes_max"))
+    given = gathering.given.get(path)
+    if given is None or not gathering.unclear.isdisjoint(sizes):
+        return
+    least = JOURNAL_PER_READING_MIN * int(sum(_number(settings, each) for each in sizes))
+    if settings.journal.size_max_bytes < least:
+        message = (
+            f"expected at least {least} bytes, {JOURNAL_PER_READING_MIN} times the largest reading "
+            f"(limits.payload_bytes_max and topic_bytes_max), got {settings.journal.size_max_bytes}"
+        )
+        gathering.complain(given.origin, path, message)
 
 
 def _number(settings: Settings, path: KeyPath) -> float:
