@@ -3,11 +3,10 @@
 Whoever is not known may connect, look for gateways, or publish at QoS -1; all else is answered
 with DISCONNECT. A session begins here, takes the place of another one here, and ends here.
 
-CONNECT makes nobody a client, for anyone can send it in the name of any address: a new client is a
-caller until its second frame (`routing/callers.py`), and one that is known and comes from another
-address is in doubt there (`session/whereabouts.py`). CONNACK of a new client therefore waits for
-no disk, not even if its session is to stay: there is nothing in it yet, and what it is told later
-waits for its row as well.
+Anyone can send CONNECT in the name of any address. So a new client is a caller until its second
+frame (`routing/callers.py`), and one that is known and comes from another address is in doubt there
+(`session/whereabouts.py`). CONNACK to a caller waits for no disk, not even if its session is to
+stay: there is nothing in it yet, and what it is promised later waits for its row as well.
 
 Limits: those of `routing/admission.py` and `routing/callers.py`.
 """
@@ -117,41 +116,27 @@ class Door:
             at_address = self._members.doubted_at(peer)
         if at_address is not None and at_address is not session:
             effects += self._perform(at_address.displace(), now)
-        if session is None or frame.clean_session:
-            return effects + self._welcome_caller(frame, client_id, peer, session, now)
+        if session is None:
+            return effects + self._welcome_caller(frame, client_id, peer, now)
         self.callers.take(peer, now)
         self._members.leave_address(session)
-        effects += self._answer(session, session.connect(frame, peer, now), now)
+        ended: list[Effect] = []
+        if frame.clean_session:
+            former = session
+            ended = self.discard(former, now)
+            session = self._sessions[client_id] = self._successor(former)
+        effects += self._answer(session, [*ended, *session.connect(frame, peer, now)], now)
         self._members.enter(session)
         self._members.schedule(session)
         return effects
 
     def _welcome_caller(
-        self,
-        frame: Connect,
-        client_id: ClientId,
-        peer: Peer,
-        former: Session | None,
-        now: float,
+        self, frame: Connect, client_id: ClientId, peer: Peer, now: float
     ) -> list[Effect]:
-        """A new client, or one that wants to begin anew, with numbers behind those it had."""
-        first_topic_id, first_position = self._rules.first_topic_id, 0
-        before = self.callers.of(client_id)
-        effects: list[Effect] = []
-        if former is not None:
-            first_topic_id = former.next_topic_id
-            first_position = former.delivering.next_position
-            self._members.leave_address(former)
-            effects += self.discard(former, now)
-        elif before is not None:
-            first_topic_id, first_position = before.first_topic_id, before.first_position
-        caller = Caller(
-            client_id, peer, frame.duration_s, frame.clean_session, frame.will, now,
-            first_topic_id, first_position,
-        )  # fmt: skip
-        effects += self.callers.enter(caller, now)
-        answer = WillTopicReq() if frame.will else Connack(ReturnCode.ACCEPTED)
-        return [*effects, Send(peer, answer)]
+        keep_alive_s, clean, will = frame.duration_s, frame.clean_session, frame.will
+        caller = Caller(client_id, peer, keep_alive_s, clean, will, now)
+        answer = WillTopicReq() if will else Connack(ReturnCode.ACCEPTED)
+        return [*self.callers.enter(caller, now), Send(peer, answer)]
 
     def _receive_caller(self, caller: Caller, frame: Frame, now: float) -> list[Effect]:
         """The second frame of a new client, which makes it one."""
@@ -162,9 +147,7 @@ class Door:
             if not self._may_make_room(now):
                 return [Dropped(refusal.reason, client_id, refusal.detail, peer), _goodbye(peer)]
             effects += self._make_room(now)
-        session = self._sessions[client_id] = self.new_session(
-            client_id, peer, caller.first_topic_id, caller.first_position
-        )
+        session = self._sessions[client_id] = self.new_session(client_id, peer)
         self._members.enter(session)
         effects += self._perform(session.called(caller.connect(), caller.at), now)
         effects += self._answer(session, session.receive(frame, now), now)
@@ -196,6 +179,16 @@ class Door:
         elif (caller := self.callers.at(peer)) is not None:
             client_id = caller.client_id
         return self._perform([self._connectionless.receive(frame, peer, client_id, now)], now)
+
+    def _successor(self, former: Session) -> Session:
+        """A new session, with numbers behind those of the one that it takes the place of."""
+        next_position = former.delivering.next_position
+        session = self.new_session(
+            former.client_id, former.peer, former.next_topic_id, next_position
+        )
+        if not former.is_believed:
+            session.delivering.doubt(0)
+        return session
 
     def new_session(
         self,

@@ -25,7 +25,7 @@ SWEEP_S = 60.0
 
 @dataclass(slots=True)
 class Caller:
-    """What CONNECT said, and from where its session numbers topics and messages."""
+    """What CONNECT said, from where and when."""
 
     client_id: ClientId
     peer: Peer
@@ -33,8 +33,6 @@ class Caller:
     clean: bool
     will: bool
     at: float
-    first_topic_id: int
-    first_position: int
 
     def connect(self) -> Connect:
         """Its CONNECT, once more."""
@@ -59,9 +57,6 @@ class Callers:
 
     def at(self, peer: Peer) -> Caller | None:
         return self._welcomed.get(peer) or self._handshakes.get(peer)
-
-    def of(self, client_id: ClientId) -> Caller | None:
-        return self._by_client.get(client_id)
 
     def enter(self, caller: Caller, now: float) -> list[Effect]:
         """CONNECT was answered; forget what the client or the address said before."""
