@@ -58,12 +58,10 @@ class Door:
         self._downlink = downlink
         self._perform = perform
         self._answer = answer
-        self._admission = Admission(rules.admission)
+        self.admission = Admission(rules.admission, members.sessions)
         self.callers = Callers(
             rules.admission.callers_max, rules.admission.handshakes_max, rules.session.patience_s
         )
-        self._turned_away = 0
-        self._turned_away_last = b""
         self._connectionless = Connectionless(rules.connectionless, rules.session, rules.predefined)
 
     def receive(
@@ -79,35 +77,18 @@ class Door:
         if caller is not None:
             return self._receive_caller(caller, frame, now)
         dropped = Dropped(Reason.STRANGER, None, type(frame).__name__.upper(), peer)
-        if isinstance(frame, _UNANSWERED) or not self._admission.may_answer_stranger(now):
+        if isinstance(frame, _UNANSWERED) or not self.admission.may_answer_stranger(now):
             return [dropped]
         return [dropped, _goodbye(peer)]
-
-    def may_call(self, address: bytes, datagram: bytes, now: float) -> bool:
-        """Whether this, from an address that no client answers from, is worth to be decoded."""
-        if self._admission.may_call(datagram, self._sessions, now):
-            return True
-        self._turned_away += 1
-        self._turned_away_last = address
-        return False
-
-    def turned_away(self, link: int) -> list[Effect]:
-        """How many `may_call` refused since the last time."""
-        count, self._turned_away = self._turned_away, 0
-        if not count:
-            return []
-        detail = f"more than {self._rules.admission.connects_per_s_max} CONNECTs/s from strangers"
-        peer = Peer(link, self._turned_away_last)
-        return [Dropped(Reason.TOO_MANY_CONNECTS, None, detail, peer, count)]
 
     def _receive_connect(
         self, frame: Connect, peer: Peer, at_address: Session | None, now: float
     ) -> list[Effect]:
-        client_id = self._admission.client_id_of(frame, self._sessions)
+        client_id = self.admission.client_id_of(frame, self._sessions)
         if isinstance(client_id, Refusal):
             return _turned_away(client_id, peer)
         session = self._sessions.get(client_id)
-        refusal = self._admission.judge(frame, len(self._sessions), known=session is not None)
+        refusal = self.admission.judge(frame, len(self._sessions), known=session is not None)
         is_full = refusal is not None and refusal.reason is Reason.CLIENTS_FULL
         if refusal is not None and not (is_full and self._may_make_room(now)):
             return _turned_away(refusal, peer)
@@ -142,7 +123,7 @@ class Door:
         """The second frame of a new client, which makes it one."""
         client_id, peer = caller.client_id, caller.peer
         effects: list[Effect] = []
-        refusal = self._admission.judge(caller.connect(), len(self._sessions), known=False)
+        refusal = self.admission.judge(caller.connect(), len(self._sessions), known=False)
         if refusal is not None:
             if not self._may_make_room(now):
                 return [Dropped(refusal.reason, client_id, refusal.detail, peer), _goodbye(peer)]

@@ -119,11 +119,12 @@ class Engine:
         effects: list[Effect] = []
         members = self.members.on_link(link)
         received = self.received
+        may_call = self._door.admission.may_call
         if self._pace is not None:
             datagrams, effects = self._pace.within(link, datagrams, members, now)
         for address, datagram in datagrams:
             session = members.get(address)
-            if session is None and not self._door.may_call(address, datagram, now):
+            if session is None and not may_call(address, datagram, now):
                 continue
             try:
                 frame = decode(datagram)
@@ -147,7 +148,7 @@ class Engine:
             else:
                 effects += self._answer(session, session.receive(frame, now), now)
                 self.members.schedule(session)
-        effects += self._door.turned_away(link)
+        effects += self._door.admission.turned_away(link)
         return effects
 
     # From the broker
@@ -231,6 +232,13 @@ class Engine:
             effects += self._answer(session, session.handle_time(now), now)
             self.members.schedule(session)
         return effects
+
+    # From metrics
+
+    @property
+    def unproven_clients(self) -> int:
+        """New clients that have said nothing after CONNECT."""
+        return len(self._door.callers)
 
     # What sessions and the upstream session ask for
 

@@ -19,12 +19,13 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 
-from gateway.effects import ClientId, Reason
+from gateway.effects import ClientId, Dropped, Effect, Peer, Reason
 from gateway.frames import Connect, ReturnCode
 from gateway.routing.budget import Budget
 from gateway.session.topic_rules import text
 
 PROTOCOL_ID = 0x01  # MQTT-SN 1.2
+_CONNECT = bytes((Connect.KIND,))
 _CONNECT_HEAD = 6  # octets before the client id, in the short form
 
 
@@ -50,8 +51,12 @@ class Refusal:
 
 
 class Admission:
-    def __init__(self, rules: AdmissionRules) -> None:
+    def __init__(self, rules: AdmissionRules, known: Container[ClientId] = ()) -> None:
+        """`known`: the clients that have a session."""
         self._rules = rules
+        self._known: Container[object] = known
+        self._turned_away = 0
+        self._turned_away_last = b""
         self._assigned = 0
         self._answers = Budget(rules.answers_per_s_max, rules.answers_per_s_max)
         at_once = rules.connects_at_once_max
@@ -92,13 +97,29 @@ class Admission:
         """Whether the strangers' budget has an answer left."""
         return self._answers.take(now)
 
-    def may_call(self, datagram: bytes, known: Container[ClientId], now: float) -> bool:
-        """Whether there is a budget for this datagram from a stranger, which is not decoded yet."""
-        size = len(datagram)
-        if size < _CONNECT_HEAD:
+    def may_call(self, address: bytes, datagram: bytes, now: float) -> bool:
+        """Whether there is a budget for this datagram from a stranger, which is not decoded yet.
+
+        Fast, because a flood is made of those for which there is none.
+        """
+        head = datagram[:_CONNECT_HEAD]
+        is_long = head[:1] == b"\x01"
+        if head[3:4] != _CONNECT if is_long else head[1:2] != _CONNECT:
             return True
-        is_long = datagram[0] == 1
-        if datagram[3 if is_long else 1] != Connect.KIND or self._connects.take(now):
+        if self._connects.take(now):
             return True
-        client_id = text(datagram[_CONNECT_HEAD + 2 * is_long :])
-        return client_id is not None and client_id in known and self._known_connects.take(now)
+        client_id = datagram[_CONNECT_HEAD + 2 * is_long :].decode(errors="replace")
+        if client_id in self._known and self._known_connects.take(now):
+            return True
+        self._turned_away += 1
+        self._turned_away_last = address
+        return False
+
+    def turned_away(self, link: int) -> list[Effect]:
+        """How many `may_call` refused since the last time."""
+        count, self._turned_away = self._turned_away, 0
+        if not count:
+            return []
+        detail = f"more than {self._rules.connects_per_s_max} CONNECTs/s from strangers"
+        peer = Peer(link, self._turned_away_last)
+        return [Dropped(Reason.TOO_MANY_CONNECTS, None, detail, peer, count)]
