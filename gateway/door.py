@@ -70,14 +70,16 @@ class Door:
         """CONNECT from anyone, or any frame from an address that no client has."""
         if isinstance(frame, Connect):
             return self._receive_connect(frame, peer, session, now)
+        dropped = Dropped(Reason.STRANGER, None, type(frame).__name__.upper(), peer)
+        if isinstance(frame, _UNANSWERED):  # to everyone, so it shows nothing either
+            return [dropped]
         doubted = self._members.doubted_at(peer)
         if doubted is not None:
             return self._receive_doubted(doubted, frame, now)
         caller = self.callers.take(peer, now)
         if caller is not None:
             return self._receive_caller(caller, frame, now)
-        dropped = Dropped(Reason.STRANGER, None, type(frame).__name__.upper(), peer)
-        if isinstance(frame, _UNANSWERED) or not self.admission.may_answer_stranger(now):
+        if not self.admission.may_answer_stranger(now):
             return [dropped]
         return [dropped, _goodbye(peer)]
 

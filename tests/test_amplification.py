@@ -1,0 +1,166 @@
+"""Whatever comes in the name of an address: as long as nobody answers from there, no more than
+three times as many octets go there.
+
+Honest clients subscribe, sleep, leave and come back; the broker publishes; time passes. Between
+them somebody sends what anybody can send without hearing us, in the name of addresses at which
+nobody is, with the honest clients' ids as well.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from gateway.effects import Dropped, Effect, Send
+from gateway.engine import EngineRules
+from gateway.frames import (
+    Advertise,
+    Connect,
+    Disconnect,
+    Frame,
+    GwInfo,
+    Pingreq,
+    Puback,
+    Pubcomp,
+    Publish,
+    Pubrec,
+    Pubrel,
+    Regack,
+    Register,
+    SearchGw,
+    Subscribe,
+    TopicIdType,
+    encode,
+)
+from gateway.routing.connectionless import ConnectionlessRules
+from gateway.session.allowance import AMPLIFICATION_MAX
+from gateway.session.rules import SessionRules
+from tests.support.engine_bench import UPSTREAM, Bench
+
+WORLDS = 60
+STEPS = 300
+HONEST = (b"h1", b"h2", b"h3")
+SPOOFED = (b"v1", b"v2", b"v3", b"v4")
+TOPICS = ("a", "tp", "a/topic", "a/topic/that/is/rather/long/for/a/small/sensor/" + "x" * 240)
+PAYLOADS = (b"", b"1", b"x" * 30, b"x" * 300)
+
+
+class Street(Bench):
+    """A bench that weighs what goes to and comes from each address."""
+
+    def __init__(self, seed: int) -> None:
+        self.octets_in: Counter[bytes] = Counter()
+        self.octets_out: Counter[bytes] = Counter()
+        self.dice = Random(seed)
+        egress = self.dice.choice([0, 0, 200])
+        session = SessionRules(retry_count_max=3, egress_bytes_per_s_max=egress)
+        connectionless = ConnectionlessRules(allow=True)
+        super().__init__(EngineRules(UPSTREAM, session=session, connectionless=connectionless))
+
+    def say_octets(self, address: bytes, *datagrams: bytes) -> list[Frame]:
+        self.octets_in[address] += sum(map(len, datagrams))
+        return super().say_octets(address, *datagrams)
+
+    def take(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Send):
+                self.octets_out[effect.peer.address] += len(encode(effect.frame))
+        super().take(effects)
+
+    # What happens
+
+    def step(self) -> None:
+        kinds = (self.be_honest, self.pick_up, self.spoof, self.publish, self.wait)
+        (kind,) = self.dice.choices(kinds, (6, 6, 5, 6, 2))
+        kind()
+
+    def be_honest(self) -> None:
+        dice, name = self.dice, self.dice.choice(HONEST)
+        frame = dice.choice(
+            [
+                Connect(name, 600),
+                Connect(name, 600, clean_session=dice.random() < 0.3),
+                Subscribe(1, dice.choice([b"#", b"a", b"a/+"]), dice.randint(0, 2)),
+                Subscribe(1, b"tp", 1, topic_id_type=TopicIdType.SHORT),
+                Pingreq(name),
+                Disconnect(dice.choice([None, 300, 300])),
+            ]
+        )
+        for heard in self.say(name, frame):
+            self.reply(name, heard)
+
+    def pick_up(self) -> None:
+        name = self.dice.choice(HONEST)
+        for heard in self.hear(name):
+            self.reply(name, heard)
+
+    def reply(self, name: bytes, frame: Frame) -> None:
+        """What it hears after that waits until it is its turn again."""
+        answer: Frame | None = None
+        if isinstance(frame, Register):
+            answer = Regack(frame.topic_id, frame.message_id, 0)
+        elif isinstance(frame, Publish) and frame.qos == 1:
+            answer = Puback(frame.topic_id, frame.message_id, 0)
+        elif isinstance(frame, Publish) and frame.qos == 2:
+            answer = Pubrec(frame.message_id)
+        elif isinstance(frame, Pubrel):
+            answer = Pubcomp(frame.message_id)
+        if answer is not None:
+            self.say(name, answer)
+
+    def spoof(self) -> None:
+        dice = self.dice
+        client_id = dice.choice([*HONEST, *HONEST, b"new", b"", b"x" * 64])
+        frame = dice.choice(
+            [
+                Connect(client_id, 600, clean_session=dice.random() < 0.3),
+                Connect(
+                    client_id, 600, will=dice.random() < 0.5, clean_session=dice.random() < 0.3
+                ),
+                Connect(client_id, 600, protocol_id=2),
+                Pingreq(dice.choice(HONEST)),
+                SearchGw(0),
+                Advertise(1, 900),
+                GwInfo(1),
+                Publish(0x7470, 0, b"x", -1, topic_id_type=TopicIdType.SHORT),
+            ]
+        )
+        self.say(dice.choice(SPOOFED), frame)
+        self.say_octets(dice.choice(SPOOFED), dice.choice([b"\x02", b"\xff\x0c", b"\x03\x1e\x00"]))
+
+    def publish(self) -> None:
+        dice = self.dice
+        self.publishes(dice.choice(TOPICS), dice.choice(PAYLOADS), dice.randint(0, 2))
+
+    def wait(self) -> None:
+        self.wake(self.at + self.dice.choice([0.1, 3.0, 11.0, 60.0]))
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_an_address_nobody_answers_from_gets_no_more_than_three_times_what_it_sent(
+    seed: int,
+) -> None:
+    street = Street(seed)
+    for _ in range(STEPS):
+        street.step()
+        for address in SPOOFED:
+            got, sent = street.octets_out[address], street.octets_in[address]
+            assert got <= AMPLIFICATION_MAX * sent, f"{address!r} got {got} for {sent} octets"
+
+
+def test_the_street_is_busy() -> None:
+    """A world in which nothing is sent proves nothing."""
+    heard: Counter[str] = Counter()
+    for seed in range(20):
+        street = Street(seed)
+        for _ in range(STEPS):
+            street.step()
+            for name in SPOOFED:
+                heard.update(f"spoofed {type(each).__name__}" for each in street.hear(name))
+        heard["to honest clients"] += sum(street.octets_out[name] for name in HONEST)
+        heard["dropped"] += len(street.told(Dropped))
+    assert heard["to honest clients"] > 5_000
+    for kind in ("Connack", "WillTopicReq", "Register", "Publish", "Pingreq", "Disconnect"):
+        assert heard[f"spoofed {kind}"] >= 5, heard
