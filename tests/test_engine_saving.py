@@ -74,6 +74,7 @@ def test_a_new_client_costs_no_write_before_it_says_more_and_then_comes_before_a
     assert bench.saved() == []
     assert bench.say(b"s1", Register(0, 1, b"field")) == [], "this is a promise"
     session, topic = bench.saved()
+    assert isinstance(session, SavedSession)
     assert (session.client_id, session.state) == ("s1", State.ACTIVE)
     assert isinstance(topic, SavedTopic)
     bench.let_disk_go()
