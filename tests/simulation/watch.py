@@ -4,7 +4,7 @@ Each `broken` names the promise. What a sensor's radio does to a reading is coun
 the gateway may give a reading as many tags as it heard the reading for the first time in a session
 (a clean CONNECT begins another), and one more for each copy of a QoS 1 PUBLISH that the network
 made of the first one: without the DUP flag it may be another reading. So may a copy that comes
-COPY_S after the one before it.
+COPY_S after the last one that the gateway listened to.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from gateway.effects import ClientId, Dropped, Effect, Forward, Reason
+from gateway.effects import ClientId, Dropped, Effect, Forward, Reason, State
 from gateway.frames import Frame, Puback, Publish, Pubrec, ReturnCode
 from gateway.routing.reading_rules import Acknowledge
 from gateway.session.publishing import COPY_S
@@ -86,7 +86,8 @@ class ReadingsWatch:
             fate.licences += 1
         elif frame.qos == 1 and (not frame.dup or now - fate.heard_at >= COPY_S):
             fate.licences += 1
-        fate.heard_at = now
+        if session.state is not State.CONNECTING:  # where nothing but the handshake is listened to
+            fate.heard_at = now
         fate.copies += 1
         fate.taken_before = fate.taken
         if fate.taken is None:
