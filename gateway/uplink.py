@@ -253,7 +253,9 @@ class Uplink:
         if not self._readings.is_open:
             wanted = wanted or rules.stores_qos_0_offline
         elif forward.client_id in self._backlog.of_clients:
-            wanted = True
+            # Of a topic that is never stored nothing is parked that it could overtake.
+            is_never_stored = rules.acknowledge is Acknowledge.UPSTREAM
+            wanted = wanted or not is_never_stored or rules.stores_qos_0_offline
         if wanted:
             return self._store_first(forward)
         if before is None or not self._readings.is_open:
@@ -362,7 +364,7 @@ class Uplink:
 
     def _objection(self, forward: Forward, now: float) -> Reason | None:
         """Why a reading that waited in the journal is not worth sending any more."""
-        if forward.record < 0 or forward.upstream_qos:  # the broker may have half of it
+        if forward.upstream_qos:  # the broker may have half of it
             return None
         rules = self._rules.of(forward.topic)
         if rules.expiry_s and now - forward.received_at > rules.expiry_s:

@@ -11,7 +11,7 @@ import pytest
 
 from gateway import uplink
 from gateway.effects import Reason
-from gateway.frames import Frame, Pubcomp, Pubrec, Pubrel
+from gateway.frames import Frame, Pubcomp, Publish, Pubrec, Pubrel, Regack, Register
 from gateway.routing.reading_rules import Acknowledge, ReadingRules
 from tests.support.engine_bench import short
 from tests.support.journal_bench import JournalBench, rules_of
@@ -292,6 +292,25 @@ def test_qos_0_goes_through_the_journal_always_if_the_operator_wants_it() -> Non
     assert sent(bench) == [b"hi"]
     bench.flush()
     assert bench.journal.numbers.depth == 0
+
+
+def test_qos_0_of_a_topic_that_is_never_stored_does_not_wait_for_the_backlog() -> None:
+    """Or a QoS 1 reading of its topic would overtake it."""
+    bench = JournalBench(
+        rules_of(JOURNAL, ("tp", ReadingRules(Acknowledge.UPSTREAM))), connected=False
+    )
+    bench.join(b"s1")
+    register = Register(0, 1, b"t")
+    (regack,) = bench.say(b"s1", register)
+    assert isinstance(regack, Regack)
+    bench.say(b"s1", Publish(regack.topic_id, 7, b"parked", 1))
+    bench.flush()
+    bench.holds = True
+    bench.connect_broker()
+    bench.say(b"s1", short(b"at QoS 0", 0, 0), short(b"at QoS 1", 1, 8))
+    assert sent(bench) == [b"at QoS 0", b"at QoS 1"]
+    bench.flush()
+    assert sent(bench) == [b"parked"]
 
 
 # Without the journal

@@ -79,6 +79,10 @@ class Room:
         is_needed = is_wanted or not spares
         can_make = self.can_make() and self._may_make(now)
         if now >= self._free_at:
+            # By themselves: while every write fails, these are what goes on piling up.
+            group.frees += self._bare()[:FREES_MAX]
+            if group.frees:
+                return
             for segment in self._disposable(now, is_needed=is_needed and not can_make):
                 if self._restate(group, segment):
                     group.frees.append(segment)
@@ -88,6 +92,14 @@ class Room:
             group.spare_bytes = self._rules.segment_bytes
         elif is_wanted and self._rules.when_full is WhenFull.DROP_OLDEST and now >= self._free_at:
             self._plan_drop(group)
+
+    def _bare(self) -> list[Segment]:
+        """Begun, and nothing came into them; every newer header says what theirs say."""
+        return [
+            segment
+            for segment in self.drained()
+            if segment.is_suspect and segment.end == HEADER_BYTES
+        ]
 
     def _disposable(self, now: float, *, is_needed: bool) -> list[Segment]:
         rules = self._rules
@@ -121,8 +133,6 @@ class Room:
         """Write anew what this segment says of others. False: not all of it fits; go on with the
         next group.
         """
-        if segment.is_suspect and segment.end == HEADER_BYTES:
-            return True  # nothing came into it, and every newer header says what its header says
         living = self._ledger.by_serial()
         room = self._rules.lazy_bytes_max
         for serial in sorted(segment.about):

@@ -69,6 +69,32 @@ def test_a_disk_that_goes_on_failing_costs_no_more_than_the_budget() -> None:
     assert len(driven.store(reading(2))) == 1
 
 
+def test_segments_into_which_nothing_came_do_not_pile_up_behind_one_with_marks() -> None:
+    files = SimulatedFiles(Random(1))
+    driven = opened(files)
+    finished, _ = driven.store(reading(0), reading(1), is_parked=True)
+    files.faults.sync_fails = 1.0
+    driven.journal.store(reading(2), is_parked=True)
+    driven.run()
+    files.faults.sync_fails = 0.0
+    driven.now += 1.1
+    driven.run()
+    driven.finish(*driven.store(reading(3), is_parked=True))
+    driven.journal.finish(finished)
+    driven.run_once()
+
+    def fail_to_sync_data(call: str) -> None:
+        files.faults.sync_fails = 1.0 if "sync_data" in call else 0.0
+
+    files.trace = fail_to_sync_data
+    for number in range(4, 50):
+        driven.now += 1.1
+        driven.journal.store(reading(number), is_parked=True)
+        driven.run_once()
+        driven.run_once()
+        assert sum(files.sizes().values()) <= SMALL + 2 * SEGMENT_BYTES_MIN, number
+
+
 def test_what_only_the_page_cache_has_of_the_last_but_one_segment_is_written_again() -> None:
     for seed in range(20):
         files = SimulatedFiles(Random(seed))

@@ -43,6 +43,7 @@ class Ear:
     plan: SensorPlan
     under_way: Publish | Register | None = None  # what it has not acknowledged yet
     said: set[bytes] = field(default_factory=set)
+    shown: set[bytes] = field(default_factory=set)  # with the retain flag
     last_places: dict[str, int] = field(default_factory=dict)  # by topic, in the broker's order
     heard: set[bytes] = field(default_factory=set)
     received: dict[bytes, int] = field(default_factory=dict)  # how often at QoS 2
@@ -136,12 +137,15 @@ class DownlinkWatch:
         ear.values[topic] = frame.payload
         if frame.qos == 0:
             return
-        if frame.payload not in ear.said and not frame.retain:
+        if frame.retain:
+            ear.shown.add(frame.payload)
+        elif frame.payload not in ear.said:
             ear.said.add(frame.payload)
-            place = self._places[frame.payload]
-            if place < ear.last_places.get(topic, 0):
+            place, last = self._places[frame.payload], ear.last_places.get(topic, 0)
+            # What came with the flag is not new when the broker repeats it.
+            if place < last and frame.payload not in ear.shown:
                 broken(IN_ORDER, f"{ear.plan.client_id}: {frame.payload!r} after a later one")
-            ear.last_places[topic] = place
+            ear.last_places[topic] = max(place, last)
 
     # What the world does to them
 

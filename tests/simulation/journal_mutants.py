@@ -315,7 +315,7 @@ MUTANTS = (
     Mutant("the page cache is believed", believe_the_page_cache, (STARTS,), 64),
     Mutant("what a crash tore is left as it is", leave_torn, (STARTS,), 64),
     Mutant("numbers begin again", after(Recovery, "run", number_from_zero), (NUMBERS,), 8),
-    Mutant("the newest segment is freed", drain_newest, (NUMBERS,), 1000),
+    Mutant("the newest segment is freed", drain_newest, (NUMBERS,), 2000),
     Mutant("what a failed group left counts", forget_bound, (NOTHING_ELSE,), 1000),
     Mutant("one too many is finished", done_too_far, (NOT_LOST,), 8),
     Mutant("marks are not restated", restate_no_marks, (NOTHING_ELSE,), 250),

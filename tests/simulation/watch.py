@@ -4,7 +4,7 @@ Each `broken` names the promise. What a sensor's radio does to a reading is coun
 the gateway may give a reading as many tags as it heard the reading for the first time in a session
 (a clean CONNECT begins another), and one more for each copy of a QoS 1 PUBLISH that the network
 made of the first one: without the DUP flag it may be another reading. So may a copy that comes
-COPY_S after the one before it.
+COPY_S after the last one that the gateway listened to.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from gateway.effects import ClientId, Dropped, Effect, Forward, Reason
+from gateway.effects import ClientId, Dropped, Effect, Forward, Reason, State
 from gateway.frames import Frame, Puback, Publish, Pubrec, ReturnCode
 from gateway.routing.reading_rules import Acknowledge
 from gateway.session.publishing import COPY_S
@@ -44,6 +44,7 @@ class Fate:
     taken_before: int | None = None  # what was heard last may be refused
     copies: int = 0  # how often the gateway heard it
     unstored: bool = False  # the journal could not take it, so the gateway's end forgets it
+    taken_at: float = 0.0
     heard_at: float = 0.0
     tags: dict[Tag, int] = field(default_factory=dict)  # how often the broker routed each
     routed: int = 0
@@ -86,12 +87,14 @@ class ReadingsWatch:
             fate.licences += 1
         elif frame.qos == 1 and (not frame.dup or now - fate.heard_at >= COPY_S):
             fate.licences += 1
-        fate.heard_at = now
+        if session.state is not State.CONNECTING:  # where nothing but the handshake is listened to
+            fate.heard_at = now
         fate.copies += 1
         fate.taken_before = fate.taken
         if fate.taken is None:
             self._taken += 1
             fate.taken = self._taken
+            fate.taken_at = now
 
     def said(self, client_id: str, frame: Frame) -> None:
         """The gateway acknowledges: promise 1 must hold at this very moment."""
@@ -149,6 +152,7 @@ class ReadingsWatch:
         for fate in self.fates.values():
             if not fate.copies:
                 continue
+            fate.heard_at = fate.taken_at  # of copies the journal knows nothing
             reading = fate.reading
             mode = self._mode_of(reading)
             from_memory = mode is Acknowledge.UPSTREAM or (
