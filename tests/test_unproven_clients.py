@@ -14,6 +14,8 @@ from gateway.frames import (
     Pingreq,
     Pingresp,
     Publish,
+    Pubrec,
+    Pubrel,
     Regack,
     Register,
     Subscribe,
@@ -409,3 +411,29 @@ def test_qos_0_waits_for_the_answer_as_well() -> None:
     bench.publishes("cmd", b"y", by="cmd")
     assert published(bench.say(b"new", Pingresp())) == [(b"x" * 100, 0, False), (b"y", 0, False)]
     assert dropped(bench, Reason.EGRESS_FULL) == []
+
+
+def test_pubrel_to_an_address_in_doubt_is_counted_too() -> None:
+    bench = Bench()
+    bench.join(b"s", clean=False)
+    bench.subscribe(b"s", b"cmd", 2)
+    bench.publishes("cmd", qos=2, by="cmd")
+    (message,) = bench.hear(b"s")
+    assert isinstance(message, Publish)
+    pubrel = Pubrel(message.message_id)
+    assert bench.say(b"s", Pubrec(message.message_id)) == [pubrel]
+    bench.say(b"s", Disconnect())
+    assert bench.say(b"new", Connect(b"s", 60)) == [Connack(0), pubrel]
+    bench.wake(80.0)
+    assert bench.hear(b"new") == [*[pubrel] * 3, Pingreq()], "18 octets for 7"
+
+
+def test_the_egress_limit_is_there_still_when_the_doubt_is_over() -> None:
+    bench = listener(100, 0)
+    bench.say(b"s1", Disconnect(duration_s=600))
+    bench.say(b"new", Connect(b"s1", 60))
+    assert bench.say(b"new", Pingreq()) == [Pingresp()]
+    for _ in range(5):
+        bench.publishes("cmd", b"x" * 43, by="cmd")
+    assert len(bench.hear(b"new")) == 2
+    assert len(dropped(bench, Reason.EGRESS_FULL)) == 3

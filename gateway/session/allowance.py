@@ -108,21 +108,20 @@ class Rationed:
             self._allowance.credit += _credit_for(octets)
 
     def believe(self) -> None:
-        """Somebody answers from where the client is."""
-        if self._allowance is not None:
-            self._allowance.credit = None
+        """Somebody answers from where the client is, which was in doubt."""
+        assert self._allowance is not None, "doubt is an allowance"
+        self._allowance.credit = None
 
     def await_word(self) -> None:
-        """Neither send nor ask any more until somebody is heard from there."""
-        if self._allowance is not None:
-            self._allowance.is_short = True
+        """Neither send nor ask any more while the client is in doubt."""
+        assert self._allowance is not None, "doubt is an allowance"
+        self._allowance.is_short = True
         self.due_at = None
 
     def _was_short(self) -> bool:
         """Whether something waited for `believe`, after which few need an allowance."""
         allowance = self._allowance
-        if allowance is None:
-            return False
+        assert allowance is not None, "doubt is an allowance"
         if allowance.is_needless:
             self._allowance = None
         return allowance.is_short
