@@ -256,7 +256,7 @@ LIMITS = Table("limits", "What the gateway holds at most, whatever sensors do",
         "and must connect again", "as many as may connect at once, 4 MiB"),
     Key("will_handshakes_max", Integer(1, 1_000_000),
         "The same for those that were asked for their will and have not answered yet",
-        "each lasts as long as one answer takes"),
+        "as many as may connect at once, 4 MiB"),
     Key("packets_per_s_max", Integer(0, 1_000_000),
         "Messages a second from one sensor's address, 0 for no limit; what comes beyond is not "
         "read", "a sensor that is gone mad costs CPU time, not memory"),

@@ -159,7 +159,7 @@ class LimitsSettings:
     connects_per_s_max: int = 2000
     connects_at_once_max: int = 12_000
     unproven_clients_max: int = 12_000
-    will_handshakes_max: int = 4000
+    will_handshakes_max: int = 12_000
     packets_per_s_max: int = 0
     egress_bytes_per_s_max: int = 0
 

@@ -38,7 +38,7 @@ class AdmissionRules:
     connects_per_s_max: int = 2000
     connects_at_once_max: int = 12_000
     callers_max: int = 12_000
-    handshakes_max: int = 4000  # each lasts as long as its client takes to answer
+    handshakes_max: int = 12_000
     packets_per_s_max: int = 0  # from one address; 0 for no limit
     absent_s_min: float = 3600.0  # longer than a restart or a short outage keeps a client away
 
