@@ -11,9 +11,10 @@ handshake for one that connects; one that is awake is supervised by its retries.
 only moves the deadline away, so no timer is touched per message.
 
 What outlasts a restart is saved as it changes. A frame that stands behind a `Save` in an answer
-waits for the disk, one before it does not: so CONNACK of a session that stays, REGACK, UNSUBACK,
-the answers to will updates and the one that lets a client sleep wait, and goodbyes do not. Awake
-is saved as asleep, so a client that fetches its messages by PINGREQ costs no write.
+waits for the disk, one before it does not: so CONNACK of a session that was there and stays,
+REGACK, UNSUBACK, the answers to will updates and the one that lets a client sleep wait, and
+goodbyes do not. Awake is saved as asleep, so a client that fetches its messages by PINGREQ costs no
+write.
 """
 
 from __future__ import annotations
