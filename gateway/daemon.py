@@ -13,8 +13,8 @@ import contextlib
 import gc
 import logging
 import signal
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from ssl import SSLContext
 from typing import TYPE_CHECKING
@@ -29,14 +29,16 @@ from gateway.cli.exit_codes import ExitCode
 from gateway.config import Configuration
 from gateway.config.settings import Settings, UpstreamSettings
 from gateway.effects import Peer
-from gateway.engine import Engine
+from gateway.engine import Engine, EngineRules
 from gateway.journal.rules import JournalError
 from gateway.keeping import Keeping, Stores, open_stores
 from gateway.links.broker import BrokerLink
 from gateway.links.clock import now, unix_ms_at_zero
 from gateway.links.errors import LinkError
+from gateway.links.places import forwarders_within, is_same_host, nowhere
 from gateway.links.tls import client_context
 from gateway.links.udp import UdpLink, address_text
+from gateway.nodes import split
 from gateway.shell import Shell
 from gateway.state.errors import StateError
 from gateway.version import version
@@ -158,10 +160,12 @@ async def _serve(settings: Settings, stores: Stores, secrets: _Secrets) -> int:
 def _build(
     settings: Settings, stores: Stores, secrets: _Secrets, loop: asyncio.AbstractEventLoop
 ) -> _Parts:
-    engine = Engine(engine_rules(settings, stores.epoch, secrets.password))
-    news = News(peer_text=_peer_text, now=now)
+    rules = engine_rules(settings, stores.epoch, secrets.password)
+    engine = Engine(_with_places(rules, settings))
+    links: list[UdpLink] = []
+    news = News(peer_text=partial(_peer_text, links), now=now)
     shell = Shell(engine, news.tell, loop)
-    links = _udp_links(settings, shell)
+    links += _udp_links(settings, shell)
     broker = _broker_link(settings.upstream, shell, secrets.tls)
     keeping = Keeping(stores, settings, shell, loop)
     shell.links, shell.broker = links, broker
@@ -182,6 +186,20 @@ def _build(
     )
     admin = _admin_server(settings, census, news, lag)
     return _Parts(engine, news, shell, keeping, census, links, lag, admin, broker)
+
+
+def _with_places(rules: EngineRules, settings: Settings) -> EngineRules:
+    """What only the links know of addresses."""
+    forwarders = settings.forwarders
+    if forwarders.listed or not forwarders.allow:
+        networks = forwarders.listed if forwarders.allow else ()
+        rules = replace(rules, may_forward=forwarders_within(networks))
+    match settings.mqtt_sn.rebind_sleepers:
+        case "same_host":
+            rules = replace(rules, may_rebind=is_same_host)
+        case "never":
+            rules = replace(rules, may_rebind=nowhere)
+    return rules
 
 
 def _udp_links(settings: Settings, shell: Shell) -> list[UdpLink]:
@@ -248,8 +266,12 @@ def _secrets(upstream: UpstreamSettings) -> _Secrets:
         ) from error
 
 
-def _peer_text(peer: Peer) -> str:
-    return address_text(peer.address)
+def _peer_text(links: Sequence[UdpLink], peer: Peer) -> str:
+    behind = split(peer.address, links[peer.link].address_bytes)
+    if behind is None:
+        return address_text(peer.address)
+    forwarder, node_id = behind
+    return f"{address_text(forwarder)} node {node_id.hex()}"
 
 
 def _settle_memory() -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gateway.downlink import Downlink
-from gateway.effects import ClientId, Dropped, Effect, Peer, Reason, Send
+from gateway.effects import ClientId, Dropped, Effect, Peer, Reason, Send, State
 from gateway.frames import (
     Advertise,
     Connack,
@@ -79,6 +79,10 @@ class Door:
         caller = self.callers.take(peer, now)
         if caller is not None:
             return self._receive_caller(caller, frame, now)
+        if isinstance(frame, Pingreq) and frame.client_id:
+            sleeper = self._sleeper(frame.client_id, peer, now)
+            if sleeper is not None:
+                return self._rebind(sleeper, frame, peer, now)
         if not self.admission.may_answer_stranger(now):
             return [dropped]
         return [dropped, _goodbye(peer)]
@@ -147,6 +151,28 @@ class Door:
             effects = self._answer(session, session.believed(frame, now), now)
             if session.state not in ABSENT:
                 self._members.enter(session)
+        self._members.schedule(session)
+        return effects
+
+    def _sleeper(self, client_id: bytes, peer: Peer, now: float) -> Session | None:
+        """Who wakes up at an address that nobody has: behind a NAT a sleeper has another one each
+        time.
+        """
+        session = self._sessions.get(ClientId(client_id.decode(errors="replace")))
+        if session is None or session.state not in (State.ASLEEP, State.AWAKE):
+            return None
+        former = session.peer
+        may_rebind = former.link == peer.link and self._rules.may_rebind(
+            former.address, peer.address
+        )
+        return session if may_rebind and self.admission.may_rebind(now) else None
+
+    def _rebind(self, session: Session, frame: Pingreq, peer: Peer, now: float) -> list[Effect]:
+        """It is there from now on; nothing goes to where it was."""
+        self._members.leave_address(session)
+        moved = session.rebind(peer, len(frame.client_id) + PINGREQ_HEAD_BYTES)
+        effects = self._answer(session, [*moved, *session.receive(frame, now)], now)
+        self._members.enter(session)
         self._members.schedule(session)
         return effects
 

@@ -22,7 +22,9 @@ from gateway.saved import State as State
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Where a client is: its link, and its address there in the link's own raw form."""
+    """Where a client is: its link, and its address there in the link's own raw form, or that of a
+    node behind a forwarder (`nodes.py`).
+    """
 
     link: int
     address: bytes
@@ -218,6 +220,7 @@ class Reason(Enum):
     TOO_MANY_PACKETS = "too_many_packets"
     UNHEARD = "unheard"
     EGRESS_FULL = "egress_full"
+    FORWARDER = "forwarder"
 
 
 @dataclass(frozen=True, slots=True)

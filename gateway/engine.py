@@ -51,11 +51,14 @@ from gateway.effects import (
 )
 from gateway.frames import (
     Connect,
+    Forwarded,
+    Frame,
     MalformedFrame,
     Publish,
     decode,
     has_trailing_octets,
 )
+from gateway.nodes import address_behind
 from gateway.routing.members import Members
 from gateway.routing.pace import Pace
 from gateway.routing.retained import Retained
@@ -137,19 +140,37 @@ class Engine:
                     continue
             kind = type(frame)
             received[kind] = received.get(kind, 0) + 1
-            if type(frame) is Publish and frame.qos < 0:
-                effects += self._door.receive_connectionless(
-                    frame, Peer(link, address), session, now
-                )
-            elif session is None or kind is Connect:
-                effects += self._door.receive(frame, Peer(link, address), session, now)
-            elif kind is Publish:  # moves no timer nearer, and promises nothing that is saved
-                effects += self._perform(session.receive(frame, now), now)
+            if type(frame) is Publish:
+                if frame.qos < 0 or session is None:
+                    effects += self._receive_from_anyone(frame, Peer(link, address), session, now)
+                else:  # moves no timer nearer, and promises nothing that is saved
+                    effects += self._perform(session.receive(frame, now), now)
+            elif session is None or kind is Connect or kind is Forwarded:
+                effects += self._receive_from_anyone(frame, Peer(link, address), session, now)
             else:
                 effects += self._answer(session, session.receive(frame, now), now)
                 self.members.schedule(session)
         effects += self._door.admission.turned_away(link)
         return effects
+
+    def _receive_from_anyone(
+        self, frame: Frame, peer: Peer, session: Session | None, now: float
+    ) -> list[Effect]:
+        """What is not for the session at this address alone."""
+        if isinstance(frame, Forwarded):
+            return self._receive_forwarded(frame, peer, now)
+        if isinstance(frame, Publish) and frame.qos < 0:
+            return self._door.receive_connectionless(frame, peer, session, now)
+        return self._door.receive(frame, peer, session, now)
+
+    def _receive_forwarded(self, frame: Forwarded, forwarder: Peer, now: float) -> list[Effect]:
+        """What a node says, as if it had come from an address of its own; once, because nothing is
+        forwarded inside another one.
+        """
+        link, address = forwarder.link, forwarder.address
+        if not self._rules.may_forward(link, address):
+            return [Dropped(Reason.FORWARDER, None, f"node {frame.node_id.hex()}", forwarder)]
+        return self.receive(link, [(address_behind(address, frame.node_id), frame.inner)], now)
 
     # From the broker
 

@@ -58,8 +58,12 @@ class Stores:
 
 def open_stores(settings: Settings) -> Stores:
     """Raises StateError or JournalError with a sentence for the operator."""
-    # By place, not by address: a listener may get another port, and its sensors follow.
-    link_names = [f"udp{number}" for number, _ in enumerate(settings.udp)]
+    # By place, not by address: a listener may get another port, and its sensors follow. But what
+    # an address is in raw octets depends on its family.
+    link_names = [
+        f"udp{number}v6" if ":" in udp.listen.host else f"udp{number}"
+        for number, udp in enumerate(settings.udp)
+    ]
     folder = open_state(settings.gateway.state_dir, link_names)
     try:
         times = SyncTimes()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from gateway.routing.admission import AdmissionRules
@@ -11,6 +11,14 @@ from gateway.session.rules import PredefinedTopics, SessionRules
 from gateway.session.topic_registry import TOPIC_ID_MIN
 from gateway.uplink import UplinkRules
 from gateway.upstream.rules import UpstreamRules
+
+
+def _anybody(_link: int, _address: bytes) -> bool:
+    return True
+
+
+def _anywhere(_former: bytes, _address: bytes) -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,4 +34,8 @@ class EngineRules:
     allow_trailing_octets: bool = True
     first_topic_id: int = TOPIC_ID_MIN
     uplink: UplinkRules = field(default_factory=UplinkRules)
+    # Whether this address of a link may forward for others.
+    may_forward: Callable[[int, bytes], bool] = _anybody
+    # Whether a sleeper may wake up at another address of its link: the former one and the new one.
+    may_rebind: Callable[[bytes, bytes], bool] = _anywhere
     saves: bool = False  # whether somebody performs `Save`; else all is in memory only

@@ -31,8 +31,9 @@ from gateway.effects import (
     WhenSaved,
 )
 from gateway.engine import Engine
-from gateway.frames import encode
+from gateway.frames import Forwarded, Frame, encode
 from gateway.links.clock import now
+from gateway.nodes import split
 from gateway.saved import Change, ClientId, Exchanges, SavedState
 
 # Half of what makes the broker link give up a connection that takes nothing.
@@ -41,6 +42,8 @@ CLOGGED_BYTES = 4 << 20
 
 class SensorLink(Protocol):
     """A link to sensors, as the shell needs it."""
+
+    address_bytes: int  # of each of its own addresses
 
     def send(self, address: bytes, datagram: bytes) -> None: ...
     def flush(self) -> None: ...
@@ -153,7 +156,10 @@ class Shell:
             if type(effect) is Send:
                 frame, peer = effect.frame, effect.peer
                 link = links[peer.link]
-                link.send(peer.address, encode(frame))
+                if len(peer.address) == link.address_bytes:
+                    link.send(peer.address, encode(frame))
+                else:
+                    _send_behind(link, peer.address, frame)
                 used.add(link)
                 kind = type(frame)
                 sent[kind] = sent.get(kind, 0) + 1
@@ -205,3 +211,13 @@ class Shell:
     def _ring(self) -> None:
         self._alarm, self._alarm_at = None, inf
         self._perform(self._engine.handle_time(now()))
+
+
+def _send_behind(link: SensorLink, address: bytes, frame: Frame) -> None:
+    """To a node, through its forwarder. What the link cannot have as an address was left by a
+    former configuration; nobody is there.
+    """
+    behind = split(address, link.address_bytes)
+    if behind is not None:
+        forwarder, node_id = behind
+        link.send(forwarder, encode(Forwarded(node_id, encode(frame))))

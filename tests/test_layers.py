@@ -23,12 +23,12 @@ TREES = ("gateway", "firmware", "spark_ingest")
 
 PURE = frozenset(
     {
-        *("frames", "saved", "effects", "session", "routing", "upstream"),
+        *("frames", "saved", "effects", "nodes", "session", "routing", "upstream"),
         *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
     }
 )
 ONE_FILE = (
-    *("saved", "effects", "uplink", "downlink"),
+    *("saved", "effects", "nodes", "uplink", "downlink"),
     *("rules", "withholding", "restoring", "door", "engine"),
 )
 FORBIDDEN_TO_PURE = frozenset(
@@ -47,7 +47,7 @@ def allowed(*layers: str, packages: tuple[str, ...] = ()) -> Allowed:
 
 
 EVERY_LAYER = (
-    *("frames", "saved", "effects", "session", "routing", "upstream"),
+    *("frames", "saved", "effects", "nodes", "session", "routing", "upstream"),
     *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly", "census", "keeping"),
     *("version", "daemon", "cli", "__main__"),
@@ -70,6 +70,7 @@ LAYERS = {
     "frames": allowed(),
     "saved": allowed(),
     "effects": allowed("saved", "frames"),
+    "nodes": allowed(),
     "session": allowed("effects", "saved", "frames"),
     "upstream": allowed("effects", "saved", "frames", packages=("mqtt5",)),
     "routing": allowed("session", "effects", "saved", "frames"),
@@ -82,14 +83,14 @@ LAYERS = {
     "door": allowed("downlink", "rules", "routing", "session", "effects", "frames"),
     "engine": allowed(
         *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
-        *("routing", "session", "upstream", "effects", "saved", "frames"),
+        *("routing", "session", "upstream", "effects", "nodes", "saved", "frames"),
     ),
     "config": allowed(),
-    "links": allowed("effects", "frames", "config", packages=("mqtt5", "serial")),
+    "links": allowed("effects", "frames", "nodes", "config", packages=("mqtt5", "serial")),
     "journal": allowed("effects", "saved", "frames", "config", packages=("google_crc32c",)),
     "state": allowed("effects", "saved", "frames", "config"),
     "admin": allowed("effects", "frames", "config", packages=("microdot", "prometheus_client")),
-    "shell": allowed("engine", "effects", "saved", "frames", "links"),
+    "shell": allowed("engine", "effects", "nodes", "saved", "frames", "links"),
     "assembly": allowed("config", "engine", "journal", "routing", "session", "uplink", "upstream"),
     "keeping": allowed(*EVERY_LAYER),
     "census": allowed("admin", "effects", "engine", "links", "journal", "state"),

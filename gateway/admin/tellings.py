@@ -22,6 +22,7 @@ DROPPED: dict[Reason, Telling] = {
     Reason.TRAILING_OCTETS: Telling(DEBUG),
     Reason.STRANGER: Telling(INFO),
     Reason.OUT_OF_TURN: Telling(DEBUG),
+    Reason.FORWARDER: Telling(WARNING, "see [forwarders] in the configuration"),
     Reason.NOT_SUPPORTED: Telling(INFO),
     Reason.PROTOCOL_ID: Telling(INFO),
     Reason.CLIENT_ID: Telling(

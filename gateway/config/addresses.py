@@ -2,7 +2,14 @@
 
 import re
 from dataclasses import dataclass
-from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from ipaddress import (
+    AddressValueError,
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_network,
+)
 from typing import NamedTuple
 
 from gateway.config.kinds import Kind, MismatchError
@@ -54,6 +61,44 @@ class Listen(Kind):
 
     def written(self, value: object) -> str:
         return quoted("" if value is None else str(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Networks(Kind):
+    """Single addresses and networks, as a list."""
+
+    count_max: int
+
+    @property
+    def name(self) -> str:
+        return "list"
+
+    @property
+    def range(self) -> str:
+        return f"up to {self.count_max} IP addresses and networks"
+
+    @property
+    def expected(self) -> str:
+        return 'a list of IP addresses and networks, such as ["10.0.0.7", "192.168.4.0/24"]'
+
+    def read(self, raw: object) -> tuple[IPv4Network | IPv6Network, ...]:
+        if not isinstance(raw, list) or len(raw) > self.count_max:
+            raise MismatchError(self.expected, raw)
+        return tuple(self._read_one(each) for each in raw)
+
+    def _read_one(self, raw: object) -> IPv4Network | IPv6Network:
+        try:
+            return ip_network(raw if isinstance(raw, str) else "")
+        except ValueError:
+            raise MismatchError(self.expected, raw) from None
+
+    def from_text(self, text: str) -> object:
+        """Commas between them, as nobody wants to quote brackets in a shell."""
+        return [each.strip() for each in text.strip("[]").split(",") if each.strip()]
+
+    def written(self, value: object) -> str:
+        assert isinstance(value, tuple)
+        return f"[{', '.join(quoted(str(each)) for each in value)}]"
 
 
 class Broker(NamedTuple):

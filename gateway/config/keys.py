@@ -6,7 +6,7 @@ stop, because they become comments of a file and cells of a table.
 
 from dataclasses import replace
 
-from gateway.config.addresses import Broker, BrokerUrl, Listen
+from gateway.config.addresses import Broker, BrokerUrl, Listen, Networks
 from gateway.config.kinds import (
     GIB,
     TEXT_BYTES_MAX,
@@ -25,6 +25,7 @@ from gateway.config.settings import (
     NAME_LENGTH_MAX,
     AdminSettings,
     ClientSettings,
+    ForwardersSettings,
     GatewaySettings,
     JournalSettings,
     LimitsSettings,
@@ -47,6 +48,7 @@ TOPIC_BYTES_MAX = TEXT_BYTES_MAX - TOPIC_PREFIX_BYTES_MAX
 
 # Named in the file one by one, and looked through for each new topic.
 TOPIC_FILTERS_MAX = 256
+FORWARDERS_MAX = 256
 # Eight of the smallest segments, 64 KiB: two in use, the spare, and room for a backlog.
 JOURNAL_BYTES_MIN = 512 * KIB
 # Settings of the journal that a topic filter may have otherwise.
@@ -210,10 +212,22 @@ MQTT_SN = Table("mqtt_sn", "How the gateway speaks with sensors", settings=MqttS
     Key("empty_client_id", Choice(("reject", "assign")),
         "What a sensor gets that connects without a client id",
         "an assigned id cannot be told to the sensor in MQTT-SN 1.2"),
+    Key("rebind_sleepers", Choice(("any", "same_host", "never")),
+        "From where a sleeper may wake up by PINGREQ with its client id, if it is not where it "
+        "was: from any address, from another port of its host, or only after a CONNECT",
+        "behind a NAT the address changes while a sensor sleeps"),
     Key("client_id_bytes_max", Integer(1, 255), "Longest client id",
         "MQTT-SN 1.2 says 23, real sensors use more"),
     Key("allow_trailing_octets", Boolean(), "Accept messages with octets after their end",
         "what they declare is whole, and some senders add octets"),
+))
+
+FORWARDERS = Table("forwarders", "Radio bridges that speak for many nodes, each in an envelope",
+                   settings=ForwardersSettings, parts=(
+    Key("allow", Boolean(), "Accept them", "a bridge can do no more than its nodes could"),
+    Key("listed", Networks(FORWARDERS_MAX),
+        "Addresses of those that are accepted, or networks that they are in; empty for all",
+        "nothing is known of the site", example='["10.0.0.7", "192.168.4.0/24"]'),
 ))
 
 ADMIN = Table("admin", "Health, metrics and status over HTTP", settings=AdminSettings, parts=(
@@ -292,6 +306,7 @@ ROOT = Table(
         # none of their names: one that is uncommented alone is then a mistake that is found.
         Repeated(TOPIC_SETTINGS, TOPIC_FILTERS_MAX, is_optional=True),
         MQTT_SN,
+        FORWARDERS,
         ADMIN,
         LIMITS,
         LOG,

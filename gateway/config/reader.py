@@ -19,6 +19,7 @@ from gateway.config.schema import separated
 from gateway.config.settings import (
     AdminSettings,
     ClientSettings,
+    ForwardersSettings,
     GatewaySettings,
     JournalSettings,
     LimitsSettings,
@@ -92,6 +93,7 @@ def _settings(gathering: Gathering) -> Settings:
         clients=clients,
         qos_minus_one=QosMinusOneSettings(**tables[("qos_minus_one",)]),
         mqtt_sn=MqttSnSettings(**tables[("mqtt_sn",)]),
+        forwarders=ForwardersSettings(**tables[("forwarders",)]),
         admin=AdminSettings(**tables[("admin",)]),
         limits=LimitsSettings(**tables[("limits",)]),
         log=LogSettings(**tables[("log",)]),

@@ -11,6 +11,7 @@ These classes check nothing: `load` hands out only values that passed the schema
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -135,8 +136,17 @@ class MqttSnSettings:
     retry_after_s: float = 10.0
     retry_count_max: int = 4
     empty_client_id: Literal["reject", "assign"] = "reject"
+    rebind_sleepers: Literal["any", "same_host", "never"] = "any"
     client_id_bytes_max: int = 64
     allow_trailing_octets: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForwardersSettings:
+    """Radio bridges that speak for many nodes, by forwarder encapsulation."""
+
+    allow: bool = True
+    listed: tuple[IPv4Network | IPv6Network, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +191,7 @@ class Settings:
     clients: Mapping[str, ClientSettings] = field(default_factory=dict)
     qos_minus_one: QosMinusOneSettings = QosMinusOneSettings()
     mqtt_sn: MqttSnSettings = MqttSnSettings()
+    forwarders: ForwardersSettings = ForwardersSettings()
     admin: AdminSettings = AdminSettings()
     limits: LimitsSettings = LimitsSettings()
     log: LogSettings = LogSettings()

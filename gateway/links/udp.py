@@ -23,7 +23,7 @@ from gateway.links.clock import now
 from gateway.links.datagrams import DatagramCalls, datagram_calls
 from gateway.links.errors import LinkError
 from gateway.links.mmsg import DATAGRAMS_PER_CALL
-from gateway.links.socket_address import address_of, address_text
+from gateway.links.socket_address import IPV4_BYTES, IPV6_BYTES, address_of, address_text
 from gateway.links.tick import AdaptiveTick
 from gateway.links.udp_socket import open_udp_socket, receive_buffer_drops
 
@@ -74,6 +74,7 @@ class UdpLink:
     """Raw addresses and datagrams in, raw addresses and datagrams out."""
 
     listening_on: tuple[str, int]
+    address_bytes: int  # of a raw address here
 
     def __init__(
         self,
@@ -86,6 +87,7 @@ class UdpLink:
         datagram_bytes_max: int = 2048,
     ) -> None:
         self.listening_on = listen
+        self.address_bytes = IPV6_BYTES if ":" in listen[0] else IPV4_BYTES
         self.counters = UdpCounters()
         self._on_datagrams = on_datagrams
         self._receive_buffer_bytes = receive_buffer_bytes

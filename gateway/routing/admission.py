@@ -115,6 +115,10 @@ class Admission:
         self._turned_away_last = address
         return False
 
+    def may_rebind(self, now: float) -> bool:
+        """Whether there is a budget for a client that is known and comes from elsewhere."""
+        return self._known_connects.take(now)
+
     def turned_away(self, link: int) -> list[Effect]:
         """How many `may_call` refused since the last time."""
         count, self._turned_away = self._turned_away, 0

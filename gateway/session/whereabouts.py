@@ -32,6 +32,11 @@ class Whereabouts(LastingSession):
             self.delivering.earn(octets)
         self.peer = peer
 
+    def rebind(self, peer: Peer, octets: int) -> list[Effect]:
+        """A sleeper says from elsewhere that it is awake; that is saved before it is answered."""
+        self.moved_to(peer, octets)
+        return self._changed_row()
+
     def called(self, frame: Connect, now: float) -> list[Effect]:
         """CONNECT of a new client, which was answered then, before there was this session."""
         self.heard_at = now
