@@ -21,6 +21,12 @@ from gateway.frames import (
     GwInfo,
     Publish,
     SearchGw,
+    Suback,
+    Unsuback,
+    WillMsgReq,
+    WillMsgResp,
+    WillTopicReq,
+    WillTopicResp,
 )
 from gateway.routing.admission import Admission, Refusal
 from gateway.routing.connectionless import Connectionless
@@ -28,8 +34,12 @@ from gateway.routing.members import Members
 from gateway.rules import EngineRules
 from gateway.session.session import Session
 
-# What a stranger may say without hearing DISCONNECT: discovery, and what gateways say.
-_UNANSWERED: tuple[type, ...] = (SearchGw, GwInfo, Advertise)
+# What a stranger may say without hearing DISCONNECT: discovery, and what only gateways say: who
+# says that is no client, and two gateways must not talk to each other for ever.
+_UNANSWERED: tuple[type, ...] = (
+    *(SearchGw, GwInfo, Advertise, Connack, WillTopicReq, WillMsgReq, Suback, Unsuback),
+    *(WillTopicResp, WillMsgResp),
+)
 
 
 class Door:
