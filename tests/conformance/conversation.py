@@ -54,7 +54,7 @@ ANSWERS_MAX = 20  # what a talker still wants to answer; it forgets the oldest
 TOPIC_IDS_MAX = 10
 CONNECTS_AGAIN = 0.02
 PATIENCE = 8
-MUTATIONS_MAX = 3
+MUTATIONS_MAX = 2
 
 Anything = Callable[["Talker"], Frame]
 
@@ -237,7 +237,7 @@ def mutated(datagram: bytes, other: bytes, dice: Random) -> bytes:
     octets = bytearray(datagram)
     for _ in range(dice.randint(1, MUTATIONS_MAX)):
         octets = dice.choice(_MUTATIONS)(octets, other, dice)
-    if dice.random() < 0.6:
+    if dice.random() < 0.75:
         octets = _right_length(octets, other, dice)
     return bytes(octets)
 
