@@ -30,6 +30,7 @@ from gateway.frames import (
 )
 from gateway.routing.admission import Admission, Refusal
 from gateway.routing.connectionless import Connectionless
+from gateway.routing.farewells import Farewells
 from gateway.routing.members import Members
 from gateway.rules import EngineRules
 from gateway.session.session import Session
@@ -59,6 +60,7 @@ class Door:
         self._perform = perform
         self._answer = answer
         self._admission = Admission(rules.admission)
+        self._farewells = Farewells()
         self._connectionless = Connectionless(rules.connectionless, rules.session, rules.predefined)
 
     def receive(
@@ -68,8 +70,13 @@ class Door:
         if isinstance(frame, Connect):
             return self._receive_connect(frame, peer, session, now)
         dropped = Dropped(Reason.STRANGER, None, type(frame).__name__.upper(), peer)
-        if isinstance(frame, _UNANSWERED) or not self._admission.may_answer_stranger(now):
+        if isinstance(frame, _UNANSWERED):
             return [dropped]
+        if isinstance(frame, Disconnect) and self._farewells.is_echo(peer, now):
+            return [dropped]
+        if not self._admission.may_answer_stranger(now):
+            return [dropped]
+        self._farewells.told(peer, now)
         return [dropped, Send(peer, Disconnect())]
 
     def _receive_connect(
