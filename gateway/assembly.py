@@ -44,12 +44,18 @@ def engine_rules(settings: Settings, epoch: int, password: bytes | None) -> Engi
             outbox_bytes_max=limits.outbox_bytes_max,
             payload_bytes_max=limits.payload_bytes_max,
             topic_bytes_max=limits.topic_bytes_max,
+            egress_bytes_per_s_max=limits.egress_bytes_per_s_max,
         ),
         admission=AdmissionRules(
             clients_max=limits.clients_max,
             client_id_bytes_max=settings.mqtt_sn.client_id_bytes_max,
             assign_empty_client_id=settings.mqtt_sn.empty_client_id == "assign",
             answers_per_s_max=limits.disconnects_per_s_max,
+            connects_per_s_max=limits.connects_per_s_max,
+            connects_at_once_max=limits.connects_at_once_max,
+            callers_max=limits.unproven_clients_max,
+            handshakes_max=limits.will_handshakes_max,
+            packets_per_s_max=limits.packets_per_s_max,
         ),
         connectionless=ConnectionlessRules(
             settings.qos_minus_one.allow, settings.qos_minus_one.long_topics

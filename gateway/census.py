@@ -73,6 +73,7 @@ class Census:
         return Numbers(
             uptime_s=self.now() - self.started_at,
             clients_by_state=states,
+            unproven_clients=engine.unproven_clients,
             subscriptions=len(downlink.subscriptions),
             covering_subscriptions=len(downlink.subscriptions.covering),
             retained_messages=len(downlink.retained),

@@ -3,7 +3,12 @@
 Whoever is not known may connect, look for gateways, or publish at QoS -1; all else is answered
 with DISCONNECT. A session begins here, takes the place of another one here, and ends here.
 
-Limits: those of `routing/admission.py`.
+Anyone can send CONNECT in the name of any address. So a new client is a caller until its second
+frame (`routing/callers.py`), and one that is known and comes from another address is in doubt there
+(`session/whereabouts.py`). CONNACK to a caller waits for no disk, not even if its session is to
+stay: there is nothing in it yet, and what it is promised later waits for its row as well.
+
+Limits: those of `routing/admission.py` and `routing/callers.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +24,9 @@ from gateway.frames import (
     Disconnect,
     Frame,
     GwInfo,
+    Pingreq,
     Publish,
+    ReturnCode,
     SearchGw,
     Suback,
     Unsuback,
@@ -29,11 +36,12 @@ from gateway.frames import (
     WillTopicResp,
 )
 from gateway.routing.admission import Admission, Refusal
+from gateway.routing.callers import Caller, Callers
 from gateway.routing.connectionless import Connectionless
 from gateway.routing.farewells import Farewells
 from gateway.routing.members import Members
 from gateway.rules import EngineRules
-from gateway.session.session import Session
+from gateway.session.session import ABSENT, Session
 
 # What a stranger may say without hearing DISCONNECT: discovery, and what only gateways say: who
 # says that is no client, and two gateways must not talk to each other for ever.
@@ -41,6 +49,7 @@ _UNANSWERED: tuple[type, ...] = (
     *(SearchGw, GwInfo, Advertise, Connack, WillTopicReq, WillMsgReq, Suback, Unsuback),
     *(WillTopicResp, WillMsgResp),
 )
+PINGREQ_HEAD_BYTES = 2
 
 
 class Door:
@@ -59,7 +68,10 @@ class Door:
         self._downlink = downlink
         self._perform = perform
         self._answer = answer
-        self._admission = Admission(rules.admission)
+        self.admission = Admission(rules.admission, members.sessions)
+        self.callers = Callers(
+            rules.admission.callers_max, rules.admission.handshakes_max, rules.session.patience_s
+        )
         self._farewells = Farewells()
         self._connectionless = Connectionless(rules.connectionless, rules.session, rules.predefined)
 
@@ -70,59 +82,110 @@ class Door:
         if isinstance(frame, Connect):
             return self._receive_connect(frame, peer, session, now)
         dropped = Dropped(Reason.STRANGER, None, type(frame).__name__.upper(), peer)
-        if isinstance(frame, _UNANSWERED):
+        if isinstance(frame, _UNANSWERED):  # to everyone, so it shows nothing either
             return [dropped]
+        doubted = self._members.doubted_at(peer)
+        if doubted is not None:
+            return self._receive_doubted(doubted, frame, now)
+        caller = self.callers.take(peer, now)
+        if caller is not None:
+            return self._receive_caller(caller, frame, now)
         if isinstance(frame, Disconnect) and self._farewells.is_echo(peer, now):
             return [dropped]
-        if not self._admission.may_answer_stranger(now):
+        if not self.admission.may_answer_stranger(now):
             return [dropped]
         self._farewells.told(peer, now)
-        return [dropped, Send(peer, Disconnect())]
+        return [dropped, _goodbye(peer)]
 
     def _receive_connect(
         self, frame: Connect, peer: Peer, at_address: Session | None, now: float
     ) -> list[Effect]:
-        client_id = self._admission.client_id_of(frame, self._sessions)
+        client_id = self.admission.client_id_of(frame, self._sessions)
         if isinstance(client_id, Refusal):
             return _turned_away(client_id, peer)
         session = self._sessions.get(client_id)
-        effects: list[Effect] = []
-        refusal = self._admission.judge(frame, len(self._sessions), known=session is not None)
-        if refusal is not None and refusal.reason is Reason.CLIENTS_FULL:
-            effects = self._make_room(now)
-        if refusal is not None and not effects:
+        refusal = self.admission.judge(frame, len(self._sessions), known=session is not None)
+        is_full = refusal is not None and refusal.reason is Reason.CLIENTS_FULL
+        if refusal is not None and not (is_full and self._may_make_room(now)):
             return _turned_away(refusal, peer)
+        effects: list[Effect] = []
+        if at_address is None:
+            at_address = self._members.doubted_at(peer)
         if at_address is not None and at_address is not session:
             effects += self._perform(at_address.displace(), now)
-        ended: list[Effect] = []
-        former = session
-        if session is not None:
-            self._members.leave_address(session)
-            if frame.clean_session:
-                ended = self.discard(session, now)
-                session = None
         if session is None:
-            session = self._sessions[client_id] = self._successor(client_id, peer, former)
+            return effects + self._welcome_caller(frame, client_id, peer, now)
+        self.callers.take(peer, now)
+        self._members.leave_address(session)
+        ended: list[Effect] = []
+        if frame.clean_session:
+            former = session
+            ended = self.discard(former, now)
+            session = self._sessions[client_id] = self._successor(former)
         effects += self._answer(session, [*ended, *session.connect(frame, peer, now)], now)
         self._members.enter(session)
+        self._members.schedule(session)
+        return effects
+
+    def _welcome_caller(
+        self, frame: Connect, client_id: ClientId, peer: Peer, now: float
+    ) -> list[Effect]:
+        keep_alive_s, clean, will = frame.duration_s, frame.clean_session, frame.will
+        caller = Caller(client_id, peer, keep_alive_s, clean, will, now)
+        answer = WillTopicReq() if will else Connack(ReturnCode.ACCEPTED)
+        return [*self.callers.enter(caller, now), Send(peer, answer)]
+
+    def _receive_caller(self, caller: Caller, frame: Frame, now: float) -> list[Effect]:
+        """The second frame of a new client, which makes it one."""
+        client_id, peer = caller.client_id, caller.peer
+        effects: list[Effect] = []
+        refusal = self.admission.judge(caller.connect(), len(self._sessions), known=False)
+        if refusal is not None:
+            if not self._may_make_room(now):
+                return [Dropped(refusal.reason, client_id, refusal.detail, peer), _goodbye(peer)]
+            effects += self._make_room(now)
+        session = self._sessions[client_id] = self.new_session(client_id, peer)
+        self._members.enter(session)
+        effects += self._perform(session.called(caller.connect(), caller.at), now)
+        effects += self._answer(session, session.receive(frame, now), now)
+        self._members.schedule(session)
+        return effects
+
+    def _receive_doubted(self, session: Session, frame: Frame, now: float) -> list[Effect]:
+        """A frame from where a client is said to be."""
+        if isinstance(frame, Pingreq) and frame.client_id:  # says it again
+            session.moved_to(session.peer, len(frame.client_id) + PINGREQ_HEAD_BYTES)
+            effects = self._answer(session, session.receive(frame, now), now)
+        else:
+            self._members.leave_address(session)
+            effects = self._answer(session, session.believed(frame, now), now)
+            if session.state not in ABSENT:
+                self._members.enter(session)
         self._members.schedule(session)
         return effects
 
     def receive_connectionless(
         self, frame: Publish, peer: Peer, session: Session | None, now: float
     ) -> list[Effect]:
+        """It shows nothing of who is there: nobody waits for an answer to it."""
         client_id = None
-        if session is not None:
-            session.heard_at = now
-            client_id = session.client_id
+        known = session or self._members.doubted_at(peer)
+        if known is not None:
+            known.heard_at = now
+            client_id = known.client_id
+        elif (caller := self.callers.at(peer)) is not None:
+            client_id = caller.client_id
         return self._perform([self._connectionless.receive(frame, peer, client_id, now)], now)
 
-    def _successor(self, client_id: ClientId, peer: Peer, former: Session | None) -> Session:
+    def _successor(self, former: Session) -> Session:
         """A new session, with numbers behind those of the one that it takes the place of."""
-        if former is None:
-            return self.new_session(client_id, peer)
         next_position = former.delivering.next_position
-        return self.new_session(client_id, peer, former.next_topic_id, next_position)
+        session = self.new_session(
+            former.client_id, former.peer, former.next_topic_id, next_position
+        )
+        if not former.is_believed:
+            session.delivering.doubt(0)
+        return session
 
     def new_session(
         self,
@@ -137,11 +200,15 @@ class Door:
         predefined = rules.clients_predefined.get(client_id, rules.predefined)
         return Session(client_id, peer, rules.session, predefined, first_topic_id, first_position)
 
-    def _make_room(self, now: float) -> list[Effect]:
-        """End the session of the client that has been absent the longest, if that is long."""
+    def _may_make_room(self, now: float) -> bool:
+        """Whether some client has been absent for long enough."""
         absent = self._members.longest_absent()
-        if absent is None or now - absent[1] < self._rules.admission.absent_s_min:
-            return []
+        return absent is not None and now - absent[1] >= self._rules.admission.absent_s_min
+
+    def _make_room(self, now: float) -> list[Effect]:
+        """End the session of the client that has been absent the longest."""
+        absent = self._members.longest_absent()
+        assert absent is not None, "`_may_make_room` said so"
         session, left_at = absent
         detail = f"absent for {(now - left_at) / 3600:.0f} h, and its place is needed"
         dropped = Dropped(Reason.SESSION_ENDED, session.client_id, detail, count=0)
@@ -152,6 +219,10 @@ class Door:
         effects = self._perform([*self._downlink.forget(session), *session.end()], now)
         self._members.forget(session)
         return effects
+
+
+def _goodbye(peer: Peer) -> Send:
+    return Send(peer, Disconnect())
 
 
 def _turned_away(refusal: Refusal, peer: Peer) -> list[Effect]:

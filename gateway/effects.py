@@ -214,6 +214,10 @@ class Reason(Enum):
     JOURNAL_FAILED = "journal_failed"
     EXPIRED = "expired"
     COALESCED = "coalesced"
+    TOO_MANY_CONNECTS = "too_many_connects"
+    TOO_MANY_PACKETS = "too_many_packets"
+    UNHEARD = "unheard"
+    EGRESS_FULL = "egress_full"
 
 
 @dataclass(frozen=True, slots=True)

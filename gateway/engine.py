@@ -57,6 +57,7 @@ from gateway.frames import (
     has_trailing_octets,
 )
 from gateway.routing.members import Members
+from gateway.routing.pace import Pace
 from gateway.routing.retained import Retained
 from gateway.rules import EngineRules as EngineRules
 from gateway.saved import Exchanges, SavedState
@@ -81,6 +82,8 @@ class Engine:
             *(self.members.schedule, self._answer),
         )
         self._door = Door(rules, self.members, self.downlink, self._perform, self._answer)
+        packets_max = rules.admission.packets_per_s_max
+        self._pace = Pace(packets_max) if packets_max else None
 
     # From a former life
 
@@ -116,7 +119,13 @@ class Engine:
         effects: list[Effect] = []
         members = self.members.on_link(link)
         received = self.received
+        may_call = self._door.admission.may_call
+        if self._pace is not None:
+            datagrams, effects = self._pace.within(link, datagrams, members, now)
         for address, datagram in datagrams:
+            session = members.get(address)
+            if session is None and not may_call(address, datagram, now):
+                continue
             try:
                 frame = decode(datagram)
             except MalformedFrame as error:
@@ -128,7 +137,6 @@ class Engine:
                     continue
             kind = type(frame)
             received[kind] = received.get(kind, 0) + 1
-            session = members.get(address)
             if type(frame) is Publish and frame.qos < 0:
                 effects += self._door.receive_connectionless(
                     frame, Peer(link, address), session, now
@@ -140,6 +148,7 @@ class Engine:
             else:
                 effects += self._answer(session, session.receive(frame, now), now)
                 self.members.schedule(session)
+        effects += self._door.admission.turned_away(link)
         return effects
 
     # From the broker
@@ -212,16 +221,24 @@ class Engine:
     def wake_at(self) -> float:
         """When `handle_time` is due, in the core's seconds; infinity for never."""
         links = min(self.upstream.wake_at(), self.uplink.wake_at(), self.downlink.wake_at())
-        return min(links, self.members.wake_at())
+        return min(links, self.members.wake_at(), self._door.callers.wake_at())
 
     def handle_time(self, now: float) -> list[Effect]:
         effects = self.upstream.handle_time(now)
         effects += self.uplink.handle_time(now)
         effects += self._perform(self.downlink.handle_time(now), now)
+        effects += self._door.callers.handle_time(now)
         for session in self.members.due(now):
             effects += self._answer(session, session.handle_time(now), now)
             self.members.schedule(session)
         return effects
+
+    # From metrics
+
+    @property
+    def unproven_clients(self) -> int:
+        """New clients that have said nothing after CONNECT."""
+        return len(self._door.callers)
 
     # What sessions and the upstream session ask for
 

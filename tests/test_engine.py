@@ -135,6 +135,7 @@ def test_clients_without_an_id_get_one_each_if_allowed() -> None:
     bench.join(b"auto-1")
     for address in (b"x", b"y"):
         assert bench.say(address, Connect(b"", 60, clean_session=True)) == [Connack(0)]
+        assert bench.say(address, Pingreq()) == [Pingresp()]
     assert set(bench.engine.sessions) == {"auto-1", "auto-2", "auto-3"}
 
 
@@ -171,7 +172,7 @@ def test_another_client_id_from_the_same_address_sends_the_first_one_away() -> N
     bench = Bench()
     bench.join(b"s1", clean=False)
     bench.news.clear()
-    assert bench.say(b"s1", Connect(b"s2", 60)) == [Connack(0)]
+    assert bench.say(b"s1", Connect(b"s2", 60), Pingreq()) == [Connack(0), Pingresp()]
     first, *_ = bench.told(StateChanged)
     assert (first.client_id, first.after) == ("s1", State.DISCONNECTED)
     assert "another client id" in first.detail
@@ -183,17 +184,16 @@ def test_another_client_id_from_the_same_address_sends_the_first_one_away() -> N
 def test_a_clean_session_that_is_sent_away_is_forgotten() -> None:
     bench = Bench()
     bench.join(b"s1", clean=True)
-    bench.say(b"s1", Connect(b"s2", 60))
+    bench.say(b"s1", Connect(b"s2", 60), Pingreq())
     assert set(bench.engine.sessions) == {"s2"}
 
 
 def test_one_client_may_be_at_the_same_address_on_two_links() -> None:
     bench = Bench()
-    connect = encode(Connect(b"s1", 60, clean_session=True))
-    other = encode(Connect(b"s2", 60, clean_session=True))
-    effects = bench.engine.receive(0, [(b"a", connect)], 0.0)
-    effects += bench.engine.receive(1, [(b"a", other)], 0.0)
-    assert len([each for each in effects if isinstance(each, Send)]) == 2
+    for link, client_id in enumerate((b"s1", b"s2")):
+        connect = encode(Connect(client_id, 60, clean_session=True))
+        effects = bench.engine.receive(link, [(b"a", connect), (b"a", encode(Pingreq()))], 0.0)
+        assert len([each for each in effects if isinstance(each, Send)]) == 2
     assert set(bench.engine.sessions) == {"s1", "s2"}
     assert bench.say(b"a", Pingreq()) == [Pingresp()]
 
@@ -252,7 +252,7 @@ def test_frames_are_counted_by_kind() -> None:
     bench.join(b"s1")
     bench.say(b"s1", Pingreq(), Pingreq())
     bench.say_octets(b"s1", b"\x00")
-    assert bench.engine.received == {Connect: 1, Pingreq: 2}
+    assert bench.engine.received == {Connect: 1, Pingreq: 3}
 
 
 def test_what_ends_the_connection_to_the_broker_is_said_to_the_shell() -> None:

@@ -52,6 +52,7 @@ from tests.support.engine_bench import Bench
 WORLDS = 200
 STEPS = 700
 CLIENTS_MAX, SUBSCRIPTIONS_MAX, TOPICS_MAX, OUTBOX_MAX = 4, 3, 5, 3
+CALLERS_MAX = 2
 WAITING_MAX, RECEIVE_MAX = 4, 3
 RETAINED_MAX, RETAINED_BYTES_MAX = 2, 100
 
@@ -66,7 +67,15 @@ RULES = EngineRules(
         payload_bytes_max=64,
         topic_bytes_max=16,
     ),
-    AdmissionRules(clients_max=CLIENTS_MAX, assign_empty_client_id=True, answers_per_s_max=2),
+    AdmissionRules(
+        clients_max=CLIENTS_MAX,
+        assign_empty_client_id=True,
+        answers_per_s_max=2,
+        connects_per_s_max=1,
+        connects_at_once_max=50,
+        callers_max=CALLERS_MAX,
+        handshakes_max=CALLERS_MAX,
+    ),
     ConnectionlessRules(allow=True, long_topics=True),
     PredefinedTopics.of({"p/1": 1, "p/2": 2}),
     retained_messages_max=RETAINED_MAX,
@@ -246,9 +255,22 @@ class World:
     def check_addresses(self) -> None:
         """Who has an address is not gone, and who is not gone has one."""
         engine = self.bench.engine
-        at_addresses = [
+        believed = [
             each for members in engine.members._by_address.values() for each in members.values()
         ]
+        doubted = engine.members._doubted
+        assert all(each.is_believed for each in believed)
+        assert not any(each.is_believed for each in doubted.values())
+        assert not {(each.peer) for each in believed} & doubted.keys()
+        at_addresses = [*believed, *doubted.values()]
+        callers = engine._door.callers
+        assert not callers._by_client.keys() & engine.sessions.keys()
+        assert len(callers._welcomed) + len(callers._handshakes) == len(callers)
+        assert len(callers._welcomed) <= CALLERS_MAX
+        assert len(callers._handshakes) <= CALLERS_MAX
+        assert not {each.peer for each in at_addresses} & {
+            each.peer for each in callers._by_client.values()
+        }
         assert len(at_addresses) == len(set(map(id, at_addresses)))
         here = {
             client_id

@@ -30,6 +30,7 @@ from gateway.frames import (
 from gateway.saved import (
     ClientId,
     SavedSession,
+    SavedTopic,
     SessionGone,
 )
 from tests.support.state_bench import StateBench
@@ -58,12 +59,26 @@ def held() -> StateBench:
 
 
 def test_connack_of_a_session_that_stays_waits_and_of_one_that_does_not_is_not_held_up() -> None:
-    bench = held()
-    assert bench.say(b"s1", Connect(b"s1", 60)) == []
+    bench = bench_with_s1()
+    assert bench.say(b"new", Connect(b"s1", 60)) == []
     assert bench.say(b"s2", Connect(b"s2", 60, clean_session=True)) == [Connack(0)]
     bench.let_disk_go()
-    assert bench.hear(b"s1") == [Connack(0)]
+    assert bench.hear(b"new") == [Connack(0)]
+    bench.say(b"s2", Pingreq())
     assert {row.session.client_id for row in bench.rows.state().clients} == {"s1", "s2"}
+
+
+def test_a_new_client_costs_no_write_before_it_says_more_and_then_comes_before_all_else() -> None:
+    bench = held()
+    assert bench.say(b"s1", Connect(b"s1", 60)) == [Connack(0)]
+    assert bench.saved() == []
+    assert bench.say(b"s1", Register(0, 1, b"field")) == [], "this is a promise"
+    session, topic = bench.saved()
+    assert isinstance(session, SavedSession)
+    assert (session.client_id, session.state) == ("s1", State.ACTIVE)
+    assert isinstance(topic, SavedTopic)
+    bench.let_disk_go()
+    assert bench.hear(b"s1") == [Regack(1, 1, 0)]
 
 
 def test_connack_of_a_clean_session_with_a_will_waits() -> None:
@@ -86,9 +101,9 @@ def test_connack_of_a_clean_session_waits_for_the_end_of_the_one_it_replaces() -
 
 
 def test_a_copy_of_connect_gets_no_answer_before_the_first_one_may() -> None:
-    bench = held()
+    bench = bench_with_s1()
     for _ in range(2):
-        assert bench.say(b"s1", Connect(b"s1", 60)) == []
+        assert bench.say(b"s1", Connect(b"s1", 70)) == []
     bench.let_disk_go()
     assert bench.hear(b"s1") == [Connack(0)], "to the connection that is there"
 

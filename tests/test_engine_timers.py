@@ -64,7 +64,7 @@ def test_a_message_down_is_repeated_though_a_later_alarm_was_set() -> None:
 def test_entries_of_sessions_that_came_and_went_do_not_pile_up() -> None:
     bench = Bench()
     for number in range(1000):
-        bench.say(b"x", Connect(b"c%d" % number, 65_535, clean_session=True))
+        bench.say(b"x", Connect(b"c%d" % number, 65_535, clean_session=True), Pingreq())
         assert len(bench.engine.members._timers) <= 2 * len(bench.engine.sessions) + TIMERS_SPARE
     assert len(bench.engine.sessions) == 1
     bench.wake(65_535 * 1.2)

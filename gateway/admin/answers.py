@@ -82,6 +82,7 @@ def status(name: str, version: str, numbers: Numbers, news: News) -> dict[str, o
         "gateway": name,
         "version": version,
         **{field.name: getattr(numbers, field.name) for field in fields(numbers)},
+        "unproven_clients": numbers.unproven_clients,
         "clients_by_state": {
             state.value: numbers.clients_by_state.get(state, 0) for state in State
         },

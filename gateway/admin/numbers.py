@@ -98,6 +98,7 @@ class Numbers:
 
     uptime_s: float
     clients_by_state: Mapping[State, int]
+    unproven_clients: int
     subscriptions: int
     covering_subscriptions: int
     retained_messages: int

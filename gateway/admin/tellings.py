@@ -62,6 +62,12 @@ DROPPED: dict[Reason, Telling] = {
     ),
     Reason.EXPIRED: Telling(WARNING, "see journal.message_expiry_s"),
     Reason.COALESCED: Telling(DEBUG),
+    Reason.TOO_MANY_CONNECTS: Telling(
+        WARNING, "a flood, unless so many sensors are new; see limits.connects_per_s_max"
+    ),
+    Reason.TOO_MANY_PACKETS: Telling(WARNING, "see limits.packets_per_s_max"),
+    Reason.UNHEARD: Telling(INFO, "see whether the sensor can hear the gateway's answer"),
+    Reason.EGRESS_FULL: Telling(WARNING, "raise limits.egress_bytes_per_s_max"),
     Reason.RETAINED_FULL: Telling(
         WARNING, "raise limits.retained_messages_max and limits.retained_bytes_max"
     ),

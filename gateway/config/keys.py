@@ -245,6 +245,24 @@ LIMITS = Table("limits", "What the gateway holds at most, whatever sensors do",
     Key("disconnects_per_s_max", Integer(0, 10_000),
         "Answers a second to messages from strangers, 0 for none",
         "no use for flooding a third party"),
+    Key("connects_per_s_max", Integer(1, 1_000_000),
+        "CONNECTs a second from addresses where no sensor is known to be; as many more with the "
+        "id of a sensor that is known", "a twentieth of what the gateway could do"),
+    Key("connects_at_once_max", Integer(1, 1_000_000),
+        "How many of them may come at once, before connects_per_s_max counts",
+        "10,000 sensors return after a power cut, and some repeat"),
+    Key("unproven_clients_max", Integer(1, 1_000_000),
+        "New sensors that have said nothing after CONNECT; the oldest gives its place to the next, "
+        "and must connect again", "as many as may connect at once, 4 MiB"),
+    Key("will_handshakes_max", Integer(1, 1_000_000),
+        "The same for those that were asked for their will and have not answered yet",
+        "as many as may connect at once, 4 MiB"),
+    Key("packets_per_s_max", Integer(0, 1_000_000),
+        "Messages a second from one sensor's address, 0 for no limit; what comes beyond is not "
+        "read", "a sensor that is gone mad costs CPU time, not memory"),
+    Key("egress_bytes_per_s_max", Integer(0, 1_000_000_000),
+        "Octets a second to one sensor, 0 for no limit; beyond it QoS 0 is dropped, QoS 1 and 2 "
+        "wait", "the network is for the operator to know"),
 ))
 
 LOG_LEVEL = Choice(("debug", "info", "warning", "error"))

@@ -156,6 +156,12 @@ class LimitsSettings:
     retained_bytes_max: int = 16 * MIB
     topic_bytes_max: int = 512
     disconnects_per_s_max: int = 20
+    connects_per_s_max: int = 2000
+    connects_at_once_max: int = 12_000
+    unproven_clients_max: int = 12_000
+    will_handshakes_max: int = 12_000
+    packets_per_s_max: int = 0
+    egress_bytes_per_s_max: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,8 @@
 """The sessions of all clients: by client id, by address, by when each wants time; who is absent.
 
-Addresses are compared raw, per link, so that finding a session costs two dictionary lookups. All
+Addresses are compared raw, per link, so that finding a session costs two dictionary lookups. A
+session whose address is not believed yet (`session/whereabouts.py`) is not found there, but by
+`doubted_at`: so the way of a reading need not ask. All
 timers are in one heap: a session's entry may be early (hearing a client only moves its deadline
 away), never late. Entries that nearer ones replaced stay until they are due or too many.
 
@@ -14,7 +16,7 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from math import inf
 
-from gateway.effects import ClientId
+from gateway.effects import ClientId, Peer
 from gateway.session.session import Session
 
 TIMERS_SPARE = 64  # entries beyond two for each session, so that few sessions do not rebuild often
@@ -24,6 +26,7 @@ class Members:
     def __init__(self) -> None:
         self.sessions: dict[ClientId, Session] = {}
         self._by_address: dict[int, dict[bytes, Session]] = {}
+        self._doubted: dict[Peer, Session] = {}
         self._absent: dict[ClientId, float] = {}  # since when; the longest absent first
         self._timers: list[tuple[float, int, Session]] = []
         self._timers_made = 0
@@ -34,15 +37,24 @@ class Members:
         """The sessions of a link by address; the dictionary stays the same."""
         return self._by_address.setdefault(link, {})
 
+    def doubted_at(self, peer: Peer) -> Session | None:
+        """The session that is said to be there."""
+        return self._doubted.get(peer)
+
     def enter(self, session: Session) -> None:
         """The session is at its peer's address from now on."""
-        self.on_link(session.peer.link)[session.peer.address] = session
+        if session.is_believed:
+            self.on_link(session.peer.link)[session.peer.address] = session
+        else:
+            self._doubted[session.peer] = session
         self._absent.pop(session.client_id, None)
 
     def leave_address(self, session: Session) -> None:
         members = self.on_link(session.peer.link)
         if members.get(session.peer.address) is session:
             del members[session.peer.address]
+        elif self._doubted.get(session.peer) is session:
+            del self._doubted[session.peer]
 
     def forget(self, session: Session) -> None:
         """The session is over."""

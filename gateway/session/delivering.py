@@ -14,11 +14,14 @@ Rule 4: a QoS 1 or 2 message has a position, which no other message of its clien
         before either is written. QoS 1 goes out meanwhile, at worst twice. QoS 2 goes out when it
         is durable, PUBREL when it is durable that the client has received it: a restart in
         between would else send it as new to a client that has done with it.
+Rule 5: to an address from which nobody has answered goes no more than `allowance.py` has. What
+        does not fit waits in its place, and PINGREQ asks for a word, `retry_count_max` times.
 
 Full: beyond `outbox_messages_max` or `outbox_bytes_max` the oldest message that is not under way
 is dropped and counted; the newest command is what a sensor should obey when it returns. A message
 that its client answers with "congestion" or "invalid topic id" is sent again `retry_count_max`
-times, then dropped and counted: it must not stand before the others for ever.
+times, then dropped and counted: it must not stand before the others for ever. Beyond
+`egress_bytes_per_s_max` QoS 0 is dropped and counted, QoS 1 and 2 wait.
 """
 
 from __future__ import annotations
@@ -38,8 +41,9 @@ from gateway.effects import (
     Send,
     WhenSaved,
 )
-from gateway.frames import Puback, Publish, Pubrel, Regack, Register, ReturnCode, TopicIdType
+from gateway.frames import Puback, Pubrel, Regack, Register, ReturnCode
 from gateway.saved import SavedMessage
+from gateway.session.allowance import PUBREL_BYTES, Rationed, publish_bytes, register_bytes
 from gateway.session.outbox import (
     NOWHERE,
     Outbox,
@@ -49,32 +53,29 @@ from gateway.session.outbox import (
     gone,
     let_go,
     message_id_of,
+    publish_frame,
     row,
 )
 from gateway.session.rules import SessionRules
-from gateway.session.topic_registry import Reference, TopicRegistry
+from gateway.session.topic_registry import TopicRegistry
 
 # Positions are reserved in blocks, so that a session's row changes once for a block of messages.
 POSITIONS_BLOCK = 1024
 
 
-class Delivering:
+class Delivering(Rationed):
     __slots__ = (
-        "_durable_to", "_outbox", "_restored_to", "_rules", "_topics", "due_at", "next_position",
-        "under_way",
+        "_durable_to", "_outbox", "_restored_to", "_topics", "next_position", "under_way",
     )  # fmt: skip
 
     def __init__(self, topics: TopicRegistry, rules: SessionRules, next_position: int = 0) -> None:
+        super().__init__(rules)
         self._topics = topics
-        self._rules = rules
         self._outbox: Outbox | None = None  # made when needed: it costs 700 bytes
         self._durable_to = NOWHERE  # the highest position that is known to be durable
         self._restored_to = NOWHERE  # the highest one of a former life
         self.next_position = next_position
         self.under_way: UnderWay | None = None
-        # When to repeat what is under way; infinity while that waits for our disk, None while the
-        # client does not listen.
-        self.due_at: float | None = None
 
     @property
     def waiting(self) -> int:
@@ -97,11 +98,16 @@ class Delivering:
         arrived: Arrived | None = None,
     ) -> list[Effect]:
         """Send the message now or when its turn comes."""
+        allowance = self._allowance
+        if allowance is not None and not allowance.is_open(now):
+            return self._deliver_later(message, client_id, peer, now, arrived)
         if self.under_way is not None or self._outbox:
             return self.keep(message, client_id, arrived)
         reference = self._topics.reference(message.topic)
         if reference is not None and message.qos == 0:
-            return [Send(peer, _publish_frame(message, reference, 0, dup=False))]
+            if allowance is not None:
+                allowance.take(publish_bytes(message.payload))
+            return [Send(peer, publish_frame(message, reference, 0, dup=False))]
         if reference is None:
             obstacle = self._obstacle(message.topic)
             if obstacle is not None:
@@ -135,6 +141,18 @@ class Delivering:
             effects += gone(client_id, oldest)
         return [Dropped(Reason.OUTBOX_FULL, client_id, detail, count=len(dropped)), *effects]
 
+    def _deliver_later(
+        self, message: Message, client_id: ClientId, peer: Peer, now: float, arrived: Arrived | None
+    ) -> list[Effect]:
+        """There is no allowance for it now."""
+        if message.qos == 0 and self.is_believed:
+            detail = f"more than {self._rules.egress_bytes_per_s_max} bytes/s"
+            return [Dropped(Reason.EGRESS_FULL, client_id, detail)]
+        effects = self.keep(message, client_id, arrived)
+        if self.under_way is None:
+            effects += self._next(client_id, peer, now)
+        return effects
+
     # From the client
 
     def receive_regack(
@@ -147,7 +165,7 @@ class Delivering:
         if frame.return_code == ReturnCode.ACCEPTED:
             self._topics.register(topic)
             return self._publish(current, client_id, peer, now) if self._is_listening else []
-        if self._is_congested(current, frame.return_code):
+        if current.is_congested(frame.return_code, self._rules.retry_count_max):
             return []
         self._topics.refuse(topic)
         detail = f"REGACK {frame.return_code} for {topic!r}"
@@ -200,6 +218,10 @@ class Delivering:
         current.tries = 0
         return self._send(current, client_id, peer, now)
 
+    def go_on(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
+        """Send what waited for `believe`, to a client that listens."""
+        return self.resume(client_id, peer, now) if self._was_short() else []
+
     def pause(self) -> None:
         """The client does not listen: nothing is sent until `resume`."""
         self.due_at = None
@@ -207,7 +229,9 @@ class Delivering:
     def retry(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect] | None:
         """Repeat what is under way; None when it has been repeated often enough."""
         current = self.under_way
-        if current is None:  # restored with what waits for its turn
+        if self._allowance is not None and self._allowance.is_short:
+            return self._ask(peer, now) or None
+        if current is None:  # restored with what waits for its turn, or held back
             return self.resume(client_id, peer, now)
         if current.tries >= self._rules.retry_count_max:
             return None
@@ -277,29 +301,13 @@ class Delivering:
             if frame.return_code == ReturnCode.INVALID_TOPIC_ID:
                 self._topics.forget(frame.topic_id)
             return [refused]
-        if self._is_congested(current, frame.return_code):
+        if current.is_congested(frame.return_code, self._rules.retry_count_max):
             return []
-        if self._is_unknown(current, frame.return_code):
+        disowned = current.disowned_by(frame.return_code, self._rules.retry_count_max)
+        if disowned is not None:
+            self._topics.forget(disowned)
             return self._publish(current, client_id, peer, now) if self._is_listening else []
         return [refused, *self._finish(client_id, peer, now)]
-
-    def _is_congested(self, current: UnderWay, return_code: int) -> bool:
-        """Whether to wait for the retry timer because the client cannot take it just now."""
-        if return_code != ReturnCode.CONGESTION:
-            return False
-        return current.tries < self._rules.retry_count_max
-
-    def _is_unknown(self, current: UnderWay, return_code: int) -> bool:
-        """Whether to register again because the client has forgotten the number it was told."""
-        if return_code != ReturnCode.INVALID_TOPIC_ID or current.reference is None:
-            return False
-        kind, topic_id = current.reference
-        if kind is not TopicIdType.NORMAL or current.disowned >= self._rules.retry_count_max:
-            return False
-        current.disowned += 1
-        current.tries = 0
-        self._topics.forget(topic_id)
-        return True
 
     # One message after the other
 
@@ -307,6 +315,10 @@ class Delivering:
         """Send from the outbox until something must be acknowledged."""
         effects: list[Effect] = []
         while self._outbox and self.under_way is None:
+            wait_s = 0.0 if self._allowance is None else self._allowance.wait_s(now)
+            if wait_s:
+                self.due_at = now + wait_s
+                return effects
             queued = self._outbox.take()
             effects += self._start(queued, client_id, peer, now)
         if not self._outbox:
@@ -316,8 +328,9 @@ class Delivering:
     def _start(self, queued: Queued, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
         message = queued.message
         reference = self._topics.reference(message.topic)
-        if reference is not None and message.qos == 0:
-            return [Send(peer, _publish_frame(message, reference, 0, dup=False))]
+        size = publish_bytes(message.payload)
+        if reference is not None and message.qos == 0 and self._may_send(size):
+            return [Send(peer, publish_frame(message, reference, 0, dup=False))]
         if reference is None:
             obstacle = self._obstacle(message.topic)
             if obstacle is not None:
@@ -346,6 +359,8 @@ class Delivering:
         if current.stage is not Stage.PUBCOMP:
             return self._publish(current, client_id, peer, now)
         self.due_at = now + self._rules.retry_after_s
+        if not self._may_send(PUBREL_BYTES):
+            return self._ask(peer, now)
         return [Send(peer, Pubrel(current.message_id))]
 
     def _publish(
@@ -362,15 +377,19 @@ class Delivering:
             if fresh:
                 return fresh + self._save_first(current, client_id)
             current.stage = Stage.REGACK
+            if not self._may_send(register_bytes(message.topic)):
+                return self._ask(peer, now)
             return [Send(peer, Register(topic_id, current.message_id, message.topic.encode()))]
-        if message.qos == 0:
-            sent = Send(peer, _publish_frame(message, reference, 0, dup=False))
-            return [sent, *self._finish(client_id, peer, now)]
         if message.qos == 2 and current.position > self._durable_to:
             return self._save_first(current, client_id)
+        if not self._may_send(publish_bytes(message.payload)):
+            return self._ask(peer, now)
+        if message.qos == 0:
+            sent = Send(peer, publish_frame(message, reference, 0, dup=False))
+            return [sent, *self._finish(client_id, peer, now)]
         current.stage = Stage.RECEIPT
         current.reference = reference
-        frame = _publish_frame(message, reference, current.message_id, dup=current.published)
+        frame = publish_frame(message, reference, current.message_id, dup=current.published)
         current.published = True
         return [Send(peer, frame)]
 
@@ -413,10 +432,3 @@ class Delivering:
         position = self.next_position
         self.next_position = position + 1
         return position
-
-
-def _publish_frame(
-    message: Message, reference: Reference, message_id: int, *, dup: bool
-) -> Publish:
-    kind, topic_id = reference
-    return Publish(topic_id, message_id, message.payload, message.qos, message.retain, dup, kind)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from math import inf
 
-from gateway.effects import ClientId, Effect, Peer, Save, State
+from gateway.effects import ClientId, Effect, Peer, Save, State, StateChanged
 from gateway.saved import SavedClient, SavedSession, SessionGone
 from gateway.session.delivering import Delivering
 from gateway.session.publishing import Publishing
 from gateway.session.rules import PredefinedTopics, SessionRules, deadline_s
+from gateway.session.states import Input, after
 from gateway.session.subscribing import Subscribing
 from gateway.session.topic_registry import TOPIC_ID_MIN, Told, TopicRegistry
 from gateway.session.will import Testament, Will
@@ -109,6 +110,15 @@ class LastingSession:
     def _gone(self) -> list[Effect]:
         """The session is over, and with it all its rows, if it has any."""
         return [] if self._row is None else [Save(SessionGone(self.client_id))]
+
+    def _move(self, given: Input, detail: str = "") -> list[Effect]:
+        before = self.state
+        following = after(before, given)
+        assert following is not None, f"no arrow from {before} by {given}"
+        self.state = following
+        if following is before:
+            return []
+        return [StateChanged(self.client_id, before, following, self.peer, detail)]
 
     def _supervise(self, declared_s: int) -> None:
         """Expect to hear from the client within what it declared; 0 is "no keep-alive" (A4)."""

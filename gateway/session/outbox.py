@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gateway.effects import Arrived, ClientId, Effect, InGoodHands, Message, Save
+from gateway.frames import Publish, ReturnCode, TopicIdType
 from gateway.saved import MessageGone, SavedMessage
 from gateway.session.rules import SessionRules
 from gateway.session.topic_registry import Reference
@@ -55,6 +56,21 @@ class UnderWay:
     tries: int = 0  # repeats since the client was last heard about it
     disowned: int = 0  # how often the client did not know the number of its topic
     reference: Reference | None = None  # how the last PUBLISH named the topic
+
+    def is_congested(self, return_code: int, tries_max: int) -> bool:
+        """Whether to wait for the retry timer because the client cannot take it just now."""
+        return return_code == ReturnCode.CONGESTION and self.tries < tries_max
+
+    def disowned_by(self, return_code: int, times_max: int) -> int | None:
+        """The number of the topic if the client has forgotten it, so that it is told again."""
+        if return_code != ReturnCode.INVALID_TOPIC_ID or self.reference is None:
+            return None
+        kind, topic_id = self.reference
+        if kind is not TopicIdType.NORMAL or self.disowned >= times_max:
+            return None
+        self.disowned += 1
+        self.tries = 0
+        return topic_id
 
 
 class Outbox:
@@ -105,6 +121,11 @@ class Outbox:
 
 def message_id_of(position: int) -> int:
     return position % MESSAGE_ID_MAX + 1
+
+
+def publish_frame(message: Message, reference: Reference, message_id: int, *, dup: bool) -> Publish:
+    kind, topic_id = reference
+    return Publish(topic_id, message_id, message.payload, message.qos, message.retain, dup, kind)
 
 
 def row(client_id: ClientId, queued: Queued | UnderWay) -> SavedMessage:

@@ -22,6 +22,12 @@ class SessionRules:
     outbox_bytes_max: int = 256 * 1024
     payload_bytes_max: int = 1024
     topic_bytes_max: int = 512
+    egress_bytes_per_s_max: int = 0  # towards one client; 0 for no limit
+
+    @property
+    def patience_s(self) -> float:
+        """How long something that is repeated may remain unanswered."""
+        return self.retry_after_s * (self.retry_count_max + 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ handshake for one that connects; one that is awake is supervised by its retries.
 only moves the deadline away, so no timer is touched per message.
 
 What outlasts a restart is saved as it changes. A frame that stands behind a `Save` in an answer
-waits for the disk, one before it does not: so CONNACK of a session that stays, REGACK, UNSUBACK,
-the answers to will updates and the one that lets a client sleep wait, and goodbyes do not. Awake
-is saved as asleep, so a client that fetches its messages by PINGREQ costs no write.
+waits for the disk, one before it does not: so CONNACK of a session that was there and stays,
+REGACK, UNSUBACK, the answers to will updates and the one that lets a client sleep wait, and
+goodbyes do not. Awake is saved as asleep, so a client that fetches its messages by PINGREQ costs no
+write.
 """
 
 from __future__ import annotations
@@ -34,7 +35,6 @@ from gateway.effects import (
     Reason,
     Send,
     State,
-    StateChanged,
     SubscribeTo,
     UnsubscribeFrom,
     WhenSaved,
@@ -66,16 +66,17 @@ from gateway.frames import (
     WillTopicUpd,
 )
 from gateway.saved import Exchanges, SavedSubscription
-from gateway.session.lasting import LastingSession
 from gateway.session.states import Input, after
+from gateway.session.whereabouts import Whereabouts
 from gateway.session.will import return_code
 
 # Tuples, because members are found in them by identity; hashing a member costs ten times that.
 LISTENING = (State.ACTIVE, State.AWAKE)
 ABSENT = (State.DISCONNECTED, State.LOST)
+CONNECT_HEAD_BYTES = 6
 
 
-class Session(LastingSession):
+class Session(Whereabouts):
     """What a client may say and hear, and when."""
 
     __slots__ = ()
@@ -100,7 +101,7 @@ class Session(LastingSession):
     def connect(self, frame: Connect, peer: Peer, now: float) -> list[Effect]:
         """CONNECT, admitted by the engine, which makes a new session for a clean one (1.2, 6.2)."""
         self.heard_at = now
-        self.peer = peer
+        self.moved_to(peer, len(frame.client_id) + CONNECT_HEAD_BYTES)
         self.keep_alive_s = frame.duration_s
         asleep = self.state in (State.ASLEEP, State.AWAKE)
         if asleep and not frame.clean_session and not frame.will:
@@ -109,12 +110,21 @@ class Session(LastingSession):
         effects = self._move(Input.CONNECT)
         self._end_connection()
         self._topics.start_connection()
-        self.silence_max_s = self._rules.retry_after_s * (self._rules.retry_count_max + 1)
+        self.silence_max_s = self._rules.patience_s
         if not frame.will:
             return effects + self._admit(Input.ADMITTED, now)
         # Where it was it is no more, and another client may come there.
         left = [] if self._row is None else self._changed_row()
         return [*effects, Send(peer, WillTopicReq()), *left]
+
+    def believed(self, frame: Frame, now: float) -> list[Effect]:
+        """A frame by which the client is known to be where it is; what waited for that may go."""
+        self.delivering.believe()
+        self.heard_at = now
+        effects = [] if type(frame) is Pingresp else self.receive(frame, now)
+        if self.state not in LISTENING:
+            return effects
+        return self._until_drained(effects + self.delivering.go_on(self.client_id, self.peer, now))
 
     # From the broker
 
@@ -238,15 +248,6 @@ class Session(LastingSession):
 
     # Moving between states
 
-    def _move(self, given: Input, detail: str = "") -> list[Effect]:
-        before = self.state
-        following = after(before, given)
-        assert following is not None, f"no arrow from {before} by {given}"
-        self.state = following
-        if following is before:
-            return []
-        return [StateChanged(self.client_id, before, following, self.peer, detail)]
-
     def _admit(self, given: Input, now: float) -> list[Effect]:
         """CONNACK, at once or when it is durable that the client is there."""
         if self.clean and self.will is None:
@@ -286,6 +287,9 @@ class Session(LastingSession):
             self._supervise(self.sleep_s)
             self.silence_max_s += now - self.heard_at  # it sleeps from now on, not since then
             return self._move(Input.UNANSWERED, detail)
+        if not self.delivering.is_believed:  # perhaps it heard less than it would have to answer
+            self.delivering.await_word()
+            return []
         return self._lose(Input.UNANSWERED, detail, now)
 
     def _end_connection(self) -> None:

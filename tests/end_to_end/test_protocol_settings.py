@@ -190,6 +190,8 @@ async def test_a_full_gateway_serves_whom_it_has_and_takes_the_next_when_one_lea
             connected(gateway.port) as b,
             node(gateway.port) as third,
         ):
+            for client in (a, b):
+                await client.hears_nothing()  # it says something, so it has its place
             body = bytes((CLEAN, 1)) + u16(60) + third.client_id.encode()
             for _ in range(2):
                 await third.asks(CONNECT, body, CONNACK, CONGESTION)

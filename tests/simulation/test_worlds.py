@@ -24,7 +24,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 WORLDS = 2000
 WORLDS_SOAKED = 20_000
 CHUNK = 50
-SEEN_MIN = 5  # in 300 worlds
+SEEN_MIN = 5  # in 450 worlds
 ON_DISK = (
     *("stored", "not stored", "read back", "recovered"),
     *("journal full", "journal failed", "journal degraded"),
@@ -106,7 +106,7 @@ def listen_in(host: GatewayHost, seen: Counter[str]) -> None:
 def test_worlds_are_full_of_trouble() -> None:
     """A simulator in which nothing happens finds nothing."""
     seen: Counter[str] = Counter()
-    for seed in range(300):
+    for seed in range(450):
         world = World(seed)
         world.on_life = lambda host: listen_in(host, seen)
         world.run()

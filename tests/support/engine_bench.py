@@ -17,6 +17,8 @@ from gateway.frames import (
     Connack,
     Connect,
     Frame,
+    Pingreq,
+    Pingresp,
     Puback,
     Publish,
     Regack,
@@ -138,9 +140,10 @@ class Bench:
         return heard
 
     def join(self, name: bytes, *, clean: bool = True, keep_alive_s: int = 60) -> bytes:
-        """Connect a client, at an address that is its name."""
+        """Connect a client, at an address that is its name, and let it show that it is there."""
         frame = Connect(name, keep_alive_s, clean_session=clean)
         assert Connack(0) in self.say(name, frame)
+        assert Pingresp() in self.say(name, Pingreq())
         return name
 
     def register(self, address: bytes, name: bytes) -> int:

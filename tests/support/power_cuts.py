@@ -78,6 +78,8 @@ class Sensor:
                 self.asks = Connect(b"s1", 0)
             case Connect(), Connack():
                 self.asks = Subscribe(7, b"cmd", qos)
+            case Subscribe(), Disconnect():  # one that had only connected is not remembered
+                self.asks = Connect(b"s1", 0)
             case Subscribe(), Suback():
                 self.is_subscribed = True
                 self.asks = Disconnect(600) if self.sleeps else None
