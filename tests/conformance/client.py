@@ -11,7 +11,7 @@ from typing import Any
 
 import mqtt5
 
-from gateway.effects import Dropped, State
+from gateway.effects import Dropped, Peer, State
 from gateway.frames import (
     Connect,
     Disconnect,
@@ -109,10 +109,17 @@ class Client:
     def state(self) -> str:
         session = self.bench.engine.sessions.get("dev1")  # type: ignore[call-overload]
         if session is None:
-            return "stranger"
+            return self._called()
         if session.state is State.CONNECTING:
             return "message-due" if session._testament.is_named else "topic-due"
         return str(session.state.value)
+
+    def _called(self) -> str:
+        """One whose CONNECT was answered and who has said nothing since has no session yet."""
+        caller = self.bench.engine._door.callers.at(Peer(0, HERE))
+        if caller is None or caller.client_id != "dev1":
+            return "stranger"
+        return "topic-due" if caller.will else "active"
 
     def says(self, datagram: bytes) -> Outcome:
         before = self.state()

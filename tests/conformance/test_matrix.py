@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.client import BEFORE, STATES, Client, spelled
+from gateway.frames import Connect, Pingreq
+from tests.conformance.client import BEFORE, HERE, STATES, Client, spelled
 from tests.conformance.matrix import (
     MATRIX_OF_THE_SPECIFICATION,
     RESERVED,
@@ -61,6 +62,16 @@ def test_the_types_that_are_reserved_are_counted_and_change_nothing(state: str) 
                 for datagram in said.datagrams(shape):
                     outcome = client.says(datagram)
                     assert outcome == expected(said, shape, state), (shape, datagram.hex(" "))
+
+
+@pytest.mark.parametrize("said", OF_THE_SPECIFICATION, ids=lambda said: said.name)
+def test_who_has_said_connect_and_nothing_else_is_answered_as_others_are(said: Said) -> None:
+    caller, client = Client("stranger"), Client("stranger")
+    for each in (caller, client):
+        each.bench.say(HERE, Connect(b"dev1", 60))
+    client.bench.say(HERE, Pingreq())
+    answered, _, _, passed_on = client.says(said.octets)
+    assert caller.says(said.octets)[::3] == (answered, passed_on)
 
 
 def test_each_cell_has_exactly_one_row() -> None:
