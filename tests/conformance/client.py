@@ -29,8 +29,9 @@ from gateway.routing.connectionless import ConnectionlessRules
 from gateway.rules import EngineRules
 from gateway.session.rules import PredefinedTopics
 from tests.conformance.matrix import TYPE_NAMED, Outcome
-from tests.support.engine_bench import UPSTREAM, Bench
+from tests.support.engine_bench import UPSTREAM
 from tests.support.hand_written_sensor import framed
+from tests.support.state_bench import StateBench
 
 STATES = (
     "stranger", "disconnected", "topic-due", "message-due", "active", "asleep", "awake", "lost",
@@ -45,11 +46,14 @@ def rules(*, allow_trailing_octets: bool = True) -> EngineRules:
         connectionless=ConnectionlessRules(allow=True),
         predefined=PredefinedTopics.of({"sensors/boot": 7}),
         allow_trailing_octets=allow_trailing_octets,
+        saves=True,
     )
 
 
-class Broker(Bench):
-    """A bench whose broker is alive for longer than a keep-alive."""
+class GatewayBench(StateBench):
+    """A gateway as it is run, saving what it promises, with a disk as fast as can be, and a broker
+    that is alive for longer than a keep-alive.
+    """
 
     def answer(self, packet: Any) -> None:
         if isinstance(packet, mqtt5.PingReqPacket):
@@ -59,7 +63,7 @@ class Broker(Bench):
 
 class Client:
     def __init__(self, state: str, before: str = "-", *, strict: bool = False) -> None:
-        self.bench = Broker(rules(allow_trailing_octets=not strict))
+        self.bench = GatewayBench(rules(allow_trailing_octets=not strict))
         if state != "stranger":
             self._connect()
             self._prepare(before, state)

@@ -17,7 +17,7 @@ from gateway.effects import DropUpstream
 from gateway.frames import Puback, Publish, encode
 from gateway.routing.admission import AdmissionRules
 from gateway.session.rules import SessionRules
-from tests.conformance.client import Broker, rules
+from tests.conformance.client import GatewayBench, rules
 from tests.conformance.conversation import (
     KINDS_HEARD,
     Talker,
@@ -47,7 +47,7 @@ class Air:
 
     def __init__(self, seed: int) -> None:
         self.dice = Random(seed)
-        self.bench = Broker(RULES)
+        self.bench = GatewayBench(RULES)
         self.talkers = [Talker(b"talker-%d" % number, self.dice) for number in range(TALKERS)]
         self._at = {talker.client_id: talker for talker in self.talkers}
         self.whole = 0
