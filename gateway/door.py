@@ -28,17 +28,27 @@ from gateway.frames import (
     Publish,
     ReturnCode,
     SearchGw,
+    Suback,
+    Unsuback,
+    WillMsgReq,
+    WillMsgResp,
     WillTopicReq,
+    WillTopicResp,
 )
 from gateway.routing.admission import Admission, Refusal
 from gateway.routing.callers import Caller, Callers
 from gateway.routing.connectionless import Connectionless
+from gateway.routing.farewells import Farewells
 from gateway.routing.members import Members
 from gateway.rules import EngineRules
 from gateway.session.session import ABSENT, Session
 
-# What a stranger may say without hearing DISCONNECT: discovery, and what gateways say.
-_UNANSWERED: tuple[type, ...] = (SearchGw, GwInfo, Advertise)
+# What a stranger may say without hearing DISCONNECT: discovery, and what only gateways say: who
+# says that is no client, and two gateways must not talk to each other for ever.
+_UNANSWERED: tuple[type, ...] = (
+    *(SearchGw, GwInfo, Advertise, Connack, WillTopicReq, WillMsgReq, Suback, Unsuback),
+    *(WillTopicResp, WillMsgResp),
+)
 PINGREQ_HEAD_BYTES = 2
 
 
@@ -62,6 +72,7 @@ class Door:
         self.callers = Callers(
             rules.admission.callers_max, rules.admission.handshakes_max, rules.session.patience_s
         )
+        self._farewells = Farewells()
         self._connectionless = Connectionless(rules.connectionless, rules.session, rules.predefined)
 
     def receive(
@@ -83,8 +94,11 @@ class Door:
             sleeper = self._sleeper(frame.client_id, peer, now)
             if sleeper is not None:
                 return self._rebind(sleeper, frame, peer, now)
+        if isinstance(frame, Disconnect) and self._farewells.is_echo(peer, now):
+            return [dropped]
         if not self.admission.may_answer_stranger(now):
             return [dropped]
+        self._farewells.told(peer, now)
         return [dropped, _goodbye(peer)]
 
     def _receive_connect(

@@ -27,6 +27,7 @@ GENERATED = {
     "docs/metrics.md": "gateway.admin.reference",
     "docs/configuration.md": "gateway.config.reference",
     "docs/states.svg": "gateway.session.states_drawing",
+    "docs/conformance.md": "tests.conformance",
 }
 GENERATED_MARK = re.compile(r"\bby `?python3? -m ([\w.]+)")
 RUN_AS_MODULE = re.compile(r"python3? -m (gateway[\w.]*)")

@@ -34,6 +34,7 @@ from tests.support.application import application, heard
 from tests.support.gateway import GatewayProcess
 from tests.support.hand_written_sensor import framed, u16
 from tests.support.mosquitto import Mosquitto
+from tests.support.resident import resident_bytes
 
 GROWTH_BYTES_MAX = 10 << 20
 LOG_LINES_MAX = 400
@@ -68,13 +69,6 @@ def gateway(broker: Mosquitto, tmp_path: Path) -> Iterator[GatewayProcess]:
     )
     with serving(tmp_path, broker, config) as running:
         yield running
-
-
-def resident_bytes(pid: int) -> int:
-    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) << 10
-    raise AssertionError("no VmRSS")
 
 
 class Air:
