@@ -92,7 +92,9 @@ class Air:
         bench = self.bench
         heard, bench.heard = bench.heard, []
         for address, frame in heard:
-            self._at[address].hears(encode(frame))
+            talker = self._at.get(address)
+            if talker is not None:  # else a node that damage has put behind one
+                talker.hears(encode(frame))
         bench.packets.clear()
         bench.news.clear()
 
