@@ -24,12 +24,13 @@ from gateway.frames import (
 )
 from gateway.routing.admission import Admission, Refusal
 from gateway.routing.connectionless import Connectionless
+from gateway.routing.discovery import Discovery
 from gateway.routing.members import Members
 from gateway.rules import EngineRules
 from gateway.session.session import Session
 
-# What a stranger may say without hearing DISCONNECT: discovery, and what gateways say.
-_UNANSWERED: tuple[type, ...] = (SearchGw, GwInfo, Advertise)
+# What a stranger may say without hearing DISCONNECT: what is meant for other searchers.
+_UNANSWERED: tuple[type, ...] = (GwInfo, Advertise)
 
 
 class Door:
@@ -40,8 +41,11 @@ class Door:
         downlink: Downlink,
         perform: Callable[[list[Effect], float], list[Effect]],
         answer: Callable[[Session, list[Effect], float], list[Effect]],
+        received: dict[type, int],
     ) -> None:
-        """`answer` is `perform` that withholds what waits for the disk."""
+        """`answer` is `perform` that withholds what waits for the disk; `received` counts frames
+        by kind.
+        """
         self._rules = rules
         self._members = members
         self._sessions = members.sessions
@@ -49,14 +53,19 @@ class Door:
         self._perform = perform
         self._answer = answer
         self._admission = Admission(rules.admission)
+        self.discovery = Discovery(rules.discovery, self._admission.may_answer_stranger, received)
         self._connectionless = Connectionless(rules.connectionless, rules.session, rules.predefined)
 
     def receive(
         self, frame: Frame, peer: Peer, session: Session | None, now: float
     ) -> list[Effect]:
-        """CONNECT from anyone, or any frame from an address that no client has."""
+        """CONNECT and SEARCHGW from anyone, or any frame from an address that no client has."""
         if isinstance(frame, Connect):
             return self._receive_connect(frame, peer, session, now)
+        if isinstance(frame, SearchGw):
+            if session is not None:
+                session.heard_at = now
+            return self.discovery.search(peer, now)
         dropped = Dropped(Reason.STRANGER, None, type(frame).__name__.upper(), peer)
         if isinstance(frame, _UNANSWERED) or not self._admission.may_answer_stranger(now):
             return [dropped]

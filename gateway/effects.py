@@ -49,6 +49,15 @@ class Send:
     frame: Frame
 
 
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """Say a frame to the group of a link; `radius` in hops, 0 for the whole network (5.3.9)."""
+
+    link: int
+    frame: Frame
+    radius: int = 0
+
+
 @dataclass(slots=True)
 class Transmit:
     """Write one MQTT packet to the broker."""
@@ -214,6 +223,8 @@ class Reason(Enum):
     JOURNAL_FAILED = "journal_failed"
     EXPIRED = "expired"
     COALESCED = "coalesced"
+    GROUP_TRAFFIC = "group_traffic"
+    NOT_ADVERTISING = "not_advertising"
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +272,29 @@ class SubscriptionRefused:
     topic_filter: str
     reason: str
     client_ids: tuple[ClientId, ...] = ()
+
+
+class Part(Enum):
+    """What a gateway does for those who search one. The values are labels of the metrics."""
+
+    UNABLE = "unable"  # a reading could not be taken now
+    STANDBY = "standby"  # another gateway is there, or may be
+    ADVERTISING = "advertising"
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveryChanged:
+    before: Part
+    after: Part
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayIdTaken:
+    """Another gateway at `peer` advertises under our id: sensors cannot tell the two apart."""
+
+    gateway_id: int
+    peer: Peer
 
 
 # Between the upstream session and the engine
@@ -383,6 +417,7 @@ class CompleteUpstream:
 
 Effect = (
     Send
+    | Broadcast
     | Transmit
     | DropUpstream
     | Forward
@@ -400,6 +435,8 @@ Effect = (
     | UpstreamUp
     | UpstreamRefused
     | SubscriptionRefused
+    | DiscoveryChanged
+    | GatewayIdTaken
     | Settled
     | Refused
     | ReleaseUpstream

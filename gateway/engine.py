@@ -53,6 +53,7 @@ from gateway.frames import (
     Connect,
     MalformedFrame,
     Publish,
+    SearchGw,
     decode,
     has_trailing_octets,
 )
@@ -80,7 +81,10 @@ class Engine:
             *(self.sessions, self.upstream, retained, rules.session),
             *(self.members.schedule, self._answer),
         )
-        self._door = Door(rules, self.members, self.downlink, self._perform, self._answer)
+        self._door = Door(
+            *(rules, self.members, self.downlink, self._perform, self._answer, self.received)
+        )
+        self.discovery = self._door.discovery
 
     # From a former life
 
@@ -137,10 +141,16 @@ class Engine:
                 effects += self._door.receive(frame, Peer(link, address), session, now)
             elif kind is Publish:  # moves no timer nearer, and promises nothing that is saved
                 effects += self._perform(session.receive(frame, now), now)
+            elif kind is SearchGw:
+                effects += self._door.receive(frame, Peer(link, address), session, now)
             else:
                 effects += self._answer(session, session.receive(frame, now), now)
                 self.members.schedule(session)
         return effects
+
+    def receive_group(self, link: int, datagrams: Datagrams, now: float) -> list[Effect]:
+        """What came by the group of a link: nobody's session hears of it."""
+        return self.discovery.receive(link, datagrams, now)
 
     # From the broker
 
@@ -212,12 +222,13 @@ class Engine:
     def wake_at(self) -> float:
         """When `handle_time` is due, in the core's seconds; infinity for never."""
         links = min(self.upstream.wake_at(), self.uplink.wake_at(), self.downlink.wake_at())
-        return min(links, self.members.wake_at())
+        return min(links, self.members.wake_at(), self.discovery.due_at)
 
     def handle_time(self, now: float) -> list[Effect]:
         effects = self.upstream.handle_time(now)
         effects += self.uplink.handle_time(now)
         effects += self._perform(self.downlink.handle_time(now), now)
+        effects += self.discovery.handle_time(now)
         for session in self.members.due(now):
             effects += self._answer(session, session.handle_time(now), now)
             self.members.schedule(session)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gateway.routing.admission import AdmissionRules
 from gateway.routing.connectionless import ConnectionlessRules
+from gateway.routing.discovery import DiscoveryRules
 from gateway.session.rules import PredefinedTopics, SessionRules
 from gateway.session.topic_registry import TOPIC_ID_MIN
 from gateway.uplink import UplinkRules
@@ -19,6 +20,7 @@ class EngineRules:
     session: SessionRules = field(default_factory=SessionRules)
     admission: AdmissionRules = field(default_factory=AdmissionRules)
     connectionless: ConnectionlessRules = field(default_factory=ConnectionlessRules)
+    discovery: DiscoveryRules = field(default_factory=DiscoveryRules)
     predefined: PredefinedTopics = field(default_factory=PredefinedTopics)
     clients_predefined: Mapping[str, PredefinedTopics] = field(default_factory=dict)
     retained_messages_max: int = 10_000
