@@ -15,6 +15,8 @@ from enum import Enum
 from zlib import crc32
 
 from gateway.frames import Frame
+from gateway.part import DiscoveryChanged as DiscoveryChanged
+from gateway.part import Part as Part
 from gateway.saved import Change
 from gateway.saved import ClientId as ClientId
 from gateway.saved import State as State
@@ -225,6 +227,7 @@ class Reason(Enum):
     COALESCED = "coalesced"
     GROUP_TRAFFIC = "group_traffic"
     NOT_ADVERTISING = "not_advertising"
+    GATEWAY_ID_TAKEN = "gateway_id_taken"
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,29 +275,6 @@ class SubscriptionRefused:
     topic_filter: str
     reason: str
     client_ids: tuple[ClientId, ...] = ()
-
-
-class Part(Enum):
-    """What a gateway does for those who search one. The values are labels of the metrics."""
-
-    UNABLE = "unable"  # a reading could not be taken now
-    STANDBY = "standby"  # another gateway is there, or may be
-    ADVERTISING = "advertising"
-
-
-@dataclass(frozen=True, slots=True)
-class DiscoveryChanged:
-    before: Part
-    after: Part
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class GatewayIdTaken:
-    """Another gateway at `peer` advertises under our id: sensors cannot tell the two apart."""
-
-    gateway_id: int
-    peer: Peer
 
 
 # Between the upstream session and the engine
@@ -436,7 +416,6 @@ Effect = (
     | UpstreamRefused
     | SubscriptionRefused
     | DiscoveryChanged
-    | GatewayIdTaken
     | Settled
     | Refused
     | ReleaseUpstream

@@ -25,7 +25,6 @@ from gateway.effects import (
     DiscoveryChanged,
     Dropped,
     Effect,
-    GatewayIdTaken,
     Part,
     Peer,
     Reason,
@@ -62,6 +61,7 @@ class DiscoveryRules:
     missed_max: int = 3  # N_ADV: 2 to 3 (7.2)
     answer: Answer = Answer.UNICAST
     is_standby: bool = False
+    has_groups: bool = False  # else there is nobody to tell, and nothing to tell of it
     allow_trailing_octets: bool = True
 
 
@@ -177,7 +177,8 @@ class Discovery:
         is_told = now - self._told_taken_at < ID_TAKEN_AGAIN_S
         if frame.gateway_id == self._rules.gateway_id and not is_told:
             self._told_taken_at = now
-            effects.append(GatewayIdTaken(frame.gateway_id, peer))
+            detail = f"another gateway says it is {frame.gateway_id} too"
+            effects.append(Dropped(Reason.GATEWAY_ID_TAKEN, None, detail, peer))
         if self._rules.is_standby and self.part is Part.ADVERTISING:
             effects += self._meet(frame.gateway_id, duration_s, now)
         self._schedule()
@@ -217,7 +218,7 @@ class Discovery:
         self._advertise_at = now + self._turn_s
         self._rivals.clear()
         self._schedule()
-        return [DiscoveryChanged(before, part, detail)]
+        return [DiscoveryChanged(before, part, detail)] if self._rules.has_groups else []
 
     def _schedule(self) -> None:
         if not self._joined or self.part is Part.UNABLE:
