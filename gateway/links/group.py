@@ -26,6 +26,7 @@ from gateway.links.udp import UdpLink
 log = logging.getLogger("tidegate.udp")
 
 LOOK_S = 10.0
+DATAGRAM_BYTES_MAX = 2048  # what is longer is no search
 RETRY_S_MIN, RETRY_S_MAX = 1.0, 60.0
 
 
@@ -47,7 +48,7 @@ class GroupLink:
         *,
         interface: str | None = None,
         hops: int = 1,
-        datagram_bytes_max: int = 2048,
+        look_s: float = LOOK_S,
     ) -> None:
         """`interface`: its name, one of its addresses, or None; `hops`: as far as we are heard."""
         self.group = group
@@ -55,7 +56,7 @@ class GroupLink:
         self._hearers = hearers
         self._interface = interface
         self._hops = hops
-        self._datagram_bytes_max = datagram_bytes_max
+        self._look_s = look_s
         self._place: Place | None = None
         self._problem: str | None = "not joined yet"
         self._socket: socket.socket | None = None
@@ -112,12 +113,12 @@ class GroupLink:
             self._listener.speak_on(place)
             opened = open_group_socket(place, self._interface)
             self._socket, self._place = opened, place
-            self._calls = SingleDatagrams(opened, datagram_bytes_max=self._datagram_bytes_max)
+            self._calls = SingleDatagrams(opened, datagram_bytes_max=DATAGRAM_BYTES_MAX)
             self._loop.add_reader(opened, self._readable)
             self._tell(None)
             self._backoff.settled()
             self._hearers.joined()
-        return LOOK_S
+        return self._look_s
 
     def _leave(self) -> None:
         if self._socket is None:

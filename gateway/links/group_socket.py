@@ -54,6 +54,8 @@ def find_place(group: HostPort, listening_on: HostPort, interface: str | None) -
         address = (host, port)
     try:
         source = _source(address, membership, listening_on)
+        if ip_address(source[0]).is_unspecified:  # up, and DHCP has not answered yet
+            raise OSError(errno.EADDRNOTAVAIL, "no address")
     except OSError as error:
         raise LinkError(_explain(error, interface)) from error
     return Place(address, membership, source)
