@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
+from operator import eq
 from pathlib import Path
 
 from gateway.links.group import GroupHearers, GroupLink
@@ -10,7 +12,7 @@ from gateway.links.udp import UdpLink
 from gateway.links.udp_socket import open_udp_socket
 from tests.links.eventually import eventually
 from tests.support.multicast import Seeker, group_on_loopback
-from tests.support.own_network import send_frame, switch
+from tests.support.own_network import give_address, send_frame, switch
 
 ALL = b"\xff" * 6
 US = bytes(6)
@@ -52,6 +54,40 @@ async def _the_network_comes_and_goes() -> None:
         await eventually(lambda: happened[-1] == "left", "it notices")
         assert happened.count("left") == times
         link.send(b"\2\0", 0)  # nobody hears it, and nothing breaks
+    link.close()
+    listener.close()
+
+
+def an_interface_gets_another_address() -> None:
+    asyncio.run(asyncio.wait_for(_an_interface_gets_another_address(), 50))
+
+
+async def _an_interface_gets_another_address() -> None:
+    happened: list[str] = []
+    hearers = GroupHearers(
+        joined=lambda: happened.append("joined"),
+        datagrams=lambda batch: happened.append(batch[0][1].hex()),
+        left=lambda: happened.append("left"),
+    )
+    switch("lo", on=True)
+    loop, group = asyncio.get_running_loop(), group_on_loopback()
+    give_address("lo", "10.9.9.1")
+    listener = UdpLink(("0.0.0.0", 0), lambda _: None, shares_port=True)
+    listener.open(loop)
+    port = listener.listening_on[1]
+    link = GroupLink(listener, (group.host, group.port), hearers, interface="lo", look_s=0.05)
+    link.open(loop)
+    with Seeker(group, speaks_from="0.0.0.0") as seeker:
+        for host, expected in (("10.9.9.1", ["joined"]), ("10.9.9.2", ["left", "joined"])):
+            give_address("lo", host)
+            await eventually(partial(eq, happened, expected), "it is there")
+            happened.clear()
+            link.send(b"\2\0", 0)
+            assert seeker.overhear() == (b"\2\0", (host, port))
+            seeker.say(SEARCHGW)
+            await eventually(lambda: happened, "it hears the search, and not itself")
+            assert happened == [SEARCHGW.hex()]
+            happened.clear()
     link.close()
     listener.close()
 

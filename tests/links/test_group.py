@@ -15,7 +15,7 @@ import pytest
 
 from gateway.links.errors import LinkError
 from gateway.links.group import GroupHearers, GroupLink
-from gateway.links.group_socket import find_place
+from gateway.links.group_socket import find_place, open_group_socket
 from gateway.links.port_owner import only_groups_have
 from gateway.links.udp import UdpLink, address_text
 from gateway.links.udp_socket import open_udp_socket
@@ -130,6 +130,14 @@ def test_a_listener_to_all_addresses_hears_no_group_that_others_have_joined() ->
             seeker.say_to("127.0.0.1", group.port, b"\x02\x16")
         listener.settimeout(20.0)
         assert listener.recv(64) == b"\x02\x16"
+
+
+def test_what_others_join_on_other_interfaces_is_not_heard() -> None:
+    group = group_on_loopback()
+    place = find_place((group.host, group.port), ("127.0.0.1", 1883), "lo")
+    ip_multicast_all = 49  # Linux; to be seen by its effect it takes two interfaces
+    with open_group_socket(place, "lo") as opened:
+        assert opened.getsockopt(socket.IPPROTO_IP, ip_multicast_all) == 0
 
 
 def test_a_group_is_spoken_to_as_far_as_is_configured_or_as_was_asked(run: Run) -> None:
@@ -282,6 +290,7 @@ def test_a_second_listener_on_one_address_is_still_refused() -> None:
     "story",
     [
         "the_network_comes_and_goes",
+        "an_interface_gets_another_address",
         "a_machine_without_routes_is_told_to_name_an_interface",
         "an_interface_that_has_no_address_yet_is_waited_for",
         "of_broadcasts_a_listener_hears_searches_only",

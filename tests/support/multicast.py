@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import socket
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -69,8 +67,10 @@ def ipv6_group() -> Group | None:
 class Seeker:
     """Hears the group, and speaks to it and to gateways from an address of its own."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: Group, speaks_from: str = "127.0.0.1") -> None:
+        """`speaks_from`: for an IPv4 group; to an IPv6 group from any address that fits."""
         self.group = group
+        self._speaks_from = speaks_from
         family = socket.AF_INET6 if group.is_ipv6 else socket.AF_INET
         self._hearing = socket.socket(family, socket.SOCK_DGRAM)
         self._speaking = socket.socket(family, socket.SOCK_DGRAM)
@@ -98,7 +98,7 @@ class Seeker:
             hearing.setsockopt(socket.IPPROTO_IP, _RECEIVE_TTL, 1)
             speaking.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, joined)
             speaking.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 0)
-            speaking.bind(("127.0.0.1", 0))
+            speaking.bind((self._speaks_from, 0))
 
     def __enter__(self) -> Self:
         return self
@@ -163,9 +163,3 @@ class Seeker:
                 self._hearing.recvfrom(2048)
         except BlockingIOError:
             return
-
-
-@contextmanager
-def seeking(group: Group) -> Iterator[Seeker]:
-    with Seeker(group) as seeker:
-        yield seeker

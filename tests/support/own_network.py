@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 
-_SET_FLAGS = 0x8914  # Linux: SIOCSIFFLAGS
+_SET_FLAGS, _SET_ADDRESS = 0x8914, 0x8916  # Linux: SIOCSIFFLAGS, SIOCSIFADDR
 _UP = 1
 _ETHERNET = struct.Struct("!6s6sH")
 _IPV4 = struct.Struct("!BBHHHBBH4s4s")
@@ -41,6 +41,15 @@ def switch(interface: str, *, on: bool) -> None:
     request = struct.pack("=16sH14x", interface.encode(), _UP if on else 0)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, _SET_FLAGS, request)
+
+
+def give_address(interface: str, address: str) -> None:
+    """In place of the one that it has."""
+    request = struct.pack(
+        "=16sH2x4s8x", interface.encode(), socket.AF_INET, socket.inet_aton(address)
+    )
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, _SET_ADDRESS, request)
 
 
 def send_frame(hardware_address: bytes, port: int, datagram: bytes) -> None:
