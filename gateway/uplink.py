@@ -364,7 +364,7 @@ class Uplink:
 
     def _objection(self, forward: Forward, now: float) -> Reason | None:
         """Why a reading that waited in the journal is not worth sending any more."""
-        if forward.record < 0 or forward.upstream_qos:  # the broker may have half of it
+        if forward.upstream_qos:  # the broker may have half of it
             return None
         rules = self._rules.of(forward.topic)
         if rules.expiry_s and now - forward.received_at > rules.expiry_s:

@@ -117,19 +117,21 @@ class InFlight:
     def has_waiting(self) -> bool:
         return bool(self.waiting or self.backlog.ready or len(self.turns))
 
-    def has_place(self, forward: Forward) -> bool:
-        """Whether one more may wait that is nowhere but in memory."""
-        return (
-            self._waiting_bytes + _cost(forward) <= self._waiting_bytes_max
-            and len(self.waiting) < self._waiting_messages_max
-        )
-
-    def wait(self, forward: Forward, *, ahead: bool) -> None:
-        """Queue behind the others. `ahead`: what is parked from now on is younger."""
-        self.waiting.append(forward)
-        self._waiting_bytes += _cost(forward)
+    def wait(self, forward: Forward, *, ahead: bool) -> bool:
+        """Queue behind the others; False for one that is nowhere but in memory when that is full.
+        `ahead`: what is parked from now on is younger.
+        """
+        waiting = self.waiting
+        waiting_bytes = self._waiting_bytes + _cost(forward)
+        if forward.record < 0 and (
+            waiting_bytes > self._waiting_bytes_max or len(waiting) >= self._waiting_messages_max
+        ):
+            return False
+        waiting.append(forward)
+        self._waiting_bytes = waiting_bytes
         if ahead:
-            self._ahead = len(self.waiting)
+            self._ahead = len(waiting)
+        return True
 
     def put_ahead(self) -> None:
         """All that is parked from now on is younger than all that waits now."""
@@ -141,7 +143,15 @@ class InFlight:
 
     def next_waiting(self) -> Forward | None:
         """The reading whose turn it is, if it may go out now; none of its client overtakes it."""
-        turns = self.turns
+        waiting, turns = self.waiting, self.turns
+        if (  # nearly always, so it takes no detour
+            waiting
+            and waiting[0].qos == 1
+            and not (turns.completing or turns.aside or self.backlog.ready)
+        ):
+            if len(self.published) + len(self.released) >= self.window and self.qos_max:
+                return None
+            return self._next_of_memory()
         free = turns.next_free()
         if free is not None:
             if not self._fits(free):

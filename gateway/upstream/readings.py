@@ -148,7 +148,7 @@ class Readings:
             forward = self.in_flight.next_waiting()
             if forward is None:
                 break
-            reason = self.objection(forward, now)
+            reason = None if forward.record < 0 else self.objection(forward, now)
             if reason is not None:
                 effects += [Dropped(reason, forward.client_id, forward.topic), Finish(forward)]
                 continue
@@ -189,10 +189,9 @@ class Readings:
             may_go = False
         if may_go and (forward.qos < 2 or in_flight.is_id_free(forward)):
             return self._transmit(forward)
-        if forward.record >= 0 or in_flight.has_place(forward):
+        if in_flight.wait(forward, ahead=ahead or not self.is_open):
             if not forward.epoch:
                 self.tag(forward)
-            in_flight.wait(forward, ahead=ahead or not self.is_open)
             return None
         detail = f"{len(in_flight.waiting)} readings wait for the broker"
         if forward.qos == 0:

@@ -22,9 +22,8 @@ _Key = tuple[ClientId, str]
 
 class Turns:
     def __init__(self) -> None:
-        # QoS 2 readings on the wire.
-        self.completing: dict[_Key, int] = {}
-        self._aside: dict[_Key, deque[Forward]] = {}
+        self.completing: dict[_Key, int] = {}  # QoS 2 readings on the wire
+        self.aside: dict[_Key, deque[Forward]] = {}
         self._free: dict[_Key, None] = {}  # of these, those that wait for nothing any more
         self._count = 0
 
@@ -34,7 +33,7 @@ class Turns:
     @property
     def is_busy(self) -> bool:
         """Whether any reading may have to wait."""
-        return bool(self.completing or self._aside)
+        return bool(self.completing or self.aside)
 
     @property
     def has_room(self) -> bool:
@@ -55,7 +54,7 @@ class Turns:
             self.completing[key] = left
             return
         del self.completing[key]
-        if key in self._aside:
+        if key in self.aside:
             self._free[key] = None
 
     # Aside
@@ -63,18 +62,18 @@ class Turns:
     def must_wait(self, forward: Forward) -> bool:
         """Whether the reading would overtake one of its client on its topic."""
         key = forward.client_id, forward.topic
-        return key in self._aside or (forward.qos == 1 and key in self.completing)
+        return key in self.aside or (forward.qos == 1 and key in self.completing)
 
     def set_aside(self, forward: Forward) -> None:
         key = forward.client_id, forward.topic
-        self._aside.setdefault(key, deque()).append(forward)
+        self.aside.setdefault(key, deque()).append(forward)
         self._count += 1
 
     def next_free(self) -> Forward | None:
         """One that may go on; it stays here until it is taken."""
         while self._free:
             key = next(iter(self._free))
-            forward = self._aside[key][0]
+            forward = self.aside[key][0]
             if forward.qos != 1 or key not in self.completing:
                 return forward
             del self._free[key]
@@ -83,18 +82,18 @@ class Turns:
     def take(self, forward: Forward) -> None:
         """What `next_free` showed goes on."""
         key = forward.client_id, forward.topic
-        queue = self._aside[key]
+        queue = self.aside[key]
         queue.popleft()
         self._count -= 1
         if not queue:
-            del self._aside[key], self._free[key]
+            del self.aside[key], self._free[key]
 
     def all(self) -> list[Forward]:
         """In order for each client and topic."""
-        return [forward for queue in self._aside.values() for forward in queue]
+        return [forward for queue in self.aside.values() for forward in queue]
 
     def clear(self) -> None:
         """Those that were aside are elsewhere."""
-        self._aside.clear()
+        self.aside.clear()
         self._free.clear()
         self._count = 0

@@ -44,6 +44,7 @@ class Fate:
     taken_before: int | None = None  # what was heard last may be refused
     copies: int = 0  # how often the gateway heard it
     unstored: bool = False  # the journal could not take it, so the gateway's end forgets it
+    taken_at: float = 0.0
     heard_at: float = 0.0
     tags: dict[Tag, int] = field(default_factory=dict)  # how often the broker routed each
     routed: int = 0
@@ -93,6 +94,7 @@ class ReadingsWatch:
         if fate.taken is None:
             self._taken += 1
             fate.taken = self._taken
+            fate.taken_at = now
 
     def said(self, client_id: str, frame: Frame) -> None:
         """The gateway acknowledges: promise 1 must hold at this very moment."""
@@ -150,6 +152,7 @@ class ReadingsWatch:
         for fate in self.fates.values():
             if not fate.copies:
                 continue
+            fate.heard_at = fate.taken_at  # of copies the journal knows nothing
             reading = fate.reading
             mode = self._mode_of(reading)
             from_memory = mode is Acknowledge.UPSTREAM or (
