@@ -20,7 +20,6 @@ class EngineRules:
     session: SessionRules = field(default_factory=SessionRules)
     admission: AdmissionRules = field(default_factory=AdmissionRules)
     connectionless: ConnectionlessRules = field(default_factory=ConnectionlessRules)
-    discovery: DiscoveryRules = field(default_factory=DiscoveryRules)
     predefined: PredefinedTopics = field(default_factory=PredefinedTopics)
     clients_predefined: Mapping[str, PredefinedTopics] = field(default_factory=dict)
     retained_messages_max: int = 10_000
@@ -28,4 +27,5 @@ class EngineRules:
     allow_trailing_octets: bool = True
     first_topic_id: int = TOPIC_ID_MIN
     uplink: UplinkRules = field(default_factory=UplinkRules)
+    discovery: DiscoveryRules = field(default_factory=DiscoveryRules)
     saves: bool = False  # whether somebody performs `Save`; else all is in memory only

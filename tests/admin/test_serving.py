@@ -1,4 +1,4 @@
-"""When the gateway says that it could not take a reading that came now, and so must not be found."""
+"""When the gateway could not take a reading that came now, and so must not be found."""
 
 from __future__ import annotations
 
