@@ -154,7 +154,7 @@ def test_a_standby_stands_in_for_a_gateway_that_died_and_gives_way_when_it_is_ba
     broker: Mosquitto, tmp_path: Path
 ) -> None:
     group = group_on_loopback()
-    short = "[discovery]\nadvertise_s = 1\nmissed_max = 2\n"
+    short = "[discovery]\nadvertise_s = 1\n"
     active = gateway_in(tmp_path / "active", broker, group, short)
     standby = gateway_in(tmp_path / "standby", broker, group, f"{short}standby = true\n")
     with Seeker(group) as seeker:
