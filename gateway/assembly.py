@@ -9,6 +9,7 @@ from gateway.engine import EngineRules
 from gateway.journal.rules import JournalRules, WhenFull
 from gateway.routing.admission import AdmissionRules
 from gateway.routing.connectionless import ConnectionlessRules
+from gateway.routing.discovery import Answer, DiscoveryRules
 from gateway.routing.reading_rules import Acknowledge, ReadingRules
 from gateway.session.rules import PredefinedTopics, SessionRules
 from gateway.uplink import UplinkRules
@@ -60,6 +61,7 @@ def engine_rules(settings: Settings, epoch: int, password: bytes | None) -> Engi
         connectionless=ConnectionlessRules(
             settings.qos_minus_one.allow, settings.qos_minus_one.long_topics
         ),
+        discovery=discovery_rules(settings),
         predefined=predefined,
         clients_predefined={
             client_id: predefined.overlaid_with(client.predefined_topics)
@@ -71,6 +73,19 @@ def engine_rules(settings: Settings, epoch: int, password: bytes | None) -> Engi
         first_topic_id=first_topic_id(epoch),
         uplink=uplink_rules(settings),
         saves=True,
+    )
+
+
+def discovery_rules(settings: Settings) -> DiscoveryRules:
+    discovery = settings.discovery
+    return DiscoveryRules(
+        gateway_id=settings.gateway.id,
+        advertise_s=discovery.advertise_s,
+        missed_max=discovery.missed_max,
+        answer=Answer(discovery.answer),
+        is_standby=discovery.standby,
+        has_groups=any(udp.multicast is not None for udp in settings.udp),
+        allow_trailing_octets=settings.mqtt_sn.allow_trailing_octets,
     )
 
 

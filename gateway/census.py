@@ -26,6 +26,7 @@ from gateway.engine import Engine
 from gateway.journal import numbers as journal_side
 from gateway.journal.files import OsFiles
 from gateway.links.broker import BrokerLink, LinkState
+from gateway.links.group import GroupLink
 from gateway.links.udp import UdpLink
 
 
@@ -44,6 +45,9 @@ class Census:
     journal: Callable[[], JournalNumbers] = JournalNumbers
     state: Callable[[], StateNumbers] = StateNumbers
     throughput: Throughput = field(default_factory=Throughput)
+    groups: Mapping[int, GroupLink] = field(default_factory=dict)  # by link
+    is_journal_used: bool = True
+    drops_oldest: bool = False
 
     # From the daemon
 
@@ -51,6 +55,15 @@ class Census:
         """About once a second: the rates that are shown are made of it."""
         journal = self.journal()
         self.throughput.note(journal.stored, journal.finished, self.now())
+
+    def serving_problem(self) -> str | None:
+        """Why a reading that comes now could not be taken, or None."""
+        return conditions.serving_problem(
+            self.journal(),
+            is_connected=self._is_connected,
+            is_journal_used=self.is_journal_used,
+            gives_way=self.drops_oldest,
+        )
 
     # From /healthz
 
@@ -78,7 +91,7 @@ class Census:
             covering_subscriptions=len(downlink.subscriptions.covering),
             retained_messages=len(downlink.retained),
             retained_bytes=downlink.retained.size_bytes,
-            upstream_connected=broker.state is LinkState.SETTLED,
+            upstream_connected=self._is_connected,
             upstream_state=self._upstream_state(),
             upstream_connects=broker.counters.connects,
             upstream_in_flight=len(in_flight),
@@ -91,7 +104,11 @@ class Census:
             frames_received=_by_kind(engine.received),
             frames_sent=_by_kind(self.frames_sent),
             outbox_messages=outbox_messages,
-            links=tuple(_link_numbers(number, link) for number, link in enumerate(self.links)),
+            links=tuple(
+                _link_numbers(number, link, self.groups.get(number))
+                for number, link in enumerate(self.links)
+            ),
+            discovery=engine.discovery.part,
             event_loop_lag_s=self.event_loop_lag_s(),
             journal=replace(
                 self.journal(),
@@ -108,6 +125,10 @@ class Census:
             found[session.state] += 1
             waiting += session.delivering.waiting
         return {state: found[state] for state in State}, waiting
+
+    @property
+    def _is_connected(self) -> bool:
+        return self.broker.state is LinkState.SETTLED
 
     def _upstream_state(self) -> str:
         broker = self.broker
@@ -169,7 +190,7 @@ def journal_numbers(
     )
 
 
-def _link_numbers(number: int, link: UdpLink) -> LinkNumbers:
+def _link_numbers(number: int, link: UdpLink, group: GroupLink | None) -> LinkNumbers:
     host, port = link.listening_on
     counters = link.counters
     return LinkNumbers(
@@ -180,6 +201,7 @@ def _link_numbers(number: int, link: UdpLink) -> LinkNumbers:
         send_failures=sum(counters.send_failed.values()),
         receive_buffer_drops=link.read_receive_buffer_drops(),
         truncated=counters.truncated,
+        group_joined=None if group is None else group.is_joined,
     )
 
 

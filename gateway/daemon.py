@@ -35,6 +35,7 @@ from gateway.keeping import Keeping, Stores, open_stores
 from gateway.links.broker import BrokerLink
 from gateway.links.clock import now, unix_ms_at_zero
 from gateway.links.errors import LinkError
+from gateway.links.group import GroupHearers, GroupLink
 from gateway.links.places import forwarders_within, is_same_host, nowhere
 from gateway.links.tls import client_context
 from gateway.links.udp import UdpLink, address_text
@@ -104,6 +105,7 @@ class _Parts:
     keeping: Keeping
     census: Census
     links: list[UdpLink]
+    groups: dict[int, GroupLink]  # by link
     lag: LagMeter
     admin: AdminServer | None
     broker: BrokerLink
@@ -113,6 +115,8 @@ class _Parts:
         for link in self.links:
             link.open(loop)
             log.info("listening for sensors on udp %s port %d", *link.listening_on)
+        for group in self.groups.values():
+            group.open(loop)
         self.lag.start()
         if self.admin is not None:
             await self.admin.start()
@@ -120,6 +124,8 @@ class _Parts:
         self.broker.start(loop)
 
     async def stop(self) -> None:
+        for group in self.groups.values():
+            group.close()
         for link in self.links:
             link.close()
         await self.keeping.flush()
@@ -136,6 +142,7 @@ class _Parts:
         self.engine.set_wall_clock(unix_ms_at_zero())
         self.keeping.set_wall_clock(unix_ms_at_zero())
         self.census.note_throughput()
+        self.shell.set_serving(self.census.serving_problem())
         self.news.flush()
 
 
@@ -168,7 +175,8 @@ def _build(
     links += _udp_links(settings, shell)
     broker = _broker_link(settings.upstream, shell, secrets.tls)
     keeping = Keeping(stores, settings, shell, loop)
-    shell.links, shell.broker = links, broker
+    groups = _groups(settings, links, shell)
+    shell.links, shell.groups, shell.broker = links, groups, broker
     shell.journal, shell.state = keeping.journal, keeping.state
     lag = LagMeter(loop)
     upstream = settings.upstream
@@ -183,9 +191,12 @@ def _build(
         now=now,
         journal=keeping.journal_numbers,
         state=keeping.state_numbers,
+        groups=groups,
+        is_journal_used=settings.stores_readings,
+        drops_oldest=settings.journal.when_full == "drop_oldest",
     )
     admin = _admin_server(settings, census, news, lag)
-    return _Parts(engine, news, shell, keeping, census, links, lag, admin, broker)
+    return _Parts(engine, news, shell, keeping, census, links, groups, lag, admin, broker)
 
 
 def _with_places(rules: EngineRules, settings: Settings) -> EngineRules:
@@ -210,9 +221,28 @@ def _udp_links(settings: Settings, shell: Shell) -> list[UdpLink]:
             receive_buffer_bytes=udp.receive_buffer_bytes,
             tick_ms_max=udp.tick_ms_max,
             datagram_bytes_max=datagram_bytes_max(settings),
+            shares_port=udp.multicast is not None,
         )
         for number, udp in enumerate(settings.udp)
     ]
+
+
+def _groups(settings: Settings, links: list[UdpLink], shell: Shell) -> dict[int, GroupLink]:
+    return {
+        number: GroupLink(
+            links[number],
+            udp.multicast,
+            GroupHearers(
+                joined=partial(shell.on_group_joined, number),
+                datagrams=partial(shell.on_group_datagrams, number),
+                left=partial(shell.on_group_left, number),
+            ),
+            interface=udp.multicast_interface,
+            hops=udp.multicast_hops,
+        )
+        for number, udp in enumerate(settings.udp)
+        if udp.multicast is not None
+    }
 
 
 def _broker_link(upstream: UpstreamSettings, shell: Shell, tls: SSLContext | None) -> BrokerLink:
@@ -247,7 +277,11 @@ def _admin_server(
         news=news,
         checks=checks,
         ready_checks=links | {"journal": census.journal_failure},
-        doubts={"journal": census.journal_doubt, "state": census.state_doubt},
+        doubts={
+            "journal": census.journal_doubt,
+            "state": census.state_doubt,
+            **{f"udp{number}_group": group.check for number, group in census.groups.items()},
+        },
     )
 
 

@@ -38,15 +38,16 @@ from gateway.frames import (
 from gateway.routing.admission import Admission, Refusal
 from gateway.routing.callers import Caller, Callers
 from gateway.routing.connectionless import Connectionless
+from gateway.routing.discovery import Discovery
 from gateway.routing.farewells import Farewells
 from gateway.routing.members import Members
 from gateway.rules import EngineRules
 from gateway.session.session import ABSENT, Session
 
-# What a stranger may say without hearing DISCONNECT: discovery, and what only gateways say: who
-# says that is no client, and two gateways must not talk to each other for ever.
+# What a stranger may say without hearing DISCONNECT: what only gateways say. Who says that is no
+# client, and two gateways must not talk to each other for ever.
 _UNANSWERED: tuple[type, ...] = (
-    *(SearchGw, GwInfo, Advertise, Connack, WillTopicReq, WillMsgReq, Suback, Unsuback),
+    *(GwInfo, Advertise, Connack, WillTopicReq, WillMsgReq, Suback, Unsuback),
     *(WillTopicResp, WillMsgResp),
 )
 PINGREQ_HEAD_BYTES = 2
@@ -60,8 +61,11 @@ class Door:
         downlink: Downlink,
         perform: Callable[[list[Effect], float], list[Effect]],
         answer: Callable[[Session, list[Effect], float], list[Effect]],
+        received: dict[type, int],
     ) -> None:
-        """`answer` is `perform` that withholds what waits for the disk."""
+        """`answer` is `perform` that withholds what waits for the disk; `received` counts frames
+        by kind.
+        """
         self._rules = rules
         self._members = members
         self._sessions = members.sessions
@@ -69,6 +73,7 @@ class Door:
         self._perform = perform
         self._answer = answer
         self.admission = Admission(rules.admission, members.sessions)
+        self.discovery = Discovery(rules.discovery, self.admission.may_answer_stranger, received)
         self.callers = Callers(
             rules.admission.callers_max, rules.admission.handshakes_max, rules.session.patience_s
         )
@@ -78,9 +83,13 @@ class Door:
     def receive(
         self, frame: Frame, peer: Peer, session: Session | None, now: float
     ) -> list[Effect]:
-        """CONNECT from anyone, or any frame from an address that no client has."""
+        """CONNECT and SEARCHGW from anyone, or any frame from an address that no client has."""
         if isinstance(frame, Connect):
             return self._receive_connect(frame, peer, session, now)
+        if isinstance(frame, SearchGw):
+            if session is not None:
+                session.heard_at = now
+            return self.discovery.search(peer, now)
         dropped = Dropped(Reason.STRANGER, None, type(frame).__name__.upper(), peer)
         if isinstance(frame, _UNANSWERED):  # to everyone, so it shows nothing either
             return [dropped]
@@ -94,12 +103,16 @@ class Door:
             sleeper = self._sleeper(frame.client_id, peer, now)
             if sleeper is not None:
                 return self._rebind(sleeper, frame, peer, now)
+        return [dropped, *self._bid_farewell(frame, peer, now)]
+
+    def _bid_farewell(self, frame: Frame, peer: Peer, now: float) -> list[Effect]:
+        """What a stranger hears, if anything: that it is none of ours."""
         if isinstance(frame, Disconnect) and self._farewells.is_echo(peer, now):
-            return [dropped]
+            return []
         if not self.admission.may_answer_stranger(now):
-            return [dropped]
+            return []
         self._farewells.told(peer, now)
-        return [dropped, _goodbye(peer)]
+        return [_goodbye(peer)]
 
     def _receive_connect(
         self, frame: Connect, peer: Peer, at_address: Session | None, now: float

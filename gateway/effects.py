@@ -15,6 +15,8 @@ from enum import Enum
 from zlib import crc32
 
 from gateway.frames import Frame
+from gateway.part import DiscoveryChanged as DiscoveryChanged
+from gateway.part import Part as Part
 from gateway.saved import Change
 from gateway.saved import ClientId as ClientId
 from gateway.saved import State as State
@@ -49,6 +51,15 @@ class Send:
 
     peer: Peer
     frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """Say a frame to the group of a link; `radius` in hops, 0 for the whole network (5.3.9)."""
+
+    link: int
+    frame: Frame
+    radius: int = 0
 
 
 @dataclass(slots=True)
@@ -221,6 +232,9 @@ class Reason(Enum):
     UNHEARD = "unheard"
     EGRESS_FULL = "egress_full"
     FORWARDER = "forwarder"
+    GROUP_TRAFFIC = "group_traffic"
+    NOT_ADVERTISING = "not_advertising"
+    GATEWAY_ID_TAKEN = "gateway_id_taken"
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,6 +404,7 @@ class CompleteUpstream:
 
 Effect = (
     Send
+    | Broadcast
     | Transmit
     | DropUpstream
     | Forward
@@ -407,6 +422,7 @@ Effect = (
     | UpstreamUp
     | UpstreamRefused
     | SubscriptionRefused
+    | DiscoveryChanged
     | Settled
     | Refused
     | ReleaseUpstream

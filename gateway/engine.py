@@ -55,6 +55,7 @@ from gateway.frames import (
     Frame,
     MalformedFrame,
     Publish,
+    SearchGw,
     decode,
     has_trailing_octets,
 )
@@ -70,6 +71,9 @@ from gateway.upstream.session import UpstreamSession
 
 Datagrams = Iterable[tuple[bytes, bytes]]
 
+# What is not for the session at its address, or not for it alone.
+_FOR_THE_DOOR = frozenset({Connect, Forwarded, SearchGw})
+
 
 class Engine:
     def __init__(self, rules: EngineRules) -> None:
@@ -84,7 +88,10 @@ class Engine:
             *(self.sessions, self.upstream, retained, rules.session),
             *(self.members.schedule, self._answer),
         )
-        self._door = Door(rules, self.members, self.downlink, self._perform, self._answer)
+        self._door = Door(
+            *(rules, self.members, self.downlink, self._perform, self._answer, self.received)
+        )
+        self.discovery = self._door.discovery
         packets_max = rules.admission.packets_per_s_max
         self._pace = Pace(packets_max) if packets_max else None
 
@@ -145,7 +152,7 @@ class Engine:
                     effects += self._receive_from_anyone(frame, Peer(link, address), session, now)
                 else:  # moves no timer nearer, and promises nothing that is saved
                     effects += self._perform(session.receive(frame, now), now)
-            elif session is None or kind is Connect or kind is Forwarded:
+            elif session is None or kind in _FOR_THE_DOOR:
                 effects += self._receive_from_anyone(frame, Peer(link, address), session, now)
             else:
                 effects += self._answer(session, session.receive(frame, now), now)
@@ -171,6 +178,10 @@ class Engine:
         if not self._rules.may_forward(link, address):
             return [Dropped(Reason.FORWARDER, None, f"node {frame.node_id.hex()}", forwarder)]
         return self.receive(link, [(address_behind(address, frame.node_id), frame.inner)], now)
+
+    def receive_group(self, link: int, datagrams: Datagrams, now: float) -> list[Effect]:
+        """What came by the group of a link: nobody's session hears of it."""
+        return self.discovery.receive(link, datagrams, now)
 
     # From the broker
 
@@ -242,13 +253,15 @@ class Engine:
     def wake_at(self) -> float:
         """When `handle_time` is due, in the core's seconds; infinity for never."""
         links = min(self.upstream.wake_at(), self.uplink.wake_at(), self.downlink.wake_at())
-        return min(links, self.members.wake_at(), self._door.callers.wake_at())
+        door = min(self._door.callers.wake_at(), self.discovery.due_at)
+        return min(links, self.members.wake_at(), door)
 
     def handle_time(self, now: float) -> list[Effect]:
         effects = self.upstream.handle_time(now)
         effects += self.uplink.handle_time(now)
         effects += self._perform(self.downlink.handle_time(now), now)
         effects += self._door.callers.handle_time(now)
+        effects += self.discovery.handle_time(now)
         for session in self.members.due(now):
             effects += self._answer(session, session.handle_time(now), now)
             self.members.schedule(session)

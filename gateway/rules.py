@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gateway.routing.admission import AdmissionRules
 from gateway.routing.connectionless import ConnectionlessRules
+from gateway.routing.discovery import DiscoveryRules
 from gateway.session.rules import PredefinedTopics, SessionRules
 from gateway.session.topic_registry import TOPIC_ID_MIN
 from gateway.uplink import UplinkRules
@@ -38,4 +39,5 @@ class EngineRules:
     may_forward: Callable[[int, bytes], bool] = _anybody
     # Whether a sleeper may wake up at another address of its link: the former one and the new one.
     may_rebind: Callable[[bytes, bytes], bool] = _anywhere
+    discovery: DiscoveryRules = field(default_factory=DiscoveryRules)
     saves: bool = False  # whether somebody performs `Save`; else all is in memory only

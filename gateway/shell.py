@@ -14,6 +14,7 @@ from math import inf
 from typing import Protocol
 
 from gateway.effects import (
+    Broadcast,
     DropUpstream,
     Effect,
     Finish,
@@ -47,6 +48,12 @@ class SensorLink(Protocol):
 
     def send(self, address: bytes, datagram: bytes) -> None: ...
     def flush(self) -> None: ...
+
+
+class Group(Protocol):
+    """All who listen to the group of a link, as the shell needs them."""
+
+    def send(self, datagram: bytes, radius: int) -> None: ...
 
 
 class BrokerConnection(Protocol):
@@ -86,6 +93,7 @@ class Shell:
         self, engine: Engine, tell: Callable[[Effect], None], loop: asyncio.AbstractEventLoop
     ) -> None:
         self.sent: dict[type, int] = {}  # frames, by kind
+        self.groups: Mapping[int, Group] = {}  # by link
         self._engine = engine
         self._tell = tell
         self._loop = loop
@@ -97,6 +105,16 @@ class Shell:
 
     def on_datagrams(self, link: int, datagrams: list[tuple[bytes, bytes]]) -> None:
         self._perform(self._engine.receive(link, datagrams, now()))
+
+    def on_group_datagrams(self, link: int, datagrams: list[tuple[bytes, bytes]]) -> None:
+        self._perform(self._engine.receive_group(link, datagrams, now()))
+
+    def on_group_joined(self, link: int) -> None:
+        self._engine.discovery.joined(link, now())
+        self._set_alarm()
+
+    def on_group_left(self, link: int) -> None:
+        self._engine.discovery.left(link)
 
     def on_open(self) -> None:
         self._perform(self._engine.opened(now()))
@@ -138,6 +156,10 @@ class Shell:
         engine, at = self._engine, now()
         self._perform(engine.restore(saved, at))
         self._perform(engine.restore_readings(parked, received, exchanges, last_packet_id, at))
+
+    def set_serving(self, problem: str | None) -> None:
+        """Say whether a reading that comes now could be taken; `problem`: why not."""
+        self._perform(self._engine.discovery.set_serving(problem, now()))
 
     def stop(self) -> None:
         """Say goodbye and set no more alarms."""
@@ -182,12 +204,19 @@ class Shell:
     def _keep_or_tell(self, effect: Effect) -> None:
         if type(effect) is Save:
             self.state.save(effect.change)
+        elif type(effect) is Broadcast:
+            self._broadcast(effect)
         elif type(effect) is WhenSaved:
             self.state.when_saved(effect.effects, effect.urgency)
         else:
             if type(effect) is UpstreamUp:
                 self.broker.settled()
             self._tell(effect)
+
+    def _broadcast(self, effect: Broadcast) -> None:
+        kind = type(effect.frame)
+        self.groups[effect.link].send(encode(effect.frame), effect.radius)
+        self.sent[kind] = self.sent.get(kind, 0) + 1
 
     def _write(self, packets: list[bytes]) -> None:
         self.broker.write(packets)

@@ -5,7 +5,16 @@ from __future__ import annotations
 import mqtt5
 import pytest
 
-from gateway.effects import Dropped, DropUpstream, Peer, Reason, Send, State, StateChanged
+from gateway.effects import (
+    Broadcast,
+    Dropped,
+    DropUpstream,
+    Peer,
+    Reason,
+    Send,
+    State,
+    StateChanged,
+)
 from gateway.engine import EngineRules
 from gateway.frames import (
     Advertise,
@@ -25,6 +34,7 @@ from gateway.frames import (
     encode,
 )
 from gateway.routing.admission import AdmissionRules
+from gateway.routing.discovery import DiscoveryRules
 from tests.support.engine_bench import UPSTREAM, Bench, published
 
 
@@ -50,11 +60,49 @@ def test_a_stranger_is_told_to_connect(frame: Frame) -> None:
     assert dropped.detail == type(frame).__name__.upper()
 
 
-@pytest.mark.parametrize("frame", [SearchGw(0), Advertise(1, 900), GwInfo(1)])
-def test_discovery_from_a_stranger_is_not_answered_with_disconnect(frame: Frame) -> None:
+@pytest.mark.parametrize("frame", [Advertise(1, 900), GwInfo(1)])
+def test_what_gateways_say_is_not_answered_with_disconnect(frame: Frame) -> None:
     bench = Bench()
     assert bench.say(b"x", frame) == []
     assert reasons(bench) == [Reason.STRANGER]
+
+
+def test_a_search_is_answered_while_a_reading_could_be_taken() -> None:
+    bench = Bench()
+    assert bench.say(b"x", SearchGw(0)) == []
+    assert reasons(bench) == [Reason.NOT_ADVERTISING]
+    bench.take(bench.engine.discovery.set_serving(None, bench.at))
+    assert bench.say(b"x", SearchGw(0)) == [GwInfo(1)]
+
+
+def test_a_member_that_searches_is_answered_and_was_heard() -> None:
+    bench = Bench()
+    bench.take(bench.engine.discovery.set_serving(None, bench.at))
+    bench.join(b"s1", keep_alive_s=60)
+    bench.wake(80)
+    assert bench.say(b"s1", SearchGw(0)) == [GwInfo(1)]
+    bench.wake(160)
+    assert list(bench.engine.sessions) == ["s1"]
+    bench.wake(171)
+    assert list(bench.engine.sessions) == []
+
+
+def test_what_comes_by_a_group_reaches_no_session() -> None:
+    bench = bench_with(discovery=DiscoveryRules(has_groups=True))
+    bench.take(bench.engine.discovery.set_serving(None, bench.at))
+    bench.join(b"s1")
+    said = [encode(Pingreq()), encode(Connect(b"s2", 60)), encode(SearchGw(0))]
+    bench.take(bench.engine.receive_group(0, [(b"s1", each) for each in said], bench.at))
+    assert bench.hear(b"s1") == [GwInfo(1)]
+    assert list(bench.engine.sessions) == ["s1"]
+
+
+def test_the_engine_wakes_to_advertise() -> None:
+    bench = bench_with(discovery=DiscoveryRules(gateway_id=0, has_groups=True))
+    bench.take(bench.engine.discovery.set_serving(None, bench.at))
+    bench.engine.discovery.joined(0, bench.at)
+    bench.wake(901)
+    assert bench.told(Broadcast) == [Broadcast(0, Advertise(0, 900))] * 2
 
 
 def test_strangers_are_answered_at_a_bounded_rate_and_members_always() -> None:

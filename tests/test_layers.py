@@ -23,12 +23,12 @@ TREES = ("gateway", "firmware", "spark_ingest")
 
 PURE = frozenset(
     {
-        *("frames", "saved", "effects", "nodes", "session", "routing", "upstream"),
+        *("frames", "saved", "part", "effects", "nodes", "session", "routing", "upstream"),
         *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
     }
 )
 ONE_FILE = (
-    *("saved", "effects", "nodes", "uplink", "downlink"),
+    *("saved", "part", "effects", "nodes", "uplink", "downlink"),
     *("rules", "withholding", "restoring", "door", "engine"),
 )
 FORBIDDEN_TO_PURE = frozenset(
@@ -47,7 +47,7 @@ def allowed(*layers: str, packages: tuple[str, ...] = ()) -> Allowed:
 
 
 EVERY_LAYER = (
-    *("frames", "saved", "effects", "nodes", "session", "routing", "upstream"),
+    *("frames", "saved", "part", "effects", "nodes", "session", "routing", "upstream"),
     *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly", "census", "keeping"),
     *("version", "daemon", "cli", "__main__"),
@@ -69,7 +69,8 @@ EVERY_PACKAGE = (
 LAYERS = {
     "frames": allowed(),
     "saved": allowed(),
-    "effects": allowed("saved", "frames"),
+    "part": allowed(),
+    "effects": allowed("saved", "part", "frames"),
     "nodes": allowed(),
     "session": allowed("effects", "saved", "frames"),
     "upstream": allowed("effects", "saved", "frames", packages=("mqtt5",)),

@@ -87,6 +87,7 @@ def status(name: str, version: str, numbers: Numbers, news: News) -> dict[str, o
             state.value: numbers.clients_by_state.get(state, 0) for state in State
         },
         "links": [asdict(link) for link in numbers.links],
+        "discovery": numbers.discovery.value,
         "journal": journal(numbers.journal),
         "state": state(numbers.state),
         "counters": {

@@ -37,6 +37,26 @@ def journal_doubt(numbers: JournalNumbers) -> str | None:
             return None
 
 
+def serving_problem(
+    numbers: JournalNumbers, *, is_connected: bool, is_journal_used: bool, gives_way: bool
+) -> str | None:
+    """Why a reading that comes now could be neither stored nor forwarded, or None.
+
+    `gives_way`: a full journal takes it all the same, and drops the oldest.
+    """
+    if is_connected:
+        return None
+    if not is_journal_used:
+        return "the broker is away, and no reading is stored: journal.acknowledge"
+    match numbers.condition:
+        case Condition.FAILED:
+            return "the broker is away, and the journal cannot be written"
+        case Condition.FULL if not gives_way:
+            return "the broker is away, and the journal is full"
+        case _:
+            return None
+
+
 def state_doubt(numbers: StateNumbers) -> str | None:
     if numbers.condition is Condition.OK:
         return None

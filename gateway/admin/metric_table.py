@@ -13,7 +13,7 @@ from enum import Enum
 
 from gateway.admin.news import News
 from gateway.admin.numbers import Condition, LinkNumbers, Numbers
-from gateway.effects import State
+from gateway.effects import Part, State
 
 Sample = tuple[tuple[str, ...], float]
 Samples = Iterable[Sample]
@@ -85,6 +85,12 @@ def of_condition(name: str, help_: str, value: Callable[[Numbers], Condition]) -
         return [((condition.value,), condition is holds) for condition in Condition]
 
     return Metric(name, Kind.GAUGE, help_, ("condition",), samples)
+
+
+def groups_joined(moment: Moment) -> Samples:
+    """None for links without a group."""
+    links = moment.numbers.links
+    return [((link.name,), link.group_joined) for link in links if link.group_joined is not None]
 
 
 def sync_seconds(moment: Moment) -> Samples:
@@ -216,6 +222,12 @@ METRICS: tuple[Metric, ...] = (
 
     Metric("tidegate_frames_total", Kind.COUNTER, "MQTT-SN frames by kind", ("type", "direction"),
            lambda moment: both_ways(moment.numbers.frames_received, moment.numbers.frames_sent)),
+    Metric("tidegate_discovery", Kind.GAUGE,
+           "1 for what the gateway does for sensors that search: advertising, standby, or unable "
+           "to take a reading; 0 for the others", ("part",),
+           lambda moment: [((part.value,), part is moment.numbers.discovery) for part in Part]),
+    Metric("tidegate_multicast_joined", Kind.GAUGE,
+           "1 while the multicast group of the link is heard, else 0", ("link",), groups_joined),
     Metric("tidegate_datagrams_total", Kind.COUNTER, "Datagrams by link",
            ("link", "direction"), of_links_both_ways),
     of_links("tidegate_datagram_send_failures_total", "Datagrams that could not be sent",

@@ -13,11 +13,13 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 
 from gateway.admin.logs import Value, fields
-from gateway.admin.tellings import DROPPED, level_of
+from gateway.admin.tellings import DROPPED, level_of, level_of_discovery
 from gateway.admin.throttle import HeldBack, Throttle
 from gateway.effects import (
+    DiscoveryChanged,
     Dropped,
     Effect,
+    Part,
     Peer,
     Reason,
     State,
@@ -30,9 +32,11 @@ from gateway.effects import (
 DROPPED_LINES_MAX = 5  # in ten seconds, of each reason: enough to see what it is
 STATE_LINES_MAX = 20  # of each state: after a power cut this many sensors are named
 UPSTREAM_LINES_MAX = 5
+DISCOVERY_LINES_MAX = 5
 
 _log = logging.getLogger("tidegate")
 _client_log = logging.getLogger("tidegate.client")
+_discovery_log = logging.getLogger("tidegate.discovery")
 _upstream_log = logging.getLogger("tidegate.upstream")
 
 
@@ -56,6 +60,7 @@ class News:
         self._sessions = {is_kept: _Tally(UPSTREAM_LINES_MAX) for is_kept in (False, True)}
         self._refusals = _Tally(UPSTREAM_LINES_MAX)
         self._subscription_refusals = _Tally(UPSTREAM_LINES_MAX)
+        self._parts = {part: _Tally(DISCOVERY_LINES_MAX) for part in Part}
 
     # From the shell
 
@@ -65,13 +70,20 @@ class News:
             self._count(effect, self._dropped[effect.reason], effect.count)
         elif type(effect) is StateChanged:
             self._count(effect, self._states[effect.after])
-        elif type(effect) is UpstreamUp:
+        else:
+            self._tell_of_the_gateway(effect)
+
+    def _tell_of_the_gateway(self, effect: Effect) -> None:
+        """What is about no client."""
+        if type(effect) is UpstreamUp:
             self.upstream_resent += effect.resent
             self._count(effect, self._sessions[effect.session_present])
         elif type(effect) is UpstreamRefused:
             self._count(effect, self._refusals)
         elif type(effect) is SubscriptionRefused:
             self._count(effect, self._subscription_refusals)
+        elif type(effect) is DiscoveryChanged:
+            self._count(effect, self._parts[effect.after])
 
     # From the daemon
 
@@ -139,6 +151,7 @@ class News:
         yield from self._sessions.values()
         yield self._refusals
         yield self._subscription_refusals
+        yield from self._parts.values()
 
     def _about(self, effect: Effect) -> dict[str, Value | None]:
         match effect:
@@ -168,6 +181,8 @@ class News:
                     "filter": topic_filter,
                     "reason": reason,
                 }
+            case DiscoveryChanged(before, _, detail):
+                return {"before": before.value, "detail": detail or None}
         raise AssertionError(f"{effect} is no news")
 
     def _peer(self, peer: Peer | None) -> str | None:
@@ -180,6 +195,8 @@ def _logger(effect: Effect) -> logging.Logger:
             return _upstream_log  # it has no sender, so the broker sent it
         case Dropped() | StateChanged():
             return _client_log
+        case DiscoveryChanged():
+            return _discovery_log
     return _upstream_log
 
 
@@ -188,6 +205,8 @@ def _level(effect: Effect) -> int:
         return DROPPED[effect.reason].level
     if type(effect) is StateChanged:
         return level_of(effect)
+    if type(effect) is DiscoveryChanged:
+        return level_of_discovery(effect)
     return logging.INFO if type(effect) is UpstreamUp else logging.WARNING
 
 
@@ -197,6 +216,8 @@ def _words(effect: Effect) -> str:
             return f"dropped {reason.value}"
         case StateChanged(after=after):
             return f"= {after.value}"
+        case DiscoveryChanged(after=part):
+            return f"= {part.value}"
         case UpstreamUp():
             return "= connected"
         case UpstreamRefused():

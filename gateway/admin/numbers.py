@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from gateway.effects import State
+from gateway.effects import Part, State
 
 
 class Condition(Enum):
@@ -29,6 +29,7 @@ class LinkNumbers:
     send_failures: int
     receive_buffer_drops: int
     truncated: int
+    group_joined: bool | None = None  # None for a link without a multicast group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,5 +119,6 @@ class Numbers:
     outbox_messages: int
     links: tuple[LinkNumbers, ...]
     event_loop_lag_s: float
+    discovery: Part = Part.UNABLE
     journal: JournalNumbers = JournalNumbers()
     state: StateNumbers = StateNumbers()

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from gateway.admin.metric_table import METRICS, PROCESS_METRICS
 from gateway.admin.numbers import Condition
-from gateway.effects import Reason, State
+from gateway.effects import Part, Reason, State
 
 _HEAD = """\
 # Metrics
@@ -33,6 +33,8 @@ Worth an alert:
 - `rate(tidegate_dropped_total{reason=~".*_full"}[5m]) > 0`: a limit of the configuration is
   reached.
 - `tidegate_journal_condition{condition="ok"} == 0`: the journal is full, or the disk fails.
+- `tidegate_multicast_joined == 0`, or `tidegate_discovery{part="advertising"}` of a standby at 1:
+  sensors cannot search for this gateway, or the one it stands in for is gone.
 - `tidegate_journal_fill_ratio > 0.8`: the journal will be full.
 - `increase(tidegate_journal_lost_total[1d]) > 0`: the card has damaged what was stored on it.
 - `tidegate_journal_sync_seconds{quantile="0.99"} > 0.5`: the card is worn out or overloaded.
@@ -60,6 +62,7 @@ def reference() -> str:
         "| `direction` | `received`, `sent` |",
         "| `link` | the listener, as configured |",
         f"| `condition` | {_code(condition.value for condition in Condition)} |",
+        f"| `part` | {_code(part.value for part in Part)} |",
         "| `quantile` | `0.5`, `0.99`, `1` |",
         "| `version` | of Tidegate |",
     ]

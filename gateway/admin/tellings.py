@@ -9,7 +9,7 @@ from __future__ import annotations
 from logging import DEBUG, INFO, WARNING
 from typing import NamedTuple
 
-from gateway.effects import Reason, State, StateChanged
+from gateway.effects import DiscoveryChanged, Part, Reason, State, StateChanged
 
 
 class Telling(NamedTuple):
@@ -69,6 +69,9 @@ DROPPED: dict[Reason, Telling] = {
     Reason.TOO_MANY_PACKETS: Telling(WARNING, "see limits.packets_per_s_max"),
     Reason.UNHEARD: Telling(INFO, "see whether the sensor can hear the gateway's answer"),
     Reason.EGRESS_FULL: Telling(WARNING, "raise limits.egress_bytes_per_s_max"),
+    Reason.GROUP_TRAFFIC: Telling(DEBUG, "only SEARCHGW is answered that comes by multicast"),
+    Reason.NOT_ADVERTISING: Telling(DEBUG),
+    Reason.GATEWAY_ID_TAKEN: Telling(WARNING, "give each gateway of a network another gateway.id"),
     Reason.RETAINED_FULL: Telling(
         WARNING, "raise limits.retained_messages_max and limits.retained_bytes_max"
     ),
@@ -84,3 +87,10 @@ def level_of(change: StateChanged) -> int:
     is_waking = change.after is State.AWAKE
     is_sleeping_on = change.after is State.ASLEEP and change.before in (State.ASLEEP, State.AWAKE)
     return DEBUG if is_waking or is_sleeping_on else INFO
+
+
+def level_of_discovery(change: DiscoveryChanged) -> int:
+    """A standby that stands in says that the other gateway is gone."""
+    if change.after is Part.UNABLE or change.before is Part.STANDBY:
+        return WARNING
+    return INFO

@@ -1,4 +1,6 @@
-"""Kinds of value that name a place in the network: where to listen, and which broker to reach."""
+"""Kinds of value that name a place in the network: where to listen, which group to join on which
+interface, and which broker to reach.
+"""
 
 import re
 from dataclasses import dataclass
@@ -8,6 +10,7 @@ from ipaddress import (
     IPv4Network,
     IPv6Address,
     IPv6Network,
+    ip_address,
     ip_network,
 )
 from typing import NamedTuple
@@ -24,6 +27,8 @@ _URL = re.compile(
     r"(?P<scheme>mqtts?)://(?P<host>\[[^\[\]]*\]|[^:/\[\]]*)(?::(?P<port>[0-9]{1,5}))?/?"
 )
 _LABEL = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)")
+# As Linux allows them: IFNAMSIZ, and neither slash nor colon. Digits and dots are a bad address.
+_INTERFACE = re.compile(r"(?![0-9.]+$)[!-.0-9;-~]{1,15}")
 _URL_PORTS = {"mqtt": 1883, "mqtts": 8883}
 
 
@@ -99,6 +104,69 @@ class Networks(Kind):
     def written(self, value: object) -> str:
         assert isinstance(value, tuple)
         return f"[{', '.join(quoted(str(each)) for each in value)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Group(Kind):
+    """A multicast group and the port on which it is spoken to."""
+
+    @property
+    def name(self) -> str:
+        return "multicast address and port"
+
+    @property
+    def range(self) -> str:
+        return '"" for none'
+
+    @property
+    def expected(self) -> str:
+        return (
+            'a multicast address and a port, such as "225.1.1.1:1883" or "[ff05::4d51]:1883", '
+            'or "" for none'
+        )
+
+    def read(self, raw: object) -> HostPort | None:
+        if raw == "":
+            return None
+        try:
+            group = Listen().read(raw)
+        except MismatchError:
+            raise MismatchError(self.expected, raw) from None
+        if group is None or group.port == 0 or not ip_address(group.host).is_multicast:
+            raise MismatchError(self.expected, raw)
+        return group
+
+    def written(self, value: object) -> str:
+        return quoted("" if value is None else str(value))
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkInterface(Kind):
+    """By its name, or by one of its addresses."""
+
+    @property
+    def name(self) -> str:
+        return "interface name or address"
+
+    @property
+    def expected(self) -> str:
+        return 'the name of a network interface or one of its addresses, such as "eth0"'
+
+    def read(self, raw: object) -> str:
+        if not isinstance(raw, str):
+            raise MismatchError(self.expected, raw)
+        if not is_address(raw) and _INTERFACE.fullmatch(raw) is None:
+            raise MismatchError(self.expected, raw)
+        return raw
+
+
+def is_address(text: str) -> bool:
+    """Whether it is an IPv4 or IPv6 address; else it may be a name."""
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 class Broker(NamedTuple):

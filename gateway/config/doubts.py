@@ -3,10 +3,12 @@ reason to stop: a disk may be mounted later, a file be readable to the daemon's 
 """
 
 import os
+import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from gateway.config.addresses import is_address
 from gateway.config.gathering import Gathering
 from gateway.config.kinds import with_unit
 from gateway.config.mounts import free_bytes, mount_of, taken_bytes
@@ -19,6 +21,7 @@ from gateway.config.topic_filters import covers
 def doubts(settings: Settings, gathering: Gathering) -> Iterator[str]:
     """One line each: who gave it, the key, and why it looks wrong."""
     yield from _about_files(gathering)
+    yield from _about_interfaces(settings, gathering)
     yield from _about_prefix(settings, gathering)
     yield from _about_topic_filters(settings, gathering)
     yield from _about_state_dir(settings, gathering)
@@ -47,6 +50,19 @@ def _doubt_about_file(path: Path, secret: bool) -> str | None:
     if secret and mode & stat.S_IROTH:
         return "can be read by everybody on this machine; chmod o-r helps"
     return None
+
+
+def _about_interfaces(settings: Settings, gathering: Gathering) -> Iterator[str]:
+    """By name only: an address may come with the network, and so may the interface."""
+    names = {name for _, name in socket.if_nameindex()}
+    for index, udp in enumerate(settings.udp):
+        interface = udp.multicast_interface
+        if interface is None or interface in names or is_address(interface):
+            continue
+        doubt = (
+            f"this machine has no interface {shown(interface)} now, but {', '.join(sorted(names))}"
+        )
+        yield _line(("udp", index, "multicast_interface"), doubt, gathering)
 
 
 def _about_prefix(settings: Settings, gathering: Gathering) -> Iterator[str]:

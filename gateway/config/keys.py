@@ -6,7 +6,14 @@ stop, because they become comments of a file and cells of a table.
 
 from dataclasses import replace
 
-from gateway.config.addresses import Broker, BrokerUrl, Listen, Networks
+from gateway.config.addresses import (
+    Broker,
+    BrokerUrl,
+    Group,
+    Listen,
+    NetworkInterface,
+    Networks,
+)
 from gateway.config.kinds import (
     GIB,
     TEXT_BYTES_MAX,
@@ -25,6 +32,7 @@ from gateway.config.settings import (
     NAME_LENGTH_MAX,
     AdminSettings,
     ClientSettings,
+    DiscoverySettings,
     ForwardersSettings,
     GatewaySettings,
     JournalSettings,
@@ -76,6 +84,36 @@ UDP = Table("udp", "Where sensors reach the gateway; repeat the table for more t
     Key("tick_ms_max", Number(0, 20),
         "Longest time for which datagrams are collected to be handled together, 0 for never",
         "measured: a quarter of the CPU time, or less, at sensor loads"),
+    Key("multicast", Group(),
+        "Multicast group for [discovery], of the same IP version as listen; sensors search there "
+        "for gateways, and this one advertises itself",
+        "nobody is announced unasked", example='"225.1.1.1:1883"'),
+    Key("multicast_interface", NetworkInterface(),
+        "Network interface of the group, by its name or one of its addresses; without it that of "
+        "listen, or for 0.0.0.0 and [::] the one that the routes say",
+        example='"eth0"', needs="multicast"),
+    Key("multicast_hops", Integer(0, 255),
+        "How many networks far the group is spoken to, 0 for this machine only",
+        "routers pass nothing on"),
+))
+
+DISCOVERY = Table(
+    "discovery", "How sensors find this gateway, if one or more [[udp]] have multicast; SEARCHGW "
+    "that comes to the listening port is answered without it too",
+    settings=DiscoverySettings, parts=(
+    Key("advertise_s", Integer(1, 65_535),
+        "T_ADV, the time from one ADVERTISE to the next, which says so",
+        "MQTT-SN 1.2, 7.2: more than 15 min; less finds a gateway sooner and costs radio time"),
+    Key("missed_max", Integer(1, 10),
+        "N_ADV, how many ADVERTISE of another gateway a standby must miss before it stands in",
+        "MQTT-SN 1.2, 7.2: 2 to 3"),
+    Key("answer", Choice(("unicast", "multicast")),
+        "How a search by multicast is answered: to the one who asked, or to the group",
+        "works where the network loses multicast, and wakes nobody else"),
+    Key("standby", Boolean(),
+        "Be silent as long as another gateway advertises itself, and stand in for it after; the "
+        "standby should have the higher gateway.id",
+        "most networks have one gateway"),
 ))
 
 UPSTREAM = Table("upstream", "The MQTT 5 broker", settings=UpstreamSettings, parts=(
@@ -297,6 +335,7 @@ ROOT = Table(
         GATEWAY,
         Repeated(UDP, LISTENERS_MAX),
         Later("serial", "serial lines come with a later release; this one serves UDP"),
+        DISCOVERY,
         UPSTREAM,
         JOURNAL,
         PREDEFINED_TOPICS,

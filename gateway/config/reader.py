@@ -19,6 +19,7 @@ from gateway.config.schema import separated
 from gateway.config.settings import (
     AdminSettings,
     ClientSettings,
+    DiscoverySettings,
     ForwardersSettings,
     GatewaySettings,
     JournalSettings,
@@ -86,6 +87,7 @@ def _settings(gathering: Gathering) -> Settings:
     return Settings(
         gateway=gateway,
         udp=tuple(UdpSettings(**tables[("udp", index)]) for index in range(listeners)),
+        discovery=DiscoverySettings(**tables[("discovery",)]),
         upstream=UpstreamSettings(**upstream),
         journal=JournalSettings(**tables[("journal",)]),
         topic=tuple(_topic(tables[("topic", index)]) for index in range(filters)),

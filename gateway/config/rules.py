@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 
 from gateway.config.gathering import Gathering
+from gateway.config.group_rules import check_groups
 from gateway.config.keys import PER_TOPIC, UPSTREAM
 from gateway.config.settings import HostPort, Settings
 from gateway.config.spelling import KeyPath, dotted, quoted, shown
@@ -36,6 +37,7 @@ def check(settings: Settings, gathering: Gathering) -> None:
     _check_at_least(settings, gathering)
     _check_segments(settings, gathering)
     _check_listeners(settings, gathering)
+    check_groups(settings, gathering)
     _check_predefined_topics(settings, gathering)
     _check_client_ids(settings, gathering)
     _check_prefix(settings, gathering)

@@ -64,6 +64,17 @@ class UdpSettings:
     listen: HostPort = ANY_ADDRESS
     receive_buffer_bytes: int = 4 * MIB
     tick_ms_max: float = 2.0
+    multicast: HostPort | None = None
+    multicast_interface: str | None = None
+    multicast_hops: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscoverySettings:
+    advertise_s: int = 900
+    missed_max: int = 3
+    answer: Literal["unicast", "multicast"] = "unicast"
+    standby: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +195,7 @@ class LogSettings:
 class Settings:
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
     udp: tuple[UdpSettings, ...] = (UdpSettings(),)
+    discovery: DiscoverySettings = DiscoverySettings()
     upstream: UpstreamSettings = field(default_factory=UpstreamSettings)
     journal: JournalSettings = JournalSettings()
     topic: tuple[TopicSettings, ...] = ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 _TABLES = ("net/udp", "net/udp6")
@@ -19,8 +21,23 @@ def udp_port_owner(port: int, proc: Path = Path("/proc")) -> str | None:
     return None
 
 
+def only_groups_have(port: int, proc: Path = Path("/proc")) -> bool:
+    """Whether all sockets on this port are bound to multicast groups, and none to an address."""
+    hosts = [columns[_LOCAL].rpartition(":")[0] for columns in _sockets(port, proc)]
+    return bool(hosts) and all(map(_is_group, hosts))
+
+
+def _is_group(host: str) -> bool:
+    """The address as /proc has it: words of 32 bits, in the machine's byte order."""
+    first = int(host[:8], 16).to_bytes(4, sys.byteorder)[0]
+    return first == 0xFF if len(host) > 8 else first & 0xF0 == 0xE0
+
+
 def _inodes(port: int, proc: Path) -> list[str]:
-    found = []
+    return [columns[_INODE] for columns in _sockets(port, proc)]
+
+
+def _sockets(port: int, proc: Path) -> Iterator[list[str]]:
     for table in _TABLES:
         try:
             lines = (proc / table).read_text().splitlines()[1:]
@@ -29,8 +46,7 @@ def _inodes(port: int, proc: Path) -> list[str]:
         for line in lines:
             columns = line.split()
             if int(columns[_LOCAL].rpartition(":")[2], 16) == port:
-                found.append(columns[_INODE])
-    return found
+                yield columns
 
 
 def _holds(process: Path, sockets: set[str]) -> bool:

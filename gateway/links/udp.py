@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from gateway.links.clock import now
 from gateway.links.datagrams import DatagramCalls, datagram_calls
 from gateway.links.errors import LinkError
+from gateway.links.group_socket import Place, send_to_group, speak_on
 from gateway.links.mmsg import DATAGRAMS_PER_CALL
 from gateway.links.socket_address import IPV4_BYTES, IPV6_BYTES, address_of, address_text
 from gateway.links.tick import AdaptiveTick
@@ -85,7 +86,9 @@ class UdpLink:
         tick_ms_max: float = 2.0,
         batched: bool | None = None,
         datagram_bytes_max: int = 2048,
+        shares_port: bool = False,
     ) -> None:
+        """`shares_port`: with the socket of a multicast group."""
         self.listening_on = listen
         self.address_bytes = IPV6_BYTES if ":" in listen[0] else IPV4_BYTES
         self.counters = UdpCounters()
@@ -93,6 +96,7 @@ class UdpLink:
         self._receive_buffer_bytes = receive_buffer_bytes
         self._datagram_bytes_max = datagram_bytes_max
         self._batched = batched
+        self._shares_port = shares_port
         self._tick = AdaptiveTick(tick_ms_max)
         self._socket: socket.socket | None = None
         self._calls: DatagramCalls
@@ -106,7 +110,9 @@ class UdpLink:
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         """Binds and listens; raises LinkError with a sentence for the operator."""
-        opened = open_udp_socket(self.listening_on, self._receive_buffer_bytes)
+        opened = open_udp_socket(
+            self.listening_on, self._receive_buffer_bytes, shares_port=self._shares_port
+        )
         host, port = opened.getsockname()[:2]
         self.listening_on = (host, port)
         self._socket = opened
@@ -144,6 +150,22 @@ class UdpLink:
             if error:
                 self._count_failure(_FAILURES.get(error, SendFailure.OTHER))
                 position += 1
+
+    def speak_on(self, place: Place) -> None:
+        """What is said to groups goes there; raises OSError."""
+        if self._socket is not None:
+            speak_on(self._socket, place)
+
+    def send_to_group(self, place: Place, datagram: bytes, hops: int) -> None:
+        """At once, not in a batch: how far it goes is a setting of the socket."""
+        if self._socket is None:
+            return
+        try:
+            send_to_group(self._socket, place, datagram, hops)
+        except OSError as error:
+            self._count_failure(_FAILURES.get(error.errno or 0, SendFailure.OTHER))
+        else:
+            self.counters.sent += 1
 
     def close(self) -> None:
         """Sends what it can of the queue. May be called twice, and from the callback."""

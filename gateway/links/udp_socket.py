@@ -8,9 +8,11 @@ import socket
 import struct
 from contextlib import suppress
 
+from gateway.links.broadcast_filter import refuse_broadcasts
 from gateway.links.errors import LinkError
-from gateway.links.port_owner import udp_port_owner
-from gateway.links.socket_address import address_of, socket_address
+from gateway.links.group_socket import hear_no_other_groups
+from gateway.links.port_owner import only_groups_have, udp_port_owner
+from gateway.links.socket_address import SocketAddress, address_of, socket_address
 
 log = logging.getLogger("tidegate.udp")
 
@@ -21,8 +23,14 @@ _MEMINFO = struct.Struct("=9I")
 _MEMINFO_DROPS = 8
 
 
-def open_udp_socket(listen: tuple[str, int], receive_buffer_bytes: int) -> socket.socket:
-    """A non-blocking socket bound to this numeric address, or LinkError."""
+def open_udp_socket(
+    listen: tuple[str, int], receive_buffer_bytes: int, *, shares_port: bool = False
+) -> socket.socket:
+    """A non-blocking socket bound to this numeric address, or LinkError.
+
+    `shares_port`: others may be bound to the same port of a multicast group; still nobody else who
+    listens to all addresses, as we do.
+    """
     host, port = listen
     address = socket_address(address_of(host, port))
     try:
@@ -33,12 +41,29 @@ def open_udp_socket(listen: tuple[str, int], receive_buffer_bytes: int) -> socke
         if opened.family == socket.AF_INET6:
             # So that "0.0.0.0" and "::" can both listen on one port.
             opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        opened.bind(address)
+        _bind(opened, address)
+        hear_no_other_groups(opened)
+        with suppress(OSError):  # a sandbox may forbid it, and then it is only less polite
+            refuse_broadcasts(opened)
+        if shares_port:  # only now, so that a second gateway could not be bound beside us
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     except OSError as error:
         opened.close()
         raise LinkError(explain_bind(error, host, port)) from error
     _ask_for_buffer(opened, receive_buffer_bytes)
     return opened
+
+
+def _bind(opened: socket.socket, address: SocketAddress) -> None:
+    """Not beside another listener, but beside sockets that hear multicast groups on this port."""
+    try:
+        opened.bind(address)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE or not only_groups_have(address[1]):
+            raise
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind(address)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
 
 
 def explain_bind(error: OSError, host: str, port: int) -> str:

@@ -13,6 +13,7 @@ from gateway.admin.numbers import (
 from gateway.effects import (
     ClientId,
     Dropped,
+    Part,
     Peer,
     Reason,
     State,
@@ -33,6 +34,7 @@ LINK = LinkNumbers(
     send_failures=103,
     receive_buffer_drops=104,
     truncated=105,
+    group_joined=True,
 )
 JOURNAL = JournalNumbers(
     condition=Condition.FULL,
@@ -90,6 +92,7 @@ NUMBERS = Numbers(
     outbox_messages=61,
     links=(LINK,),
     event_loop_lag_s=0.25,
+    discovery=Part.STANDBY,
     journal=JOURNAL,
     state=STATE,
 )

@@ -15,7 +15,7 @@ from gateway.admin.news import News
 from gateway.admin.numbers import Condition, JournalNumbers, Numbers
 from gateway.admin.reference import reference
 from gateway.effects import ClientId, Dropped, Reason, State
-from tests.admin.example import NUMBERS, eventful_news, news
+from tests.admin.example import LINK, NUMBERS, eventful_news, news
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -101,6 +101,10 @@ EXPECTED = {
     "tidegate_state_commits_total{}": 302,
     "tidegate_state_commit_failures_total{}": 303,
     "tidegate_state_file_bytes{}": 304,
+    "tidegate_discovery{unable}": 0,
+    "tidegate_discovery{standby}": 1,
+    "tidegate_discovery{advertising}": 0,
+    "tidegate_multicast_joined{udp 0.0.0.0:1883}": 1,
     "tidegate_frames_total{received,PUBLISH}": 51,
     "tidegate_frames_total{received,CONNECT}": 52,
     "tidegate_frames_total{sent,PUBACK}": 53,
@@ -121,6 +125,13 @@ def test_a_journal_that_never_synced_has_no_time_of_syncing_and_no_oldest_readin
     assert "\ntidegate_journal_sync_seconds{" not in text
     assert "\ntidegate_journal_oldest_age_seconds 0.0\n" in text
     assert '\ntidegate_journal_condition{condition="ok"} 1.0\n' in text
+
+
+def test_a_link_without_a_group_has_no_series_about_one() -> None:
+    links = (replace(LINK, group_joined=None), replace(LINK, name="udp1", group_joined=False))
+    text = exposition(news(), replace(NUMBERS, links=links))
+    (line,) = [line for line in text.splitlines() if line.startswith("tidegate_multicast_joined")]
+    assert line == 'tidegate_multicast_joined{link="udp1"} 0.0'
 
 
 def test_what_clients_choose_makes_no_series() -> None:

@@ -15,8 +15,10 @@ from gateway.config.schema import known_keys
 from gateway.config.spelling import dotted
 from gateway.effects import (
     ClientId,
+    DiscoveryChanged,
     Dropped,
     Effect,
+    Part,
     Reason,
     Send,
     State,
@@ -75,6 +77,24 @@ LINES = [
         SubscriptionRefused("a/#", "SUBACK 0x87", (GREENHOUSE, ClientId("b"))),
         "<4>WARN  tidegate.upstream the broker refused a subscription client=greenhouse-7 "
         "clients=2 filter=a/# reason='SUBACK 0x87'",
+    ),
+    (
+        DiscoveryChanged(Part.UNABLE, Part.ADVERTISING),
+        "<6>INFO  tidegate.discovery = advertising before=unable",
+    ),
+    (
+        DiscoveryChanged(Part.STANDBY, Part.ADVERTISING, "gateway 1 is silent"),
+        "<4>WARN  tidegate.discovery = advertising before=standby detail='gateway 1 is silent'",
+    ),
+    (
+        DiscoveryChanged(Part.ADVERTISING, Part.UNABLE, "the journal is full"),
+        "<4>WARN  tidegate.discovery = unable before=advertising detail='the journal is full'",
+    ),
+    (
+        Dropped(Reason.GATEWAY_ID_TAKEN, None, "another gateway says it is 1 too", PEER),
+        "<4>WARN  tidegate.client dropped gateway_id_taken peer=192.0.2.7:1883 "
+        "detail='another gateway says it is 1 too' "
+        "advice='give each gateway of a network another gateway.id'",
     ),
 ]
 

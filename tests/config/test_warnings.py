@@ -110,3 +110,13 @@ def test_a_prefix_without_a_slash_is_warned_about() -> None:
         '"sitesensors/boot"',
     )
     assert read('upstream.topic_prefix = "site/"').warnings == ()
+
+
+def test_an_interface_that_is_not_there_now_is_warned_about() -> None:
+    group = 'multicast = "225.1.1.1:1883"\n'
+    (warning,) = read(f'[[udp]]\n{group}multicast_interface = "wlan77"\n').warnings
+    assert warning.startswith(
+        'c.toml:3:23: udp.0.multicast_interface: this machine has no interface "wlan77" now, but '
+    )
+    for there in ("lo", "192.0.2.7"):
+        assert read(f'[[udp]]\n{group}multicast_interface = "{there}"\n').warnings == ()

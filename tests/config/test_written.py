@@ -68,7 +68,7 @@ def test_a_setting_for_topics_that_is_uncommented_without_its_table_is_found() -
 def test_each_example_is_right_with_what_its_comment_says_it_needs(number: int) -> None:
     numbers = {number, *TOPIC[:3]} if number in TOPIC else {number}
     comment = LINES[number - 1]
-    for needed in ("username", "cert_file"):
+    for needed in ("username", "cert_file", "multicast"):
         if f"needs {needed}" in comment:
             numbers.add(LINES.index(next(one for one in LINES if one.startswith(f"#{needed} "))))
     if "needs mqtts://" in comment:

@@ -28,11 +28,12 @@ from tests.end_to_end.on_air import (
     assert_untroubled,
     serving,
 )
-from tests.end_to_end.test_robustness import GROWTH_BYTES_MAX, Air, resident_bytes
+from tests.end_to_end.test_robustness import GROWTH_BYTES_MAX, Air
 from tests.support.application import application, heard
 from tests.support.gateway import GatewayProcess
 from tests.support.hand_written_sensor import framed, u16
 from tests.support.mosquitto import Mosquitto
+from tests.support.resident import resident_bytes
 
 MEMBERS = 100
 ROUND_S = 0.1  # each member publishes once in each
