@@ -64,6 +64,7 @@ class GatewayBench(StateBench):
 class Client:
     def __init__(self, state: str, before: str = "-", *, strict: bool = False) -> None:
         self.bench = GatewayBench(rules(allow_trailing_octets=not strict))
+        self.bench.take(self.bench.engine.discovery.set_serving(None, 0.0))
         if state != "stranger":
             self._connect()
             self._prepare(before, state)
