@@ -27,6 +27,7 @@ from gateway.journal import numbers as journal_side
 from gateway.journal.files import OsFiles
 from gateway.links.broker import BrokerLink, LinkState
 from gateway.links.udp import UdpLink
+from gateway.roster import is_overdue
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,8 @@ class Census:
     now: Callable[[], float]
     journal: Callable[[], JournalNumbers] = JournalNumbers
     state: Callable[[], StateNumbers] = StateNumbers
-    throughput: Throughput = field(default_factory=Throughput)
+    throughput: Throughput = field(default_factory=Throughput)  # of the journal
+    traffic: Throughput = field(default_factory=Throughput)  # readings in, deliveries out
 
     # From the daemon
 
@@ -51,6 +53,8 @@ class Census:
         """About once a second: the rates that are shown are made of it."""
         journal = self.journal()
         self.throughput.note(journal.stored, journal.finished, self.now())
+        taken, delivered = self.engine.uplink.taken, self.engine.downlink.delivered
+        self.traffic.note(sum(taken), sum(delivered), self.now())
 
     # From /healthz
 
@@ -67,12 +71,13 @@ class Census:
 
     def numbers(self) -> Numbers:
         engine, broker = self.engine, self.broker
-        states, outbox_messages = self._sessions()
+        states, overdue, outbox_messages = self._sessions()
         in_flight = engine.upstream.readings.in_flight
         downlink = engine.downlink
         return Numbers(
             uptime_s=self.now() - self.started_at,
             clients_by_state=states,
+            clients_overdue=overdue,
             subscriptions=len(downlink.subscriptions),
             covering_subscriptions=len(downlink.subscriptions.covering),
             retained_messages=len(downlink.retained),
@@ -92,6 +97,8 @@ class Census:
             outbox_messages=outbox_messages,
             links=tuple(_link_numbers(number, link) for number, link in enumerate(self.links)),
             event_loop_lag_s=self.event_loop_lag_s(),
+            readings_per_s=self.traffic.rates.in_per_s,
+            deliveries_per_s=self.traffic.rates.out_per_s,
             journal=replace(
                 self.journal(),
                 in_per_s=self.throughput.rates.in_per_s,
@@ -100,13 +107,16 @@ class Census:
             state=self.state(),
         )
 
-    def _sessions(self) -> tuple[dict[State, int], int]:
+    def _sessions(self) -> tuple[dict[State, int], int, int]:
+        """By state; how many of them are overdue; how many messages wait for them."""
         found: Counter[State] = Counter()
-        waiting = 0
+        overdue = waiting = 0
+        now = self.now()
         for session in self.engine.sessions.values():
             found[session.state] += 1
+            overdue += is_overdue(session, now)
             waiting += session.delivering.waiting
-        return {state: found[state] for state in State}, waiting
+        return {state: found[state] for state in State}, overdue, waiting
 
     def _upstream_state(self) -> str:
         broker = self.broker

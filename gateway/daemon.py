@@ -37,6 +37,7 @@ from gateway.links.clock import now, unix_ms_at_zero
 from gateway.links.errors import LinkError
 from gateway.links.tls import client_context
 from gateway.links.udp import UdpLink, address_text
+from gateway.roster import Roster
 from gateway.shell import Shell
 from gateway.state.errors import StateError
 from gateway.version import version
@@ -180,7 +181,8 @@ def _build(
         journal=keeping.journal_numbers,
         state=keeping.state_numbers,
     )
-    admin = _admin_server(settings, census, news, lag)
+    roster = _roster(settings, engine)
+    admin = _admin_server(settings, census, roster, news, lag)
     return _Parts(engine, news, shell, keeping, census, links, lag, admin, broker)
 
 
@@ -211,8 +213,21 @@ def _broker_link(upstream: UpstreamSettings, shell: Shell, tls: SSLContext | Non
     )
 
 
+def _roster(settings: Settings, engine: Engine) -> Roster:
+    return Roster(
+        engine=engine,
+        links=[f"udp{number}" for number, _ in enumerate(settings.udp)],
+        peer_text=_peer_text,
+        now=now,
+        predefined=settings.predefined_topics,
+        clients_predefined={
+            client_id: client.predefined_topics for client_id, client in settings.clients.items()
+        },
+    )
+
+
 def _admin_server(
-    settings: Settings, census: Census, news: News, lag: LagMeter
+    settings: Settings, census: Census, roster: Roster, news: News, lag: LagMeter
 ) -> AdminServer | None:
     """Imported only when wanted: its packages take 60 ms and 10 MB."""
     if settings.admin.listen is None:
@@ -226,6 +241,8 @@ def _admin_server(
         name=settings.gateway.name,
         version=version(),
         numbers=census.numbers,
+        clients=roster.clients,
+        topics=roster.topics,
         news=news,
         checks=checks,
         ready_checks=links | {"journal": census.journal_failure},

@@ -49,7 +49,8 @@ def allowed(*layers: str, packages: tuple[str, ...] = ()) -> Allowed:
 EVERY_LAYER = (
     *("frames", "saved", "effects", "session", "routing", "upstream"),
     *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
-    *("config", "links", "journal", "state", "admin", "shell", "assembly", "census", "keeping"),
+    *("config", "links", "journal", "state", "admin", "shell", "assembly"),
+    *("roster", "census", "keeping"),
     *("version", "daemon", "cli", "__main__"),
 )
 EVERY_PACKAGE = (
@@ -92,7 +93,8 @@ LAYERS = {
     "shell": allowed("engine", "effects", "saved", "frames", "links"),
     "assembly": allowed("config", "engine", "journal", "routing", "session", "uplink", "upstream"),
     "keeping": allowed(*EVERY_LAYER),
-    "census": allowed("admin", "effects", "engine", "links", "journal", "state"),
+    "roster": allowed("admin", "effects", "engine", "session"),
+    "census": allowed("roster", "admin", "effects", "engine", "links", "journal", "state"),
     "version": allowed(),
     "daemon": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),
     "cli": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),

@@ -110,6 +110,9 @@ METRICS: tuple[Metric, ...] = (
     Metric("tidegate_clients", Kind.GAUGE, "Sensors by the state of their session", ("state",),
            lambda moment: [((state.value,), moment.numbers.clients_by_state.get(state, 0))
                            for state in State]),
+    gauge("tidegate_clients_overdue",
+          "Of these, sensors that should have been heard by now; their tolerance still runs",
+          lambda n: n.clients_overdue),
     Metric("tidegate_client_transitions_total", Kind.COUNTER,
            "How often a session entered this state", ("state",),
            lambda moment: [((state.value,), count)
