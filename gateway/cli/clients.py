@@ -8,18 +8,18 @@ from gateway.admin.clients import CLIENTS_SCHEMA
 from gateway.admin.durations import duration
 from gateway.admin.queries import LIMIT_DEFAULT, LIMIT_MAX, OVERDUE, STATES
 from gateway.cli.exit_codes import ExitCode
-from gateway.cli.live import add_live_arguments, ago, ask_and_show, clock, printable, size
+from gateway.cli.live import add_live_arguments, ago, ask_and_show, clock, counted, printable, size
 from gateway.cli.output import complain, put, say
 from gateway.cli.tables import Column, table, terminal_columns
 
 COLUMNS = (
-    Column("client"),
+    Column("client", is_name=True),
     Column("state"),
-    Column("heard", 2),
+    Column("heard ago", 2),
     Column("topics", 5, right=True),
     Column("subs", 4, right=True),
     Column("waiting", 1, right=True),
-    Column("will", 6),
+    Column("will", 6, is_name=True),
     Column("address", 3),
 )
 
@@ -97,7 +97,7 @@ def _row(client: Mapping[str, Any], now_unix_s: float) -> tuple[str, ...]:
     return (
         printable(client["id"]),
         state_words(client, now_unix_s),
-        ago(client["last_heard_s"]) if client["away_s"] is None else "",
+        duration(client["last_heard_s"]) if client["away_s"] is None else "-",
         str(client["topics"]),
         str(client["subscriptions"]),
         str(client["queued_messages"] or "-"),
@@ -152,6 +152,9 @@ def described(client: Mapping[str, Any], now_unix_s: float) -> Iterator[tuple[st
     yield "sleep", f"{sleep_s} s, as it said last" if sleep_s else "never"
     yield "session", "ends with its connection (clean)" if client["clean"] else "stays"
     waiting = client["queued_messages"]
-    yield "waiting", f"{waiting} messages, {size(client['queued_bytes'])}" if waiting else "nothing"
+    yield (
+        "waiting",
+        f"{counted(waiting, 'message')}, {size(client['queued_bytes'])}" if waiting else "nothing",
+    )
     retained = ", retained" if will and will["retain"] else ""
     yield "will", f"{printable(will['topic'])}, QoS {will['qos']}{retained}" if will else "none"

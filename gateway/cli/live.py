@@ -72,6 +72,11 @@ def clock(unix_s: float, now_unix_s: float) -> str:
     return then.strftime("%H:%M:%S" if then.date() == today.date() else "%b %-d %H:%M")
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 message`, `2 messages`"""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def size(count: float) -> str:
     """`512 B`, `3.4 KiB`"""
     for unit in ("B", "KiB", "MiB"):

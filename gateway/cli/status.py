@@ -8,7 +8,7 @@ from typing import Any
 from gateway.admin.answers import STATUS_SCHEMA
 from gateway.admin.durations import duration
 from gateway.cli.exit_codes import ExitCode
-from gateway.cli.live import add_live_arguments, ask_and_show, printable
+from gateway.cli.live import add_live_arguments, ask_and_show, counted, printable
 from gateway.cli.output import put
 from gateway.cli.tables import terminal_columns
 from gateway.config.settings import MIB
@@ -48,7 +48,7 @@ def described(answer: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "broker", answer["upstream_state"]
     yield "", _upstream(answer)
     yield "clients", _clients(answer)
-    yield "", f"{answer['outbox_messages']} messages wait for them"
+    yield "", _waiting(answer["outbox_messages"])
     yield "topics", _topics(answer)
     yield "journal", _journal(answer["journal"])
     yield "rates", _rates(answer)
@@ -77,10 +77,15 @@ def _clients(answer: Mapping[str, Any]) -> str:
     return ", ".join(said) or "none yet"
 
 
+def _waiting(messages: int) -> str:
+    return f"{counted(messages, 'message')} {'waits' if messages == 1 else 'wait'} for them"
+
+
 def _topics(answer: Mapping[str, Any]) -> str:
+    subscriptions = counted(answer["subscriptions"], "filter")
     return (
-        f"{answer['subscriptions']} subscriptions by {answer['covering_subscriptions']} at the "
-        f"broker, {answer['retained_messages']} retained"
+        f"{subscriptions} subscribed, by {answer['covering_subscriptions']} at the broker; "
+        f"{counted(answer['retained_messages'], 'retained message')}"
     )
 
 

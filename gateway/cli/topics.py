@@ -13,11 +13,11 @@ from gateway.cli.output import complain, put, say
 from gateway.cli.tables import Column, table, terminal_columns
 
 COLUMNS = (
-    Column("topic or filter"),
-    Column("predefined", 4),
-    Column("registered by (id)", 1),
-    Column("subscribed by (QoS)", 2),
-    Column("at the broker", 3),
+    Column("topic or filter", is_name=True),
+    Column("predefined", 4, is_name=True),
+    Column("registered by (id)", 1, is_name=True),
+    Column("subscribed by (QoS)", 2, is_name=True),
+    Column("at the broker", 3, is_name=True),
     Column("retained", 5, right=True),
 )
 
