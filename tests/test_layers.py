@@ -313,7 +313,7 @@ def test_no_pure_layer_may_import_what_touches_the_world(
         ("gateway/state/store.py", "import sqlite3\nfrom gateway.effects import Store"),
         ("gateway/admin/metrics.py", "import prometheus_client, microdot"),
         ("gateway/daemon.py", "from gateway import admin, engine, links, state\nimport uvloop"),
-        ("gateway/cli/demo/sensor.py", "import cbor2\nfrom gateway.frames import codec"),
+        ("gateway/cli/sensors/sensor.py", "import cbor2\nfrom gateway.frames import codec"),
         ("gateway/__main__.py", "from gateway.cli import run"),
         ("firmware/mqttsn/engine.py", "import machine\nfrom mqttsn import frames"),
     ],

@@ -6,8 +6,6 @@ import json
 
 import pytest
 
-from gateway.cli.demo import senml
-from gateway.cli.demo.client_effects import Acknowledged, AwayReason, Retransmitted, WentAway
 from gateway.cli.demo.seen import (
     LATENCIES_MAX,
     Clock,
@@ -19,8 +17,10 @@ from gateway.cli.demo.seen import (
     Seen,
     SensorSeen,
 )
-from gateway.cli.demo.sensor import Published, Refused, Unreadable
 from gateway.cli.demo.summary import summary_json, summary_lines
+from gateway.cli.sensors import senml
+from gateway.cli.sensors.client_effects import Acknowledged, AwayReason, Retransmitted, WentAway
+from gateway.cli.sensors.sensor import Published, Refused, Unreadable
 from gateway.frames import Pubrel
 
 

@@ -7,10 +7,10 @@ import io
 import pytest
 from rich.console import Console
 
-from gateway.cli.demo import senml
 from gateway.cli.demo.gateway_process import Ports
 from gateway.cli.demo.seen import Notice, Seen, SensorSeen
 from gateway.cli.demo.table import LiveTable
+from gateway.cli.sensors import senml
 
 PORTS = Ports(broker=65001, udp=65002, admin=65003)
 

@@ -6,7 +6,7 @@ import shutil
 
 from gateway.cli.demo.gateway_process import Ports
 from gateway.cli.demo.seen import Seen
-from gateway.cli.demo.sensor import command_topic_of
+from gateway.cli.sensors.sensor import command_topic_of
 
 
 def hints(ports: Ports, seen: Seen) -> list[str]:

@@ -28,10 +28,10 @@ from gateway.cli.demo.failure import DemoError, leaves
 from gateway.cli.demo.gateway_process import Ports, start_gateway
 from gateway.cli.demo.screen import Screen, Silence
 from gateway.cli.demo.seen import Clock, Event, Seen, SensorSeen
-from gateway.cli.demo.sensor import News, SimulatedSensor
-from gateway.cli.demo.sensor_link import SensorLink
 from gateway.cli.demo.watcher import Watcher
 from gateway.cli.exit_codes import ExitCode
+from gateway.cli.sensors.sensor import News, SimulatedSensor
+from gateway.cli.sensors.sensor_link import SensorLink
 
 INTERVAL_S = 1.0
 START_SPREAD_S = 0.002  # between two sensors: 200 CONNECTs at once would be a flood, not a demo

@@ -11,7 +11,7 @@ from typing import Protocol
 from gateway.cli.demo.gateway_process import Ports
 from gateway.cli.demo.hints import hints
 from gateway.cli.demo.seen import CommandConfirmed, CommandSent, Event, Notice, ReadingArrived, Seen
-from gateway.cli.demo.sensor import INTERVAL_NAME, command_topic_of, topic_of
+from gateway.cli.sensors.sensor import INTERVAL_NAME, command_topic_of, topic_of
 
 STARTING = "Starting mosquitto and the gateway ..."
 UNITS = {"Cel": "°C", "%RH": "%"}  # SenML's names of units, as people write them

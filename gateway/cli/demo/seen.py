@@ -14,9 +14,9 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
-from gateway.cli.demo import senml
-from gateway.cli.demo.client_effects import Acknowledged, Dropped, Retransmitted, WentAway
-from gateway.cli.demo.sensor import (
+from gateway.cli.sensors import senml
+from gateway.cli.sensors.client_effects import Acknowledged, Dropped, Retransmitted, WentAway
+from gateway.cli.sensors.sensor import (
     INTERVAL_NAME,
     News,
     Published,

@@ -23,7 +23,7 @@ from gateway.cli.demo.gateway_process import Ports
 from gateway.cli.demo.hints import hints
 from gateway.cli.demo.screen import STARTING, UNITS, in_ms
 from gateway.cli.demo.seen import Event, Notice, Seen, SensorSeen
-from gateway.cli.demo.sensor import topic_of
+from gateway.cli.sensors.sensor import topic_of
 
 WIDE_COLUMNS = 110
 NARROW_COLUMNS = 79

@@ -21,7 +21,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from gateway.cli.demo.failure import DemoError, leaves
 from gateway.cli.demo.seen import Clock, Event, Seen, SensorSeen
-from gateway.cli.demo.sensor import INTERVAL_NAME, command_topic_of
+from gateway.cli.sensors.sensor import INTERVAL_NAME, command_topic_of
 
 MESSAGES_WAITING_MAX = 10_000
 FIRST_COMMAND_S = 0.5

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from random import Random
 
-from gateway.cli.demo.client_effects import (
+from gateway.cli.sensors.client_effects import (
     Acknowledged,
     AwayReason,
     Connected,
@@ -30,7 +30,7 @@ from gateway.cli.demo.client_effects import (
     Send,
     WentAway,
 )
-from gateway.cli.demo.client_states import TRANSITIONS, Input, State
+from gateway.cli.sensors.client_states import TRANSITIONS, Input, State
 from gateway.frames import (
     Connack,
     Connect,

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gateway.cli.demo.client_effects import Send
-from gateway.cli.demo.sensor import News, SimulatedSensor, Unreadable
+from gateway.cli.sensors.client_effects import Send
+from gateway.cli.sensors.sensor import News, SimulatedSensor, Unreadable
 from gateway.frames import MalformedFrame, decode, encode
 
 

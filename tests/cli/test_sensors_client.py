@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.cli.demo.client import READINGS_WAITING_MAX, TOPICS_MAX, Pace, SensorClient
-from gateway.cli.demo.client_effects import (
+from gateway.cli.sensors.client import READINGS_WAITING_MAX, TOPICS_MAX, Pace, SensorClient
+from gateway.cli.sensors.client_effects import (
     Acknowledged,
     AwayReason,
     Connected,
@@ -22,7 +22,7 @@ from gateway.cli.demo.client_effects import (
     Send,
     WentAway,
 )
-from gateway.cli.demo.client_states import TRANSITIONS, Input, State
+from gateway.cli.sensors.client_states import TRANSITIONS, Input, State
 from gateway.frames import (
     Connack,
     Connect,

@@ -13,10 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
-from gateway.cli.demo import senml
-from gateway.cli.demo.client import Pace, SensorClient
-from gateway.cli.demo.client_effects import Connected, Effect, Received
-from gateway.cli.demo.readings import Walk, indoor_walks
+from gateway.cli.sensors import senml
+from gateway.cli.sensors.client import Pace, SensorClient
+from gateway.cli.sensors.client_effects import Connected, Effect, Received
+from gateway.cli.sensors.readings import Walk, indoor_walks
 from gateway.frames import Frame
 
 INTERVAL_MIN_S = 0.1
