@@ -14,10 +14,10 @@ from gateway.cli.tables import Column, table, terminal_columns
 
 COLUMNS = (
     Column("topic or filter", is_name=True),
-    Column("predefined", 4, is_name=True),
-    Column("registered by (id)", 1, is_name=True),
-    Column("subscribed by (QoS)", 2, is_name=True),
-    Column("at the broker", 3, is_name=True),
+    Column("predefined", 1, is_name=True),
+    Column("registered by (id)", 2, is_name=True),
+    Column("subscribed by (QoS)", 3, is_name=True),
+    Column("at the broker", 4, is_name=True),
     Column("retained", 5, right=True),
 )
 

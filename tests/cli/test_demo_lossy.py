@@ -19,7 +19,7 @@ from gateway.cli.demo.gateway_process import Ports, start_gateway
 from gateway.cli.demo.play import free_port
 from gateway.cli.demo.seen import Clock, Seen, SensorSeen
 from gateway.cli.demo.watcher import Watcher
-from gateway.cli.sensors.client import Pace
+from gateway.cli.sensors.pace import Pace
 from gateway.cli.sensors.sensor import SimulatedSensor
 from gateway.cli.sensors.sensor_link import SensorLink
 
