@@ -58,6 +58,11 @@ VERBS = (
         "tidegate doctor --disk --config /etc/tidegate/config.toml",
     ),
     Verb(
+        "simulate",
+        "let any number of simulated sensors speak to a gateway, and say how it went",
+        "tidegate simulate --gateway 10.0.0.5:1883 --sensors 1000 --sleep 30 --interval 60",
+    ),
+    Verb(
         "demo",
         "show the gateway at work, with a broker and simulated sensors on this machine",
         "tidegate demo --seconds 30",

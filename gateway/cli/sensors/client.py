@@ -87,6 +87,7 @@ class SensorClient:
     qos: int
     dice: Random
     pace: Pace = field(default_factory=Pace)
+    clean: bool = False  # whether its session ends with its conversation; sleep does not end it
     state: State = field(default=State.AWAY, init=False)
     topic_id: int = field(default=0, init=False)
     names: dict[int, bytes] = field(default_factory=dict, init=False)  # topic ids from the gateway
@@ -110,7 +111,8 @@ class SensorClient:
         """Begin a conversation, or wake to go on with the one there is."""
         self._step(Input.CONNECT)
         self.timers.clear()
-        connect = Connect(self.client_id, self.pace.keep_alive_s)
+        is_clean = self.clean and self.state is State.CONNECTING
+        connect = Connect(self.client_id, self.pace.keep_alive_s, clean_session=is_clean)
         return self._ask(connect, now)
 
     def publish(self, payload: bytes, now: float) -> list[Effect]:

@@ -72,6 +72,7 @@ class SimulatedSensor:
     pace: Pace = field(default_factory=Pace)
     prefix: str = "demo"  # of its topics
     payload_bytes: int | None = None  # None: as many as a SenML pack has
+    clean: bool = False
     reports: int = field(default=0, init=False)
     client: SensorClient = field(init=False)
     walks: tuple[Walk, ...] = field(init=False)
@@ -82,7 +83,9 @@ class SimulatedSensor:
         topic = topic_of(self.name, self.prefix).encode()
         commands = command_topic_of(self.name, self.prefix).encode()
         name = self.name.encode()
-        self.client = SensorClient(name, topic, commands, self.qos, self.dice, self.pace)
+        self.client = SensorClient(
+            name, topic, commands, self.qos, self.dice, self.pace, self.clean
+        )
         self.walks = indoor_walks(self.dice)
 
     # From the shell
