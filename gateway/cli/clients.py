@@ -39,7 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_live_arguments(parser)
     parser.add_argument("id", nargs="?", metavar="ID", help="show this client with all its topics")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--state", choices=STATES, help="only those in this state")
+    which.add_argument(
+        "--state",
+        choices=STATES,
+        metavar="STATE",
+        help=f"only those in this state: {', '.join(STATES)}",
+    )
     which.add_argument(
         "--overdue", action="store_true", help="only those that should have been heard by now"
     )
@@ -110,12 +115,16 @@ def state_words(client: Mapping[str, Any], now_unix_s: float) -> str:
     """`asleep until 14:32:05`, `asleep, overdue by 3 s`, `lost 2 h 5 min ago`"""
     state = str(client["state"])
     if client["overdue"]:
-        return f"{state}, overdue by {duration(client['overdue_s'])}"
+        return f"{state}, overdue by {_short(client['overdue_s'])}"
     if client["asleep_until"] is not None:
         return f"{state} until {clock(client['asleep_until'], now_unix_s)}"
     if client["away_s"] is not None:
         return f"{state} {ago(client['away_s'])}"
     return state
+
+
+def _short(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 10 else duration(seconds)
 
 
 # One client

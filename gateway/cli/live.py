@@ -16,9 +16,9 @@ from gateway.config import ConfigError
 HINT = "start one with `tidegate run`, or say where it is with --config or --set admin.listen"
 
 EPILOG = """
-The running gateway is asked at admin.listen of its configuration. Without --config that is
-/etc/tidegate/config.toml, or 127.0.0.1:8080; --set admin.listen=HOST:PORT asks another one.
-Exit code 69: none answers.
+The running gateway is asked at admin.listen of its configuration. Without
+--config that is /etc/tidegate/config.toml, or 127.0.0.1:8080; --set
+admin.listen=HOST:PORT asks another one. Exit code 69: none answers.
 """
 
 Ask = Callable[..., dict[str, Any]]

@@ -23,7 +23,7 @@ COLUMNS = (
 
 HELP = """
 columns:
-  predefined     its number in the configuration, for all clients or for single ones
+  predefined     its number in the configuration, for all or for single clients
   registered by  the clients that have a number of their own for it
   subscribed by  the clients that hear it, with their QoS
   at the broker  the subscription of the gateway that brings it, with its QoS

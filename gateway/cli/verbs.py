@@ -60,7 +60,7 @@ VERBS = (
     Verb(
         "simulate",
         "let any number of simulated sensors speak to a gateway, and say how it went",
-        "tidegate simulate --gateway 10.0.0.5:1883 --sensors 1000 --sleep 30 --interval 60",
+        "tidegate simulate --gateway 10.0.0.5:1883 --sensors 1000 --sleep 30",
     ),
     Verb(
         "demo",

@@ -27,17 +27,20 @@ if TYPE_CHECKING:
     from gateway.cli.simulate.fleet import Fleet
 
 EPILOG = """
-Each sensor connects, registers sim/<id> for its readings, subscribes to sim/<id>/set, and publishes
-at its interval. With --sleep it says DISCONNECT with that duration when it has nothing more to say,
-wakes by PINGREQ to fetch what came for it, and by CONNECT when it has a reading. A message to
-sim/<id>/set, such as 30, is its new interval in seconds. --loss and --copies are percent of the
-datagrams in both directions; the same --seed makes the same dice.
+Each sensor connects, registers sim/<id> for its readings, subscribes to
+sim/<id>/set, and publishes at its interval. With --sleep it says DISCONNECT
+with that duration when it has nothing more to say, wakes by PINGREQ to fetch
+what came for it, and by CONNECT when it has a reading. A message to
+sim/<id>/set, such as 30, is its new interval in seconds. --loss and --copies
+are percent of the datagrams in both directions; the same --seed makes the
+same dice.
 
-Each sensor needs a socket, thus a file: the limit of open files is raised as far as it goes, and
-where that is not far enough the verb says what to do.
+Each sensor needs a socket, thus a file: the limit of open files is raised as
+far as it goes, and where that is not far enough the verb says what to do.
 
-Exit code 0: every sensor connected and every reading with QoS 1 or 2 was acknowledged. 1: not so.
-69: no gateway answers, or there are not enough files or ports. Ctrl-C ends it in order.
+Exit code 0: every sensor connected and every reading with QoS 1 or 2 was
+acknowledged. 1: not so. 69: no gateway answers, or there are not enough files
+or ports. Ctrl-C ends it in order.
 """
 
 Number = Callable[[str], float]
