@@ -220,8 +220,11 @@ class _Gathering:
 
 def is_overdue(session: Session, now: float) -> bool:
     """It said that it would be heard by now; its tolerance is not used up yet."""
+    declared_s = session.sleep_s if session.state is State.ASLEEP else session.keep_alive_s
+    if now <= session.heard_at + declared_s:  # most of all, at a third of the price
+        return False
     due_at = session.due_at
-    return due_at is not None and now > due_at and session.state in (State.ACTIVE, State.ASLEEP)
+    return due_at is not None and now > due_at
 
 
 def _slices(names: Sequence[str]) -> Iterator[list[str]]:
