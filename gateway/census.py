@@ -28,6 +28,7 @@ from gateway.journal.files import OsFiles
 from gateway.links.broker import BrokerLink, LinkState
 from gateway.links.group import GroupLink
 from gateway.links.udp import UdpLink
+from gateway.roster import is_overdue
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,8 @@ class Census:
     now: Callable[[], float]
     journal: Callable[[], JournalNumbers] = JournalNumbers
     state: Callable[[], StateNumbers] = StateNumbers
-    throughput: Throughput = field(default_factory=Throughput)
+    throughput: Throughput = field(default_factory=Throughput)  # of the journal
+    traffic: Throughput = field(default_factory=Throughput)  # readings in, deliveries out
     groups: Mapping[int, GroupLink] = field(default_factory=dict)  # by link
     is_journal_used: bool = True
     drops_oldest: bool = False
@@ -55,6 +57,8 @@ class Census:
         """About once a second: the rates that are shown are made of it."""
         journal = self.journal()
         self.throughput.note(journal.stored, journal.finished, self.now())
+        taken, delivered = self.engine.uplink.taken, self.engine.downlink.delivered
+        self.traffic.note(sum(taken), sum(delivered), self.now())
 
     def serving_problem(self) -> str | None:
         """Why a reading that comes now could not be taken, or None."""
@@ -80,13 +84,14 @@ class Census:
 
     def numbers(self) -> Numbers:
         engine, broker = self.engine, self.broker
-        states, outbox_messages = self._sessions()
+        states, overdue, outbox_messages = self._sessions()
         in_flight = engine.upstream.readings.in_flight
         downlink = engine.downlink
         return Numbers(
             uptime_s=self.now() - self.started_at,
             clients_by_state=states,
             unproven_clients=engine.unproven_clients,
+            clients_overdue=overdue,
             subscriptions=len(downlink.subscriptions),
             covering_subscriptions=len(downlink.subscriptions.covering),
             retained_messages=len(downlink.retained),
@@ -110,6 +115,8 @@ class Census:
             ),
             discovery=engine.discovery.part,
             event_loop_lag_s=self.event_loop_lag_s(),
+            readings_per_s=self.traffic.rates.in_per_s,
+            deliveries_per_s=self.traffic.rates.out_per_s,
             journal=replace(
                 self.journal(),
                 in_per_s=self.throughput.rates.in_per_s,
@@ -118,13 +125,16 @@ class Census:
             state=self.state(),
         )
 
-    def _sessions(self) -> tuple[dict[State, int], int]:
+    def _sessions(self) -> tuple[dict[State, int], int, int]:
+        """By state; how many of them are overdue; how many messages wait for them."""
         found: Counter[State] = Counter()
-        waiting = 0
+        overdue = waiting = 0
+        now = self.now()
         for session in self.engine.sessions.values():
             found[session.state] += 1
+            overdue += is_overdue(session, now)
             waiting += session.delivering.waiting
-        return {state: found[state] for state in State}, waiting
+        return {state: found[state] for state in State}, overdue, waiting
 
     @property
     def _is_connected(self) -> bool:

@@ -40,6 +40,7 @@ from gateway.links.places import forwarders_within, is_same_host, nowhere
 from gateway.links.tls import client_context
 from gateway.links.udp import UdpLink, address_text
 from gateway.nodes import split
+from gateway.roster import Roster
 from gateway.shell import Shell
 from gateway.state.errors import StateError
 from gateway.version import version
@@ -195,7 +196,8 @@ def _build(
         is_journal_used=settings.stores_readings,
         drops_oldest=settings.journal.when_full == "drop_oldest",
     )
-    admin = _admin_server(settings, census, news, lag)
+    roster = _roster(settings, engine, links)
+    admin = _admin_server(settings, census, roster, news, lag)
     return _Parts(engine, news, shell, keeping, census, links, groups, lag, admin, broker)
 
 
@@ -259,8 +261,21 @@ def _broker_link(upstream: UpstreamSettings, shell: Shell, tls: SSLContext | Non
     )
 
 
+def _roster(settings: Settings, engine: Engine, links: Sequence[UdpLink]) -> Roster:
+    return Roster(
+        engine=engine,
+        links=[f"udp{number}" for number, _ in enumerate(settings.udp)],
+        peer_text=partial(_peer_text, links),
+        now=now,
+        predefined=settings.predefined_topics,
+        clients_predefined={
+            client_id: client.predefined_topics for client_id, client in settings.clients.items()
+        },
+    )
+
+
 def _admin_server(
-    settings: Settings, census: Census, news: News, lag: LagMeter
+    settings: Settings, census: Census, roster: Roster, news: News, lag: LagMeter
 ) -> AdminServer | None:
     """Imported only when wanted: its packages take 60 ms and 10 MB."""
     if settings.admin.listen is None:
@@ -274,6 +289,8 @@ def _admin_server(
         name=settings.gateway.name,
         version=version(),
         numbers=census.numbers,
+        clients=roster.clients,
+        topics=roster.topics,
         news=news,
         checks=checks,
         ready_checks=links | {"journal": census.journal_failure},

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from http import HTTPStatus
 
+from gateway.admin.alarms import alarms
 from gateway.admin.news import News
 from gateway.admin.numbers import JournalNumbers, Numbers, StateNumbers
 from gateway.effects import Reason, State
 
 BUFFER_SCHEMA = "tidegate.buffer/1"
+STATUS_SCHEMA = "tidegate.status/1"
 
 # Says what is wrong, or None.
 Check = Callable[[], str | None]
@@ -79,8 +81,10 @@ def buffer(name: str, numbers: Numbers, news: News) -> dict[str, object]:
 
 def status(name: str, version: str, numbers: Numbers, news: News) -> dict[str, object]:
     return {
+        "schema": STATUS_SCHEMA,
         "gateway": name,
         "version": version,
+        "alarms": alarms(numbers, news),
         **{field.name: getattr(numbers, field.name) for field in fields(numbers)},
         "unproven_clients": numbers.unproven_clients,
         "clients_by_state": {

@@ -119,6 +119,9 @@ METRICS: tuple[Metric, ...] = (
     gauge("tidegate_unproven_clients",
           "Sensors that have said nothing after CONNECT; see limits.unproven_clients_max",
           lambda n: n.unproven_clients),
+    gauge("tidegate_clients_overdue",
+          "Of these, sensors that should have been heard by now; their tolerance still runs",
+          lambda n: n.clients_overdue),
     Metric("tidegate_client_transitions_total", Kind.COUNTER,
            "How often a session entered this state", ("state",),
            lambda moment: [((state.value,), count)

@@ -94,12 +94,15 @@ class Numbers:
     """What begins with `upstream_` is about the connection to the broker.
 
     `upstream_state`: `connected to mqtt://host:1883`, or what it waits for and why. Numbers by QoS
-    are for 0, 1 and 2. Frames are counted by the name of their kind, such as `PUBLISH`.
+    are for 0, 1 and 2. Frames are counted by the name of their kind, such as `PUBLISH`. Those that
+    are overdue are active or asleep as well. Rates are of the last minute, None before there are
+    two looks.
     """
 
     uptime_s: float
     clients_by_state: Mapping[State, int]
     unproven_clients: int
+    clients_overdue: int
     subscriptions: int
     covering_subscriptions: int
     retained_messages: int
@@ -120,5 +123,7 @@ class Numbers:
     links: tuple[LinkNumbers, ...]
     event_loop_lag_s: float
     discovery: Part = Part.UNABLE
+    readings_per_s: float | None = None
+    deliveries_per_s: float | None = None
     journal: JournalNumbers = JournalNumbers()
     state: StateNumbers = StateNumbers()

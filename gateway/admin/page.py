@@ -23,6 +23,8 @@ ENDPOINTS = (
     ("/readyz", "does it take readings: 200 or 503, with reasons"),
     ("/metrics", "for Prometheus"),
     ("/api/status", "everything on this page and more, as JSON"),
+    ("/api/clients", "sensors: who sleeps until when, who is overdue, what waits; as JSON"),
+    ("/api/topics", "topics: their ids, who has them, who hears them; as JSON"),
     ("/api/buffer", "the readings that wait for the broker on disk, as JSON"),
 )
 
@@ -107,6 +109,7 @@ def _journal_flow(journal: JournalNumbers) -> str:
 def _sensors(numbers: Numbers) -> Iterable[tuple[str, ...]]:
     for state in State:
         yield state.value, str(numbers.clients_by_state.get(state, 0))
+    yield "overdue, of these", str(numbers.clients_overdue)
 
 
 def _links(numbers: Numbers) -> Iterable[tuple[str, ...]]:

@@ -39,6 +39,8 @@ Worth an alert:
 - `increase(tidegate_journal_lost_total[1d]) > 0`: the card has damaged what was stored on it.
 - `tidegate_journal_sync_seconds{quantile="0.99"} > 0.5`: the card is worn out or overloaded.
 - `increase(tidegate_client_transitions_total{state="lost"}[1h]) > 0`: a sensor has gone silent.
+- `tidegate_clients_overdue > 0` for some minutes: sensors keep coming later than they said; those
+  that do not come at all are lost soon.
 - `rate(tidegate_receive_buffer_drops_total[5m]) > 0`: datagrams come faster than they are taken.
 - `tidegate_event_loop_lag_seconds > 1`: the machine is overloaded.
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
@@ -21,14 +22,25 @@ from microdot import AsyncBytesIO, Microdot, Request, Response
 
 from gateway.admin import answers
 from gateway.admin.answers import Check
+from gateway.admin.clients import ClientsFound, clients_json
 from gateway.admin.connections import CONNECTION_S_MAX, HEAD_BYTES_MAX, Connections
 from gateway.admin.listening import AdminError, open_listener
 from gateway.admin.metrics import Metrics
 from gateway.admin.news import News
 from gateway.admin.numbers import Numbers
 from gateway.admin.page import STYLE_SOURCE, page
+from gateway.admin.queries import (
+    ClientsQuery,
+    QueryError,
+    TopicsQuery,
+    clients_query,
+    topics_query,
+)
+from gateway.admin.topics import TopicsFound, topics_json
 
 __all__ = ["AdminError", "AdminServer"]
+
+Responder = Callable[[Request], Awaitable[Response]]
 
 log = logging.getLogger("tidegate.admin")
 
@@ -66,6 +78,8 @@ class AdminServer:
         name: str,
         version: str,
         numbers: Callable[[], Numbers],
+        clients: Callable[[ClientsQuery], Awaitable[ClientsFound]],
+        topics: Callable[[TopicsQuery], Awaitable[TopicsFound]],
         news: News,
         checks: Mapping[str, Check],
         ready_checks: Mapping[str, Check],
@@ -76,6 +90,8 @@ class AdminServer:
         self._name = name
         self._version = version
         self._numbers = numbers
+        self._find_clients = clients
+        self._find_topics = topics
         self._news = news
         self._checks = checks
         self._ready_checks = ready_checks
@@ -109,6 +125,14 @@ class AdminServer:
     def _buffer(self) -> Response:
         return _json(HTTPStatus.OK, answers.buffer(self._name, self._numbers(), self._news))
 
+    async def _clients(self, request: Request) -> Response:
+        found = await self._find_clients(clients_query(_asked(request)))
+        return _json(HTTPStatus.OK, clients_json(self._name, found, time.time()))
+
+    async def _topics(self, request: Request) -> Response:
+        found = await self._find_topics(topics_query(_asked(request)))
+        return _json(HTTPStatus.OK, topics_json(self._name, found))
+
     def _exposition(self) -> Response:
         body, content_type = self._metrics.render()
         return _response(HTTPStatus.OK, body, content_type)
@@ -127,7 +151,9 @@ class AdminServer:
             "/api/status": self._status,
             "/api/buffer": self._buffer,
         }.items():
-            app.get(path)(_guarded(answer))
+            app.get(path)(_guarded(_as_of_any(answer)))
+        app.get("/api/clients")(_guarded(self._clients))
+        app.get("/api/topics")(_guarded(self._topics))
         for status in ERRORS:
             app.errorhandler(status)(_always(status))
         # Else it would answer OPTIONS with 200 for paths that do not exist.
@@ -164,12 +190,26 @@ async def _parsed(app: Microdot, head: bytes) -> Request | None:
         return None
 
 
-def _guarded(answer: Callable[[], Response]) -> Callable[[Request], Awaitable[Response]]:
+def _as_of_any(answer: Callable[[], Response]) -> Responder:
     """Asynchronous, or Microdot would run it in a thread."""
 
-    async def guarded(_request: Request) -> Response:
+    async def answering(_request: Request) -> Response:
+        return answer()
+
+    return answering
+
+
+def _asked(request: Request) -> dict[str, str]:
+    """What stands behind the question mark; of a name that is there twice, the first."""
+    return {name: request.args[name] for name in request.args}
+
+
+def _guarded(answer: Responder) -> Responder:
+    async def guarded(request: Request) -> Response:
         try:
-            return answer()
+            return await answer(request)
+        except QueryError as error:
+            return _json(HTTPStatus.BAD_REQUEST, {"error": str(error)})
         except Exception:  # Microdot would print it
             log.exception("cannot answer")
             return _error(HTTPStatus.INTERNAL_SERVER_ERROR)
@@ -177,7 +217,7 @@ def _guarded(answer: Callable[[], Response]) -> Callable[[Request], Awaitable[Re
     return guarded
 
 
-def _always(status: HTTPStatus) -> Callable[[Request], Awaitable[Response]]:
+def _always(status: HTTPStatus) -> Responder:
     async def always(_request: Request) -> Response:
         return _error(status)
 

@@ -33,6 +33,21 @@ VERBS = (
         "tidegate init /etc/tidegate/config.toml",
     ),
     Verb(
+        "status",
+        "show how the running gateway is doing, on one screen",
+        "tidegate status --config /etc/tidegate/config.toml",
+    ),
+    Verb(
+        "clients",
+        "list the sensors: who listens, who sleeps until when, who is overdue or lost",
+        "tidegate clients --overdue\n  tidegate clients greenhouse-7",
+    ),
+    Verb(
+        "topics",
+        "list the topics: their ids, who registered them, who hears them",
+        "tidegate topics --prefix sensors/",
+    ),
+    Verb(
         "buffer",
         "show the readings that wait for the broker on disk",
         "tidegate buffer --config /etc/tidegate/config.toml peek -n 20",
@@ -41,6 +56,11 @@ VERBS = (
         "doctor",
         "examine the disk that readings are kept on, and say what to do about it",
         "tidegate doctor --disk --config /etc/tidegate/config.toml",
+    ),
+    Verb(
+        "simulate",
+        "let any number of simulated sensors speak to a gateway, and say how it went",
+        "tidegate simulate --gateway 10.0.0.5:1883 --sensors 1000 --sleep 30",
     ),
     Verb(
         "demo",

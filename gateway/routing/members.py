@@ -67,6 +67,10 @@ class Members:
     def note_absence(self, session: Session, now: float) -> None:
         self._absent[session.client_id] = now
 
+    def absent_since(self, client_id: ClientId) -> float | None:
+        """When a client left or was lost; None while it is here."""
+        return self._absent.get(client_id)
+
     def longest_absent(self) -> tuple[Session, float] | None:
         """The session whose client has been away the longest, and since when."""
         for client_id, left_at in self._absent.items():

@@ -12,6 +12,7 @@ Full: beyond `messages_max` or `bytes_max` a further topic is not kept; that is 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -46,6 +47,13 @@ class Retained:
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def get(self, topic: str) -> Message | None:
+        entry = self._entries.get(topic)
+        return None if entry is None else entry.message
 
     @property
     def size_bytes(self) -> int:

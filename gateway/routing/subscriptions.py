@@ -11,7 +11,7 @@ matches is emptied when it holds `MATCHES_MAX` topics or when any subscription c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gateway.effects import ClientId
@@ -50,6 +50,10 @@ class Subscriptions:
     def __len__(self) -> int:
         return len(self._tree)
 
+    def __iter__(self) -> Iterator[str]:
+        """Every filter that somebody hears by, or has asked for."""
+        return iter(self._tree)
+
     def matching(self, topic: str) -> Matches:
         """Each client that hears this topic, once, with the highest QoS of its matching filters."""
         matches = self._matches.get(topic)
@@ -67,6 +71,11 @@ class Subscriptions:
         """The clients that hear by exactly this filter."""
         entry = self._tree.get(topic_filter)
         return [] if entry is None else list(entry.subscribers)
+
+    def heard_by(self, topic_filter: str) -> Mapping[ClientId, int]:
+        """The same, with the QoS of each."""
+        entry = self._tree.get(topic_filter)
+        return {} if entry is None else entry.subscribers
 
     def cover_of(self, topic_filter: str) -> str | None:
         """The filter of the covering set that brings what `topic_filter` matches."""

@@ -50,6 +50,7 @@ from gateway.session.outbox import (
     Queued,
     Stage,
     UnderWay,
+    cost_of,
     gone,
     let_go,
     message_id_of,
@@ -81,6 +82,12 @@ class Delivering(Rationed):
     def waiting(self) -> int:
         """Messages not yet acknowledged, the one under way included."""
         return (len(self._outbox) if self._outbox else 0) + (self.under_way is not None)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Their size, as `outbox_bytes_max` counts it."""
+        size = self._outbox.size_bytes if self._outbox else 0
+        return size if self.under_way is None else size + cost_of(self.under_way.message)
 
     @property
     def reserved_positions(self) -> int:

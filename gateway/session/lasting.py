@@ -6,6 +6,7 @@ of their own, saved where they change. What is under way with the broker is the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
 
 from gateway.effects import ClientId, Effect, Peer, Save, State, StateChanged
@@ -88,6 +89,33 @@ class LastingSession:
             self.delivering.listen_from(send_at)
         elif self.state is State.ASLEEP:
             self._supervise(self.sleep_s)
+
+    # For who looks
+
+    @property
+    def topics(self) -> TopicRegistry:
+        return self._topics
+
+    @property
+    def filters(self) -> Mapping[str, int]:
+        """What the client subscribed to, with the QoS of each."""
+        return self._subscribing.filters
+
+    @property
+    def due_at(self) -> float | None:
+        """When the client said it would be heard again at the latest; None where it said nothing.
+
+        Past it the client is overdue. That changes nothing for it until its tolerance is used up.
+        """
+        if self.state is State.ACTIVE:
+            declared_s = self.keep_alive_s
+        elif self.state is State.ASLEEP:
+            declared_s = self.sleep_s
+        else:
+            return None
+        if not declared_s:
+            return None
+        return self.heard_at + self.silence_max_s - (deadline_s(declared_s) - declared_s)
 
     # For the session
 

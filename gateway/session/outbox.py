@@ -84,13 +84,17 @@ class Outbox:
     def __len__(self) -> int:
         return len(self._queue)
 
+    @property
+    def size_bytes(self) -> int:
+        return self._bytes
+
     def put(self, queued: Queued) -> None:
         self._queue.append(queued)
-        self._bytes += _cost(queued.message)
+        self._bytes += cost_of(queued.message)
 
     def take(self) -> Queued:
         queued = self._queue.popleft()
-        self._bytes -= _cost(queued.message)
+        self._bytes -= cost_of(queued.message)
         return queued
 
     def has(self, message_id: int, restored_to: int) -> bool:
@@ -153,5 +157,6 @@ def let_go(arrived: Arrived | None) -> list[Effect]:
     return [] if arrived.copies else [InGoodHands(arrived)]
 
 
-def _cost(message: Message) -> int:
+def cost_of(message: Message) -> int:
+    """What a message counts in `outbox_bytes_max`."""
     return len(message.payload) + len(message.topic) + OVERHEAD_BYTES

@@ -79,6 +79,14 @@ class TopicRegistry:
         """The id that no name has had yet."""
         return self._next_id
 
+    def __len__(self) -> int:
+        """How many names have a number of this client's own."""
+        return len(self._topics)
+
+    def numbered(self) -> list[tuple[int, str]]:
+        """Each number of this client's own with its name, in the order of the numbers."""
+        return [(_id_of(topic), topic.name) for topic in self._topics]
+
     # What is saved
 
     def take_fresh(self, client_id: ClientId) -> list[Effect]:

@@ -73,6 +73,7 @@ NUMBERS = Numbers(
     uptime_s=1.5,
     clients_by_state={State.ACTIVE: 2, State.ASLEEP: 30},
     unproven_clients=3,
+    clients_overdue=1,
     subscriptions=4,
     covering_subscriptions=3,
     retained_messages=5,

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from gateway.admin.answers import Check
+from gateway.admin.clients import ClientsFound
 from gateway.admin.news import News
 from gateway.admin.numbers import Numbers
+from gateway.admin.queries import ClientsQuery, TopicsQuery
 from gateway.admin.server import AdminServer
+from gateway.admin.topics import TopicsFound
 from tests.admin.example import NUMBERS, news
 
 ANSWER_TIMEOUT_S = 20.0
@@ -30,6 +33,14 @@ class Answer:
         return json.loads(self.body)
 
 
+async def nobody(_query: ClientsQuery) -> ClientsFound:
+    return ClientsFound([])
+
+
+async def nothing(_query: TopicsQuery) -> TopicsFound:
+    return TopicsFound([])
+
+
 @asynccontextmanager
 async def serving(
     *,
@@ -37,6 +48,8 @@ async def serving(
     ready_checks: Mapping[str, Check] | None = None,
     doubts: Mapping[str, Check] | None = None,
     numbers: Callable[[], Numbers] = lambda: NUMBERS,
+    clients: Callable[[ClientsQuery], Awaitable[ClientsFound]] = nobody,
+    topics: Callable[[TopicsQuery], Awaitable[TopicsFound]] = nothing,
     told: News | None = None,
     connection_s_max: float = 5.0,
 ) -> AsyncIterator[AdminServer]:
@@ -45,6 +58,8 @@ async def serving(
         name="greenhouse",
         version="0.1.0",
         numbers=numbers,
+        clients=clients,
+        topics=topics,
         news=told or news(),
         checks=checks or {},
         ready_checks=ready_checks or {},

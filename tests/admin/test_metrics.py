@@ -47,6 +47,7 @@ EXPECTED = {
     "tidegate_clients{awake}": 0,
     "tidegate_clients{lost}": 0,
     "tidegate_unproven_clients{}": 3,
+    "tidegate_clients_overdue{}": 1,
     **{f"tidegate_client_transitions_total{{{state.value}}}": 0 for state in State},
     "tidegate_client_transitions_total{lost}": 1,
     "tidegate_readings_total{0}": 20,

@@ -17,7 +17,7 @@ from gateway.admin.server import AdminServer
 from gateway.effects import Dropped, Reason, State
 from tests.admin.conftest import Log, Run
 from tests.admin.example import LINK, NUMBERS, eventful_news, news
-from tests.admin.http_client import answer_of, exchange, get, serving
+from tests.admin.http_client import answer_of, exchange, get, nobody, nothing, serving
 
 PATHS = [path for path, _ in ENDPOINTS] + ["/"]
 
@@ -342,6 +342,8 @@ async def started(listen: tuple[str, int]) -> AdminServer:
         name="greenhouse",
         version="0.1.0",
         numbers=lambda: NUMBERS,
+        clients=nobody,
+        topics=nothing,
         news=news(),
         checks={},
         ready_checks={},

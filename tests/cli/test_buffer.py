@@ -20,9 +20,10 @@ import pytest
 from gateway.__main__ import main
 from gateway.admin.answers import BUFFER_REASONS
 from gateway.admin.server import AdminServer
-from gateway.cli.buffer.asking import reachable
+from gateway.cli.asking import reachable
 from gateway.config import HostPort
 from tests.admin.example import NUMBERS, news
+from tests.admin.http_client import nobody, nothing
 from tests.cli.stored import reading, store
 from tests.cli.test_init import nobody_in_particular
 from tests.cli.tidegate import environment_with, tidegate
@@ -58,6 +59,8 @@ def answering(name: str) -> Iterator[int]:
             name=name,
             version="0.1.0",
             numbers=lambda: NUMBERS,
+            clients=nobody,
+            topics=nothing,
             news=news(),
             checks={},
             ready_checks={},

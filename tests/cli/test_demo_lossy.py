@@ -15,13 +15,13 @@ from random import Random
 import pytest
 
 from gateway.cli.demo.broker_process import start_broker
-from gateway.cli.demo.client import Pace
 from gateway.cli.demo.gateway_process import Ports, start_gateway
 from gateway.cli.demo.play import free_port
 from gateway.cli.demo.seen import Clock, Seen, SensorSeen
-from gateway.cli.demo.sensor import SimulatedSensor
-from gateway.cli.demo.sensor_link import SensorLink
 from gateway.cli.demo.watcher import Watcher
+from gateway.cli.sensors.pace import Pace
+from gateway.cli.sensors.sensor import SimulatedSensor
+from gateway.cli.sensors.sensor_link import SensorLink
 
 PATIENCE_S = 60.0
 PACE = Pace(retry_after_s=0.1, retries_max=5)

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from gateway.cli.demo import senml
-from gateway.cli.demo.client_effects import Acknowledged, AwayReason, Retransmitted, WentAway
+from gateway.cli.demo.screen import line_for
 from gateway.cli.demo.seen import (
     LATENCIES_MAX,
     Clock,
@@ -15,12 +14,21 @@ from gateway.cli.demo.seen import (
     CommandSent,
     Event,
     Notice,
+    PresenceChanged,
     ReadingArrived,
     Seen,
     SensorSeen,
 )
-from gateway.cli.demo.sensor import Published, Refused, Unreadable
 from gateway.cli.demo.summary import summary_json, summary_lines
+from gateway.cli.sensors import senml
+from gateway.cli.sensors.client_effects import (
+    Acknowledged,
+    AwayReason,
+    FellAsleep,
+    Retransmitted,
+    WentAway,
+)
+from gateway.cli.sensors.sensor import Published, Refused, Unreadable
 from gateway.frames import Pubrel
 
 
@@ -129,6 +137,33 @@ def test_retransmissions_reconnects_and_unreadable_datagrams_are_counted() -> No
     assert notice == Notice("sensor-1", "got an unreadable datagram: length octet is 0")
     sensor = seen.sensors["sensor-1"]
     assert (sensor.retransmitted, sensor.reconnects, sensor.unreadable) == (1, 1, 1)
+
+
+def test_what_the_gateway_says_of_a_sleeper_is_news_when_it_changes() -> None:
+    seen = Seen({"sensor-1": SensorSeen("sensor-1", 1, sleeps=True), "s2": SensorSeen("s2", 1)})
+    until = "asleep until 14:32:05"
+    assert seen.presence("sensor-1", until) == [PresenceChanged("sensor-1", until)]
+    assert seen.presence("sensor-1", until) == []
+    overdue = PresenceChanged("sensor-1", "overdue by 0.1 s")
+    assert seen.presence("sensor-1", "overdue by 0.1 s") == [overdue]
+    assert seen.presence("sensor-1", "overdue by 0.4 s") == []
+    assert seen.sensors["sensor-1"].presence == "overdue by 0.4 s"
+    assert seen.presence("demo-probe", "active") == []
+    assert seen.presence("s2", "active") == [], "it never sleeps"
+
+
+def test_a_command_to_one_that_sleeps_is_said_to_wait() -> None:
+    seen = Seen({"sensor-1": SensorSeen("sensor-1", 1, sleeps=True)})
+    sensor = seen.sensors["sensor-1"]
+    seen.presence("sensor-1", "active")
+    (awake,) = seen.command(sensor, b"5", 100.0, ours=True)
+    assert line_for(awake) == "down  demo/sensor-1/set  5"
+    seen.presence("sensor-1", "asleep until 14:32:05")
+    (asleep,) = seen.command(sensor, b"5", 101.0, ours=True)
+    assert line_for(asleep) == "down  demo/sensor-1/set  5  (waits: asleep until 14:32:05)"
+    seen.news("sensor-1", FellAsleep(3))
+    text = "\n".join(summary_lines(seen))
+    assert "Asleep: 1 sensors, 1 times; they obeyed 0 commands after waking" in text
 
 
 # The verdict

@@ -17,12 +17,14 @@ from gateway.config.settings import MIB, Settings
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
-    from gateway.cli.buffer import asking  # brings http.client with it
+    from gateway.cli import asking  # brings http.client with it
 
     try:
-        answer = asking.ask(settings.admin.listen, settings.gateway.name) | {"source": "gateway"}
-        assert settings.admin.listen is not None
-        where = f"running, http://{asking.reachable(settings.admin.listen)}"
+        listen = settings.admin.listen
+        told = asking.ask_this(listen, settings.gateway.name, "/api/buffer", BUFFER_SCHEMA)
+        answer = told | {"source": "gateway"}
+        assert listen is not None
+        where = f"running, http://{asking.reachable(listen)}"
     except asking.NoAnswerError as reason:
         if not arguments.json:
             complain(f"{reason}; read from files, which know no rates and no drops")

@@ -29,9 +29,10 @@ SECONDS_MAX = 86_400.0
 NEEDED = {"aiomqtt": "aiomqtt>=2.5,<3", "rich": "rich>=13.9"}  # as the extra [demo] says
 
 EPILOG = """
-Only 127.0.0.1 is used and nothing is left behind. The exit code is 0 when readings came up from
-every sensor and a command went down and was confirmed, or when Ctrl-C ends a demo that has no
---seconds; 1 when one of the two ways is missing or a part failed.
+Only 127.0.0.1 is used and nothing is left behind. The exit code is 0 when
+readings came up from every sensor and a command went down and was confirmed,
+or when Ctrl-C ends a demo that has no --seconds; 1 when one of the two ways
+is missing or a part failed.
 """
 
 

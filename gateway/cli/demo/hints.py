@@ -6,7 +6,7 @@ import shutil
 
 from gateway.cli.demo.gateway_process import Ports
 from gateway.cli.demo.seen import Seen
-from gateway.cli.demo.sensor import command_topic_of
+from gateway.cli.sensors.sensor import command_topic_of
 
 
 def hints(ports: Ports, seen: Seen) -> list[str]:
@@ -16,6 +16,7 @@ def hints(ports: Ports, seen: Seen) -> list[str]:
         "Try this in another terminal (Ctrl-C here ends everything):",
         f"  mosquitto_sub -p {ports.broker} -t 'demo/#' -F '%I %t %x'",
         f"  mosquitto_pub -p {ports.broker} -t {topic} -m 3",
+        f"  tidegate clients --set admin.listen=127.0.0.1:{ports.admin}",
         f"  curl http://127.0.0.1:{ports.admin}/metrics",
     ]
     missing = [

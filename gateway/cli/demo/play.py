@@ -26,14 +26,20 @@ from gateway.cli.demo.broker_process import start_broker
 from gateway.cli.demo.children import Child
 from gateway.cli.demo.failure import DemoError, leaves
 from gateway.cli.demo.gateway_process import Ports, start_gateway
+from gateway.cli.demo.presence import PresenceWatcher
 from gateway.cli.demo.screen import Screen, Silence
 from gateway.cli.demo.seen import Clock, Event, Seen, SensorSeen
-from gateway.cli.demo.sensor import News, SimulatedSensor
-from gateway.cli.demo.sensor_link import SensorLink
 from gateway.cli.demo.watcher import Watcher
 from gateway.cli.exit_codes import ExitCode
+from gateway.cli.sensors.pace import Pace
+from gateway.cli.sensors.sensor import News, SimulatedSensor
+from gateway.cli.sensors.sensor_link import SensorLink
 
 INTERVAL_S = 1.0
+SLEEPERS_INTERVAL_S = 6.0
+# Of five sensors in a row the second sleeps and wakes in time, the third wakes late, as cheap
+# clocks do: within the tolerance of 1.5 times, so it is overdue for a moment and never lost.
+SLEEPERS = {1: Pace(sleep_s=3), 2: Pace(sleep_s=3, wake_after=1.25)}
 START_SPREAD_S = 0.002  # between two sensors: 200 CONNECTs at once would be a flood, not a demo
 SETTLE_S = 2.0
 REAP_S = 1.0  # from the end of a connection to the news that the process behind it has ended
@@ -63,7 +69,12 @@ class Play:
 
     def __post_init__(self) -> None:
         names = [f"sensor-{number}" for number in range(1, self.sensors + 1)]
-        self.seen = Seen({name: SensorSeen(name, n % 3) for n, name in enumerate(names)})
+        self.seen = Seen(
+            {
+                name: SensorSeen(name, n % 3, sleeps=n % 5 in SLEEPERS)
+                for n, name in enumerate(names)
+            }
+        )
 
     async def run(self) -> None:
         """Until --seconds are over or a signal comes; raises `DemoError` if a part fails."""
@@ -103,7 +114,9 @@ class Play:
                     tasks.create_task(_watch(watcher, broker), name="watcher"),
                 ]
                 await self._unless_stopped(watcher.subscribed.wait())
+                presence = PresenceWatcher(ports.admin, self.seen, self._tell)
                 running.append(tasks.create_task(self._show(ports), name="screen"))
+                running.append(tasks.create_task(presence.run(), name="presence"))
                 await self._open_sensors(ports.udp, dice)
                 await self._settled()
                 for task in running:
@@ -118,16 +131,23 @@ class Play:
         """Start the sensors and let them run until the end has come."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.seconds):
-                for seen in self.seen.sensors.values():
+                for number, seen in enumerate(self.seen.sensors.values()):
                     if self.stop.is_set():
                         return
-                    self.links.append(self._link(seen, Random(dice.random())))
+                    self.links.append(self._link(number, seen, Random(dice.random())))
                     await self.links[-1].open("127.0.0.1", port)
                     await asyncio.sleep(START_SPREAD_S)
                 await self.stop.wait()
 
-    def _link(self, seen: SensorSeen, dice: Random) -> SensorLink:
-        sensor = SimulatedSensor(seen.name, seen.qos, INTERVAL_S, self.clock.unix_offset_s, dice)
+    def _link(self, number: int, seen: SensorSeen, dice: Random) -> SensorLink:
+        sensor = SimulatedSensor(
+            seen.name,
+            seen.qos,
+            SLEEPERS_INTERVAL_S if seen.sleeps else INTERVAL_S,
+            self.clock.unix_offset_s,
+            dice,
+            SLEEPERS.get(number % 5, Pace()),
+        )
         return SensorLink(sensor, self._news)
 
     def _news(self, name: str, news: News) -> None:

@@ -10,8 +10,16 @@ from typing import Protocol
 
 from gateway.cli.demo.gateway_process import Ports
 from gateway.cli.demo.hints import hints
-from gateway.cli.demo.seen import CommandConfirmed, CommandSent, Event, Notice, ReadingArrived, Seen
-from gateway.cli.demo.sensor import INTERVAL_NAME, command_topic_of, topic_of
+from gateway.cli.demo.seen import (
+    CommandConfirmed,
+    CommandSent,
+    Event,
+    Notice,
+    PresenceChanged,
+    ReadingArrived,
+    Seen,
+)
+from gateway.cli.sensors.sensor import INTERVAL_NAME, command_topic_of, topic_of
 
 STARTING = "Starting mosquitto and the gateway ..."
 UNITS = {"Cel": "°C", "%RH": "%"}  # SenML's names of units, as people write them
@@ -88,12 +96,20 @@ def line_for(event: Event) -> str:
             return f"up    {topic}  {values}  qos {event.qos}  {in_ms(event.latency_s)}"
         case CommandSent():
             who = "" if event.ours else "  (yours)"
-            return f"down  {command_topic_of(event.name)}  {event.text}{who}"
+            waits = f"  (waits: {event.presence})" if is_absent(event.presence) else ""
+            return f"down  {command_topic_of(event.name)}  {event.text}{who}{waits}"
         case CommandConfirmed():
             after = in_ms(event.after_s)
             return f"done  {topic_of(event.name)}  now every {event.text} s, after {after}"
+        case PresenceChanged():
+            return f"gate  {event.name}  {event.text}"
         case Notice():
             return f"note  {event.name}  {event.text}"
+
+
+def is_absent(presence: str) -> bool:
+    """Whether a message for the sensor waits in the gateway."""
+    return presence.startswith(("asleep", "overdue", "lost", "disconnected"))
 
 
 def in_ms(seconds: float) -> str:

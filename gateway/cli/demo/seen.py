@@ -14,9 +14,15 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
-from gateway.cli.demo import senml
-from gateway.cli.demo.client_effects import Acknowledged, Dropped, Retransmitted, WentAway
-from gateway.cli.demo.sensor import (
+from gateway.cli.sensors import senml
+from gateway.cli.sensors.client_effects import (
+    Acknowledged,
+    Dropped,
+    FellAsleep,
+    Retransmitted,
+    WentAway,
+)
+from gateway.cli.sensors.sensor import (
     INTERVAL_NAME,
     News,
     Published,
@@ -71,9 +77,12 @@ class ReadingArrived:
 
 @dataclass(frozen=True, slots=True)
 class CommandSent:
+    """`presence`: what the gateway knew of the sensor then, such as `asleep until 14:32:05`."""
+
     name: str
     text: str
     ours: bool
+    presence: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +100,15 @@ class Notice:
     text: str
 
 
-Event = ReadingArrived | CommandSent | CommandConfirmed | Notice
+@dataclass(frozen=True, slots=True)
+class PresenceChanged:
+    """The gateway says something else of a sensor than before."""
+
+    name: str
+    text: str
+
+
+Event = ReadingArrived | CommandSent | CommandConfirmed | Notice | PresenceChanged
 
 
 @dataclass(slots=True)
@@ -115,6 +132,9 @@ class SensorSeen:
     commands_sent: int = 0
     commands_confirmed: int = 0
     commanded_by_user: bool = False
+    sleeps: bool = False
+    naps: int = 0
+    presence: str = ""  # in the gateway's words
 
     def latency_p50_s(self) -> float:
         return statistics.median(self.latencies_s) if self.latencies_s else 0.0
@@ -183,7 +203,19 @@ class Seen:
     def command(self, sensor: SensorSeen, payload: bytes, now: float, *, ours: bool) -> list[Event]:
         sensor.command = Command(printable(payload), interval_in(payload), now)
         sensor.commands_sent += 1
-        return [CommandSent(sensor.name, sensor.command.text, ours)]
+        return [CommandSent(sensor.name, sensor.command.text, ours, sensor.presence)]
+
+    # From the gateway
+
+    def presence(self, name: str, words: str) -> list[Event]:
+        """What `/api/clients` says; by how much a sensor is overdue is no news each time."""
+        sensor = self.sensors.get(name)
+        if sensor is None:
+            return []
+        before, sensor.presence = sensor.presence, words
+        if not sensor.sleeps or _kind(before) == _kind(words):
+            return []
+        return [PresenceChanged(name, words)]
 
     # From the sensors
 
@@ -192,6 +224,8 @@ class Seen:
         match news:
             case Published():
                 sensor.published += 1
+            case FellAsleep():
+                sensor.naps += 1
             case Acknowledged():
                 sensor.acknowledged += 1
             case Retransmitted():
@@ -227,3 +261,8 @@ class Seen:
         if not any(sensor.commands_confirmed for sensor in self.sensors.values()):
             halves.append("The way down is missing: no command was confirmed by a sensor.")
         return " ".join(halves) or None
+
+
+def _kind(words: str) -> str:
+    """`overdue`, or the words themselves: each `asleep until` is another sleep."""
+    return "overdue" if words.startswith("overdue") else words

@@ -20,7 +20,7 @@ def summary_lines(seen: Seen) -> list[str]:
     if latencies:
         worst = max(sensor.latency_max_s for sensor in sensors)
         up += f", median {in_ms(statistics.median(latencies))}, longest {in_ms(worst)}"
-    return [
+    lines = [
         up,
         f"      {acknowledged} acknowledged to the sensors: {missing} of them missing at the "
         f"broker, {_sum(sensors, 'repeats')} twice",
@@ -29,6 +29,13 @@ def summary_lines(seen: Seen) -> list[str]:
         f"Down: {_sum(sensors, 'commands_sent')} commands, "
         f"{_sum(sensors, 'commands_confirmed')} obeyed and confirmed",
     ]
+    sleepers = [sensor for sensor in sensors if sensor.sleeps]
+    if sleepers:
+        lines.append(
+            f"Asleep: {len(sleepers)} sensors, {_sum(sleepers, 'naps')} times; they obeyed "
+            f"{_sum(sleepers, 'commands_confirmed')} commands after waking"
+        )
+    return lines
 
 
 def summary_json(seen: Seen, seconds: float, folder: Path | None) -> dict[str, object]:
@@ -58,6 +65,8 @@ def _sensor_json(sensor: SensorSeen) -> dict[str, object]:
         "unreadable": sensor.unreadable,
         "latency_p50_ms": round(sensor.latency_p50_s() * 1000, 3),
         "latency_max_ms": round(sensor.latency_max_s * 1000, 3),
+        "sleeps": sensor.sleeps,
+        "naps": sensor.naps,
         "commands_sent": sensor.commands_sent,
         "commands_confirmed": sensor.commands_confirmed,
     }

@@ -1,9 +1,10 @@
 """The live table in the terminal, drawn with rich.
 
 It fits the terminal: under `WIDE_COLUMNS` columns the topic is left out and latency is one column,
-under `NARROW_COLUMNS` humidity and battery are left out too;
-sensors that do not fit the height are counted in the last row. Drawing reads `Seen` four times a
-second and keeps nothing of its own.
+under `USUAL_COLUMNS` humidity and battery are left out too and latency is its median, under
+`NARROW_COLUMNS` there are only the state, the count and the command of each sensor; those that do
+not fit the height are counted in the last row. Drawing reads `Seen` four times a second and keeps
+nothing of its own.
 """
 
 from __future__ import annotations
@@ -23,15 +24,17 @@ from gateway.cli.demo.gateway_process import Ports
 from gateway.cli.demo.hints import hints
 from gateway.cli.demo.screen import STARTING, UNITS, in_ms
 from gateway.cli.demo.seen import Event, Notice, Seen, SensorSeen
-from gateway.cli.demo.sensor import topic_of
+from gateway.cli.sensors.sensor import topic_of
 
-WIDE_COLUMNS = 110
-NARROW_COLUMNS = 79
+WIDE_COLUMNS = 133
+USUAL_COLUMNS = 105
+NARROW_COLUMNS = 80
 DRAW_EVERY_S = 0.25
 DRAW_PAUSE_RATIO = 15  # drawing 50 rows takes 30 ms, in which nothing else is measured
 NOTICE_S = 5.0  # how long a notice stays
-LINES_AROUND = 13  # heading, status, hints and the table's own lines
+LINES_AROUND = 14  # heading, status, hints and the table's own lines
 COMMAND_COLUMNS = 20  # else the table changes its width with each command
+STATE_COLUMNS = len("asleep until 14:32:05")
 TITLES = {"temperature": "temp", "humidity": "hum", "battery": "batt"}
 DECIMALS = {"temperature": 1, "humidity": 0, "battery": 2}
 
@@ -140,17 +143,26 @@ def sensor_table(seen: Seen, width: int, height: int) -> Table:
 
 
 def _columns(width: int) -> list[Column]:
-    wide = width >= WIDE_COLUMNS
-    quantities = list(TITLES) if width >= NARROW_COLUMNS else ["temperature"]
+    quantities = list(TITLES) if width >= USUAL_COLUMNS else ["temperature"]
+    latency = WIDE_LATENCY if width >= WIDE_COLUMNS else USUAL_LATENCY
+    values = [Column(TITLES[quantity], partial(_value, quantity)) for quantity in quantities]
     return [
         Column("sensor", lambda sensor: Text(sensor.name, style="cyan"), "left"),
-        *([Column("topic", lambda sensor: topic_of(sensor.name), "left")] if wide else []),
-        *(Column(TITLES[quantity], partial(_value, quantity)) for quantity in quantities),
+        Column("state", _state, "left", STATE_COLUMNS),
+        *([TOPIC] if width >= WIDE_COLUMNS else []),
+        *(values if width >= NARROW_COLUMNS else []),
         Column("QoS", lambda sensor: str(sensor.qos)),
         Column("seen", lambda sensor: str(sensor.readings)),
-        *(WIDE_LATENCY if wide else NARROW_LATENCY),
+        *(latency if width >= USUAL_COLUMNS else []),
+        *([MEDIAN] if NARROW_COLUMNS <= width < USUAL_COLUMNS else []),
         Column("command, done in", _command, "left", COMMAND_COLUMNS),
     ]
+
+
+def _state(sensor: SensorSeen) -> Text:
+    words = sensor.presence
+    style = "yellow" if words.startswith("overdue") else "red" if words.startswith("lost") else ""
+    return Text(words or "-", style="blue" if words.startswith("asleep") else style)
 
 
 def _value(quantity: str, sensor: SensorSeen) -> str:
@@ -170,7 +182,9 @@ def _latencies(sensor: SensorSeen) -> str:
     return "/".join(f"{seconds * 1000:.0f}" for seconds in times)
 
 
-NARROW_LATENCY = [Column("ms now/mid/max", _latencies)]
+TOPIC = Column("topic", lambda sensor: topic_of(sensor.name), "left")
+MEDIAN = Column("ms", lambda s: f"{s.latency_p50_s() * 1000:.0f}" if s.readings else "-")
+USUAL_LATENCY = [Column("ms now/mid/max", _latencies)]
 WIDE_LATENCY = [
     Column("latency", lambda s: in_ms(s.latency_last_s) if s.readings else "-"),
     Column("median", lambda s: in_ms(s.latency_p50_s()) if s.readings else "-"),

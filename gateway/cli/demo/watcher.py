@@ -21,13 +21,14 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from gateway.cli.demo.failure import DemoError, leaves
 from gateway.cli.demo.seen import Clock, Event, Seen, SensorSeen
-from gateway.cli.demo.sensor import INTERVAL_NAME, command_topic_of
+from gateway.cli.sensors.sensor import INTERVAL_NAME, command_topic_of
 
 MESSAGES_WAITING_MAX = 10_000
 FIRST_COMMAND_S = 0.5
 COMMAND_EVERY_S = 2.0
 GIVE_UP_S = 10.0
 INTERVALS_S = (0.5, 1.0, 2.0)
+SLEEPERS_INTERVALS_S = (4.0, 5.0, 6.0)  # longer than they sleep at a time
 
 
 @dataclass(slots=True)
@@ -99,7 +100,8 @@ class Watcher:
     async def _send(self, broker: aiomqtt.Client, sensor: SensorSeen) -> None:
         assert sensor.pack is not None
         present = sensor.pack.value(INTERVAL_NAME)
-        interval_s = self.dice.choice([s for s in INTERVALS_S if s != present])
+        possible = SLEEPERS_INTERVALS_S if sensor.sleeps else INTERVALS_S
+        interval_s = self.dice.choice([s for s in possible if s != present])
         payload = f"{interval_s:g}".encode()
         for event in self.seen.command(sensor, payload, self.clock.unix(), ours=True):
             self.tell(event)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from gateway.frames import Frame
@@ -20,9 +20,13 @@ class Connected:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """The gateway has taken the reading: PUBACK, or PUBCOMP for QoS 2."""
+    """The gateway has taken the reading: PUBACK, or PUBCOMP for QoS 2.
+
+    `after_s` is the time since its first PUBLISH, repeats and reconnects included.
+    """
 
     payload: bytes
+    after_s: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +69,25 @@ class WentAway:
 
 
 @dataclass(frozen=True, slots=True)
+class FellAsleep:
+    """The gateway knows it. The client wakes by itself, or when it has something to say."""
+
+    for_s: int
+
+
+@dataclass(frozen=True, slots=True)
 class Left:
     """The conversation ended on our own wish."""
 
 
-Effect = Send | Connected | Acknowledged | Retransmitted | Received | Dropped | WentAway | Left
+Effect = (
+    Send
+    | Connected
+    | Acknowledged
+    | Retransmitted
+    | Received
+    | Dropped
+    | WentAway
+    | FellAsleep
+    | Left
+)

@@ -2,8 +2,8 @@
 
 Rules: what is not in the table cannot happen; a client that is told to reconnect, or hears nothing
 after N_retry, is AWAY and starts anew with CONNECT; a request is open in every state but AWAY,
-READY and GONE, and there is never a second one (6.10 allows one outstanding REGISTER or SUBSCRIBE,
-6.6 one PUBLISH).
+READY, ASLEEP and GONE, and there is never a second one (6.10 allows one outstanding REGISTER or
+SUBSCRIBE, 6.6 one PUBLISH). A client that is ASLEEP has its radio off: it hears nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ class State(Enum):
     PUBLISHING = auto()  # QoS 1 or 2: awaits PUBACK or PUBREC
     RELEASING = auto()  # QoS 2: awaits PUBCOMP
     PINGING = auto()  # awaits PINGRESP
+    DOZING = auto()  # awaits the answer to its own DISCONNECT with a duration
+    ASLEEP = auto()
+    FETCHING = auto()  # woke by PINGREQ: awaits PINGRESP, which comes behind what waited (6.14)
+    RISING = auto()  # awaits CONNACK to the CONNECT that wakes it; its topic ids still hold
     LEAVING = auto()  # awaits the answer to its own DISCONNECT
     GONE = auto()
 
@@ -32,6 +36,8 @@ class Input(Enum):
     PUBLISH = auto()
     RELEASE = auto()  # after a reconnect: the PUBREC came in the conversation before
     PING = auto()
+    SLEEP = auto()  # nothing is left to do
+    FETCH = auto()  # the time it said it would sleep is over
     LEAVE = auto()
     FAILED = auto()  # no answer after N_retry, refused, or told to reconnect
 
@@ -57,6 +63,7 @@ TRANSITIONS: dict[State, dict[Input, State]] = {
         Input.PUBLISH: State.PUBLISHING,
         Input.RELEASE: State.RELEASING,
         Input.PING: State.PINGING,
+        Input.SLEEP: State.DOZING,
         Input.TOPIC_UNKNOWN: State.REGISTERING,
         Input.FAILED: State.AWAY,
         Input.LEAVE: State.LEAVING,
@@ -76,6 +83,26 @@ TRANSITIONS: dict[State, dict[Input, State]] = {
     State.PINGING: {
         Input.ANSWERED: State.READY,
         Input.TOPIC_UNKNOWN: State.REGISTERING,
+        Input.FAILED: State.AWAY,
+        Input.LEAVE: State.LEAVING,
+    },
+    State.DOZING: {
+        Input.ANSWERED: State.ASLEEP,
+        Input.FAILED: State.AWAY,
+        Input.LEAVE: State.LEAVING,
+    },
+    State.ASLEEP: {
+        Input.FETCH: State.FETCHING,
+        Input.CONNECT: State.RISING,
+        Input.LEAVE: State.LEAVING,
+    },
+    State.FETCHING: {
+        Input.ANSWERED: State.ASLEEP,
+        Input.FAILED: State.AWAY,
+        Input.LEAVE: State.LEAVING,
+    },
+    State.RISING: {
+        Input.ANSWERED: State.READY,
         Input.FAILED: State.AWAY,
         Input.LEAVE: State.LEAVING,
     },

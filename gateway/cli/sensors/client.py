@@ -4,7 +4,8 @@ One client has one topic for its readings and one for its commands. Its conversa
 in `client_states`: CONNECT, REGISTER, SUBSCRIBE, then readings one at a time. A request that has
 no answer is repeated after T_retry, at most N_retry times (section 6.13). A reading that was not
 acknowledged survives a reconnect and goes first, with DUP and the message id it had, so that the
-gateway can recognise it.
+gateway can recognise it. One that sleeps (`Pace.sleep_s`) says so by DISCONNECT, fetches what came
+for it by PINGREQ, and comes back by CONNECT when it has a reading (6.14).
 
 Limits: `READINGS_WAITING_MAX` readings wait behind the one in flight, then the oldest is dropped;
 `TOPICS_MAX` topic ids are learned from the gateway, then REGISTER is refused as congestion.
@@ -17,20 +18,23 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from random import Random
 
-from gateway.cli.demo.client_effects import (
+from gateway.cli.sensors.answers import ANSWERS, message_id_of, return_code_of
+from gateway.cli.sensors.client_effects import (
     Acknowledged,
     AwayReason,
     Connected,
     Dropped,
     DropReason,
     Effect,
+    FellAsleep,
     Left,
     Received,
     Retransmitted,
     Send,
     WentAway,
 )
-from gateway.cli.demo.client_states import TRANSITIONS, Input, State
+from gateway.cli.sensors.client_states import TRANSITIONS, Input, State
+from gateway.cli.sensors.pace import Pace
 from gateway.frames import (
     Connack,
     Connect,
@@ -55,36 +59,13 @@ READINGS_WAITING_MAX = 32  # more than a minute of readings at the default pace
 TOPICS_MAX = 16  # what a small sensor would have room for
 RELEASES_AWAITED_MAX = 8  # a gateway keeps one QoS 2 message in flight; the rest is generosity
 
-ANSWERS: dict[State, tuple[type[Frame], ...]] = {
-    State.CONNECTING: (Connack,),
-    State.REGISTERING: (Regack,),
-    State.SUBSCRIBING: (Suback,),
-    State.PUBLISHING: (Puback, Pubrec),
-    State.RELEASING: (Pubcomp,),
-    State.PINGING: (Pingresp,),
-    State.LEAVING: (Disconnect,),
-}
-
 
 class Timer(Enum):
     RETRY = auto()  # when to repeat the open request
     PING = auto()  # when to ask whether the gateway is still there
     RECONNECT = auto()  # when to send CONNECT again
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How patient the client is.
-
-    The spec recommends 10 to 15 s for T_retry, with radios in mind (section 7.2). Over loopback an
-    answer takes milliseconds, and a demo that waits 10 s for a lost datagram looks dead.
-    """
-
-    retry_after_s: float = 2.0
-    retries_max: int = 4  # N_retry, 3..5
-    keep_alive_s: int = 60
-    congestion_pause_s: float = 5.0  # T_wait; 5 min in the spec
-    reconnect_pause_s: tuple[float, float] = (0.1, 1.0)  # spread, so that a fleet comes in pieces
+    SLEEP = auto()  # when to fall asleep, if there is nothing to say until then
+    FETCH = auto()  # when to wake and ask what has come
 
 
 @dataclass(slots=True)
@@ -94,6 +75,7 @@ class Reading:
     payload: bytes
     message_id: int
     sent: bool = False
+    sent_at: float | None = None  # when it went out first
     received: bool = False  # PUBREC came: from now on only PUBREL may be repeated
 
 
@@ -105,6 +87,7 @@ class SensorClient:
     qos: int
     dice: Random
     pace: Pace = field(default_factory=Pace)
+    clean: bool = False  # whether its session ends with its conversation; sleep does not end it
     state: State = field(default=State.AWAY, init=False)
     topic_id: int = field(default=0, init=False)
     names: dict[int, bytes] = field(default_factory=dict, init=False)  # topic ids from the gateway
@@ -118,11 +101,18 @@ class SensorClient:
     )
     last_message_id: int = field(default=0, init=False)
 
+    @property
+    def has_readings(self) -> bool:
+        return self.in_flight is not None or bool(self.waiting)
+
     # From the device
 
     def connect(self, now: float) -> list[Effect]:
+        """Begin a conversation, or wake to go on with the one there is."""
         self._step(Input.CONNECT)
-        connect = Connect(self.client_id, self.pace.keep_alive_s)
+        self.timers.clear()
+        is_clean = self.clean and self.state is State.CONNECTING
+        connect = Connect(self.client_id, self.pace.keep_alive_s, clean_session=is_clean)
         return self._ask(connect, now)
 
     def publish(self, payload: bytes, now: float) -> list[Effect]:
@@ -145,7 +135,7 @@ class SensorClient:
     # From the shell
 
     def receive(self, frame: Frame, now: float) -> list[Effect]:
-        if self.state in (State.AWAY, State.GONE):
+        if self.state in (State.AWAY, State.ASLEEP, State.GONE):
             return []
         match frame:
             case Publish():
@@ -156,7 +146,7 @@ class SensorClient:
                 return [Send(self._learn(frame))]
             case Pingreq():
                 return [Send(Pingresp())]
-            case Disconnect() if self.state is not State.LEAVING:
+            case Disconnect() if self.state not in (State.DOZING, State.LEAVING):
                 return self._go_away(AwayReason.TOLD, now)
             case _:
                 return self._settle(frame, now)
@@ -211,6 +201,13 @@ class SensorClient:
         if return_code_of(frame) != ReturnCode.ACCEPTED:
             return self._refused(frame, now)
         self.timers[Timer.PING] = now + self.pace.keep_alive_s / 2
+        if self.state in (State.DOZING, State.FETCHING):
+            return self._rest(now)
+        if self.state in (State.RISING, State.PINGING):
+            return [*self._answered(None, now), *self._go_on(now)]
+        return self._accepted(frame, now)
+
+    def _accepted(self, frame: Frame, now: float) -> list[Effect]:
         match frame:
             case Connack():
                 return self._answered(Register(0, self._next_message_id(), self.topic), now)
@@ -224,9 +221,7 @@ class SensorClient:
             case Pubrec():
                 return self._received(frame, now)
             case Puback() | Pubcomp():
-                return [*self._delivered(), *self._answered(None, now), *self._go_on(now)]
-            case Pingresp():
-                return [*self._answered(None, now), *self._go_on(now)]
+                return [*self._delivered(now), *self._answered(None, now), *self._go_on(now)]
             case _:
                 self.timers.clear()
                 return [*self._answered(None, now), Left()]
@@ -246,10 +241,18 @@ class SensorClient:
         self.in_flight.received = True
         return self._ask(Pubrel(frame.message_id), now)
 
-    def _delivered(self) -> list[Effect]:
+    def _delivered(self, now: float) -> list[Effect]:
         assert self.in_flight is not None
-        payload, self.in_flight = self.in_flight.payload, None
-        return [Acknowledged(payload)]
+        reading, self.in_flight = self.in_flight, None
+        after_s = 0.0 if reading.sent_at is None else now - reading.sent_at
+        return [Acknowledged(reading.payload, after_s)]
+
+    def _rest(self, now: float) -> list[Effect]:
+        """Asleep until it is time to fetch; or up again, if there is something to say by now."""
+        asleep = self._answered(None, now)
+        self.timers.clear()
+        self.timers[Timer.FETCH] = now + self.pace.sleep_s * self.pace.wake_after
+        return [*asleep, FellAsleep(self.pace.sleep_s), *self._go_on(now)]
 
     def _refused(self, frame: Frame, now: float) -> list[Effect]:
         if return_code_of(frame) == ReturnCode.CONGESTION:
@@ -274,11 +277,15 @@ class SensorClient:
 
     def _go_on(self, now: float) -> list[Effect]:
         """Send what waits, until a request is open or nothing is left."""
+        if self.state is State.ASLEEP and self.has_readings:
+            return self.connect(now)
         effects: list[Effect] = []
-        while self.state is State.READY and (self.in_flight is not None or self.waiting):
+        while self.state is State.READY and self.has_readings:
             if self.in_flight is None:
                 self.in_flight = self.waiting.popleft()
             effects += self._send_reading(self.in_flight, now)
+        if self.state is State.READY and self.pace.sleep_s:
+            self.timers[Timer.SLEEP] = now + self.pace.linger_s
         return effects
 
     def _send_reading(self, reading: Reading, now: float) -> list[Effect]:
@@ -293,6 +300,8 @@ class SensorClient:
             return [Send(frame)]
         again: list[Effect] = [Retransmitted(frame)] if reading.sent else []
         reading.sent = True
+        if reading.sent_at is None:
+            reading.sent_at = now
         self._step(Input.PUBLISH)
         return again + self._ask(frame, now)
 
@@ -315,6 +324,11 @@ class SensorClient:
                 return self._ping(now)
             case Timer.RETRY:
                 return self._repeat(now)
+            case Timer.SLEEP:
+                return self._doze(now)
+            case Timer.FETCH:
+                self._step(Input.FETCH)
+                return self._ask(Pingreq(self.client_id), now)
 
     def _ping(self, now: float) -> list[Effect]:
         self.timers[Timer.PING] = now + self.pace.keep_alive_s / 2
@@ -322,6 +336,13 @@ class SensorClient:
             return []  # the open request asks the same question
         self._step(Input.PING)
         return self._ask(Pingreq(), now)
+
+    def _doze(self, now: float) -> list[Effect]:
+        if self.state is not State.READY:
+            return []  # it has something to say after all
+        self._step(Input.SLEEP)
+        self.timers.clear()
+        return self._ask(Disconnect(self.pace.sleep_s), now)
 
     def _repeat(self, now: float) -> list[Effect]:
         assert self.request is not None
@@ -351,22 +372,3 @@ class SensorClient:
         """1 to 65535; 0 means "not relevant" (section 5.3.11)."""
         self.last_message_id = self.last_message_id % 0xFFFF + 1
         return self.last_message_id
-
-
-def return_code_of(frame: Frame) -> int:
-    match frame:
-        case Connack() | Regack() | Suback() | Puback():
-            return frame.return_code
-        case _:
-            return ReturnCode.ACCEPTED
-
-
-def message_id_of(frame: Frame | None) -> int | None:
-    """None for the frames that carry none, in a request as in its answer."""
-    match frame:
-        case Register() | Subscribe() | Publish() | Pubrel():
-            return frame.message_id
-        case Regack() | Suback() | Puback() | Pubrec() | Pubcomp():
-            return frame.message_id
-        case _:
-            return None

@@ -2,7 +2,8 @@
 
 It is a `SensorClient` with an application on top. A command on `demo/<id>/set` is the new interval
 in seconds, as text; the sensor obeys and reports at once, and every report carries the interval,
-which is how anybody at the broker can see that the command arrived.
+which is how anybody at the broker can see that the command arrived. With `payload_bytes` a report
+is so many octets instead, which begin with its number.
 
 Limits: an interval is `INTERVAL_MIN_S` to `INTERVAL_MAX_S`; anything else is refused and changes
 nothing.
@@ -13,10 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
-from gateway.cli.demo import senml
-from gateway.cli.demo.client import Pace, SensorClient
-from gateway.cli.demo.client_effects import Connected, Effect, Received
-from gateway.cli.demo.readings import Walk, indoor_walks
+from gateway.cli.sensors import senml
+from gateway.cli.sensors.client import SensorClient
+from gateway.cli.sensors.client_effects import Connected, Effect, Received
+from gateway.cli.sensors.pace import Pace
+from gateway.cli.sensors.readings import Walk, indoor_walks
 from gateway.frames import Frame
 
 INTERVAL_MIN_S = 0.1
@@ -52,12 +54,12 @@ class Unreadable:
 News = Effect | Published | Obeyed | Refused | Unreadable
 
 
-def topic_of(name: str) -> str:
-    return f"demo/{name}"
+def topic_of(name: str, prefix: str = "demo") -> str:
+    return f"{prefix}/{name}"
 
 
-def command_topic_of(name: str) -> str:
-    return f"demo/{name}/set"
+def command_topic_of(name: str, prefix: str = "demo") -> str:
+    return f"{prefix}/{name}/set"
 
 
 @dataclass(slots=True)
@@ -68,14 +70,22 @@ class SimulatedSensor:
     unix_offset_s: float  # Unix time minus `now`
     dice: Random
     pace: Pace = field(default_factory=Pace)
+    prefix: str = "demo"  # of its topics
+    payload_bytes: int | None = None  # None: as many as a SenML pack has
+    clean: bool = False
+    reports: int = field(default=0, init=False)
     client: SensorClient = field(init=False)
     walks: tuple[Walk, ...] = field(init=False)
     measure_at: float | None = field(default=None, init=False)
+    is_finished: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        topic, commands = topic_of(self.name).encode(), command_topic_of(self.name).encode()
+        topic = topic_of(self.name, self.prefix).encode()
+        commands = command_topic_of(self.name, self.prefix).encode()
         name = self.name.encode()
-        self.client = SensorClient(name, topic, commands, self.qos, self.dice, self.pace)
+        self.client = SensorClient(
+            name, topic, commands, self.qos, self.dice, self.pace, self.clean
+        )
         self.walks = indoor_walks(self.dice)
 
     # From the shell
@@ -84,9 +94,13 @@ class SimulatedSensor:
         """Connect; the first reading is taken when the conversation is complete."""
         return [*self.client.connect(now)]
 
+    def finish(self) -> None:
+        """Measure no more; what was measured still goes out."""
+        self.is_finished, self.measure_at = True, None
+
     def stop(self, now: float) -> list[News]:
         """Measure no more and leave the gateway with DISCONNECT."""
-        self.measure_at = None
+        self.finish()
         return [*self.client.leave(now)]
 
     def receive(self, frame: Frame, now: float) -> list[News]:
@@ -96,7 +110,7 @@ class SimulatedSensor:
             match effect:
                 case Received():
                     news += self._obey(effect.payload, now)
-                case Connected() if self.measure_at is None:
+                case Connected() if self.measure_at is None and not self.is_finished:
                     news += self._report(now)
                     self.measure_at = now + self.interval_s * self.dice.uniform(0.2, 1.0)
         return news
@@ -115,10 +129,17 @@ class SimulatedSensor:
 
     def _report(self, now: float) -> list[News]:
         self.measure_at = now + self.interval_s
+        self.reports += 1
+        return [Published(), *self.client.publish(self._payload(now), now)]
+
+    def _payload(self, now: float) -> bytes:
+        if self.payload_bytes is not None:
+            number = b"%d" % self.reports
+            return number.ljust(self.payload_bytes, b".")[: self.payload_bytes]
         measured = [walk.measure(self.dice) for walk in self.walks]
         interval = senml.Measurement(INTERVAL_NAME, "s", self.interval_s)
         pack = senml.Pack(self.name + "/", now + self.unix_offset_s, (*measured, interval))
-        return [Published(), *self.client.publish(senml.encode(pack), now)]
+        return senml.encode(pack)
 
     def _obey(self, payload: bytes, now: float) -> list[News]:
         interval_s = interval_in(payload)

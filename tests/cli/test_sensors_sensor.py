@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.cli.demo import senml
-from gateway.cli.demo.client_effects import Acknowledged, Send
-from gateway.cli.demo.readings import indoor_walks
-from gateway.cli.demo.sensor import (
+from gateway.cli.sensors import senml
+from gateway.cli.sensors.client_effects import Acknowledged, Send
+from gateway.cli.sensors.readings import indoor_walks
+from gateway.cli.sensors.sensor import (
     INTERVAL_MAX_S,
     INTERVAL_MIN_S,
     News,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from gateway.cli.demo.senml import Measurement
+from gateway.cli.sensors.senml import Measurement
 
 
 @dataclass(slots=True)

@@ -1,0 +1,42 @@
+"""What the gateway knows of each sensor: asked of its own API, as any operator can.
+
+Limit: as many clients as the demo can have, in one answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gateway.admin.clients import CLIENTS_SCHEMA
+from gateway.cli import asking
+from gateway.cli.clients import state_words
+from gateway.cli.demo.seen import Event, Seen
+from gateway.config import HostPort
+
+ASK_EVERY_S = 0.25
+CLIENTS_MAX = 1000
+
+
+@dataclass(slots=True)
+class PresenceWatcher:
+    port: int
+    seen: Seen
+    tell: Callable[[Event], None]
+
+    async def run(self) -> None:
+        """Until cancelled. A gateway that does not answer is somebody else's news."""
+        listen, asked = HostPort("127.0.0.1", self.port), {"limit": CLIENTS_MAX}
+        while True:
+            with contextlib.suppress(asking.NoAnswerError):
+                answer = await asyncio.to_thread(
+                    asking.ask, listen, "/api/clients", CLIENTS_SCHEMA, asked
+                )
+                for client in answer["clients"]:
+                    words = state_words(client, time.time()).removeprefix("asleep, ")
+                    for event in self.seen.presence(client["id"], words):
+                        self.tell(event)
+            await asyncio.sleep(ASK_EVERY_S)
