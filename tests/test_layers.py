@@ -23,12 +23,12 @@ TREES = ("gateway", "firmware", "spark_ingest")
 
 PURE = frozenset(
     {
-        *("frames", "saved", "effects", "session", "routing", "upstream"),
+        *("frames", "saved", "reasons", "effects", "session", "routing", "upstream"),
         *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
     }
 )
 ONE_FILE = (
-    *("saved", "effects", "uplink", "downlink"),
+    *("saved", "reasons", "effects", "uplink", "downlink"),
     *("rules", "withholding", "restoring", "door", "engine"),
 )
 FORBIDDEN_TO_PURE = frozenset(
@@ -47,7 +47,7 @@ def allowed(*layers: str, packages: tuple[str, ...] = ()) -> Allowed:
 
 
 EVERY_LAYER = (
-    *("frames", "saved", "effects", "session", "routing", "upstream"),
+    *("frames", "saved", "reasons", "effects", "session", "routing", "upstream"),
     *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly", "census", "keeping"),
     *("version", "daemon", "cli", "__main__"),
@@ -69,7 +69,8 @@ EVERY_PACKAGE = (
 LAYERS = {
     "frames": allowed(),
     "saved": allowed(),
-    "effects": allowed("saved", "frames"),
+    "reasons": allowed(),
+    "effects": allowed("saved", "reasons", "frames"),
     "session": allowed("effects", "saved", "frames"),
     "upstream": allowed("effects", "saved", "frames", packages=("mqtt5",)),
     "routing": allowed("session", "effects", "saved", "frames"),
