@@ -31,6 +31,7 @@ class Reason(Enum):
     WAITING_FULL = "waiting_full"
     OUTBOX_FULL = "outbox_full"
     NOT_CONNECTED = "not_connected"
+    ASLEEP = "asleep"
     CLIENT_REFUSED = "client_refused"
     SESSION_ENDED = "session_ended"
     RETAINED_FULL = "retained_full"

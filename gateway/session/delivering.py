@@ -15,8 +15,9 @@ Rule 4: a QoS 1 or 2 message has a position, which no other message of its clien
         is durable, PUBREL when it is durable that the client has received it: a restart in
         between would else send it as new to a client that has done with it.
 
-Full: beyond `outbox_messages_max` or `outbox_bytes_max` the oldest message that is not under way
-is dropped and counted; the newest command is what a sensor should obey when it returns. A message
+Full: beyond `outbox_messages_max` or `outbox_bytes_max` a message that is not under way is dropped
+and counted, by `outbox_when_full` the oldest (the newest command is what an actuator should obey
+when it returns) or the newest (where each one builds on those before). A message
 that its client answers with "congestion" or "invalid topic id" is sent again `retry_count_max`
 times, then dropped and counted: it must not stand before the others for ever.
 """
@@ -54,6 +55,8 @@ from gateway.session.sending import Sending, publish_frame
 
 # Positions are reserved in blocks, so that a session's row changes once for a block of messages.
 POSITIONS_BLOCK = 1024
+# A client does not ask twice within so many seconds; the network does, by making copies.
+ASKED_AGAIN_S = 1.0
 
 
 class Delivering(Sending):
@@ -114,8 +117,8 @@ class Delivering(Sending):
         dropped, detail = self._outbox.excess()
         if not dropped:
             return effects
-        for oldest in dropped:
-            effects += gone(client_id, oldest)
+        for superfluous in dropped:
+            effects += gone(client_id, superfluous)
         return [Dropped(Reason.OUTBOX_FULL, client_id, detail, count=len(dropped)), *effects]
 
     # From the client
@@ -180,6 +183,19 @@ class Delivering(Sending):
         if current is None:
             self.due_at = None
             return self._next(client_id, peer, now)
+        current.tries = 0
+        return self._send(current, client_id, peer, now)
+
+    def ask_again(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
+        """A client that is awake asks for its messages once more: it slept meanwhile, or missed
+        what was sent, and shall not have to wait for our timer.
+        """
+        current = self.under_way
+        if current is None or self.due_at is None:
+            return []
+        sent_at = self.due_at - self._rules.retry_after_s
+        if now < sent_at + ASKED_AGAIN_S:
+            return []
         current.tries = 0
         return self._send(current, client_id, peer, now)
 

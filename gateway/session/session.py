@@ -128,11 +128,18 @@ class Session(Presence):
                 return effects
         elif message.qos == 0 and self.state in ABSENT:
             return [Dropped(Reason.NOT_CONNECTED, self.client_id)]
+        elif message.qos == 0 and self._is_unheard:
+            return [Dropped(Reason.ASLEEP, self.client_id)]
         else:
             effects = self.delivering.keep(message, self.client_id, arrived)
         if self.delivering.next_position > self._saved_positions:
             effects += self._changed_row()
         return effects
+
+    @property
+    def _is_unheard(self) -> bool:
+        """Whether QoS 0 goes nowhere because the client sleeps."""
+        return self.state is State.ASLEEP and not self._rules.queues_qos_0_for_sleepers
 
     # From the engine
 
@@ -262,8 +269,9 @@ class Session(Presence):
         if frame.client_id and frame.client_id != self.client_id.encode():
             dropped = Dropped(Reason.STRANGER, self.client_id, f"PINGREQ of {frame.client_id!r}")
             return [dropped, Send(self.peer, Disconnect())]
-        if self.state is State.AWAKE:
-            return []  # a copy: what is under way goes on by its own timer, PINGRESP follows
+        if self.state is State.AWAKE:  # PINGRESP follows the last acknowledgement
+            is_asking = bool(frame.client_id)
+            return self.delivering.ask_again(self.client_id, self.peer, now) if is_asking else []
         if not frame.client_id or self.state is State.ACTIVE:
             return [Send(self.peer, Pingresp())]
         self.silence_max_s = inf
@@ -277,12 +285,13 @@ class Session(Presence):
             return [answer, *self._leave(Input.DISCONNECT, "said goodbye")]
         self.delivering.pause()
         self._publishing.rest()
+        # To sleep for longer than is known must not be forgotten: it would be lost over it.
+        may_sleep = self._saved_state is State.ASLEEP and frame.duration_s <= self.sleep_s
         self.sleep_s = frame.duration_s
         self._supervise(self.sleep_s)
         moved = self._move(Input.SLEEP, f"for {frame.duration_s} s")
-        was_asleep = self._saved_state is State.ASLEEP
         row = self._changed_row()
-        return [answer, *moved, *row] if was_asleep else [*row, answer, *moved]
+        return [answer, *moved, *row] if may_sleep else [*row, answer, *moved]
 
     def _receive_will_topic_upd(self, frame: WillTopicUpd, _now: float) -> list[Effect]:
         return self._answer_update(self._testament.update_topic(frame), WillTopicResp)
