@@ -1,7 +1,8 @@
 """The vocabulary between core and shell.
 
-Imperative effects are work: the shell (or, for `Forward`, `SubscribeTo` and `UnsubscribeFrom`, the
-engine) performs them, in order. Past-tense effects are news: the shell counts and logs them.
+Imperative effects are work: the shell (or, for `Forward`, `Bequeath`, `SubscribeTo` and
+`UnsubscribeFrom`, the engine) performs them, in order. Past-tense effects are news: the shell
+counts and logs them.
 
 `Send`, `Transmit`, `Forward`, `Settled` and `Arrived` are made for every message. They are not
 frozen because a frozen `__init__` costs four times a plain one; nothing changes them after they
@@ -91,6 +92,13 @@ class Forward:
     epoch: int = 0
     packet_id: int = 0
     record: int = -1
+
+
+@dataclass(slots=True)
+class Bequeath:
+    """A client is lost: its will must reach the broker, whatever happens to us."""
+
+    will: Forward
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,6 +360,7 @@ Effect = (
     | Transmit
     | DropUpstream
     | Forward
+    | Bequeath
     | SubscribeTo
     | UnsubscribeFrom
     | Store

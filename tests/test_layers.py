@@ -24,11 +24,11 @@ TREES = ("gateway", "firmware", "spark_ingest")
 PURE = frozenset(
     {
         *("frames", "saved", "reasons", "effects", "session", "routing", "upstream"),
-        *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
+        *("bequests", "uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
     }
 )
 ONE_FILE = (
-    *("saved", "reasons", "effects", "uplink", "downlink"),
+    *("saved", "reasons", "effects", "bequests", "uplink", "downlink"),
     *("rules", "withholding", "restoring", "door", "engine"),
 )
 FORBIDDEN_TO_PURE = frozenset(
@@ -48,7 +48,7 @@ def allowed(*layers: str, packages: tuple[str, ...] = ()) -> Allowed:
 
 EVERY_LAYER = (
     *("frames", "saved", "reasons", "effects", "session", "routing", "upstream"),
-    *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
+    *("bequests", "uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly", "census", "keeping"),
     *("version", "daemon", "cli", "__main__"),
 )
@@ -75,14 +75,15 @@ LAYERS = {
     "upstream": allowed("effects", "saved", "frames", packages=("mqtt5",)),
     "routing": allowed("session", "effects", "saved", "frames"),
     # The engine's halves; see their first lines.
-    "uplink": allowed("routing", "session", "upstream", "effects", "saved", "frames"),
+    "bequests": allowed("effects", "saved", "frames"),
+    "uplink": allowed("bequests", "routing", "session", "upstream", "effects", "saved", "frames"),
     "downlink": allowed("routing", "session", "upstream", "effects", "saved", "frames"),
     "rules": allowed("uplink", "routing", "session", "upstream"),
     "withholding": allowed("session", "effects", "saved", "frames"),
     "restoring": allowed("downlink", "routing", "session", "upstream", "effects", "saved"),
     "door": allowed("downlink", "rules", "routing", "session", "effects", "frames"),
     "engine": allowed(
-        *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
+        *("bequests", "uplink", "downlink", "rules", "withholding", "restoring", "door"),
         *("routing", "session", "upstream", "effects", "saved", "frames"),
     ),
     "config": allowed(),

@@ -16,6 +16,7 @@ from math import inf
 
 from gateway.effects import (
     Admit,
+    Bequeath,
     Effect,
     Send,
     State,
@@ -99,12 +100,11 @@ class Presence(LastingSession):
         self._end_connection()
         self.silence_max_s = inf
         effects = [*self._move(given, detail), *wills]
-        # A clean session ends now, and its row with it. Else the will is the first to be written:
-        # twice is better than never.
+        # A clean session ends now, and its row with it.
         return effects if self.clean else effects + self._changed_row()
 
     def _lose(self, given: Input, detail: str, now: float) -> list[Effect]:
-        wills = [] if self.will is None else [self.will.forward(self.client_id, now)]
+        wills = [] if self.will is None else [Bequeath(self.will.forward(self.client_id, now))]
         return self._leave(given, detail, wills)
 
     def _silent(self, now: float) -> list[Effect]:

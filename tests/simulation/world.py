@@ -8,7 +8,7 @@ from struct import pack
 from zlib import crc32
 
 from gateway.assembly import first_topic_id
-from gateway.effects import ClientId, Effect, Forward, Send
+from gateway.effects import ClientId, Effect, Send
 from gateway.engine import EngineRules
 from gateway.frames import decode
 from gateway.journal.rules import JournalError
@@ -242,7 +242,6 @@ class World:
             self._note("the gateway's life has ended")
             self.readings.ended()
             self.downlink.gateway_ended()
-            self.wills.ended()
             self.agenda.after(off_s, self._next_life, self.agenda.now, event.cut)
 
         if event.trouble is Trouble.STOP:
@@ -287,7 +286,7 @@ class World:
         host.on_octets = self._on_the_wire
         host.on_step = self._check_step
         host.on_unanswered = self.readings.connect_unanswered
-        host.on_unstored = self._unstored
+        host.on_unstored = self.readings.unstored
         host.on_news = self._hear_news
         host.on_disk = self._on_disk
         host.on_saved = lambda _: self._moment("Save")
@@ -359,10 +358,6 @@ class World:
         self.downlink.said(sensor, send.frame)
         client_id = ClientId(sensor.plan.client_id)
         self.wills.said(client_id, send.frame, self._living.engine.sessions.get(client_id))
-
-    def _unstored(self, forwards: list[Forward]) -> None:
-        self.readings.unstored(forwards)
-        self.wills.unstored(forwards)
 
     def _hear_news(self, news: Effect) -> None:
         self._note(f"gateway: {news}")
