@@ -252,6 +252,7 @@ class Delivering(Sending):
             if is_first and (each.is_released or self._topics.knows(each.topic)):
                 current = self._begin(message, each.position, None)
                 current.stage = Stage.PUBCOMP if each.is_released else Stage.RECEIPT
+                current.reference = self._topics.reference(each.topic)
                 continue
             if self._outbox is None:
                 self._outbox = Outbox(self._rules)

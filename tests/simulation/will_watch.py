@@ -43,9 +43,11 @@ class WillWatch:
     def said(self, client_id: str, frame: Frame, session: Session | None) -> None:
         if not isinstance(frame, Connack) or frame.return_code != ReturnCode.ACCEPTED:
             return
-        if session is not None and session.will is not None and session.state not in ABSENT:
+        if session is None or session.state in ABSENT:
+            return
+        self._left_at.pop(client_id, None)  # also by a late copy of CONNECT
+        if session.will is not None:
             self._promised.add(client_id)
-            self._left_at.pop(client_id, None)
 
     def told(self, news: Effect) -> None:
         if isinstance(news, StateChanged) and news.after is State.CONNECTING:

@@ -8,10 +8,12 @@ from struct import pack
 from zlib import crc32
 
 from gateway.assembly import first_topic_id
-from gateway.effects import ClientId, Effect, Send
+from gateway.effects import ClientId, Effect, Save, Send
 from gateway.engine import EngineRules
 from gateway.frames import decode
 from gateway.journal.rules import JournalError
+from gateway.saved import SavedDueWill
+from gateway.session.rules import SessionRules
 from gateway.session.session import ABSENT, Session
 from gateway.uplink import UplinkRules
 from gateway.upstream.rules import UpstreamRules
@@ -289,7 +291,7 @@ class World:
         host.on_unstored = self.readings.unstored
         host.on_news = self._hear_news
         host.on_disk = self._on_disk
-        host.on_saved = lambda _: self._moment("Save")
+        host.on_saved = self._saves
         self.on_life(host)
         return host
 
@@ -303,6 +305,7 @@ class World:
                 trust_session=plan.trust_session,
                 waiting_messages_max=plan.waiting_messages_max,
             ),
+            session=SessionRules(plan.retry_after_s, queues_qos_0_for_sleepers=plan.queues_qos_0),
             first_topic_id=first_topic_id(epoch),
             saves=True,
             uplink=UplinkRules(
@@ -358,6 +361,9 @@ class World:
         self.downlink.said(sensor, send.frame)
         client_id = ClientId(sensor.plan.client_id)
         self.wills.said(client_id, send.frame, self._living.engine.sessions.get(client_id))
+
+    def _saves(self, effect: Save) -> None:
+        self._moment("will" if isinstance(effect.change, SavedDueWill) else "Save")
 
     def _hear_news(self, news: Effect) -> None:
         self._note(f"gateway: {news}")
