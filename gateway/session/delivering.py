@@ -191,10 +191,8 @@ class Delivering(Sending):
         what was sent, and shall not have to wait for our timer.
         """
         current = self.under_way
-        if current is None or self.due_at is None:
-            return []
-        sent_at = self.due_at - self._rules.retry_after_s
-        if now < sent_at + ASKED_AGAIN_S:
+        sent_at = (inf if self.due_at is None else self.due_at) - self._rules.retry_after_s
+        if current is None or now < sent_at + ASKED_AGAIN_S:
             return []
         current.tries = 0
         return self._send(current, client_id, peer, now)
