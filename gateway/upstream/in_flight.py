@@ -115,7 +115,7 @@ class InFlight:
 
     @property
     def has_waiting(self) -> bool:
-        return bool(self.waiting or self.backlog.ready or len(self.turns))
+        return bool(self.waiting or self.backlog.ready or self.turns.count)
 
     def wait(self, forward: Forward, *, ahead: bool) -> bool:
         """Queue behind the others; False for one that is nowhere but in memory when that is full.
@@ -124,7 +124,8 @@ class InFlight:
         waiting = self.waiting
         waiting_bytes = self._waiting_bytes + _cost(forward)
         if forward.record < 0 and (
-            waiting_bytes > self._waiting_bytes_max or len(waiting) >= self._waiting_messages_max
+            waiting_bytes > self._waiting_bytes_max
+            or len(waiting) + self.turns.count >= self._waiting_messages_max
         ):
             return False
         waiting.append(forward)

@@ -25,10 +25,7 @@ class Turns:
         self.completing: dict[_Key, int] = {}  # QoS 2 readings on the wire
         self.aside: dict[_Key, deque[Forward]] = {}
         self._free: dict[_Key, None] = {}  # of these, those that wait for nothing any more
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
+        self.count = 0
 
     @property
     def is_busy(self) -> bool:
@@ -37,7 +34,7 @@ class Turns:
 
     @property
     def has_room(self) -> bool:
-        return self._count < ASIDE_MAX
+        return self.count < ASIDE_MAX
 
     # On the wire
 
@@ -67,7 +64,7 @@ class Turns:
     def set_aside(self, forward: Forward) -> None:
         key = forward.client_id, forward.topic
         self.aside.setdefault(key, deque()).append(forward)
-        self._count += 1
+        self.count += 1
 
     def next_free(self) -> Forward | None:
         """One that may go on; it stays here until it is taken."""
@@ -84,7 +81,7 @@ class Turns:
         key = forward.client_id, forward.topic
         queue = self.aside[key]
         queue.popleft()
-        self._count -= 1
+        self.count -= 1
         if not queue:
             del self.aside[key], self._free[key]
 
@@ -96,4 +93,4 @@ class Turns:
         """Those that were aside are elsewhere."""
         self.aside.clear()
         self._free.clear()
-        self._count = 0
+        self.count = 0

@@ -7,7 +7,7 @@ from typing import Any
 import mqtt5
 import pytest
 
-from gateway.effects import Forward
+from gateway.effects import Forward, Refused
 from gateway.upstream import turns as module
 from gateway.upstream.session import UpstreamSession
 from gateway.upstream.turns import Turns
@@ -111,9 +111,18 @@ def test_beyond_the_limit_what_would_come_aside_stays_in_its_queue(
     publish(session, reading(b"first", 2), *held)
     assert session.readings.pump(0.0) == []
     in_flight = session.readings.in_flight
-    assert (len(in_flight.turns), len(in_flight.waiting)) == (2, 2)
+    assert (in_flight.turns.count, len(in_flight.waiting)) == (2, 2)
     assert complete(session, 1) == [b"0", b"1", b"2", b"3"]
     assert not in_flight.turns.is_busy
+
+
+def test_what_is_aside_takes_a_place_among_those_that_wait() -> None:
+    session = UpstreamSession(rules(waiting_messages_max=2))
+    connected(session)
+    assert publish(session, reading(b"first", 2), reading(b"1", 1), reading(b"2", 1)) == [b"first"]
+    session.readings.pump(0.0)
+    assert session.readings.in_flight.turns.count == 2
+    assert isinstance(session.readings.publish(reading(b"3", 1)), Refused)
 
 
 def test_what_was_free_waits_again_behind_another_qos_2_reading() -> None:
