@@ -14,7 +14,8 @@ A will that has nowhere to go, because the journal takes nothing while the broke
 offered again every `OFFER_AGAIN_S` and when the broker is back. One that the broker refuses for
 good is given up, as a reading would be. QoS 0 is forwarded and forgotten.
 
-Limit: one for each client; the next one takes its place. At most `OFFERS_MAX` are offered at once.
+Limits: one for each client, whose next one takes its place; `DUE_MAX` in all, beyond which the
+oldest is given up and counted. At most `OFFERS_MAX` are offered at once.
 """
 
 from __future__ import annotations
@@ -23,12 +24,23 @@ from collections.abc import Callable
 from itertools import islice
 from math import inf
 
-from gateway.effects import ClientId, Effect, Forward, Save, Urgency, WhenSaved
+from gateway.effects import (
+    ClientId,
+    Dropped,
+    Effect,
+    Forward,
+    Reason,
+    Save,
+    Urgency,
+    WhenSaved,
+)
 from gateway.frames import ReturnCode
 from gateway.saved import DueWillGone, SavedDueWill
 
 OFFER_AGAIN_S = 60.0
 OFFERS_MAX = 100
+# As many as clients by default; the clean session of one that is lost is no longer among them.
+DUE_MAX = 10_000
 
 
 class Bequests:
@@ -64,13 +76,14 @@ class Bequests:
         if will.qos == 0:
             return []
         self._tag(will)
+        given_up = self._make_room(will.client_id)
         self._due[will.client_id] = will
         self._refused.pop(will.client_id, None)
         row = SavedDueWill(
             *(will.client_id, will.topic, will.payload, will.qos, will.retain),
             *(will.epoch, will.sequence, will.packet_id, will.unix_ms),
         )
-        return [Save(row), WhenSaved([], Urgency.NOW)]
+        return [*given_up, Save(row), WhenSaved([], Urgency.NOW)]
 
     def settled(self, forward: Forward) -> list[Effect]:
         """The journal or the broker has it, if it is a will."""
@@ -93,6 +106,14 @@ class Bequests:
         """The broker is back, and may take what had nowhere to go."""
         if self._refused:
             self._offer_at = now
+
+    def _make_room(self, client_id: ClientId) -> list[Effect]:
+        if client_id in self._due or len(self._due) < DUE_MAX:
+            return []
+        oldest = self._due[next(iter(self._due))]
+        detail = f"its will; more than {DUE_MAX} are due"
+        dropped = Dropped(Reason.WAITING_FULL, oldest.client_id, detail)
+        return [dropped, *self.settled(oldest)]
 
     # Time
 

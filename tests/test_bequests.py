@@ -223,6 +223,23 @@ def test_only_so_many_are_offered_at_once() -> None:
     assert kept.wake_at() == float("inf")
 
 
+def test_beyond_the_limit_the_oldest_is_given_up_and_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bequests, "DUE_MAX", 2)
+    kept = Bequests(lambda _: None)
+    first, second, third = (
+        Forward(ClientId(name), "lw", b"bye", 1, True, 0, 0, 0.0) for name in ("s1", "s2", "s3")
+    )
+    kept.begin(first)
+    kept.begin(second)
+    dropped, gone, *_ = kept.begin(third)
+    assert isinstance(dropped, Dropped)
+    assert (dropped.reason, dropped.client_id) == (Reason.WAITING_FULL, first.client_id)
+    assert gone == Save(DueWillGone(first.client_id))
+    assert [each in kept for each in (first, second, third)] == [False, True, True]
+
+
 # What is not kept
 
 
