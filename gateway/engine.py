@@ -286,8 +286,7 @@ def _forward(engine: Engine, effect: Forward, now: float) -> list[Effect]:
 
 
 def _bequeath(engine: Engine, effect: Bequeath, now: float) -> list[Effect]:
-    saved = engine._perform(engine._bequests.begin(effect.will), now)
-    return saved + engine.uplink.take(effect.will, now)
+    return engine._perform([*engine._bequests.begin(effect.will), effect.will], now)
 
 
 def _refused(engine: Engine, effect: Refused, now: float) -> list[Effect]:
