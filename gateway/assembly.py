@@ -11,7 +11,7 @@ from gateway.routing.admission import AdmissionRules
 from gateway.routing.connectionless import ConnectionlessRules
 from gateway.routing.discovery import Answer, DiscoveryRules
 from gateway.routing.reading_rules import Acknowledge, ReadingRules
-from gateway.session.rules import PredefinedTopics, SessionRules
+from gateway.session.rules import PredefinedTopics, SessionRules, WhenOutboxFull
 from gateway.uplink import UplinkRules
 from gateway.upstream.rules import UpstreamRules
 
@@ -43,6 +43,8 @@ def engine_rules(settings: Settings, epoch: int, password: bytes | None) -> Engi
             subscriptions_max=limits.subscriptions_per_client_max,
             outbox_messages_max=limits.outbox_messages_max,
             outbox_bytes_max=limits.outbox_bytes_max,
+            outbox_when_full=WhenOutboxFull(limits.outbox_when_full),
+            queues_qos_0_for_sleepers=settings.mqtt_sn.queue_qos0_for_sleepers,
             payload_bytes_max=limits.payload_bytes_max,
             topic_bytes_max=limits.topic_bytes_max,
             egress_bytes_per_s_max=limits.egress_bytes_per_s_max,

@@ -1,7 +1,8 @@
 """The vocabulary between core and shell.
 
-Imperative effects are work: the shell (or, for `Forward`, `SubscribeTo` and `UnsubscribeFrom`, the
-engine) performs them, in order. Past-tense effects are news: the shell counts and logs them.
+Imperative effects are work: the shell (or, for `Forward`, `Bequeath`, `SubscribeTo` and
+`UnsubscribeFrom`, the engine) performs them, in order. Past-tense effects are news: the shell
+counts and logs them.
 
 `Send`, `Transmit`, `Forward`, `Settled` and `Arrived` are made for every message. They are not
 frozen because a frozen `__init__` costs four times a plain one; nothing changes them after they
@@ -17,6 +18,7 @@ from zlib import crc32
 from gateway.frames import Frame
 from gateway.part import DiscoveryChanged as DiscoveryChanged
 from gateway.part import Part as Part
+from gateway.reasons import Reason as Reason
 from gateway.saved import Change
 from gateway.saved import ClientId as ClientId
 from gateway.saved import State as State
@@ -103,6 +105,13 @@ class Forward:
     epoch: int = 0
     packet_id: int = 0
     record: int = -1
+
+
+@dataclass(slots=True)
+class Bequeath:
+    """A client is lost: its will must reach the broker, whatever happens to us."""
+
+    will: Forward
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,49 +201,6 @@ class WhenSaved:
 
 
 # News
-
-
-class Reason(Enum):
-    """Why something was dropped or refused. The values are the `reason` labels of the metrics."""
-
-    MALFORMED = "malformed"
-    TRAILING_OCTETS = "trailing_octets"
-    STRANGER = "stranger"
-    OUT_OF_TURN = "out_of_turn"
-    NOT_SUPPORTED = "not_supported"
-    PROTOCOL_ID = "protocol_id"
-    CLIENT_ID = "client_id"
-    CLIENTS_FULL = "clients_full"
-    TOPICS_FULL = "topics_full"
-    SUBSCRIPTIONS_FULL = "subscriptions_full"
-    UNKNOWN_TOPIC_ID = "unknown_topic_id"
-    BAD_TOPIC = "bad_topic"
-    BAD_FILTER = "bad_filter"
-    PAYLOAD_TOO_LARGE = "payload_too_large"
-    QOS_MINUS_ONE_OFF = "qos_minus_one_off"
-    REPEATED = "repeated"
-    UNSETTLED_FULL = "unsettled_full"
-    BROKER_AWAY = "broker_away"
-    BROKER_SLOW = "broker_slow"
-    BROKER_REFUSED = "broker_refused"
-    WAITING_FULL = "waiting_full"
-    OUTBOX_FULL = "outbox_full"
-    NOT_CONNECTED = "not_connected"
-    CLIENT_REFUSED = "client_refused"
-    SESSION_ENDED = "session_ended"
-    RETAINED_FULL = "retained_full"
-    JOURNAL_FULL = "journal_full"
-    JOURNAL_FAILED = "journal_failed"
-    EXPIRED = "expired"
-    COALESCED = "coalesced"
-    TOO_MANY_CONNECTS = "too_many_connects"
-    TOO_MANY_PACKETS = "too_many_packets"
-    UNHEARD = "unheard"
-    EGRESS_FULL = "egress_full"
-    FORWARDER = "forwarder"
-    GROUP_TRAFFIC = "group_traffic"
-    NOT_ADVERTISING = "not_advertising"
-    GATEWAY_ID_TAKEN = "gateway_id_taken"
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,6 +374,7 @@ Effect = (
     | Transmit
     | DropUpstream
     | Forward
+    | Bequeath
     | SubscribeTo
     | UnsubscribeFrom
     | Store

@@ -16,11 +16,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gateway import restoring, withholding
+from gateway.bequests import Bequests
 from gateway.door import Door
 from gateway.downlink import Downlink
 from gateway.effects import (
     Admit,
     Arrived,
+    Bequeath,
     ClientId,
     CompleteUpstream,
     Dropped,
@@ -82,7 +84,8 @@ class Engine:
         self.upstream = UpstreamSession(rules.upstream)
         self.received: dict[type, int] = {}  # frames, by kind
         self._rules = rules
-        self.uplink = Uplink(self.sessions, self.upstream, rules.uplink, self._perform)
+        self._bequests = bequests = Bequests(self.upstream.readings.tag)
+        self.uplink = Uplink(self.sessions, self.upstream, rules.uplink, bequests, self._perform)
         retained = Retained(rules.retained_messages_max, rules.retained_bytes_max)
         self.downlink = Downlink(
             *(self.sessions, self.upstream, retained, rules.session),
@@ -101,6 +104,7 @@ class Engine:
         """What outlasts a restart beside readings; comes before `restore_readings`."""
         members, downlink, upstream = self.members, self.downlink, self.upstream
         effects = restoring.restore(saved, members, downlink, upstream, self._door.new_session, now)
+        self._bequests.restore(saved.due_wills, now)
         return self._perform(effects, now)
 
     def restore_readings(
@@ -120,7 +124,8 @@ class Engine:
                 effects += [RecordRelease(client_id, each) for each, _ in known.unreleased]
             else:
                 session.restore_exchanges(known, now)
-        return effects
+        effects += self._bequests.received(received)
+        return self._perform(effects, now)
 
     # From the sensors
 
@@ -197,8 +202,8 @@ class Engine:
             if type(effect) is Settled:  # nearly all there are, so they take no detour
                 forward = effect.forward
                 session = sessions.get(forward.client_id)
-                if session is not None:
-                    effects += session.settled(forward)
+                answer = [] if session is None else session.settled(forward)
+                effects += answer or self._perform(self._bequests.settled(forward), now)
                 if forward.record >= 0:
                     effects.append(Finish(forward))
             elif type(effect) is Transmit:
@@ -254,11 +259,13 @@ class Engine:
         """When `handle_time` is due, in the core's seconds; infinity for never."""
         links = min(self.upstream.wake_at(), self.uplink.wake_at(), self.downlink.wake_at())
         door = min(self._door.callers.wake_at(), self.discovery.due_at)
-        return min(links, self.members.wake_at(), door)
+        return min(links, self.members.wake_at(), door, self._bequests.wake_at())
 
     def handle_time(self, now: float) -> list[Effect]:
         effects = self.upstream.handle_time(now)
         effects += self.uplink.handle_time(now)
+        for will in self._bequests.offer(now):
+            effects += self.uplink.take(will, now)
         effects += self._perform(self.downlink.handle_time(now), now)
         effects += self._door.callers.handle_time(now)
         effects += self.discovery.handle_time(now)
@@ -302,6 +309,7 @@ class Engine:
 
     def _up(self, news: UpstreamUp, now: float) -> list[Effect]:
         self.downlink.opened(now)
+        self._bequests.opened(now)
         return [news, *self.uplink.opened()]
 
     # What is saved
@@ -326,6 +334,10 @@ def _malformed(link: int, address: bytes, error: MalformedFrame) -> Dropped:
 
 def _forward(engine: Engine, effect: Forward, now: float) -> list[Effect]:
     return engine.uplink.take(effect, now)
+
+
+def _bequeath(engine: Engine, effect: Bequeath, now: float) -> list[Effect]:
+    return engine._perform([*engine._bequests.begin(effect.will), effect.will], now)
 
 
 def _refused(engine: Engine, effect: Refused, now: float) -> list[Effect]:
@@ -399,6 +411,7 @@ def _subscription_refused(engine: Engine, effect: SubscriptionRefused, now: floa
 
 _PERFORMERS: dict[type, Callable[[Engine, Any, float], list[Effect]]] = {
     Forward: _forward,
+    Bequeath: _bequeath,
     Refused: _refused,
     ReleaseUpstream: _release_upstream,
     Released: _released,

@@ -6,7 +6,7 @@ and what is "gone" takes its row away. Readings are in the journal.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NewType
 
@@ -153,6 +153,28 @@ class FilterGone:
     topic_filter: str
 
 
+@dataclass(frozen=True, slots=True)
+class SavedDueWill:
+    """The will of a client that is lost, as long as neither journal nor broker has it; with the
+    delivery tag and packet id that it got, so that a repeat has the same. One for each client.
+    """
+
+    client_id: ClientId
+    topic: str
+    payload: bytes
+    qos: int
+    retain: bool
+    epoch: int
+    sequence: int
+    packet_id: int
+    unix_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class DueWillGone:
+    client_id: ClientId
+
+
 Change = (
     SavedSession
     | SessionGone
@@ -168,6 +190,8 @@ Change = (
     | PacketsGone
     | SavedFilter
     | FilterGone
+    | SavedDueWill
+    | DueWillGone
 )
 
 
@@ -189,6 +213,7 @@ class SavedState:
     retained: list[SavedRetained]
     packets: list[SavedPacket]
     filters: list[str]
+    due_wills: list[SavedDueWill] = field(default_factory=list)
 
 
 @dataclass(slots=True)

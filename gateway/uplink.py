@@ -31,6 +31,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
 
+from gateway.bequests import Bequests
 from gateway.effects import (
     ClientId,
     Dropped,
@@ -78,6 +79,7 @@ class Uplink:
         sessions: Mapping[ClientId, Session],
         upstream: UpstreamSession,
         rules: UplinkRules,
+        bequests: Bequests,
         perform: Callable[[list[Effect], float], list[Effect]],
     ) -> None:
         self.taken = [0, 0, 0]  # readings, by QoS
@@ -89,6 +91,7 @@ class Uplink:
         self._rules = RulesByTopic(rules.default, rules.overrides)
         self._known = self._rules.known
         self._spill_after_s = rules.spill_after_s
+        self._bequests = bequests
         self._perform = perform
         self._storing: dict[Forward, _Way] = {}
         # Those of each client that will pass on, in order, and the QoS 0 readings behind each.
@@ -144,6 +147,7 @@ class Uplink:
             session = self._sessions.get(forward.client_id)
             if session is not None and forward.qos:
                 effects += session.settled(forward)
+            effects += self._bequests.settled(forward)
             way = self._storing.pop(forward)
             if way is _Way.PASS_ON:
                 effects += self._pass_on(forward, now)
@@ -168,11 +172,12 @@ class Uplink:
             if self._may_do_without(forward):
                 effects += self._pass_on(forward, now)
             else:
-                effects += self._refuse(forward, reason)
+                effects += self._refuse(forward, reason, now)
                 refused.append(forward)
             effects += self._let_follow(forward, now)
         for forward in reversed(refused):
-            self._readings.give_back(forward)
+            if forward not in self._bequests:
+                self._readings.give_back(forward)
         return effects
 
     def read_back(self, forwards: list[Forward], now: float) -> list[Effect]:
@@ -213,7 +218,7 @@ class Uplink:
         forward = news.forward
         dropped = Dropped(news.reason, forward.client_id, news.detail)
         if forward.record < 0 or forward in self._storing:
-            return [dropped, *self._tell(forward, news.return_code), *self._finished(forward)]
+            return [dropped, *self._tell(forward, news.return_code, now), *self._finished(forward)]
         if news.return_code == ReturnCode.CONGESTION and len(self._postponed) < POSTPONED_MAX:
             self._postponed.append(forward)
             self._offer_at = min(self._offer_at, now + OFFER_AGAIN_S)
@@ -267,7 +272,8 @@ class Uplink:
         return []
 
     def _store_first(self, forward: Forward) -> list[Effect]:
-        self._readings.tag(forward)
+        if not forward.epoch:
+            self._readings.tag(forward)
         if (
             self._readings.is_open
             and not self._is_overflowing
@@ -305,11 +311,11 @@ class Uplink:
             return False
         return client_id not in self._storing_of or self._storing_of[client_id][0] is forward
 
-    def _refuse(self, forward: Forward, reason: Reason) -> list[Effect]:
+    def _refuse(self, forward: Forward, reason: Reason, now: float) -> list[Effect]:
         dropped = Dropped(reason, forward.client_id, forward.topic)
         is_hopeless = reason is Reason.PAYLOAD_TOO_LARGE
         code = ReturnCode.NOT_SUPPORTED if is_hopeless else ReturnCode.CONGESTION
-        return [dropped, *self._tell(forward, code)]
+        return [dropped, *self._tell(forward, code, now)]
 
     def _let_follow(self, forward: Forward, now: float) -> list[Effect]:
         """The reading went on, or never will: those that waited behind it may go."""
@@ -380,7 +386,9 @@ class Uplink:
 
     # What ends
 
-    def _tell(self, forward: Forward, return_code: int) -> list[Effect]:
+    def _tell(self, forward: Forward, return_code: int, now: float) -> list[Effect]:
+        if forward in self._bequests:
+            return self._bequests.refused(forward, return_code, now)
         session = self._sessions.get(forward.client_id)
         if session is None or forward.qos == 0:
             return []

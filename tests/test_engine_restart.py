@@ -21,6 +21,7 @@ from gateway.frames import (
     Pubrel,
     Regack,
     Register,
+    ReturnCode,
     Suback,
     Subscribe,
     TopicIdType,
@@ -274,6 +275,13 @@ def test_what_was_never_sent_is_registered_first_without_dup() -> None:
     bench = restored(saved(message))
     bench.wake(bench.at)
     assert bench.hear(b"s1") == [Register(1, 1, b"cmd")]
+
+
+def test_a_number_that_its_client_forgot_over_our_restart_is_registered_again() -> None:
+    topic, message = SavedTopic(S1, 7, "cmd"), SavedMessage(S1, 0, "cmd", b"on", 1)
+    bench = restored(saved(topic, message, state=State.ASLEEP))
+    bench.say(b"s1", Puback(7, 1, ReturnCode.INVALID_TOPIC_ID))
+    assert bench.say(b"s1", Pingreq(b"s1")) == [Register(7, 1, b"cmd")]
 
 
 def test_without_room_for_its_topic_a_restored_message_is_dropped_and_counted() -> None:

@@ -199,15 +199,27 @@ def test_a_sleeper_that_fetches_its_messages_by_pingreq_costs_no_write() -> None
     assert bench.written == written
 
 
-def test_one_that_is_known_to_sleep_hears_at_once_that_it_may_for_longer() -> None:
+def test_one_that_is_known_to_sleep_hears_at_once_that_it_may_as_long_or_less() -> None:
     bench = StateBench()
     bench.join(b"s1", clean=False)
     bench.say(b"s1", Disconnect(600))
     bench.holds_disk = True
-    assert bench.say(b"s1", Disconnect(900)) == [Disconnect()]
+    assert bench.say(b"s1", Disconnect(600)) == [Disconnect()]
+    assert bench.saved() == []
+    assert bench.say(b"s1", Disconnect(300)) == [Disconnect()]
     (row,) = bench.saved()
     assert isinstance(row, SavedSession)
-    assert row.sleep_s == 900
+    assert row.sleep_s == 300
+
+
+def test_that_one_may_sleep_for_longer_is_said_when_it_is_durable() -> None:
+    bench = StateBench()
+    bench.join(b"s1", clean=False)
+    bench.say(b"s1", Disconnect(600))
+    bench.holds_disk = True
+    assert bench.say(b"s1", Disconnect(900)) == []
+    bench.let_disk_go()
+    assert bench.hear(b"s1") == [Disconnect()]
 
 
 def test_a_wake_signal_is_saved_and_connack_waits_for_it() -> None:

@@ -23,12 +23,13 @@ TREES = ("gateway", "firmware", "spark_ingest")
 
 PURE = frozenset(
     {
-        *("frames", "saved", "part", "effects", "nodes", "session", "routing", "upstream"),
+        *("frames", "saved", "part", "reasons", "effects", "nodes"),
+        *("session", "routing", "upstream", "bequests"),
         *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
     }
 )
 ONE_FILE = (
-    *("saved", "part", "effects", "nodes", "uplink", "downlink"),
+    *("saved", "part", "reasons", "effects", "nodes", "bequests", "uplink", "downlink"),
     *("rules", "withholding", "restoring", "door", "engine"),
 )
 FORBIDDEN_TO_PURE = frozenset(
@@ -47,7 +48,8 @@ def allowed(*layers: str, packages: tuple[str, ...] = ()) -> Allowed:
 
 
 EVERY_LAYER = (
-    *("frames", "saved", "part", "effects", "nodes", "session", "routing", "upstream"),
+    *("frames", "saved", "part", "reasons", "effects", "nodes"),
+    *("session", "routing", "upstream", "bequests"),
     *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
     *("roster", "census", "keeping"),
@@ -71,20 +73,22 @@ LAYERS = {
     "frames": allowed(),
     "saved": allowed(),
     "part": allowed(),
-    "effects": allowed("saved", "part", "frames"),
+    "reasons": allowed(),
+    "effects": allowed("saved", "part", "reasons", "frames"),
     "nodes": allowed(),
     "session": allowed("effects", "saved", "frames"),
     "upstream": allowed("effects", "saved", "frames", packages=("mqtt5",)),
     "routing": allowed("session", "effects", "saved", "frames"),
     # The engine's halves; see their first lines.
-    "uplink": allowed("routing", "session", "upstream", "effects", "saved", "frames"),
+    "bequests": allowed("effects", "saved", "frames"),
+    "uplink": allowed("bequests", "routing", "session", "upstream", "effects", "saved", "frames"),
     "downlink": allowed("routing", "session", "upstream", "effects", "saved", "frames"),
     "rules": allowed("uplink", "routing", "session", "upstream"),
     "withholding": allowed("session", "effects", "saved", "frames"),
     "restoring": allowed("downlink", "routing", "session", "upstream", "effects", "saved"),
     "door": allowed("downlink", "rules", "routing", "session", "effects", "frames"),
     "engine": allowed(
-        *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
+        *("bequests", "uplink", "downlink", "rules", "withholding", "restoring", "door"),
         *("routing", "session", "upstream", "effects", "nodes", "saved", "frames"),
     ),
     "config": allowed(),

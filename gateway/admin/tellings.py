@@ -53,6 +53,7 @@ DROPPED: dict[Reason, Telling] = {
         WARNING, "raise limits.outbox_messages_max and limits.outbox_bytes_max"
     ),
     Reason.NOT_CONNECTED: Telling(DEBUG),
+    Reason.ASLEEP: Telling(DEBUG, "mqtt_sn.queue_qos0_for_sleepers keeps them"),
     Reason.CLIENT_REFUSED: Telling(INFO),
     Reason.SESSION_ENDED: Telling(INFO),
     Reason.JOURNAL_FULL: Telling(

@@ -258,6 +258,10 @@ MQTT_SN = Table("mqtt_sn", "How the gateway speaks with sensors", settings=MqttS
         "MQTT-SN 1.2 says 23, real sensors use more"),
     Key("allow_trailing_octets", Boolean(), "Accept messages with octets after their end",
         "what they declare is whole, and some senders add octets"),
+    Key("queue_qos0_for_sleepers", Boolean(),
+        "Keep messages of QoS 0 for a sensor that sleeps until it asks for them, in memory only: "
+        "a restart of the gateway forgets them",
+        "QoS 0 is for those who listen; each one kept costs a sleeper time on the air"),
 ))
 
 FORWARDERS = Table("forwarders", "Radio bridges that speak for many nodes, each in an envelope",
@@ -286,6 +290,9 @@ LIMITS = Table("limits", "What the gateway holds at most, whatever sensors do",
         "a burst from the broker while the sensor acknowledges one by one"),
     Key("outbox_bytes_max", Size(KIB, GIB), "The same limit in octets",
         "256 messages of full size"),
+    Key("outbox_when_full", Choice(("drop_oldest", "drop_newest")),
+        "What gives way when the outbox of a sensor is full; it is counted, and QoS 0 goes first",
+        "an actuator that wakes should obey the newest command"),
     Key("payload_bytes_max", Integer(1, PAYLOAD_BYTES_MAX), "Largest payload, either way",
         "four times what a LoRa frame carries"),
     Key("retained_messages_max", Integer(0, 1_000_000),

@@ -150,6 +150,7 @@ class MqttSnSettings:
     rebind_sleepers: Literal["any", "same_host", "never"] = "any"
     client_id_bytes_max: int = 64
     allow_trailing_octets: bool = True
+    queue_qos0_for_sleepers: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +173,7 @@ class LimitsSettings:
     subscriptions_per_client_max: int = 64
     outbox_messages_max: int = 1000
     outbox_bytes_max: int = 256 * KIB
+    outbox_when_full: Literal["drop_oldest", "drop_newest"] = "drop_oldest"
     payload_bytes_max: int = 1024
     retained_messages_max: int = 10_000
     retained_bytes_max: int = 16 * MIB

@@ -17,8 +17,9 @@ Rule 4: a QoS 1 or 2 message has a position, which no other message of its clien
 Rule 5: to an address from which nobody has answered goes no more than `allowance.py` has. What
         does not fit waits in its place, and PINGREQ asks for a word, `retry_count_max` times.
 
-Full: beyond `outbox_messages_max` or `outbox_bytes_max` the oldest message that is not under way
-is dropped and counted; the newest command is what a sensor should obey when it returns. A message
+Full: beyond `outbox_messages_max` or `outbox_bytes_max` a message that is not under way is dropped
+and counted, by `outbox_when_full` the oldest (the newest command is what an actuator should obey
+when it returns) or the newest (where each one builds on those before). A message
 that its client answers with "congestion" or "invalid topic id" is sent again `retry_count_max`
 times, then dropped and counted: it must not stand before the others for ever. Beyond
 `egress_bytes_per_s_max` QoS 0 is dropped and counted, QoS 1 and 2 wait.
@@ -41,42 +42,30 @@ from gateway.effects import (
     Send,
     WhenSaved,
 )
-from gateway.frames import Puback, Pubrel, Regack, Register, ReturnCode
+from gateway.frames import Puback, Pubrel, Regack, ReturnCode
 from gateway.saved import SavedMessage
-from gateway.session.allowance import PUBREL_BYTES, Rationed, publish_bytes, register_bytes
+from gateway.session.allowance import publish_bytes
 from gateway.session.outbox import (
     NOWHERE,
     Outbox,
     Queued,
     Stage,
-    UnderWay,
     cost_of,
     gone,
     let_go,
-    message_id_of,
     publish_frame,
     row,
 )
-from gateway.session.rules import SessionRules
-from gateway.session.topic_registry import TopicRegistry
+from gateway.session.sending import Sending
 
 # Positions are reserved in blocks, so that a session's row changes once for a block of messages.
 POSITIONS_BLOCK = 1024
+# A client does not ask twice within so many seconds; the network does, by making copies.
+ASKED_AGAIN_S = 1.0
 
 
-class Delivering(Rationed):
-    __slots__ = (
-        "_durable_to", "_outbox", "_restored_to", "_topics", "next_position", "under_way",
-    )  # fmt: skip
-
-    def __init__(self, topics: TopicRegistry, rules: SessionRules, next_position: int = 0) -> None:
-        super().__init__(rules)
-        self._topics = topics
-        self._outbox: Outbox | None = None  # made when needed: it costs 700 bytes
-        self._durable_to = NOWHERE  # the highest position that is known to be durable
-        self._restored_to = NOWHERE  # the highest one of a former life
-        self.next_position = next_position
-        self.under_way: UnderWay | None = None
+class Delivering(Sending):
+    __slots__ = ()
 
     @property
     def waiting(self) -> int:
@@ -144,8 +133,8 @@ class Delivering(Rationed):
         dropped, detail = self._outbox.excess()
         if not dropped:
             return effects
-        for oldest in dropped:
-            effects += gone(client_id, oldest)
+        for superfluous in dropped:
+            effects += gone(client_id, superfluous)
         return [Dropped(Reason.OUTBOX_FULL, client_id, detail, count=len(dropped)), *effects]
 
     def _deliver_later(
@@ -229,6 +218,17 @@ class Delivering(Rationed):
         """Send what waited for `believe`, to a client that listens."""
         return self.resume(client_id, peer, now) if self._was_short() else []
 
+    def ask_again(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
+        """A client that is awake asks for its messages once more: it slept meanwhile, or missed
+        what was sent, and shall not have to wait for our timer.
+        """
+        current = self.under_way
+        sent_at = (inf if self.due_at is None else self.due_at) - self._rules.retry_after_s
+        if current is None or now < sent_at + ASKED_AGAIN_S:
+            return []
+        current.tries = 0
+        return self._send(current, client_id, peer, now)
+
     def pause(self) -> None:
         """The client does not listen: nothing is sent until `resume`."""
         self.due_at = None
@@ -284,6 +284,7 @@ class Delivering(Rationed):
             if is_first and (each.is_released or self._topics.knows(each.topic)):
                 current = self._begin(message, each.position, None)
                 current.stage = Stage.PUBCOMP if each.is_released else Stage.RECEIPT
+                current.reference = self._topics.reference(each.topic)
                 continue
             if self._outbox is None:
                 self._outbox = Outbox(self._rules)
@@ -315,127 +316,3 @@ class Delivering(Rationed):
             self._topics.forget(disowned)
             return self._publish(current, client_id, peer, now) if self._is_listening else []
         return [refused, *self._finish(client_id, peer, now)]
-
-    # One message after the other
-
-    def _next(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
-        """Send from the outbox until something must be acknowledged."""
-        effects: list[Effect] = []
-        while self._outbox and self.under_way is None:
-            wait_s = 0.0 if self._allowance is None else self._allowance.wait_s(now)
-            if wait_s:
-                self.due_at = now + wait_s
-                return effects
-            queued = self._outbox.take()
-            effects += self._start(queued, client_id, peer, now)
-        if not self._outbox:
-            self._outbox = None
-        return effects
-
-    def _start(self, queued: Queued, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
-        message = queued.message
-        reference = self._topics.reference(message.topic)
-        size = publish_bytes(message.payload)
-        if reference is not None and message.qos == 0 and self._may_send(size):
-            return [Send(peer, publish_frame(message, reference, 0, dup=False))]
-        if reference is None:
-            obstacle = self._obstacle(message.topic)
-            if obstacle is not None:
-                return [Dropped(obstacle, client_id, message.topic), *gone(client_id, queued)]
-        position = queued.position if message.qos else self._take_position()
-        current = self._begin(message, position, queued.arrived)
-        return self._publish(current, client_id, peer, now)
-
-    def _obstacle(self, topic: str) -> Reason | None:
-        """Why a message on a topic without a reference cannot go out."""
-        if self._topics.is_refused(topic):
-            return Reason.CLIENT_REFUSED
-        return Reason.TOPICS_FULL if self._topics.number(topic) is None else None
-
-    def _begin(self, message: Message, position: int, arrived: Arrived | None) -> UnderWay:
-        current = UnderWay(message, position, message_id_of(position), arrived)
-        current.published = position <= self._restored_to  # perhaps, by a former life
-        self.under_way = current
-        return current
-
-    def _send(self, current: UnderWay, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
-        """Send, perhaps once more, what the message under way waits for."""
-        if current.stage is Stage.RELEASING or current.stage is Stage.SAVING:
-            self.due_at = inf
-            return []
-        if current.stage is not Stage.PUBCOMP:
-            return self._publish(current, client_id, peer, now)
-        self.due_at = now + self._rules.retry_after_s
-        if not self._may_send(PUBREL_BYTES):
-            return self._ask(peer, now)
-        return [Send(peer, Pubrel(current.message_id))]
-
-    def _publish(
-        self, current: UnderWay, client_id: ClientId, peer: Peer, now: float
-    ) -> list[Effect]:
-        """Send the message under way, or do what must come before it."""
-        message = current.message
-        reference = self._topics.reference(message.topic)
-        self.due_at = now + self._rules.retry_after_s
-        if reference is None:
-            topic_id = self._topics.number(message.topic)
-            assert topic_id is not None, "a message gets under way only with a number for its topic"
-            fresh = self._topics.take_fresh(client_id)
-            if fresh:
-                return fresh + self._save_first(current, client_id)
-            current.stage = Stage.REGACK
-            if not self._may_send(register_bytes(message.topic)):
-                return self._ask(peer, now)
-            return [Send(peer, Register(topic_id, current.message_id, message.topic.encode()))]
-        if message.qos == 2 and current.position > self._durable_to:
-            return self._save_first(current, client_id)
-        if not self._may_send(publish_bytes(message.payload)):
-            return self._ask(peer, now)
-        if message.qos == 0:
-            sent = Send(peer, publish_frame(message, reference, 0, dup=False))
-            return [sent, *self._finish(client_id, peer, now)]
-        current.stage = Stage.RECEIPT
-        current.reference = reference
-        frame = publish_frame(message, reference, current.message_id, dup=current.published)
-        current.published = True
-        return [Send(peer, frame)]
-
-    def _save_first(self, current: UnderWay, client_id: ClientId) -> list[Effect]:
-        current.stage = Stage.SAVING
-        self.due_at = inf
-        return [WhenSaved([Kept(client_id, current.position, is_released=False)])]
-
-    def _finish(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
-        was_listening = self._is_listening
-        finished = self.under_way
-        assert finished is not None, "only what is under way is finished"
-        self.under_way = None
-        self.due_at = None
-        left = gone(client_id, finished)
-        if was_listening and self._outbox:
-            return self._next(client_id, peer, now) + left
-        return left
-
-    @property
-    def _is_listening(self) -> bool:
-        """Whether more may be sent, said while something is under way."""
-        return self.due_at is not None
-
-    def _current(self, stage: Stage, message_id: int) -> UnderWay | None:
-        current = self.under_way
-        if current is None or current.stage is not stage or current.message_id != message_id:
-            return None
-        return current
-
-    def _published(self, message_id: int, qos: int) -> UnderWay | None:
-        """What this acknowledges, even if the name had to be registered again since."""
-        current = self.under_way
-        if current is None or current.message_id != message_id or current.message.qos != qos:
-            return None
-        is_received = current.stage is Stage.RELEASING or current.stage is Stage.PUBCOMP
-        return current if current.published and not is_received else None
-
-    def _take_position(self) -> int:
-        position = self.next_position
-        self.next_position = position + 1
-        return position

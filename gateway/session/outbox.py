@@ -4,7 +4,9 @@ A message is saved as it comes, and its row goes when it is acknowledged or drop
 hears that a message is in good hands when each client's copy has been acknowledged, dropped, or
 made durable.
 
-Full: beyond `outbox_messages_max` or `outbox_bytes_max` the oldest is given back to be dropped.
+Full: beyond `outbox_messages_max` or `outbox_bytes_max` messages are given back to be dropped, the
+oldest or the newest by `outbox_when_full`, and those of QoS 0 before any other: what nobody
+promised may not cost what the broker was told is in good hands.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from enum import Enum
 from gateway.effects import Arrived, ClientId, Effect, InGoodHands, Message, Save
 from gateway.frames import Publish, ReturnCode, TopicIdType
 from gateway.saved import MessageGone, SavedMessage
-from gateway.session.rules import SessionRules
+from gateway.session.rules import SessionRules, WhenOutboxFull
 from gateway.session.topic_registry import Reference
 
 MESSAGE_ID_MAX = 0xFFFF
@@ -74,12 +76,13 @@ class UnderWay:
 
 
 class Outbox:
-    __slots__ = ("_bytes", "_queue", "_rules")
+    __slots__ = ("_bytes", "_qos_0", "_queue", "_rules")
 
     def __init__(self, rules: SessionRules) -> None:
         self._rules = rules
         self._queue: deque[Queued] = deque()
         self._bytes = 0
+        self._qos_0 = 0  # so many of them
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -91,11 +94,10 @@ class Outbox:
     def put(self, queued: Queued) -> None:
         self._queue.append(queued)
         self._bytes += cost_of(queued.message)
+        self._qos_0 += queued.message.qos == 0
 
     def take(self) -> Queued:
-        queued = self._queue.popleft()
-        self._bytes -= cost_of(queued.message)
-        return queued
+        return self._take_at(0)
 
     def has(self, message_id: int, restored_to: int) -> bool:
         """Whether this is the id of a message that a former life left, up to that position."""
@@ -110,17 +112,32 @@ class Outbox:
         return [self.take() for _ in range(len(self))]
 
     def excess(self) -> tuple[list[Queued], str]:
-        """The oldest that there is no room for, and which limit says so."""
+        """Those that there is no room for, and which limit says so."""
         rules = self._rules
         dropped: list[Queued] = []
         detail = ""
         while len(self) > rules.outbox_messages_max:
             detail = f"more than {rules.outbox_messages_max} messages"
-            dropped.append(self.take())
+            dropped.append(self._take_superfluous())
         while self._bytes > rules.outbox_bytes_max and len(self) > 1:
             detail = f"more than {rules.outbox_bytes_max} bytes"
-            dropped.append(self.take())
+            dropped.append(self._take_superfluous())
         return dropped, detail
+
+    def _take_superfluous(self) -> Queued:
+        is_newest_first = self._rules.outbox_when_full is WhenOutboxFull.DROP_NEWEST
+        places = range(len(self._queue))
+        candidates = reversed(places) if is_newest_first else iter(places)
+        if self._qos_0:
+            return self._take_at(next(at for at in candidates if not self._queue[at].message.qos))
+        return self._take_at(next(candidates))
+
+    def _take_at(self, place: int) -> Queued:
+        queued = self._queue[place]
+        del self._queue[place]
+        self._bytes -= cost_of(queued.message)
+        self._qos_0 -= queued.message.qos == 0
+        return queued
 
 
 def message_id_of(position: int) -> int:

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
 # Keep-alive and sleep are supervised with a tolerance (1.2, 7.2).
 TOLERANCE_UP_TO_A_MINUTE = 1.5
 TOLERANCE_ABOVE = 1.1
+
+
+class WhenOutboxFull(Enum):
+    """Which message gives way. QoS 0 always does before any other."""
+
+    DROP_OLDEST = "drop_oldest"
+    DROP_NEWEST = "drop_newest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +28,8 @@ class SessionRules:
     subscriptions_max: int = 64
     outbox_messages_max: int = 1000
     outbox_bytes_max: int = 256 * 1024
+    outbox_when_full: WhenOutboxFull = WhenOutboxFull.DROP_OLDEST
+    queues_qos_0_for_sleepers: bool = False
     payload_bytes_max: int = 1024
     topic_bytes_max: int = 512
     egress_bytes_per_s_max: int = 0  # towards one client; 0 for no limit

@@ -1,14 +1,10 @@
 """One client's conversation, as a value: frames, messages, receipts and time in; effects out, in
 order.
 
-The states and their arrows are in `states.py`. What goes up is in `publishing.py`, what comes
-down in `delivering.py`, numbers for topics in `topic_registry.py`, the will in `will.py`. This
-file joins them: it decides which frame may come in which state, and supervises silence.
-
-Silence is supervised by one deadline, `heard_at + silence_max_s`, whatever the state: keep-alive
-for a client that is active, the declared sleep for one that sleeps, the patience of a will
-handshake for one that connects; one that is awake is supervised by its retries. Hearing a client
-only moves the deadline away, so no timer is touched per message.
+The states and their arrows are in `states.py`, how a client moves along them in `presence.py`. What
+goes up is in `publishing.py`, what comes down in `delivering.py`, numbers for topics in
+`topic_registry.py`, the will in `will.py`. This file joins them: it decides which frame may come in
+which state.
 
 What outlasts a restart is saved as it changes. A frame that stands behind a `Save` in an answer
 waits for the disk, one before it does not: so CONNACK of a session that was there and stays,
@@ -19,12 +15,11 @@ write.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import inf
 from typing import Any
 
 from gateway.effects import (
-    Admit,
     Arrived,
     Dropped,
     Effect,
@@ -37,7 +32,6 @@ from gateway.effects import (
     State,
     SubscribeTo,
     UnsubscribeFrom,
-    WhenSaved,
 )
 from gateway.frames import (
     Connack,
@@ -66,17 +60,16 @@ from gateway.frames import (
     WillTopicUpd,
 )
 from gateway.saved import Exchanges, SavedSubscription
-from gateway.session.states import Input, after
-from gateway.session.whereabouts import Whereabouts
+from gateway.session.presence import ABSENT as ABSENT
+from gateway.session.presence import LISTENING as LISTENING
+from gateway.session.presence import Presence
+from gateway.session.states import Input
 from gateway.session.will import return_code
 
-# Tuples, because members are found in them by identity; hashing a member costs ten times that.
-LISTENING = (State.ACTIVE, State.AWAKE)
-ABSENT = (State.DISCONNECTED, State.LOST)
 CONNECT_HEAD_BYTES = 6
 
 
-class Session(Whereabouts):
+class Session(Presence):
     """What a client may say and hear, and when."""
 
     __slots__ = ()
@@ -147,11 +140,18 @@ class Session(Whereabouts):
                 return effects
         elif message.qos == 0 and self.state in ABSENT:
             return [Dropped(Reason.NOT_CONNECTED, self.client_id)]
+        elif message.qos == 0 and self._is_unheard:
+            return [Dropped(Reason.ASLEEP, self.client_id)]
         else:
             effects = self.delivering.keep(message, self.client_id, arrived)
         if self.delivering.next_position > self._saved_positions:
             effects += self._changed_row()
         return effects
+
+    @property
+    def _is_unheard(self) -> bool:
+        """Whether QoS 0 goes nowhere because the client sleeps."""
+        return self.state is State.ASLEEP and not self._rules.queues_qos_0_for_sleepers
 
     # From the engine
 
@@ -184,14 +184,6 @@ class Session(Whereabouts):
         """The wishes that wait for their answers."""
         return self._subscribing.asking()
 
-    def admitted(self, word: Admit, now: float) -> list[Effect]:
-        """That the client is there is durable; unless it has left or come anew since."""
-        given = Input.ADMITTED if self.state is State.CONNECTING else Input.SIGNAL
-        is_latest = word.peer is self.peer and self._saved_state is State.ACTIVE
-        if not is_latest or after(self.state, given) is None:
-            return []
-        return self._welcome(given, now)
-
     def subscription_row(self, asked: SubscribeTo) -> SavedSubscription:
         """What is to be saved before `subscribed` may accept a wish."""
         return self._subscribing.row(asked)
@@ -203,12 +195,6 @@ class Session(Whereabouts):
     def unsubscribed(self, topic_filter: str) -> None:
         """The subscription ended without the client: the broker refuses it from now on."""
         self._subscribing.forget(topic_filter)
-
-    def displace(self) -> list[Effect]:
-        """Another client id connects from this client's address: it is gone, but not lost (A4)."""
-        if after(self.state, Input.DISCONNECT) is None:
-            return []
-        return self._leave(Input.DISCONNECT, "another client id connected from its address")
 
     @property
     def next_topic_id(self) -> int:
@@ -226,85 +212,6 @@ class Session(Whereabouts):
             effects.append(Dropped(Reason.SESSION_ENDED, self.client_id, count=count))
         effects += self._gone()
         return effects + self.delivering.end() + self._publishing.end(self.client_id)
-
-    # Time
-
-    def wake_at(self) -> float:
-        """When `handle_time` has something to do, as far as is known now; infinity for never."""
-        deadline = self.heard_at + self.silence_max_s
-        due_at = self.delivering.due_at
-        return due_at if due_at is not None and due_at < deadline else deadline
-
-    def handle_time(self, now: float) -> list[Effect]:
-        if now >= self.heard_at + self.silence_max_s:
-            return self._silent(now)
-        due_at = self.delivering.due_at
-        if due_at is None or now < due_at:
-            return []
-        repeated = self.delivering.retry(self.client_id, self.peer, now)
-        if repeated is None:
-            return self._unanswered(now)
-        return self._until_drained(repeated)
-
-    # Moving between states
-
-    def _admit(self, given: Input, now: float) -> list[Effect]:
-        """CONNACK, at once or when it is durable that the client is there."""
-        if self.clean and self.will is None:
-            return [*self._welcome(given, now), *self._changed_row()]
-        row = self._changed_row(State.ACTIVE)
-        return [*row, WhenSaved([Admit(self.client_id, self.peer, self.will is not None)])]
-
-    def _welcome(self, given: Input, now: float) -> list[Effect]:
-        effects = self._move(given, f"keep-alive {self.keep_alive_s} s")
-        self._supervise(self.keep_alive_s)
-        effects.append(Send(self.peer, Connack(ReturnCode.ACCEPTED)))
-        return effects + self.delivering.resume(self.client_id, self.peer, now)
-
-    def _leave(self, given: Input, detail: str, wills: Sequence[Effect] = ()) -> list[Effect]:
-        self._end_connection()
-        self.silence_max_s = inf
-        effects = [*self._move(given, detail), *wills]
-        # A clean session ends now, and its row with it. Else the will is the first to be written:
-        # twice is better than never.
-        return effects if self.clean else effects + self._changed_row()
-
-    def _lose(self, given: Input, detail: str, now: float) -> list[Effect]:
-        wills = [] if self.will is None else [self.will.forward(self.client_id, now)]
-        return self._leave(given, detail, wills)
-
-    def _silent(self, now: float) -> list[Effect]:
-        detail = f"silent for {now - self.heard_at:.0f} s"
-        if self.state is State.CONNECTING:
-            return self._leave(Input.SILENT, f"not admitted yet, {detail}")
-        return self._lose(Input.SILENT, detail, now)
-
-    def _unanswered(self, now: float) -> list[Effect]:
-        """The client acknowledges nothing: its message is kept, but nobody waits (A3, A8)."""
-        detail = f"no answer after {self._rules.retry_count_max} retries"
-        if self.state is State.AWAKE:
-            self.delivering.pause()
-            self._supervise(self.sleep_s)
-            self.silence_max_s += now - self.heard_at  # it sleeps from now on, not since then
-            return self._move(Input.UNANSWERED, detail)
-        if not self.delivering.is_believed:  # perhaps it heard less than it would have to answer
-            self.delivering.await_word()
-            return []
-        return self._lose(Input.UNANSWERED, detail, now)
-
-    def _end_connection(self) -> None:
-        """Nothing more to where the client was: it may be another client's address by now."""
-        self.delivering.pause()
-        self._publishing.end_connection()
-        self._subscribing.end_connection()
-        self._testament.end_connection()
-
-    def _until_drained(self, effects: list[Effect]) -> list[Effect]:
-        """PINGRESP, and asleep again, as soon as one that is awake has acknowledged all (A14.2)."""
-        if self.state is not State.AWAKE or self.delivering.waiting:
-            return effects
-        self._supervise(self.sleep_s)
-        return [*effects, *self._move(Input.DRAINED), Send(self.peer, Pingresp())]
 
     # Frame by frame
 
@@ -374,8 +281,9 @@ class Session(Whereabouts):
         if frame.client_id and frame.client_id != self.client_id.encode():
             dropped = Dropped(Reason.STRANGER, self.client_id, f"PINGREQ of {frame.client_id!r}")
             return [dropped, Send(self.peer, Disconnect())]
-        if self.state is State.AWAKE:
-            return []  # a copy: what is under way goes on by its own timer, PINGRESP follows
+        if self.state is State.AWAKE:  # PINGRESP follows the last acknowledgement
+            is_asking = bool(frame.client_id)
+            return self.delivering.ask_again(self.client_id, self.peer, now) if is_asking else []
         if not frame.client_id or self.state is State.ACTIVE:
             return [Send(self.peer, Pingresp())]
         self.silence_max_s = inf
@@ -389,12 +297,13 @@ class Session(Whereabouts):
             return [answer, *self._leave(Input.DISCONNECT, "said goodbye")]
         self.delivering.pause()
         self._publishing.rest()
+        # To sleep for longer than is known must not be forgotten: it would be lost over it.
+        may_sleep = self._saved_state is State.ASLEEP and frame.duration_s <= self.sleep_s
         self.sleep_s = frame.duration_s
         self._supervise(self.sleep_s)
         moved = self._move(Input.SLEEP, f"for {frame.duration_s} s")
-        was_asleep = self._saved_state is State.ASLEEP
         row = self._changed_row()
-        return [answer, *moved, *row] if was_asleep else [*row, answer, *moved]
+        return [answer, *moved, *row] if may_sleep else [*row, answer, *moved]
 
     def _receive_will_topic_upd(self, frame: WillTopicUpd, _now: float) -> list[Effect]:
         return self._answer_update(self._testament.update_topic(frame), WillTopicResp)

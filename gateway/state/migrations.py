@@ -31,7 +31,24 @@ def schema() -> str:
 # In order. The first is the first schema as a whole. A change of schema.sql is a further step that
 # takes an older database there; tests/state/test_migrations.py holds the two against each other.
 FIRST_VERSION = 1
-STEPS: tuple[Step, ...] = ()
+STEPS: tuple[Step, ...] = (
+    Step(
+        2,
+        """
+        CREATE TABLE due_wills (
+            client_id TEXT    NOT NULL PRIMARY KEY,
+            topic     TEXT    NOT NULL,
+            payload   BLOB    NOT NULL,
+            qos       INTEGER NOT NULL,
+            retain    INTEGER NOT NULL,
+            epoch     INTEGER NOT NULL,
+            sequence  INTEGER NOT NULL,
+            packet_id INTEGER NOT NULL,
+            unix_ms   INTEGER NOT NULL
+        ) WITHOUT ROWID;
+        """,
+    ),
+)
 
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[Step] = STEPS) -> None:

@@ -23,11 +23,13 @@ from gateway.effects import Effect, Urgency
 from gateway.saved import (
     Change,
     ClientId,
+    DueWillGone,
     FilterGone,
     MessageGone,
     PacketGone,
     PacketsGone,
     RetainedGone,
+    SavedDueWill,
     SavedFilter,
     SavedMessage,
     SavedPacket,
@@ -87,12 +89,17 @@ _NAMES: dict[type, tuple[type, Callable[[Any], object]]] = {
     PacketsGone: (SavedPacket, lambda _row: None),
     SavedFilter: (SavedFilter, attrgetter("topic_filter")),
     FilterGone: (SavedFilter, attrgetter("topic_filter")),
+    SavedDueWill: (SavedDueWill, attrgetter("client_id")),
+    DueWillGone: (SavedDueWill, attrgetter("client_id")),
 }
 _OF_CLIENT = frozenset(
     {SavedSession, SavedTopic, SavedSubscription, SubscriptionGone, SavedMessage, MessageGone}
 )
 _GONE = frozenset(
-    {SubscriptionGone, MessageGone, RetainedGone, PacketGone, PacketsGone, FilterGone}
+    {
+        *(SubscriptionGone, MessageGone, RetainedGone, PacketGone, PacketsGone, FilterGone),
+        DueWillGone,
+    }
 )
 _SESSION: Key = (SavedSession, 0)
 _ALL_PACKETS: Key = (SavedPacket, None)

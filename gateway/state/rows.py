@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import groupby
 from typing import Any
 
 from gateway.saved import (
     Change,
     ClientId,
+    DueWillGone,
     FilterGone,
     MessageGone,
     PacketGone,
     PacketsGone,
     RetainedGone,
     SavedClient,
+    SavedDueWill,
     SavedFilter,
     SavedMessage,
     SavedPacket,
@@ -98,6 +100,8 @@ _WAYS: dict[type, _Way] = {
     FilterGone: _Way(
         lambda row: (row.topic_filter,), ("DELETE FROM filters WHERE topic_filter = ?",)
     ),
+    SavedDueWill: _Way(astuple, (f"REPLACE INTO due_wills VALUES ({'?, ' * 8}?)",)),
+    DueWillGone: _Way(astuple, ("DELETE FROM due_wills WHERE client_id = ?",)),
 }
 
 
@@ -105,7 +109,7 @@ _WAYS: dict[type, _Way] = {
 _MAKING_ROOM = frozenset(
     {
         *(SessionGone, SubscriptionGone, MessageGone, RetainedGone, PacketGone, PacketsGone),
-        *(FilterGone, SavedSession),
+        *(FilterGone, DueWillGone, SavedSession),
     }
 )
 
@@ -194,6 +198,17 @@ _SOUND: dict[str, tuple[str, ...]] = {
     "retained": (_text("topic"), _octets("payload"), _number("qos", 0, 2)),
     "packets": (_number("packet_id", 1, 0xFFFF), _number("contents", 0, 0xFFFFFFFF)),
     "filters": (_text("topic_filter"),),
+    "due_wills": (
+        _text("client_id"),
+        _text("topic"),
+        _octets("payload"),
+        _number("qos", 1, 2),
+        _number("retain", 0, 1),
+        _number("epoch", 1, 0x7FFFFFFF),
+        _number("sequence", 0, 0x7FFFFFFFFFFFFFFF),
+        _number("packet_id", 1, 0xFFFF),
+        _number("unix_ms", 0, 0x7FFFFFFFFFFFFFFF),
+    ),
 }
 _OF_CLIENTS = ("topics", "subscriptions", "messages")
 _TEXTS = {
@@ -203,6 +218,7 @@ _TEXTS = {
     "messages": ("client_id", "topic"),
     "retained": ("topic",),
     "filters": ("topic_filter",),
+    "due_wills": ("client_id", "topic"),
 }
 
 
@@ -259,6 +275,7 @@ class RowReader:
             retained=[SavedRetained(*row) for row in select("SELECT * FROM retained ORDER BY 1")],
             packets=[SavedPacket(*row) for row in select("SELECT * FROM packets ORDER BY 1")],
             filters=[name for (name,) in select("SELECT * FROM filters ORDER BY 1")],
+            due_wills=list(self._due_wills()),
         )
 
     def _sessions(self) -> Iterable[SavedSession]:
@@ -272,6 +289,12 @@ class RowReader:
                 SavedWill(topic, payload, qos, bool(retain)) if topic is not None else None,
                 *(next_topic_id, next_position),
             )
+
+    def _due_wills(self) -> Iterable[SavedDueWill]:
+        for client_id, topic, payload, qos, retain, *tag in self._select(
+            "SELECT * FROM due_wills ORDER BY client_id"
+        ):
+            yield SavedDueWill(ClientId(client_id), topic, payload, qos, bool(retain), *tag)
 
     def _read_topics(self, clients: Mapping[ClientId, SavedClient]) -> None:
         rows = self._select("SELECT * FROM topics ORDER BY client_id, topic_id")

@@ -81,6 +81,20 @@ CREATE TABLE filters (
     topic_filter TEXT NOT NULL PRIMARY KEY
 ) WITHOUT ROWID;
 
+-- Wills of clients that are lost, as long as neither journal nor broker has them; with the delivery
+-- tag of each. No rows of their client: they outlast its session.
+CREATE TABLE due_wills (
+    client_id TEXT    NOT NULL PRIMARY KEY,
+    topic     TEXT    NOT NULL,
+    payload   BLOB    NOT NULL,
+    qos       INTEGER NOT NULL,
+    retain    INTEGER NOT NULL,
+    epoch     INTEGER NOT NULL,
+    sequence  INTEGER NOT NULL,
+    packet_id INTEGER NOT NULL,
+    unix_ms   INTEGER NOT NULL
+) WITHOUT ROWID;
+
 -- Empty but for moments: what is put in and taken out leaves free pages in the file (see room.py).
 CREATE TABLE room (
     filling BLOB NOT NULL

@@ -223,7 +223,10 @@ class UpstreamSession:
         effects: list[Effect] = [self._presence(b"online")]
         if not packet.session_present:
             effects += self._receiving.forget_all()
-        effects += self.subscriptions.open(identifiers_available=packet.subscription_id_available)
+        effects += self.subscriptions.open(
+            identifiers_available=packet.subscription_id_available,
+            is_resumed=packet.session_present,
+        )
         resent = self.readings.open(packet)
         waiting = len(self.readings.in_flight.waiting)
         return [UpstreamUp(packet.session_present, len(resent) + waiting), *effects, *resent]

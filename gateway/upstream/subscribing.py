@@ -20,9 +20,10 @@ Rule 4: an identifier follows from its filter, so it is the same in every connec
         of the gateway: a message that the broker kept for us comes with the one that its filter
         had then. Two filters with the same identifier (one pair in 134 million) cost a copy, not
         a message.
-Rule 5: a filter is saved before it is subscribed to for the first time, until it has been given
-        up. What the broker sends for the subscriptions of a former life is as good as any; those
-        that nobody wants any more are given up.
+Rule 5: a filter is saved as it is subscribed to for the first time, until it has been given up.
+        What the broker sends for the subscriptions of a former life is as good as any; those that
+        nobody wants any more are given up. One that a crash kept from being saved may be among
+        them, so in a session of a former life copies are looked for whatever is wanted now.
 
 Limits: `FILTERS_PER_PACKET_MAX` filters in a packet; packet ids for control are 535, and what
 finds none waits for an answer. The number of filters is bounded by the sessions' limits.
@@ -78,6 +79,7 @@ class UpstreamSubscriptions:
         self._last_packet_id = CONTROL_ID_LAST
         self.tells_retained = True  # subscription identifiers are available, so rule 2 works
         self.is_open = False
+        self._is_heir = False  # the broker's session may be that of a former life
 
     @property
     def settled(self) -> bool:
@@ -87,7 +89,7 @@ class UpstreamSubscriptions:
     @property
     def overlapping(self) -> bool:
         """Whether the broker may have two subscriptions of ours that match the same message."""
-        return bool(self._stale or self._giving_up or len(self._wildcards) > 1)
+        return bool(self._is_heir or self._stale or self._giving_up or len(self._wildcards) > 1)
 
     def is_granted(self, topic_filter: str) -> bool:
         actual = self._actual.get(topic_filter)
@@ -97,6 +99,7 @@ class UpstreamSubscriptions:
 
     def restore(self, filters: list[str]) -> None:
         """What the broker may have from a former life; what is wanted again is known by now."""
+        self._is_heir = True
         self._saved = set(filters)
         self._stale = {each: None for each in filters if each not in self._wanted}
 
@@ -136,9 +139,12 @@ class UpstreamSubscriptions:
 
     # From the connection
 
-    def open(self, *, identifiers_available: bool) -> list[Effect]:
-        """A new connection: subscribe to everything again, for what changed while we were away."""
+    def open(self, *, identifiers_available: bool, is_resumed: bool = True) -> list[Effect]:
+        """A new connection: subscribe to everything again, for what changed while we were away.
+        `is_resumed`: the broker knows our session.
+        """
         self.is_open = True
+        self._is_heir = self._is_heir and is_resumed
         self.tells_retained = identifiers_available
         self._asked.clear()
         for topic_filter in [key for filters in self._giving_up.values() for key in filters]:

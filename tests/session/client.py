@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gateway.effects import (
     Admit,
+    Bequeath,
     ClientId,
     Dropped,
     Effect,
@@ -106,7 +107,8 @@ class Client:
 
     @property
     def forwards(self) -> list[Forward]:
-        return [effect for effect in self.effects if isinstance(effect, Forward)]
+        readings = [effect for effect in self.effects if isinstance(effect, Forward)]
+        return readings + [effect.will for effect in self.effects if isinstance(effect, Bequeath)]
 
     @property
     def wishes(self) -> list[SubscribeTo]:

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from gateway.effects import Dropped, Message, Reason, Save, State, UnsubscribeFrom
-from gateway.frames import Connect, Disconnect, Puback, Publish, Register, Subscribe
-from gateway.saved import SessionGone
+from gateway.effects import (
+    Arrived,
+    Dropped,
+    InGoodHands,
+    Message,
+    Reason,
+    Save,
+    State,
+    UnsubscribeFrom,
+)
+from gateway.frames import Connect, Disconnect, Pingresp, Puback, Publish, Register, Subscribe
+from gateway.saved import MessageGone, SavedMessage, SessionGone
 from gateway.session.outbox import OVERHEAD_BYTES
-from gateway.session.rules import SessionRules
+from gateway.session.rules import SessionRules, WhenOutboxFull
 from tests.session.client import DEV1, Client, acknowledged, asleep, connected
 
 
@@ -27,11 +37,77 @@ def kept(client: Client) -> list[bytes]:
 
 
 def test_a_sleeper_gets_what_came_in_order_of_coming() -> None:
-    client = asleep()
+    client = asleep(rules=SessionRules(queues_qos_0_for_sleepers=True))
     for number, qos in enumerate((1, 0, 1, 1)):
         assert client.is_sent("a/b", b"%d" % number, qos) == []
         assert client.drops == []
     assert kept(client) == [b"0", b"1", b"2", b"3"]
+
+
+def test_qos_0_is_not_kept_for_a_sleeper_unless_that_is_wished_and_counted() -> None:
+    client = asleep()
+    client.is_sent("a/b", b"0", qos=0)
+    assert client.drops == [Reason.ASLEEP]
+    assert client.wakes() == [Pingresp()]
+
+
+def test_qos_0_for_a_client_that_is_awake_waits_for_its_turn() -> None:
+    client = asleep()
+    client.is_sent("a/b", b"1")
+    client.wakes()
+    assert client.is_sent("a/b", b"2", qos=0) == []
+    assert client.says(Puback(1, 1, 0)) == [Publish(1, 0, b"2"), Pingresp()]
+
+
+def test_what_is_kept_of_qos_0_is_not_saved() -> None:
+    client = asleep(rules=SessionRules(queues_qos_0_for_sleepers=True))
+    client.is_sent("a/b", b"0", qos=0)
+    assert client.saved == []
+
+
+DROP_NEWEST = SessionRules(outbox_messages_max=2, outbox_when_full=WhenOutboxFull.DROP_NEWEST)
+
+
+def test_by_choice_the_newest_is_dropped_and_what_waits_stays() -> None:
+    client = asleep(rules=DROP_NEWEST)
+    for payload in (b"1", b"2", b"3"):
+        client.is_sent("a/b", payload)
+    assert client.effects == [Dropped(Reason.OUTBOX_FULL, DEV1, "more than 2 messages")]
+    saved = [change.position for change in client.saved if isinstance(change, SavedMessage)]
+    assert [MessageGone(DEV1, position) for position in saved] == client.saved[len(saved) :]
+    assert kept(client) == [b"1", b"2"]
+
+
+def test_the_broker_hears_at_once_of_the_newest_that_was_dropped() -> None:
+    session = asleep(rules=SessionRules(outbox_messages_max=1)).session
+    refusing = asleep(rules=replace(DROP_NEWEST, outbox_messages_max=1)).session
+    for one, told in ((session, 0), (refusing, 1)):
+        copies = [Arrived(Message("a/b", b"%d" % number, 1), number, copies=1) for number in (0, 1)]
+        answers = [one.deliver(copy.message, 0.0, copy) for copy in copies]
+        assert [each.copies for each in copies] == [told, 1 - told]
+        assert InGoodHands(copies[1 - told]) not in answers[1]
+        assert InGoodHands(copies[told]) in answers[1]
+
+
+@pytest.mark.parametrize(
+    ("policy", "left"),
+    [
+        (WhenOutboxFull.DROP_OLDEST, [b"1", b"c", b"3"]),
+        (WhenOutboxFull.DROP_NEWEST, [b"1", b"b", b"3"]),
+    ],
+)
+def test_qos_0_gives_way_before_anything_that_was_promised(
+    policy: WhenOutboxFull, left: list[bytes]
+) -> None:
+    client = asleep(
+        rules=SessionRules(
+            outbox_messages_max=3, outbox_when_full=policy, queues_qos_0_for_sleepers=True
+        )
+    )
+    for payload, qos in ((b"1", 1), (b"b", 0), (b"c", 0), (b"3", 1)):
+        client.is_sent("a/b", payload, qos)
+    assert client.drops == [Reason.OUTBOX_FULL]
+    assert kept(client) == left
 
 
 def test_beyond_the_limit_of_messages_the_oldest_is_dropped_and_counted() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.effects import Reason, State
+from gateway.effects import Message, Reason, Send, State
 from gateway.frames import (
     Connack,
     Connect,
@@ -19,11 +19,19 @@ from gateway.frames import (
     Regack,
     Register,
     ReturnCode,
+    Suback,
+    Subscribe,
+    Unsuback,
+    Unsubscribe,
+    WillTopicResp,
+    WillTopicUpd,
 )
+from gateway.session.rules import SessionRules
 from tests.session.client import DEV1, ELSEWHERE, HERE, Client, asleep, connected
 
 ACCEPTED, CONGESTION, INVALID_TOPIC_ID, NOT_SUPPORTED = ReturnCode
 T_RETRY, N_RETRY = 10.0, 4
+KEEPS_QOS_0 = SessionRules(queues_qos_0_for_sleepers=True)
 
 
 def asleep_with(*payloads: bytes, duration_s: int = 600) -> Client:
@@ -114,14 +122,14 @@ def test_pingresp_waits_for_the_last_acknowledgement_of_qos_2() -> None:
 
 
 def test_qos_0_is_fetched_too_and_needs_no_acknowledgement() -> None:
-    client = asleep()
+    client = asleep(rules=KEEPS_QOS_0)
     client.is_sent("a/b", b"1", qos=0)
     client.is_sent("a/b", b"2", qos=0)
     assert client.wakes() == [Publish(1, 0, b"1"), Publish(1, 0, b"2"), Pingresp()]
 
 
 def test_a_name_is_registered_while_awake() -> None:
-    client = asleep()
+    client = asleep(rules=KEEPS_QOS_0)
     client.is_sent("x/y", b"1", qos=0)
     assert client.wakes() == [Register(2, 1, b"x/y")]
     assert client.says(Regack(2, 1, ACCEPTED)) == [Publish(2, 0, b"1"), Pingresp()]
@@ -142,12 +150,37 @@ def test_what_arrives_while_awake_is_fetched_as_well() -> None:
     assert client.says(acked(2)) == [Pingresp()]
 
 
-def test_a_repeated_pingreq_while_awake_changes_nothing() -> None:
+def test_a_copy_of_pingreq_while_awake_changes_nothing() -> None:
     client = asleep_with(b"1")
     client.wakes(at=60.0)
-    assert client.says(Pingreq(DEV1.encode()), at=61.0) == []
+    assert client.says(Pingreq(DEV1.encode()), at=60.9) == []
     assert client.says(Pingreq(), at=62.0) == []  # PINGRESP would send it to sleep too early
     assert client.says(acked(1), at=63.0) == [Pingresp()]
+
+
+def test_one_that_asks_again_while_awake_gets_the_message_again_at_once() -> None:
+    """It had gone back to sleep without a word; its message is still under way here."""
+    client = asleep_with(b"1")
+    client.wakes(at=60.0)
+    for at in (65.0, 70.0):
+        assert client.wakes(at) == [published(1, b"1", dup=True)]
+    assert client.says(acked(1), at=70.1) == [Pingresp()]
+
+
+def test_one_that_asks_again_has_all_repeats_before_it_again() -> None:
+    client = asleep_with(b"1")
+    client.wakes(at=0.0)
+    client.waits(until=N_RETRY * T_RETRY)
+    client.wakes(at=45.0)
+    assert len(client.waits(until=500.0)) == N_RETRY
+
+
+def test_what_waits_for_our_disk_is_not_hurried_by_asking_again() -> None:
+    client = asleep()
+    client.session.deliver(Message("a/b", b"1", 2), 0.0)  # not durable yet
+    client.session.receive(Pingreq(DEV1.encode()), 60.0)
+    assert client.wakes(at=65.0) == []
+    assert client.state() is State.AWAKE
 
 
 def test_a_pingreq_whose_pingresp_was_lost_is_answered_again() -> None:
@@ -178,7 +211,7 @@ def test_pingreq_of_another_client_does_not_fetch_what_waits_for_this_one() -> N
 
 
 def test_a_name_that_the_client_registers_itself_while_awake_ends_in_pingresp() -> None:
-    client = asleep()
+    client = asleep(rules=KEEPS_QOS_0)
     client.is_sent("x/y", b"1", qos=0)
     client.wakes(at=0.0)
     client.says(Register(0, 9, b"x/y"), at=1.0)
@@ -292,6 +325,32 @@ def test_a_sleeper_that_does_not_return_after_pingresp_is_lost() -> None:
     assert client.state() is State.ASLEEP
     client.waits(until=170.1)
     assert client.state() is State.LOST
+
+
+def test_a_sleeper_may_register_and_subscribe_and_sleeps_on() -> None:
+    client = asleep(duration_s=60)
+    assert client.says(Register(0, 7, b"x/y"), at=50.0) == [Regack(2, 7, ACCEPTED)]
+    client.says(Subscribe(8, b"a/b", qos=1), at=51.0)
+    answer = client.heard(client.session.subscribed(client.wishes[0], ACCEPTED))
+    assert answer == [Suback(1, 8, ACCEPTED, qos=1)]
+    assert client.says(Unsubscribe(9, b"a/b"), at=52.0) == [Unsuback(9)]
+    assert client.says(WillTopicUpd(b"w", 1), at=53.0) == [WillTopicResp(ACCEPTED)]
+    assert client.waits(until=53.0 + 89.9) == []
+    assert client.state() is State.ASLEEP
+
+
+def test_one_that_is_lost_in_its_sleep_finds_what_waited_when_it_connects() -> None:
+    client = asleep_with(b"1", b"2", duration_s=60)
+    client.waits(until=1000.0)
+    assert client.state() is State.LOST
+    client.is_sent("a/b", b"3", at=1001.0)
+    client.says(Connect(DEV1.encode(), 60), at=2000.0)
+    for number, payload in enumerate((b"1", b"2", b"3"), 1):
+        if number == 1:
+            client.says(Regack(1, 1, ACCEPTED), at=2000.1)
+        (frame,) = [each.frame for each in client.effects if isinstance(each, Send)]
+        assert frame == published(number, payload)
+        client.says(acked(number), at=2000.2)
 
 
 def test_a_reading_from_a_sleeper_goes_on_and_begins_the_sleep_anew() -> None:

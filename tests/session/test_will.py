@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.effects import Forward, Reason, State
+from gateway.effects import Reason, State
 from gateway.frames import (
     Connack,
     Connect,
@@ -46,11 +46,7 @@ def with_will(keep_alive_s: int = 60) -> Client:
 
 
 def published(client: Client) -> list[tuple[str, bytes, int, bool]]:
-    return [
-        (will.topic, will.payload, will.qos, will.retain)
-        for will in client.effects
-        if isinstance(will, Forward)
-    ]
+    return [(will.topic, will.payload, will.qos, will.retain) for will in client.forwards]
 
 
 # The handshake

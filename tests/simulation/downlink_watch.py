@@ -13,7 +13,10 @@ from dataclasses import dataclass, field
 
 from gateway.frames import (
     Connect,
+    Disconnect,
     Frame,
+    Pingreq,
+    Pingresp,
     Puback,
     Pubcomp,
     Publish,
@@ -22,6 +25,7 @@ from gateway.frames import (
     Suback,
     Subscribe,
 )
+from gateway.saved import State
 from gateway.session.session import Session
 from tests.simulation.model_broker import ModelBroker, Publication, Subscription, matches
 from tests.simulation.plan import RETAINED, Command, Plan, SensorPlan
@@ -31,6 +35,7 @@ from tests.simulation.watch import broken
 ONE_AT_A_TIME = "4a one message at a time down"
 IN_ORDER = "4b commands in order"
 NOTHING_MISSED = "4c no command missed"
+PINGRESP_LAST = "4g PINGRESP after the last acknowledgement"
 ONCE = "4d QoS 2 commands once"
 RETAINED_ONCE = "4e retained once, with the flag"
 LATEST_VALUE = "4f the latest retained value"
@@ -57,12 +62,14 @@ class Ear:
     flagged: dict[bytes, set[int]] = field(default_factory=dict)
     values: dict[str, bytes] = field(default_factory=dict)  # latest sent, by topic
     may_repeat: bool = False
+    is_fetching: bool = False  # it sleeps, and asked for what waits
 
 
 class DownlinkWatch:
     def __init__(self, plan: Plan, broker: ModelBroker, mqtt_client_id: str) -> None:
         self._broker = broker
         self._mqtt_client_id = mqtt_client_id
+        self.pingresps = 0  # to those that fetched their messages
         self._commands = {command.payload: command for command in plan.commands}
         # Published while the covering set changed, so that the broker sent them at two QoS; either
         # may come first.
@@ -82,6 +89,9 @@ class DownlinkWatch:
             ear.under_way = None
         if session is None:
             return
+        if isinstance(frame, Pingreq | Connect | Disconnect):
+            asleep = session.state in (State.ASLEEP, State.AWAKE)
+            ear.is_fetching = asleep and isinstance(frame, Pingreq) and bool(frame.client_id)
         if isinstance(frame, Subscribe):
             topic_filter = ear.subscribes[frame.message_id] = frame.topic.decode()
             for topic in RETAINED:
@@ -105,6 +115,10 @@ class DownlinkWatch:
                 self._said_command(ear, frame, command, is_new=is_new)
         elif isinstance(frame, Register):
             self._check_turn(ear, frame)
+        elif isinstance(frame, Pingresp) and ear.is_fetching:
+            self.pingresps += 1
+            if ear.under_way is not None:
+                broken(PINGRESP_LAST, f"{ear.plan.client_id} has not acknowledged {ear.under_way}")
 
     def _is_new(self, ear: Ear, frame: Publish) -> bool:
         under_way = ear.under_way

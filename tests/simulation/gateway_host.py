@@ -121,17 +121,20 @@ class GatewayHost:
 
     def kill(self) -> None:
         """The program is gone without a word; what it has written to the broker still arrives."""
+        self._leave_unanswered()
         self._let_go_of_broker()
         self._end()
         self._disk.kill(self._loop.job, self._state_loop.job)
 
     def cut_power(self) -> None:
         """The machine is gone."""
+        self._leave_unanswered()
         self._end()
         self._disk.cut_power(self._loop.job, self._state_loop.job)
 
     def stop(self, stopped: Callable[[], None]) -> None:
         """SIGTERM: goodbye to the broker, and what is pending to the disk."""
+        self._leave_unanswered()
         self._perform(self.engine.stop(self._agenda.now))
         self._is_stopping = True
         if self.connection is not None:
@@ -139,6 +142,10 @@ class GatewayHost:
             self._perform(self.engine.closed(self._agenda.now))
         self._committer._is_stopping = True
         self._wind_down(stopped)
+
+    def _leave_unanswered(self) -> None:
+        if self.connection is not None and not self._is_answered:
+            self.on_unanswered()
 
     def _let_go_of_broker(self) -> None:
         connection, self.connection = self.connection, None

@@ -40,6 +40,7 @@ from tests.simulation.downlink_watch import (
 from tests.simulation.downlink_watch import ONCE as COMMANDS_ONCE
 from tests.simulation.mutant import Mutant, Patch, constant
 from tests.simulation.restart_mutants import RESTART_MUTANTS
+from tests.simulation.sleep_mutants import SLEEP_MUTANTS
 from tests.simulation.watch import IN_ORDER, NO_HOLES, ONCE, SAFE, BrokenPromiseError
 from tests.simulation.world import World
 
@@ -264,6 +265,7 @@ MUTANTS = (
         "Receive Maximum is not obeyed", constant(InFlight, "has_room", True), BOUNDED, within=32
     ),
     *RESTART_MUTANTS,
+    *SLEEP_MUTANTS,
 )
 
 

@@ -58,7 +58,10 @@ class SensorPlan:
     topics: tuple[str, ...]
     filters: dict[str, int]  # to QoS
     has_will: bool
-    sleeps_s: int  # 0: never
+    sleeps_s: int  # 0: never; by turns twice as long
+    is_hasty: bool  # sleeps on when PINGREQ brought no PINGRESP within T_retry
+    talks_asleep: bool  # publishes without CONNECT
+    redeclares: bool  # says DISCONNECT with a duration after PINGRESP, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,7 @@ class Trouble(Enum):
 MOMENTS = (
     *("Publish", "Puback", "Pubrec", "Pubrel", "Pubcomp", "Connack", "Regack", "Suback"),
     *("Disconnect", "Pingresp", "stored", "packet", "Save", "release", "release", "release"),
+    *("will", "will"),
 )
 ENDS_A_LIFE = frozenset({Trouble.STOP, Trouble.KILL, Trouble.POWER})
 
@@ -118,6 +122,8 @@ class Plan:
     has_applications: bool
     stream_delay_s_max: float
     waiting_messages_max: int
+    queues_qos_0: bool  # for sleepers
+    retry_after_s: float  # of the gateway
     acknowledge: Acknowledge
     overrides: dict[str, Acknowledge]  # by topic filter, of which no two match one topic
     coalesce: bool
@@ -177,6 +183,8 @@ def plan_for(dice: Random) -> Plan:
         has_applications=dice.random() < 0.7,
         stream_delay_s_max=1.0 if rush else dice.choice((0.01, 0.1, 1.0)),
         waiting_messages_max=dice.choice((2, 1000, 1000, 1000)),
+        queues_qos_0=dice.random() < 0.5,
+        retry_after_s=dice.choice((10.0, 10.0, 10.0, 3.0)),
         acknowledge=_acknowledge(dice),
         overrides={"r/+/b": _acknowledge(dice)} if dice.random() < 0.3 else {},
         coalesce=dice.random() < 0.15,
@@ -232,8 +240,11 @@ def _sensor(number: int, weather: Weather, dice: Random) -> SensorPlan:
         ),
         topics=tuple(f"r/{client_id}/{name}" for name in "ab"[: dice.randint(1, 2)]),
         filters=filters,
-        has_will=dice.random() < 0.4,
-        sleeps_s=0 if clean or dice.random() < 0.7 else dice.choice((10, 25, 70)),
+        has_will=dice.random() < 0.5,
+        sleeps_s=0 if clean or dice.random() < 0.5 else dice.choice((5, 10, 25, 70)),
+        is_hasty=dice.random() < 0.5,
+        talks_asleep=dice.random() < 0.5,
+        redeclares=dice.random() < 0.3,
     )
 
 
@@ -275,8 +286,8 @@ def _events(plan: Plan, dice: Random) -> list[Event]:
         # What a broker forgets that says otherwise, only trust = connection repairs.
         restarts += [] if plan.trust_session else [Restart.FORGETFUL, Restart.FORGETFUL]
     troubles = [Trouble.BREAK, Trouble.OUTAGE, Trouble.OUTAGE, Trouble.REBOOT, Trouble.MOVE]
-    if dice.random() < 0.3:
-        troubles += [Trouble.DEATH, Trouble.GOODBYE]
+    if dice.random() < 0.4:
+        troubles += [Trouble.DEATH, Trouble.DEATH, Trouble.GOODBYE]
     troubles += [Trouble.REBOOT] * 2 if plan.receive_max == 1 else []
     if dice.random() < 0.7:
         troubles += [dice.choice((Trouble.STOP, Trouble.KILL, Trouble.POWER)) for _ in range(6)]

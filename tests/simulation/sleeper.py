@@ -1,7 +1,9 @@
 """A sensor with a will, one that sleeps, and one that leaves: what sensor.py has not.
 
 It declares sleep when it has been idle for `IDLE_S`, hears nothing until it wakes, fetches its
-messages by PINGREQ with its id, and sleeps again on PINGRESP; with a reading to send it connects.
+messages by PINGREQ with its id, and sleeps again on PINGRESP; with a reading to send it connects,
+or, if it `talks_asleep`, publishes first. A hasty one does not wait long for PINGRESP, and at times
+hears nothing: it sleeps on with its message unacknowledged, and asks again the next time.
 Its will is given in each CONNECT but the one that only ends sleep. `leave` is a goodbye, `die` is
 none.
 """
@@ -23,7 +25,7 @@ from gateway.frames import (
     WillTopic,
     WillTopicReq,
 )
-from tests.simulation.plan import Reading, will_of
+from tests.simulation.plan import CALM_AT_S, Reading, will_of
 from tests.simulation.sensor import KEEP_ALIVE_S, T_RETRY_S, Exchange, Sensor
 from tests.simulation.stream import nothing
 
@@ -39,7 +41,9 @@ class Sleeper(Sensor):
         self.is_gone = False  # for good
         self._is_leaving = False
         self._is_asleep = False
+        self._is_talking = False  # in its sleep
         self._naps = 0
+        self._declared_s = 0
 
     @property
     def is_done(self) -> bool:
@@ -84,7 +88,7 @@ class Sleeper(Sensor):
         super().measure(reading)
 
     def receive(self, frame: Frame) -> None:
-        if self._is_asleep and self._exchange is None:
+        if self._is_asleep and (self._exchange is None or self._is_deaf):
             return  # its radio is off
         receiver = _RECEIVERS.get(type(frame))
         if receiver is None:
@@ -122,12 +126,15 @@ class Sleeper(Sensor):
     # Sleep
 
     def _go_on(self) -> None:
-        if self._is_asleep:
+        if self._is_asleep and not self._is_talking:
             return
         if self._is_leaving and self._exchange is None and not self._steps and self._on:
             self._ask(Disconnect())
             return
         super()._go_on()
+        if self._is_talking and self._exchange is None and super().is_done:
+            self._is_talking = False
+            self._ask(Pingreq(self.plan.client_id.encode()))
         if self.plan.sleeps_s and self._is_idle:
             self._naps += 1
             self._agenda.after(IDLE_S, self._fall_asleep, self._naps)
@@ -138,40 +145,67 @@ class Sleeper(Sensor):
 
     def _fall_asleep(self, nap: int) -> None:
         if nap == self._naps and self._is_idle and not self._is_leaving:
-            self._ask(Disconnect(self.plan.sleeps_s))
+            self._ask(Disconnect(self._duration_s))
+
+    @property
+    def _duration_s(self) -> int:
+        return self.plan.sleeps_s * (1 + self._naps % 2)
 
     def _receive_any_disconnect(self, frame: Disconnect) -> None:
         if not self._asked(Disconnect):
             self._receive_disconnect(frame)
             return
+        asked = self._exchange.frame if self._exchange is not None else None
         self._exchange = None
         if self._is_leaving:
             self.die()
             return
+        assert isinstance(asked, Disconnect)
+        self._declared_s = asked.duration_s or 0
         self._sleep()
 
     def _sleep(self) -> None:
         self._is_asleep = True
         self._naps += 1
-        self._agenda.after(WAKES_AT * self.plan.sleeps_s, self._wake, self._naps)
+        self._agenda.after(WAKES_AT * self._declared_s, self._wake, self._naps)
 
     def _wake(self, nap: int) -> None:
         if nap != self._naps or not self._on or not self._is_asleep:
             return
         if self.waiting or self.outstanding is not None:
+            if self.plan.talks_asleep:
+                self._is_talking = True
+                self._go_on()
+                return
             self._wake_up()
             Sensor._connect(self)
             return
         self._ask(Pingreq(self.plan.client_id.encode()))
 
     def _wake_up(self) -> None:
-        self._is_asleep = False
+        self._is_asleep = self._is_talking = False
         self._naps += 1
+
+    @property
+    def _is_deaf(self) -> bool:
+        return self.plan.is_hasty and self._naps % 3 == 0 and self._agenda.now < CALM_AT_S
+
+    def _retry(self, exchange: Exchange, tries: int) -> None:
+        is_current = self._exchange is exchange and exchange.tries == tries and self._on
+        is_asking = self._is_asleep and isinstance(exchange.frame, Pingreq)
+        if is_current and is_asking and self.plan.is_hasty and self._agenda.now < CALM_AT_S:
+            self._exchange = None
+            self._sleep()
+            return
+        super()._retry(exchange, tries)
 
     def _receive_any_pingresp(self, frame: Pingresp) -> None:
         if self._is_asleep and self._asked(Pingreq):
             self._exchange = None
-            self._sleep()
+            if self.plan.redeclares:
+                self._ask(Disconnect(self._duration_s))
+            else:
+                self._sleep()
         else:
             self._receive_pingresp(frame)
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gateway.effects import ClientId, Dropped, Effect, Forward, Reason, StateChanged
+from gateway.effects import ClientId, Effect, StateChanged
 from gateway.frames import Connack, Disconnect, Frame, ReturnCode
-from gateway.routing.reading_rules import Acknowledge
 from gateway.saved import State
 from gateway.session.session import ABSENT, Session
 from tests.simulation.model_broker import Publication
@@ -21,7 +20,6 @@ from tests.simulation.watch import broken
 WILLS = "7 wills"
 # A goodbye is not waited for: it is on the disk after 0.25 s and two commits of a slow disk.
 GOODBYE_S = 8.0
-_GIVEN_UP = (Reason.WAITING_FULL, Reason.JOURNAL_FULL, Reason.JOURNAL_FAILED)
 
 
 class WillWatch:
@@ -45,9 +43,11 @@ class WillWatch:
     def said(self, client_id: str, frame: Frame, session: Session | None) -> None:
         if not isinstance(frame, Connack) or frame.return_code != ReturnCode.ACCEPTED:
             return
-        if session is not None and session.will is not None and session.state not in ABSENT:
+        if session is None or session.state in ABSENT:
+            return
+        self._left_at.pop(client_id, None)  # also by a late copy of CONNECT
+        if session.will is not None:
             self._promised.add(client_id)
-            self._left_at.pop(client_id, None)
 
     def told(self, news: Effect) -> None:
         if isinstance(news, StateChanged) and news.after is State.CONNECTING:
@@ -57,16 +57,6 @@ class WillWatch:
             if news.client_id in self._promised:
                 self._promised.discard(news.client_id)
                 self._due.add(news.client_id)
-        elif isinstance(news, Dropped) and news.reason in _GIVEN_UP and news.client_id is not None:
-            self._due.discard(news.client_id)
-
-    def unstored(self, forwards: list[Forward]) -> None:
-        """Nobody keeps a will that neither journal nor broker takes."""
-        self._due -= {self._clients.get(forward.payload, "") for forward in forwards}
-
-    def ended(self) -> None:
-        if self._plan.acknowledge is Acknowledge.UPSTREAM:
-            self._due.clear()
 
     def restored(self, sessions: Mapping[ClientId, Session], now: float) -> None:
         for client_id in sorted(self._due):

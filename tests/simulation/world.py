@@ -8,10 +8,12 @@ from struct import pack
 from zlib import crc32
 
 from gateway.assembly import first_topic_id
-from gateway.effects import ClientId, Effect, Forward, Send
+from gateway.effects import ClientId, Effect, Save, Send
 from gateway.engine import EngineRules
 from gateway.frames import decode
 from gateway.journal.rules import JournalError
+from gateway.saved import SavedDueWill
+from gateway.session.rules import SessionRules
 from gateway.session.session import ABSENT, Session
 from gateway.uplink import UplinkRules
 from gateway.upstream.rules import UpstreamRules
@@ -242,7 +244,6 @@ class World:
             self._note("the gateway's life has ended")
             self.readings.ended()
             self.downlink.gateway_ended()
-            self.wills.ended()
             self.agenda.after(off_s, self._next_life, self.agenda.now, event.cut)
 
         if event.trouble is Trouble.STOP:
@@ -287,10 +288,10 @@ class World:
         host.on_octets = self._on_the_wire
         host.on_step = self._check_step
         host.on_unanswered = self.readings.connect_unanswered
-        host.on_unstored = self._unstored
+        host.on_unstored = self.readings.unstored
         host.on_news = self._hear_news
         host.on_disk = self._on_disk
-        host.on_saved = lambda _: self._moment("Save")
+        host.on_saved = self._saves
         self.on_life(host)
         return host
 
@@ -304,6 +305,7 @@ class World:
                 trust_session=plan.trust_session,
                 waiting_messages_max=plan.waiting_messages_max,
             ),
+            session=SessionRules(plan.retry_after_s, queues_qos_0_for_sleepers=plan.queues_qos_0),
             first_topic_id=first_topic_id(epoch),
             saves=True,
             uplink=UplinkRules(
@@ -360,9 +362,8 @@ class World:
         client_id = ClientId(sensor.plan.client_id)
         self.wills.said(client_id, send.frame, self._living.engine.sessions.get(client_id))
 
-    def _unstored(self, forwards: list[Forward]) -> None:
-        self.readings.unstored(forwards)
-        self.wills.unstored(forwards)
+    def _saves(self, effect: Save) -> None:
+        self._moment("will" if isinstance(effect.change, SavedDueWill) else "Save")
 
     def _hear_news(self, news: Effect) -> None:
         self._note(f"gateway: {news}")

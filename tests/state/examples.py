@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
+
 from gateway.saved import (
     Change,
     ClientId,
+    DueWillGone,
     FilterGone,
     MessageGone,
     PacketGone,
     PacketsGone,
     RetainedGone,
     SavedClient,
+    SavedDueWill,
     SavedFilter,
     SavedMessage,
     SavedPacket,
@@ -57,6 +61,8 @@ FULL_SESSION = SavedSession(
     next_position=12,
 )
 
+DUE_WILL = SavedDueWill(ANN, "last/words", b"\x00gone", 2, True, 41, 7, 65535, 1 << 41)
+
 # Every kind of row, every field another value than its default.
 EVERY_ROW: list[Change] = [
     FULL_SESSION,
@@ -67,6 +73,7 @@ EVERY_ROW: list[Change] = [
     SavedRetained("site/mode", b"auto", 1),
     SavedPacket(65535, 0xFFFFFFFF),
     SavedFilter("cmd/#"),
+    DUE_WILL,
 ]
 EVERYTHING = SavedState(
     clients=[
@@ -81,9 +88,18 @@ EVERYTHING = SavedState(
     retained=[SavedRetained("site/mode", b"auto", 1)],
     packets=[SavedPacket(65535, 0xFFFFFFFF)],
     filters=["cmd/#"],
+    due_wills=[DUE_WILL],
 )
 
 Rows = dict[tuple[object, ...], Change]
+
+
+_GONE: dict[type, type] = {
+    RetainedGone: SavedRetained,
+    PacketGone: SavedPacket,
+    FilterGone: SavedFilter,
+    DueWillGone: SavedDueWill,
+}
 
 
 def apply(rows: Rows, change: Change) -> None:
@@ -99,12 +115,8 @@ def apply(rows: Rows, change: Change) -> None:
             rows.pop((client_id, SavedSubscription, name), None)
         case MessageGone(client_id, position):
             rows.pop((client_id, SavedMessage, position), None)
-        case RetainedGone(name):
-            rows.pop((None, SavedRetained, name), None)
-        case PacketGone(packet_id):
-            rows.pop((None, SavedPacket, packet_id), None)
-        case FilterGone(name):
-            rows.pop((None, SavedFilter, name), None)
+        case RetainedGone() | PacketGone() | FilterGone() | DueWillGone():
+            rows.pop((None, _GONE[type(change)], *astuple(change)), None)
         case _:
             rows[_key(change)] = change
 
@@ -125,6 +137,8 @@ def _key(change: Change) -> tuple[object, ...]:
             return (None, SavedPacket, packet_id)
         case SavedFilter(name):
             return (None, SavedFilter, name)
+        case SavedDueWill(client_id):
+            return (None, SavedDueWill, client_id)
         case _:
             raise AssertionError(change)
 
@@ -132,6 +146,7 @@ def _key(change: Change) -> tuple[object, ...]:
 def rows_of(state: SavedState) -> Rows:
     rows: Rows = {}
     changes: list[Change] = [*state.retained, *state.packets, *map(SavedFilter, state.filters)]
+    changes += state.due_wills
     for client in state.clients:
         changes += [client.session, *client.topics, *client.subscriptions, *client.messages]
     for change in changes:

@@ -12,11 +12,13 @@ from gateway.effects import Effect, Transmit, Urgency
 from gateway.saved import (
     Change,
     ClientId,
+    DueWillGone,
     FilterGone,
     MessageGone,
     PacketGone,
     PacketsGone,
     RetainedGone,
+    SavedDueWill,
     SavedFilter,
     SavedPacket,
     SavedRetained,
@@ -335,6 +337,8 @@ def saved_or_gone(client_id: ClientId, number: int) -> list[Change]:
         PacketsGone(),
         SavedFilter(f"f/{number}"),
         FilterGone(f"f/{number}"),
+        SavedDueWill(client_id, f"w/{number}", b"", 1, False, 1, number, 1, 0),
+        DueWillGone(client_id),
     ]
 
 

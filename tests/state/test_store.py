@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from gateway.saved import (
     Change,
+    DueWillGone,
     FilterGone,
     MessageGone,
     PacketGone,
@@ -81,6 +82,7 @@ def test_what_is_gone_is_gone(store: StateStore) -> None:
             RetainedGone("site/mode"),
             PacketGone(65535),
             FilterGone("cmd/#"),
+            DueWillGone(ANN),
         ]
     )
     ann, bob = store.load().clients
@@ -89,9 +91,12 @@ def test_what_is_gone_is_gone(store: StateStore) -> None:
     assert store.load() == NOTHING
 
 
-def test_a_session_that_is_gone_takes_all_rows_of_its_client(store: StateStore) -> None:
+def test_a_session_that_is_gone_takes_all_rows_of_its_client_but_a_will_that_is_due(
+    store: StateStore,
+) -> None:
     store.commit(EVERY_ROW)
     store.commit([SessionGone(ANN), session(ANN)])
+    assert store.load().due_wills == EVERYTHING.due_wills
     (ann, _) = store.load().clients
     assert (ann.session, ann.topics, ann.subscriptions, ann.messages) == (session(ANN), [], [], [])
 

@@ -16,6 +16,7 @@ from gateway.saved import (
     Change,
     PacketsGone,
     SavedClient,
+    SavedDueWill,
     SavedFilter,
     SavedMessage,
     SavedPacket,
@@ -36,7 +37,7 @@ SAVING = EngineRules(UPSTREAM, saves=True)
 # How many of its first fields are the key of a row.
 KEY_FIELDS = {
     "Session": 1, "Topic": 2, "Subscription": 2, "Message": 2, "Retained": 1, "Packet": 1,
-    "Packets": 0, "Filter": 1,
+    "Packets": 0, "Filter": 1, "DueWill": 1,
 }  # fmt: skip
 
 
@@ -70,7 +71,8 @@ class Rows:
             clients[message.client_id].messages.append(replace(message))
         filters = [row.topic_filter for row in self._of(SavedFilter)]
         retained, packets = self._of(SavedRetained), self._of(SavedPacket)
-        return SavedState(list(clients.values()), retained, packets, filters)
+        due = self._of(SavedDueWill)
+        return SavedState(list(clients.values()), retained, packets, filters, due)
 
     def _of(self, kind: type[Row]) -> list[Row]:
         return [row for row in self.durable.values() if isinstance(row, kind)]
@@ -78,7 +80,12 @@ class Rows:
     def _apply(self, change: Change) -> None:
         key, is_gone = key_of(change)
         if isinstance(change, SessionGone):
-            self._take_away(lambda row: getattr(row, "client_id", None) == change.client_id)
+            self._take_away(
+                lambda row: (
+                    getattr(row, "client_id", None) == change.client_id
+                    and not isinstance(row, SavedDueWill)
+                )
+            )
         elif isinstance(change, PacketsGone):
             self._take_away(lambda row: isinstance(row, SavedPacket))
         elif is_gone:

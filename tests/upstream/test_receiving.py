@@ -308,6 +308,17 @@ def test_without_an_overlap_nothing_is_taken_for_a_copy() -> None:
     assert payloads(session.receive(octets, 2.0)) == [b"on", b"on"]
 
 
+@pytest.mark.parametrize("session_present", [False, True])
+def test_a_former_life_may_have_subscribed_to_what_a_crash_kept_from_being_saved(
+    session_present: bool,
+) -> None:
+    session = UpstreamSession(rules())
+    session.restore([], [])
+    connected(session, session_present=session_present)
+    octets = publication("a/b", by=[FIRST]) + publication("a/b", by=[SECOND])
+    assert len(payloads(session.receive(octets, 2.0))) == (1 if session_present else 2)
+
+
 def test_without_identifiers_nothing_is_taken_for_a_copy() -> None:
     assert payloads(overlapping().receive(publication("a/b") * 2, 2.0)) == [b"on", b"on"]
 

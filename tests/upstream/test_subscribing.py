@@ -314,6 +314,9 @@ def test_what_a_former_life_subscribed_to_is_kept_or_given_up_as_it_is_wanted() 
     assert given_up(answers) == ["+/b"]
     (packet,) = only(mqtt5.UnsubscribePacket, answers)
     assert saved(subscriptions.receive_unsuback(packet.packet_id)) == [FilterGone("+/b")]
+    assert subscriptions.overlapping, "there may be one that was not saved"
+    subscriptions.close()
+    subscriptions.open(identifiers_available=True, is_resumed=False)
     assert not subscriptions.overlapping
 
 

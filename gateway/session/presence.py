@@ -1,0 +1,131 @@
+"""From state to state: how a client comes, sleeps, leaves and is lost.
+
+The arrows are in `states.py`; here is what goes with each of them, and what silence does. Silence
+is supervised by one deadline, `heard_at + silence_max_s`, whatever the state: keep-alive for a
+client that is active, the declared sleep for one that sleeps, the patience of a will handshake for
+one that connects; one that is awake is supervised by its retries. Hearing a client only moves the
+deadline away, so no timer is touched per message.
+
+Limit: what a client declares, at most 65,535 s and the tolerance; 0 is for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+from gateway.effects import (
+    Admit,
+    Bequeath,
+    Effect,
+    Send,
+    State,
+    WhenSaved,
+)
+from gateway.frames import Connack, Pingresp, ReturnCode
+from gateway.session.states import Input, after
+from gateway.session.whereabouts import Whereabouts
+
+# Tuples, because members are found in them by identity; hashing a member costs ten times that.
+LISTENING = (State.ACTIVE, State.AWAKE)
+ABSENT = (State.DISCONNECTED, State.LOST)
+
+
+class Presence(Whereabouts):
+    """Whether a client is there, and until when that is believed."""
+
+    __slots__ = ()
+
+    # From the engine
+
+    def admitted(self, word: Admit, now: float) -> list[Effect]:
+        """That the client is there is durable; unless it has left or come anew since."""
+        given = Input.ADMITTED if self.state is State.CONNECTING else Input.SIGNAL
+        is_latest = word.peer is self.peer and self._saved_state is State.ACTIVE
+        if not is_latest or after(self.state, given) is None:
+            return []
+        return self._welcome(given, now)
+
+    def displace(self) -> list[Effect]:
+        """Another client id connects from this client's address: it is gone, but not lost (A4)."""
+        if after(self.state, Input.DISCONNECT) is None:
+            return []
+        return self._leave(Input.DISCONNECT, "another client id connected from its address")
+
+    # Time
+
+    def wake_at(self) -> float:
+        """When `handle_time` has something to do, as far as is known now; infinity for never."""
+        deadline = self.heard_at + self.silence_max_s
+        due_at = self.delivering.due_at
+        return due_at if due_at is not None and due_at < deadline else deadline
+
+    def handle_time(self, now: float) -> list[Effect]:
+        if now >= self.heard_at + self.silence_max_s:
+            return self._silent(now)
+        due_at = self.delivering.due_at
+        if due_at is None or now < due_at:
+            return []
+        repeated = self.delivering.retry(self.client_id, self.peer, now)
+        if repeated is None:
+            return self._unanswered(now)
+        return self._until_drained(repeated)
+
+    # Moving between states
+
+    def _admit(self, given: Input, now: float) -> list[Effect]:
+        """CONNACK, at once or when it is durable that the client is there."""
+        if self.clean and self.will is None:
+            return [*self._welcome(given, now), *self._changed_row()]
+        row = self._changed_row(State.ACTIVE)
+        return [*row, WhenSaved([Admit(self.client_id, self.peer, self.will is not None)])]
+
+    def _welcome(self, given: Input, now: float) -> list[Effect]:
+        effects = self._move(given, f"keep-alive {self.keep_alive_s} s")
+        self._supervise(self.keep_alive_s)
+        effects.append(Send(self.peer, Connack(ReturnCode.ACCEPTED)))
+        return effects + self.delivering.resume(self.client_id, self.peer, now)
+
+    def _leave(self, given: Input, detail: str, wills: Sequence[Effect] = ()) -> list[Effect]:
+        self._end_connection()
+        self.silence_max_s = inf
+        effects = [*self._move(given, detail), *wills]
+        # A clean session ends now, and its row with it.
+        return effects if self.clean else effects + self._changed_row()
+
+    def _lose(self, given: Input, detail: str, now: float) -> list[Effect]:
+        wills = [] if self.will is None else [Bequeath(self.will.forward(self.client_id, now))]
+        return self._leave(given, detail, wills)
+
+    def _silent(self, now: float) -> list[Effect]:
+        detail = f"silent for {now - self.heard_at:.0f} s"
+        if self.state is State.CONNECTING:
+            return self._leave(Input.SILENT, f"not admitted yet, {detail}")
+        return self._lose(Input.SILENT, detail, now)
+
+    def _unanswered(self, now: float) -> list[Effect]:
+        """The client acknowledges nothing: its message is kept, but nobody waits (A3, A8)."""
+        detail = f"no answer after {self._rules.retry_count_max} retries"
+        if self.state is State.AWAKE:
+            self.delivering.pause()
+            self._supervise(self.sleep_s)
+            self.silence_max_s += now - self.heard_at  # it sleeps from now on, not since then
+            return self._move(Input.UNANSWERED, detail)
+        if not self.delivering.is_believed:  # perhaps it heard less than it would have to answer
+            self.delivering.await_word()
+            return []
+        return self._lose(Input.UNANSWERED, detail, now)
+
+    def _end_connection(self) -> None:
+        """Nothing more to where the client was: it may be another client's address by now."""
+        self.delivering.pause()
+        self._publishing.end_connection()
+        self._subscribing.end_connection()
+        self._testament.end_connection()
+
+    def _until_drained(self, effects: list[Effect]) -> list[Effect]:
+        """PINGRESP, and asleep again, as soon as one that is awake has acknowledged all (A14.2)."""
+        if self.state is not State.AWAKE or self.delivering.waiting:
+            return effects
+        self._supervise(self.sleep_s)
+        return [*effects, *self._move(Input.DRAINED), Send(self.peer, Pingresp())]

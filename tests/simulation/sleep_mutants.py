@@ -1,0 +1,101 @@
+"""Mistakes about clients that sleep, and about the wills of those that are lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.bequests import Bequests
+from gateway.effects import Bequeath, Effect, Send, State
+from gateway.frames import Disconnect, Pingreq, Pingresp
+from gateway.session import session as sessions
+from gateway.session.delivering import Delivering
+from gateway.session.outbox import gone
+from gateway.session.session import Session
+from tests.simulation.downlink_watch import NOTHING_MISSED, ONE_AT_A_TIME, PINGRESP_LAST
+from tests.simulation.mutant import Mutant, constant
+from tests.simulation.will_watch import WILLS
+
+
+def pingresp_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    receive = sessions._RECEIVERS[Pingreq]
+
+    def mutant(self: Session, frame: Pingreq, now: float) -> list[Effect]:
+        effects = receive(self, frame, now)
+        return [*effects, Send(self.peer, Pingresp())] if self.state is State.AWAKE else effects
+
+    monkeypatch.setitem(sessions._RECEIVERS, Pingreq, mutant)
+
+
+def drop_unanswered(monkeypatch: pytest.MonkeyPatch) -> None:
+    unanswered = Session._unanswered
+
+    def mutant(self: Session, now: float) -> list[Effect]:
+        if self.state is not State.AWAKE:
+            return unanswered(self, now)
+        self.delivering.pause()
+        dropped = self.delivering._finish(self.client_id, self.peer, now)
+        return dropped + unanswered(self, now)
+
+    monkeypatch.setattr(Session, "_unanswered", mutant)
+
+
+def empty_when_sleep_is_declared_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    receive = sessions._RECEIVERS[Disconnect]
+
+    def mutant(self: Session, frame: Disconnect, now: float) -> list[Effect]:
+        outbox = self.delivering._outbox
+        effects: list[Effect] = []
+        if self.state is State.ASLEEP and outbox is not None:
+            for queued in outbox.take_all():
+                effects += gone(self.client_id, queued)
+        return effects + receive(self, frame, now)
+
+    monkeypatch.setitem(sessions._RECEIVERS, Disconnect, mutant)
+
+
+def will_of_one_that_said_goodbye(monkeypatch: pytest.MonkeyPatch) -> None:
+    receive = sessions._RECEIVERS[Disconnect]
+
+    def mutant(self: Session, frame: Disconnect, now: float) -> list[Effect]:
+        if frame.duration_s or self.will is None:
+            return receive(self, frame, now)
+        return [Bequeath(self.will.forward(self.client_id, now)), *receive(self, frame, now)]
+
+    monkeypatch.setitem(sessions._RECEIVERS, Disconnect, mutant)
+
+
+def forget_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    restore = Delivering.restore
+
+    def mutant(self: Delivering, _saved: Any, next_position: int) -> None:
+        restore(self, [], next_position)
+
+    monkeypatch.setattr(Delivering, "restore", mutant)
+
+
+SLEEP_MUTANTS = (
+    Mutant("PINGRESP before the last acknowledgement", pingresp_at_once, PINGRESP_LAST, 16),
+    Mutant(
+        "what is not acknowledged while awake is dropped",
+        drop_unanswered,
+        ONE_AT_A_TIME,
+        within=1000,
+    ),
+    Mutant(
+        "DISCONNECT with a duration again empties what waits",
+        empty_when_sleep_is_declared_again,
+        NOTHING_MISSED,
+        within=250,
+    ),
+    Mutant("what waits is forgotten at a restart", forget_what_waits, NOTHING_MISSED, 250),
+    Mutant("a goodbye publishes the will", will_of_one_that_said_goodbye, WILLS, 250),
+    Mutant(
+        "a will that is due is forgotten at a restart",
+        constant(Bequests, "restore", None),
+        WILLS,
+        within=1000,
+    ),
+    Mutant("a will that nobody takes is given up", constant(Bequests, "refused", []), WILLS, 1000),
+)

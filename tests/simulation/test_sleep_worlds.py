@@ -1,0 +1,144 @@
+"""That sleepers and wills really meet trouble in the worlds: counted once, over some of them.
+
+What they are promised is held by all worlds, in downlink_watch.py and will_watch.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from gateway.effects import Dropped, Effect, Reason, Save, Send, State, StateChanged
+from gateway.frames import Connect, Disconnect, Frame, Pingreq, Publish, Pubrel
+from gateway.saved import SavedDueWill, SavedMessage
+from gateway.session.session import Session
+from tests.simulation.gateway_host import GatewayHost
+from tests.simulation.world import World
+
+WORLDS = 400
+SLEEPING = (State.ASLEEP, State.AWAKE)
+# In so many worlds at least; the 2,000 of test_worlds.py hold five times as many.
+SEEN_MIN = {
+    "fell asleep": 500,
+    "declared sleep again while asleep": 200,
+    "with another duration": 150,
+    "kept for a sleeper": 400,
+    "woke to fetch": 1000,
+    "PINGRESP to one that fetched": 1000,
+    "asked again while awake": 50,
+    "sent while awake": 500,
+    "sent while awake with DUP": 150,
+    "PUBREL while awake": 100,
+    "went back unanswered": 5,
+    "woke by CONNECT": 100,
+    "published in its sleep": 150,
+    "QoS 0 dropped for a sleeper": 100,
+    "lost in its sleep": 50,
+    "lost with its will": 50,
+    "came back from a gateway's end asleep": 100,
+    "will due": 50,
+    "will due and restored": 2,
+    "will at the broker": 50,
+}
+
+
+class Count:
+    """What happens to sleepers and wills in one world."""
+
+    def __init__(self, world: World, seen: Counter[str]) -> None:
+        self._world = world
+        self._seen = seen
+        heard = world.downlink.heard
+        self._heard = heard
+        world.on_life = self._listen_in
+        world.downlink.heard = self._hear  # type: ignore[method-assign]
+
+    def _listen_in(self, host: GatewayHost) -> None:
+        said, news, saved, on_disk = host.on_said, host.on_news, host.on_saved, host.on_disk
+
+        def on_said(send: Send) -> None:
+            self._say(host, send)
+            said(send)
+
+        def on_news(effect: Effect) -> None:
+            self._tell(host, effect)
+            news(effect)
+
+        def on_saved(effect: Save) -> None:
+            self._save(host, effect)
+            saved(effect)
+
+        def disk_did(line: str) -> None:
+            on_disk(line)
+            if line.startswith("recovered"):
+                self._restored(host)
+
+        host.on_said, host.on_news, host.on_saved, host.on_disk = (
+            on_said,
+            on_news,
+            on_saved,
+            disk_did,
+        )
+
+    def _hear(self, sensor: object, frame: Frame, session: Session | None) -> None:
+        seen = self._seen
+        if session is not None and session.state in SLEEPING:
+            is_awake = session.state is State.AWAKE
+            match frame:
+                case Disconnect(duration_s) if duration_s:
+                    seen["declared sleep again while asleep"] += 1
+                    seen["with another duration"] += duration_s != session.sleep_s
+                case Connect():
+                    seen["woke by CONNECT"] += 1
+                case Pingreq(client_id) if client_id:
+                    seen["asked again while awake"] += is_awake
+                case Publish():
+                    seen["published in its sleep"] += 1
+        self._heard(sensor, frame, session)  # type: ignore[arg-type]
+
+    def _say(self, host: GatewayHost, send: Send) -> None:
+        for session in host.engine.sessions.values():
+            if session.peer == send.peer and session.state is State.AWAKE:
+                if isinstance(send.frame, Publish):
+                    self._seen["sent while awake"] += 1
+                    self._seen["sent while awake with DUP"] += send.frame.dup
+                self._seen["PUBREL while awake"] += isinstance(send.frame, Pubrel)
+
+    def _tell(self, host: GatewayHost, news: Effect) -> None:
+        seen = self._seen
+        match news:
+            case Dropped(Reason.ASLEEP):
+                seen["QoS 0 dropped for a sleeper"] += 1
+            case StateChanged(_, State.ACTIVE, State.ASLEEP):
+                seen["fell asleep"] += 1
+            case StateChanged(_, State.ASLEEP, State.AWAKE):
+                seen["woke to fetch"] += 1
+            case StateChanged(_, State.AWAKE, State.ASLEEP, _, detail) if "retries" in detail:
+                seen["went back unanswered"] += 1
+            case StateChanged(client_id, before, State.LOST):
+                session = host.engine.sessions.get(client_id)
+                seen["lost in its sleep"] += before is State.ASLEEP
+                seen["lost with its will"] += session is not None and session.will is not None
+
+    def _save(self, host: GatewayHost, effect: Save) -> None:
+        change = effect.change
+        self._seen["will due"] += isinstance(change, SavedDueWill)
+        if isinstance(change, SavedMessage):
+            state = host.engine.sessions[change.client_id].state
+            self._seen["kept for a sleeper"] += state is State.ASLEEP
+
+    def _restored(self, host: GatewayHost) -> None:
+        states = [session.state for session in host.engine.sessions.values()]
+        self._seen["came back from a gateway's end asleep"] += states.count(State.ASLEEP)
+        self._seen["will due and restored"] += len(host.engine._bequests._due)
+
+
+def test_the_worlds_are_full_of_sleepers_and_wills() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(WORLDS):
+        world = World(seed)
+        Count(world, seen)
+        world.run()
+        seen["PINGRESP to one that fetched"] += world.downlink.pingresps
+        seen["will at the broker"] += world.wills.routed_count
+    too_few = {what: seen[what] for what, least in SEEN_MIN.items() if seen[what] < least}
+    assert too_few == {}, seen
