@@ -100,8 +100,8 @@ def converse(gateway: GatewayProcess, broker: Mosquitto, damaged: int, seed: int
         arrives(broker, bystander)
     # Conversations that never get anywhere would prove little.
     heard_by_talkers = what_was_heard(conversations.talkers)
-    assert set(heard_by_talkers) == KINDS_HEARD
-    assert min(heard_by_talkers.values()) > damaged // 1000
+    assert set(heard_by_talkers) >= KINDS_HEARD
+    assert min(heard_by_talkers[kind] for kind in KINDS_HEARD) > damaged // 1000
     assert "Traceback" not in gateway.log
     assert gateway.log.count(" is there") == 1, "the broker never had a reason to break off"
     assert " is away" not in gateway.log

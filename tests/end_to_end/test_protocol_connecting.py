@@ -285,12 +285,13 @@ async def test_a_stranger_that_wants_something_is_told_to_connect(
         await n.asks(kind, bodies.get(kind, b"\x20\x00\x01\x00\x01x"), DISCONNECT)
 
 
-@pytest.mark.parametrize("kind", [0x00, 0x01, 0x02])
+@pytest.mark.parametrize(("kind", "body"), [(0x00, b"\x01\x03\x84"), (0x02, b"\x01")])
 @story
-async def test_discovery_is_not_answered_by_disconnect(gateway: GatewayProcess, kind: int) -> None:
-    bodies = {0x00: b"\x01\x03\x84", 0x01: b"\x01", 0x02: b"\x01"}
+async def test_what_other_gateways_say_is_not_answered(
+    gateway: GatewayProcess, kind: int, body: bytes
+) -> None:
     async with node(gateway.port) as n:
-        await n.say(kind, bodies[kind])
+        await n.say(kind, body)
         await n.connect()
 
 
