@@ -74,6 +74,7 @@ class StateCommitter:
         self._pending = Pending(saved)
         self._numbers = StateNumbers()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="state")
+        self._thread.submit(int)  # so that it is there before the memory is short
         self._flight: asyncio.Future[float] | None = None
         self._batch = Batch([], [])  # what is under way
         self._begun_at = 0.0
@@ -120,9 +121,11 @@ class StateCommitter:
         if self._alarm is not None:
             self._alarm.cancel()
         await self._landed()
-        await self._save_the_rest()
-        await self._loop.run_in_executor(self._thread, self._store.close)
-        self._thread.shutdown()
+        try:
+            await self._save_the_rest()
+            await self._loop.run_in_executor(self._thread, self._store.close)
+        finally:
+            self._thread.shutdown()
 
     async def _landed(self) -> None:
         while self._flight is not None:
@@ -234,7 +237,7 @@ class StateCommitter:
             try:
                 if batch.changes:
                     await self._loop.run_in_executor(self._thread, self._write, batch.changes)
-            except (StateError, ValueError) as error:
+            except Exception as error:
                 self._pending.failed(batch)
                 if self._part is not None:
                     why = _trouble_of(error).strerror

@@ -21,15 +21,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.saved import SavedState
-from gateway.state.errors import StateError, from_sqlite, from_system, is_damage
-from gateway.state.store import DATABASE_FILE, StateStore, sync_folder
+from gateway.state.errors import DamagedError, StateError, from_sqlite, from_system, is_damage
+from gateway.state.store import (
+    DATABASE_FILE,
+    DISTRUST_FILE,
+    EPOCH_MAX,
+    StateStore,
+    epoch_in_remains,
+    sync_folder,
+)
 
 log = logging.getLogger("tidegate.state")
 
 LOCK_FILE = "lock"
 # Of former versions, which had a file for it; its number is taken over once.
 EPOCH_FILE = "epoch"
-EPOCH_DIGITS_MAX = 15
 DAMAGED_KEPT = 3
 
 
@@ -95,20 +101,27 @@ def _lock(path: Path) -> int:
 
 def _open_store(folder: Path, link_names: Sequence[str]) -> tuple[StateStore, SavedState, int]:
     try:
+        if (folder / DISTRUST_FILE).exists():
+            raise DamagedError("as a commit found")
         return _open_and_load(folder, link_names)
     except sqlite3.DatabaseError as error:
         if not is_damage(error):
             raise
-        kept = _set_aside(folder)
-        log.warning(
-            "%s was damaged (%s) and is kept as %s; a new one begins: sensors have to connect, "
-            "register and subscribe anew, and messages that waited here for them are lost",
-            *(folder / DATABASE_FILE, error, kept.name),
-        )
-    return _open_and_load(folder, link_names)
+        why = str(error)
+    except UnicodeDecodeError:
+        why = "its schema is not even text"
+    kept = _set_aside(folder)
+    log.warning(
+        "%s was damaged (%s) and is kept as %s; a new one begins: sensors have to connect, "
+        "register and subscribe anew, and messages that waited here for them are lost",
+        *(folder / DATABASE_FILE, why, kept.name),
+    )
+    return _open_and_load(folder, link_names, epoch_in_remains(kept))
 
 
-def _open_and_load(folder: Path, link_names: Sequence[str]) -> tuple[StateStore, SavedState, int]:
+def _open_and_load(
+    folder: Path, link_names: Sequence[str], former_epoch: int = 0
+) -> tuple[StateStore, SavedState, int]:
     store = StateStore.open(folder, link_names)
     try:
         saved = store.load()
@@ -117,7 +130,7 @@ def _open_and_load(folder: Path, link_names: Sequence[str]) -> tuple[StateStore,
                 "%s: rows that made no sense and were removed: %d",
                 *(folder / DATABASE_FILE, store.skipped),
             )
-        epoch = _raise_epoch(folder, store)
+        epoch = _raise_epoch(folder, store, former_epoch)
     except BaseException:
         store.close()
         raise
@@ -125,16 +138,21 @@ def _open_and_load(folder: Path, link_names: Sequence[str]) -> tuple[StateStore,
 
 
 def _set_aside(folder: Path) -> Path:
-    """The database and its log under the next free number."""
+    """The database and its log under the next free number.
+
+    The database first: SQLite removes a log without one. A database without its log would be an
+    older one, and perhaps sound.
+    """
     kept = _damaged(folder)
     number = _number_of(kept[-1]) + 1 if kept else 1
-    for suffix in ("-wal", "-shm", ""):
+    for suffix in ("", "-wal", "-shm"):
         with suppress(FileNotFoundError):
             moved = folder / f"{DATABASE_FILE}.damaged-{number}{suffix}"
             (folder / f"{DATABASE_FILE}{suffix}").rename(moved)
     for old in kept[: len(kept) + 1 - DAMAGED_KEPT]:
         for suffix in ("-wal", "-shm", ""):
             old.with_name(old.name + suffix).unlink(missing_ok=True)
+    (folder / DISTRUST_FILE).unlink(missing_ok=True)
     sync_folder(folder)
     return folder / f"{DATABASE_FILE}.damaged-{number}"
 
@@ -152,12 +170,12 @@ def _number_of(path: Path) -> int:
 # The epoch
 
 
-def _raise_epoch(folder: Path, store: StateStore) -> int:
+def _raise_epoch(folder: Path, store: StateStore, former_epoch: int) -> int:
     file = folder / EPOCH_FILE
     from_file = _read(file)
     if from_file is None and store.epoch is None:
         from_file = int(time.time())
-    epoch = store.raise_epoch(from_file or 0)
+    epoch = store.raise_epoch(max(from_file or 0, former_epoch))
     if file.exists():
         file.unlink()
         sync_folder(folder)
@@ -169,7 +187,7 @@ def _read(path: Path) -> int | None:
         found = path.read_text(encoding="ascii", errors="replace").strip()
     except FileNotFoundError:
         return None
-    if found.isdigit() and len(found) <= EPOCH_DIGITS_MAX:
+    if found.isdigit() and len(found) < 20 and int(found) <= EPOCH_MAX:
         return int(found)
     seconds = int(time.time())
     log.warning("%s is damaged (%.20r), going on with epoch %d", path, found, seconds + 1)
