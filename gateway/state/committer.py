@@ -74,7 +74,7 @@ class StateCommitter:
         self._pending = Pending(saved)
         self._numbers = StateNumbers()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="state")
-        self._thread.submit(int)  # so that it is there before the memory is short
+        self._thread.submit(int)  # now, while there is memory for it
         self._flight: asyncio.Future[float] | None = None
         self._batch = Batch([], [])  # what is under way
         self._begun_at = 0.0
@@ -121,11 +121,9 @@ class StateCommitter:
         if self._alarm is not None:
             self._alarm.cancel()
         await self._landed()
-        try:
-            await self._save_the_rest()
-            await self._loop.run_in_executor(self._thread, self._store.close)
-        finally:
-            self._thread.shutdown()
+        await self._save_the_rest()
+        await self._loop.run_in_executor(self._thread, self._store.close)
+        self._thread.shutdown()
 
     async def _landed(self) -> None:
         while self._flight is not None:

@@ -32,12 +32,6 @@ _MEANING = {
 }
 # The last: a table or a column is missing, so the file is not one that we made.
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
-# Its place on the disk is spoilt: elsewhere on the disk another file may well be kept.
-_UNREADABLE = (
-    sqlite3.SQLITE_IOERR_READ,
-    sqlite3.SQLITE_IOERR_SHORT_READ,
-    sqlite3.SQLITE_IOERR_CORRUPTFS,
-)
 
 
 class StateError(OSError):
@@ -55,7 +49,9 @@ def code_of(error: sqlite3.Error) -> int:
 
 def is_damage(error: sqlite3.Error) -> bool:
     """Of an error while a database is opened and loaded."""
-    is_unreadable = getattr(error, "sqlite_errorcode", 0) in _UNREADABLE
+    # EIO on a read: this place on the disk is spoilt, elsewhere a new file may well be kept.
+    extended = getattr(error, "sqlite_errorcode", 0)
+    is_unreadable = extended == sqlite3.SQLITE_IOERR_CORRUPTFS
     return isinstance(error, DamagedError) or is_unreadable or code_of(error) in _DAMAGED
 
 
@@ -77,7 +73,7 @@ def _advice(folder: Path, error: OSError) -> str:
     if isinstance(error, PermissionError):
         return (
             f"gateway.state_dir {folder} may not be written by this user: "
-            f"`sudo install -d -o $USER {folder} && sudo chown -R $USER {folder}`, or set another "
+            f"`sudo mkdir -p {folder} && sudo chown -R $USER {folder}`, or set another "
             "gateway.state_dir"
         )
     if isinstance(error, FileExistsError | NotADirectoryError):

@@ -3,7 +3,8 @@
 The epoch counts the lives of the gateway and is raised durably at every start. With the gateway's
 name and a reading's sequence it names the reading for ever, so a number must never be used twice.
 A folder without one begins at the seconds since 1970: a gateway whose card was replaced must not
-begin again where the one before began, nor one whose database is damaged.
+begin again where the one before began. One whose database is damaged goes on above the epochs that
+the damaged ones have, if they can still be read: its clock may be wrong.
 
 A damaged database is kept beside the new one, under another name, `DAMAGED_KEPT` of them at most.
 """
@@ -36,6 +37,7 @@ log = logging.getLogger("tidegate.state")
 LOCK_FILE = "lock"
 # Of former versions, which had a file for it; its number is taken over once.
 EPOCH_FILE = "epoch"
+EPOCH_DIGITS_MAX = 15
 DAMAGED_KEPT = 3
 
 
@@ -108,20 +110,19 @@ def _open_store(folder: Path, link_names: Sequence[str]) -> tuple[StateStore, Sa
         if not is_damage(error):
             raise
         why = str(error)
-    except UnicodeDecodeError:
-        why = "its schema is not even text"
+    except (TypeError, ValueError) as error:
+        # Of a schema that is not even text, or a table with other columns than ours.
+        why = repr(error)
     kept = _set_aside(folder)
     log.warning(
         "%s was damaged (%s) and is kept as %s; a new one begins: sensors have to connect, "
         "register and subscribe anew, and messages that waited here for them are lost",
         *(folder / DATABASE_FILE, why, kept.name),
     )
-    return _open_and_load(folder, link_names, epoch_in_remains(kept))
+    return _open_and_load(folder, link_names)
 
 
-def _open_and_load(
-    folder: Path, link_names: Sequence[str], former_epoch: int = 0
-) -> tuple[StateStore, SavedState, int]:
+def _open_and_load(folder: Path, link_names: Sequence[str]) -> tuple[StateStore, SavedState, int]:
     store = StateStore.open(folder, link_names)
     try:
         saved = store.load()
@@ -130,7 +131,7 @@ def _open_and_load(
                 "%s: rows that made no sense and were removed: %d",
                 *(folder / DATABASE_FILE, store.skipped),
             )
-        epoch = _raise_epoch(folder, store, former_epoch)
+        epoch = _raise_epoch(folder, store)
     except BaseException:
         store.close()
         raise
@@ -170,12 +171,13 @@ def _number_of(path: Path) -> int:
 # The epoch
 
 
-def _raise_epoch(folder: Path, store: StateStore, former_epoch: int) -> int:
+def _raise_epoch(folder: Path, store: StateStore) -> int:
     file = folder / EPOCH_FILE
-    from_file = _read(file)
-    if from_file is None and store.epoch is None:
-        from_file = int(time.time())
-    epoch = store.raise_epoch(max(from_file or 0, former_epoch))
+    least = _read(file)
+    if least is None and store.epoch is None:
+        # A board without a battery for its clock may think that it is long ago.
+        least = max([int(time.time()), *map(epoch_in_remains, _damaged(folder))])
+    epoch = store.raise_epoch(least or 0)
     if file.exists():
         file.unlink()
         sync_folder(folder)
@@ -187,7 +189,7 @@ def _read(path: Path) -> int | None:
         found = path.read_text(encoding="ascii", errors="replace").strip()
     except FileNotFoundError:
         return None
-    if found.isdigit() and len(found) < 20 and int(found) <= EPOCH_MAX:
+    if found.isdigit() and len(found) <= EPOCH_DIGITS_MAX and int(found) <= EPOCH_MAX:
         return int(found)
     seconds = int(time.time())
     log.warning("%s is damaged (%.20r), going on with epoch %d", path, found, seconds + 1)

@@ -36,7 +36,7 @@ from gateway.state.room import (
 from gateway.state.rows import RowReader, RowWriter, makes_room, remove_nonsense, remove_undecodable
 
 DATABASE_FILE = "state.db"
-# Says that a commit has found damage, which a start may not see. The next start does not look.
+# Says that a commit has found damage, which the next start might not see.
 DISTRUST_FILE = "state.db.distrusted"
 # Of 32 bits in the journal's records, and one is to be added.
 EPOCH_MAX = 0xFFFF_FFFE
@@ -191,8 +191,9 @@ class StateStore:
     def _load(self) -> SavedState:
         with self._transaction() as connection:
             self.skipped += remove_nonsense(connection)
+        reader = RowReader(self._opened, self._link_names)
         try:
-            return self._read()
+            return reader.read()
         except sqlite3.OperationalError as error:
             # Python's own, which has no code: a text that is not UTF-8.
             if code_of(error) != 0:
@@ -200,22 +201,15 @@ class StateStore:
         with self._transaction() as connection:
             self.skipped += remove_undecodable(connection)
             self.skipped += remove_nonsense(connection)
-        return self._read()
-
-    def _read(self) -> SavedState:
-        try:
-            return RowReader(self._opened, self._link_names).read()
-        except (LookupError, TypeError, ValueError) as error:
-            # Of rows that were all found to make sense: a tree out of order gives two answers.
-            raise DamagedError(f"it contradicts itself: {error!r}") from error
+        return reader.read()
 
     def _look_for_file(self) -> None:
         """What is written to a file without a name is gone when we are."""
         if _identity(self._path) != self._file:
             raise StateError(
                 errno.ENOENT,
-                f"gateway.state_dir {self._folder}: state.db was removed or replaced while Tidegate "
-                "ran: start it anew, it goes on with what is there then",
+                f"gateway.state_dir {self._folder}: state.db was removed or replaced while Tidegate"
+                " ran: start it anew, it goes on with what is there then",
             )
 
     def _distrust(self) -> None:
@@ -267,11 +261,10 @@ def _identity(path: Path | None) -> tuple[int, int] | None:
 def epoch_in_remains(path: Path) -> int:
     """Of a damaged database, without its log and without touching it; 0 if it cannot be read."""
     try:
-        with closing(
-            sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)
-        ) as remains:
+        uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+        with closing(sqlite3.connect(uri, uri=True)) as remains:
             return _epoch_in(remains) or 0
-    except (sqlite3.Error, UnicodeDecodeError):
+    except (sqlite3.Error, ValueError):
         return 0
 
 
