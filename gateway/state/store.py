@@ -209,7 +209,7 @@ class StateStore:
             raise StateError(
                 errno.ENOENT,
                 f"gateway.state_dir {self._folder}: state.db was removed or replaced while Tidegate"
-                " ran: start it anew, it goes on with what is there then",
+                " ran: start it anew",
             )
 
     def _distrust(self) -> None:

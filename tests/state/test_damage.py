@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -109,6 +112,64 @@ def test_a_database_with_another_column_is_kept_aside(tmp_path: Path) -> None:
     state.release()
 
 
+def test_a_database_in_which_a_commit_found_damage_is_not_looked_at_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    database = used_folder(tmp_path) / DATABASE_FILE
+    state = open_state(tmp_path, LINKS)
+    before = database.read_bytes()
+    connection = state.store._connection
+    assert connection is not None
+    query = "SELECT rootpage FROM sqlite_master WHERE name = 'topics'"
+    (page,) = connection.execute(query).fetchone()
+    overwrite(database, (page - 1) * PAGE_BYTES, b"\xa5" * PAGE_BYTES)
+    connection.execute("PRAGMA shrink_memory")
+    with pytest.raises(StateError, match=r"state\.db is damaged: start Tidegate anew"):
+        state.store.commit([topic(topic_id=9)])
+    state.release()
+    # What the card gave once it need not give again.
+    database.write_bytes(before)
+    assert_begins_anew(tmp_path, before, caplog)
+    assert "(as a commit found)" in caplog.text
+
+
+# Once before any file got its new name, once between the database and its log.
+@pytest.mark.parametrize("renames", [0, 1])
+def test_a_kill_while_it_is_kept_aside_brings_no_older_one_back(
+    tmp_path: Path, renames: int
+) -> None:
+    epoch = only_its_log_is_damaged(tmp_path)
+    program = f"""
+import os, pathlib, sys
+from gateway.state.folder import open_state
+renames = []
+def watch(event, args):
+    if event == "os.rename":
+        renames.append(args)
+        if len(renames) > {renames}:
+            os.kill(os.getpid(), 9)
+sys.addaudithook(watch)
+open_state(pathlib.Path({str(tmp_path)!r}), {LINKS!r})
+"""
+    killed = subprocess.run([sys.executable, "-c", program], check=False)
+    assert killed.returncode == -9
+    state = open_state(tmp_path, LINKS)
+    assert (state.saved, state.epoch) == (NOTHING, epoch + 1)
+    state.release()
+
+
+def only_its_log_is_damaged(folder: Path) -> int:
+    """Without the log it would be sound and older; returns its epoch."""
+    source = folder / "source"
+    database = used_folder(source) / DATABASE_FILE
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("DROP TABLE packets")
+        for name in (DATABASE_FILE, f"{DATABASE_FILE}-wal"):
+            shutil.copy(source / name, folder)
+        (epoch,) = connection.execute("SELECT value FROM meta WHERE name = 'epoch'").fetchone()
+    return int(epoch)
+
+
 def test_no_more_than_a_few_damaged_ones_are_kept(tmp_path: Path) -> None:
     for number in range(12):
         (tmp_path / DATABASE_FILE).write_bytes(b"%d. damage" % number * 100)
@@ -168,3 +229,13 @@ def test_a_database_that_another_program_holds_is_said(tmp_path: Path) -> None:
         connection.execute("BEGIN IMMEDIATE")
         with pytest.raises(StateError, match=r"is open in another program: close it"):
             open_state(tmp_path, LINKS)
+
+
+def test_a_file_of_another_user_is_said(tmp_path: Path) -> None:
+    # What root cannot open either.
+    log = used_folder(tmp_path) / f"{DATABASE_FILE}-wal"
+    log.unlink()
+    log.mkdir()
+    with pytest.raises(StateError, match=r"do all belong to the user that Tidegate runs as\?"):
+        open_state(tmp_path, LINKS)
+    assert list(tmp_path.glob("*.damaged-*")) == []
