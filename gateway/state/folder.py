@@ -139,20 +139,17 @@ def _open_and_load(folder: Path, link_names: Sequence[str]) -> tuple[StateStore,
 
 
 def _set_aside(folder: Path) -> Path:
-    """The database and its log under the next free number.
-
-    The database first: SQLite removes a log without one. A database without its log would be an
-    older one, and perhaps sound.
-    """
+    """The database and its log under the next free number."""
     kept = _damaged(folder)
     number = _number_of(kept[-1]) + 1 if kept else 1
-    for suffix in ("", "-wal", "-shm"):
+    for suffix in ("-wal", "-shm", ""):
         with suppress(FileNotFoundError):
             moved = folder / f"{DATABASE_FILE}.damaged-{number}{suffix}"
             (folder / f"{DATABASE_FILE}{suffix}").rename(moved)
     for old in kept[: len(kept) + 1 - DAMAGED_KEPT]:
         for suffix in ("-wal", "-shm", ""):
             old.with_name(old.name + suffix).unlink(missing_ok=True)
+    # Last: until then a kill must not make the next start trust what is still there.
     (folder / DISTRUST_FILE).unlink(missing_ok=True)
     sync_folder(folder)
     return folder / f"{DATABASE_FILE}.damaged-{number}"
