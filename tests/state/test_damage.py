@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.saved import SavedRetained
 from gateway.state.errors import StateError
 from gateway.state.folder import DAMAGED_KEPT, EPOCH_FILE, open_state
 from gateway.state.migrations import FIRST_VERSION
@@ -172,6 +174,29 @@ def test_nonsense_rows_are_said_with_their_number(
         connection.commit()
     open_state(tmp_path, LINKS).release()
     assert "rows that made no sense and were removed: 1" in caplog.text
+
+
+def test_a_log_that_cannot_be_read_is_kept_aside_with_its_database(tmp_path: Path) -> None:
+    (tmp_path / EPOCH_FILE).write_text("4000000000")
+    state = open_state(tmp_path, LINKS)
+    # A larger log than a new one, so that what is spoilt is of the old files alone.
+    state.store.commit([SavedRetained(f"r/{number}", bytes(400), 0) for number in range(2500)])
+    shutil.copytree(tmp_path, tmp_path / "copy")
+    state.release()
+    program = f"""
+import pathlib, sys
+from gateway.state.folder import open_state
+from tests.state.examples import EVERY_ROW
+from tests.support.bad_sector import spoil
+spoil({32 + 200 * (PAGE_BYTES + 24)})
+state = open_state(pathlib.Path({str(tmp_path / "copy")!r}), {LINKS!r})
+assert (state.saved.retained, state.epoch) == ([], 4000000002), state.epoch
+state.store.commit(EVERY_ROW)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+    again = open_state(tmp_path / "copy", LINKS)
+    assert again.saved == EVERYTHING
+    again.release()
 
 
 def test_a_log_with_a_torn_end_loses_that_commit_alone(tmp_path: Path) -> None:
