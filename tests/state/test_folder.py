@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.state.errors import StateError
+from gateway.state.errors import StateError, from_system
 from gateway.state.folder import EPOCH_FILE, StateFolder, open_state
 from gateway.state.room import PAGE_BYTES
 from gateway.state.store import DATABASE_FILE
@@ -143,3 +144,9 @@ def test_a_folder_that_may_not_be_written_is_said(tmp_path: Path) -> None:
     # What root may not write either: a file system without files of one's own.
     with pytest.raises(StateError, match=r"gateway\.state_dir /proc/tidegate"):
         opened(Path("/proc/tidegate"))
+
+
+def test_files_of_another_user_are_said_with_the_command_that_mends_it(tmp_path: Path) -> None:
+    # Root, who may run the tests, is never refused.
+    said = from_system(tmp_path, PermissionError(errno.EACCES, "Permission denied")).strerror
+    assert f"`sudo mkdir -p {tmp_path} && sudo chown -R $USER {tmp_path}`" in str(said)
