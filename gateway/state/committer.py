@@ -74,6 +74,7 @@ class StateCommitter:
         self._pending = Pending(saved)
         self._numbers = StateNumbers()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="state")
+        self._thread.submit(int)  # now, while there is memory for it
         self._flight: asyncio.Future[float] | None = None
         self._batch = Batch([], [])  # what is under way
         self._begun_at = 0.0
@@ -234,7 +235,7 @@ class StateCommitter:
             try:
                 if batch.changes:
                     await self._loop.run_in_executor(self._thread, self._write, batch.changes)
-            except (StateError, ValueError) as error:
+            except Exception as error:
                 self._pending.failed(batch)
                 if self._part is not None:
                     why = _trouble_of(error).strerror

@@ -21,6 +21,10 @@ _MEANING = {
         errno.EIO,
         "state.db is damaged: start Tidegate anew, it sets the file aside and begins a new one",
     ),
+    sqlite3.SQLITE_CANTOPEN: (
+        errno.EACCES,
+        "a file there cannot be opened: do all belong to the user that Tidegate runs as?",
+    ),
     sqlite3.SQLITE_BUSY: (
         errno.EBUSY,
         "state.db is open in another program: close it, or copy the folder to look into it",
@@ -45,7 +49,10 @@ def code_of(error: sqlite3.Error) -> int:
 
 def is_damage(error: sqlite3.Error) -> bool:
     """Of an error while a database is opened and loaded."""
-    return isinstance(error, DamagedError) or code_of(error) in _DAMAGED
+    # EIO on a read: this place on the disk is spoilt, elsewhere a new file may well be kept.
+    extended = getattr(error, "sqlite_errorcode", 0)
+    is_unreadable = extended == sqlite3.SQLITE_IOERR_CORRUPTFS
+    return isinstance(error, DamagedError) or is_unreadable or code_of(error) in _DAMAGED
 
 
 def from_sqlite(folder: Path | None, error: sqlite3.Error) -> StateError:
@@ -66,7 +73,8 @@ def _advice(folder: Path, error: OSError) -> str:
     if isinstance(error, PermissionError):
         return (
             f"gateway.state_dir {folder} may not be written by this user: "
-            f"`sudo install -d -o $USER {folder}`, or set another gateway.state_dir"
+            f"`sudo mkdir -p {folder} && sudo chown -R $USER {folder}`, or set another "
+            "gateway.state_dir"
         )
     if isinstance(error, FileExistsError | NotADirectoryError):
         return f"gateway.state_dir {folder} is not a folder: remove the file or set another path"

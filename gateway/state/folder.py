@@ -3,7 +3,8 @@
 The epoch counts the lives of the gateway and is raised durably at every start. With the gateway's
 name and a reading's sequence it names the reading for ever, so a number must never be used twice.
 A folder without one begins at the seconds since 1970: a gateway whose card was replaced must not
-begin again where the one before began, nor one whose database is damaged.
+begin again where the one before began. One whose database is damaged goes on above the epochs that
+the damaged ones have, if they can still be read: its clock may be wrong.
 
 A damaged database is kept beside the new one, under another name, `DAMAGED_KEPT` of them at most.
 """
@@ -21,8 +22,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.saved import SavedState
-from gateway.state.errors import StateError, from_sqlite, from_system, is_damage
-from gateway.state.store import DATABASE_FILE, StateStore, sync_folder
+from gateway.state.errors import DamagedError, StateError, from_sqlite, from_system, is_damage
+from gateway.state.store import (
+    DATABASE_FILE,
+    DISTRUST_FILE,
+    EPOCH_MAX,
+    StateStore,
+    epoch_in_remains,
+    sync_folder,
+)
 
 log = logging.getLogger("tidegate.state")
 
@@ -95,16 +103,22 @@ def _lock(path: Path) -> int:
 
 def _open_store(folder: Path, link_names: Sequence[str]) -> tuple[StateStore, SavedState, int]:
     try:
+        if (folder / DISTRUST_FILE).exists():
+            raise DamagedError("as a commit found")
         return _open_and_load(folder, link_names)
     except sqlite3.DatabaseError as error:
         if not is_damage(error):
             raise
-        kept = _set_aside(folder)
-        log.warning(
-            "%s was damaged (%s) and is kept as %s; a new one begins: sensors have to connect, "
-            "register and subscribe anew, and messages that waited here for them are lost",
-            *(folder / DATABASE_FILE, error, kept.name),
-        )
+        why = str(error)
+    except (TypeError, ValueError) as error:
+        # Of a schema that is not even text, or a table with other columns than ours.
+        why = repr(error)
+    kept = _set_aside(folder)
+    log.warning(
+        "%s was damaged (%s) and is kept as %s; a new one begins: sensors have to connect, "
+        "register and subscribe anew, and messages that waited here for them are lost",
+        *(folder / DATABASE_FILE, why, kept.name),
+    )
     return _open_and_load(folder, link_names)
 
 
@@ -135,6 +149,8 @@ def _set_aside(folder: Path) -> Path:
     for old in kept[: len(kept) + 1 - DAMAGED_KEPT]:
         for suffix in ("-wal", "-shm", ""):
             old.with_name(old.name + suffix).unlink(missing_ok=True)
+    # Last: until then a kill must not make the next start trust what is still there.
+    (folder / DISTRUST_FILE).unlink(missing_ok=True)
     sync_folder(folder)
     return folder / f"{DATABASE_FILE}.damaged-{number}"
 
@@ -154,10 +170,11 @@ def _number_of(path: Path) -> int:
 
 def _raise_epoch(folder: Path, store: StateStore) -> int:
     file = folder / EPOCH_FILE
-    from_file = _read(file)
-    if from_file is None and store.epoch is None:
-        from_file = int(time.time())
-    epoch = store.raise_epoch(from_file or 0)
+    least = _read(file)
+    if least is None and store.epoch is None:
+        # A board without a battery for its clock may think that it is long ago.
+        least = max([int(time.time()), *map(epoch_in_remains, _damaged(folder))])
+    epoch = store.raise_epoch(least or 0)
     if file.exists():
         file.unlink()
         sync_folder(folder)
@@ -169,7 +186,7 @@ def _read(path: Path) -> int | None:
         found = path.read_text(encoding="ascii", errors="replace").strip()
     except FileNotFoundError:
         return None
-    if found.isdigit() and len(found) <= EPOCH_DIGITS_MAX:
+    if found.isdigit() and len(found) <= EPOCH_DIGITS_MAX and int(found) <= EPOCH_MAX:
         return int(found)
     seconds = int(time.time())
     log.warning("%s is damaged (%.20r), going on with epoch %d", path, found, seconds + 1)

@@ -38,6 +38,9 @@ from gateway.saved import (
 
 # Of a link that this configuration does not have.
 NO_LINK = -1
+# Half of what SQLite can hold, so that whoever counts on from a number that a flipped bit has made
+# never gets to one that cannot be saved.
+_POSITION_MAX = 1 << 62
 
 Row = tuple[object, ...]
 
@@ -178,7 +181,7 @@ _SOUND: dict[str, tuple[str, ...]] = {
         _number("sleep_s", 0, 0xFFFF),
         f"(will_topic IS NULL OR {_WILL})",
         _number("next_topic_id", 0, 0x7FFFFFFF),
-        _number("next_position", 0, 0x7FFFFFFFFFFFFFFF),
+        _number("next_position", 0, _POSITION_MAX),
     ),
     "topics": (_number("topic_id", 1, 0xFFFF), _text("name")),
     "subscriptions": (
@@ -188,7 +191,7 @@ _SOUND: dict[str, tuple[str, ...]] = {
         _number("topic_id", 0, 0xFFFF),
     ),
     "messages": (
-        _number("position", 0, 0x7FFFFFFFFFFFFFFF),
+        _number("position", 0, _POSITION_MAX),
         _text("topic"),
         _octets("payload"),
         _number("qos", 1, 2),

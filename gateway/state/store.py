@@ -11,11 +11,12 @@ life. A kill in the middle of a commit is a rollback.
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -35,6 +36,11 @@ from gateway.state.room import (
 from gateway.state.rows import RowReader, RowWriter, makes_room, remove_nonsense, remove_undecodable
 
 DATABASE_FILE = "state.db"
+# Says that a commit has found damage, which the next start might not see.
+DISTRUST_FILE = "state.db.distrusted"
+# Of 32 bits in the journal's records, and one is to be added.
+EPOCH_MAX = 0xFFFF_FFFE
+_CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 # Each doubles the free pages, or takes the last few of the disk.
 GROWTHS_MAX = 12
 
@@ -79,6 +85,7 @@ class StateStore:
         self._room = Room(connection, path) if path is not None else None
         if self._room is not None:
             self._room.keep()
+        self._file = _identity(path)
 
     @classmethod
     def open(cls, folder: Path, link_names: Sequence[str] = ()) -> Self:
@@ -118,22 +125,26 @@ class StateStore:
         epoch = max(self.epoch or 0, at_least) + 1
         with self._transaction() as connection:
             connection.execute("REPLACE INTO meta VALUES ('epoch', ?)", (epoch,))
+        # Into the database itself, so that damage to the log cannot take it back.
+        with suppress(StateError):
+            self.checkpoint()
         return epoch
 
     @property
     def epoch(self) -> int | None:
-        """The last one; None if the database is new."""
-        query = "SELECT value FROM meta WHERE name = 'epoch' AND typeof(value) = 'integer'"
-        row = self._opened.execute(query).fetchone()
-        return int(row[0]) if row is not None else None
+        """The last one; None if the database is new, or has one that cannot be."""
+        return _epoch_in(self._opened)
 
     # While it runs
 
     def commit(self, changes: Sequence[Change]) -> None:
         """All or nothing, in order, durable when this returns. Raises StateError."""
+        self._look_for_file()
         try:
             self._commit(changes)
         except sqlite3.Error as error:
+            if code_of(error) in _CORRUPT:
+                self._distrust()
             # The log begins anew, so that the next try, of less perhaps, has all of it.
             with suppress(StateError):
                 self.checkpoint()
@@ -192,6 +203,21 @@ class StateStore:
             self.skipped += remove_nonsense(connection)
         return reader.read()
 
+    def _look_for_file(self) -> None:
+        """What is written to a file without a name is gone when we are."""
+        if _identity(self._path) != self._file:
+            raise StateError(
+                errno.ENOENT,
+                f"gateway.state_dir {self._folder}: state.db was removed or replaced while Tidegate"
+                " ran: start it anew",
+            )
+
+    def _distrust(self) -> None:
+        if self._folder is not None:
+            with suppress(OSError):
+                (self._folder / DISTRUST_FILE).touch()
+                sync_folder(self._folder)
+
     def _commit(self, changes: Sequence[Change]) -> None:
         if self._room is not None and not makes_room(changes) and self._room.is_spent():
             raise from_code(self._folder, sqlite3.SQLITE_FULL)
@@ -221,6 +247,34 @@ def _examine(connection: sqlite3.Connection) -> None:
     (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if found != "ok":
         raise DamagedError(found.splitlines()[-1])
+
+
+def _identity(path: Path | None) -> tuple[int, int] | None:
+    """Which file has this name."""
+    try:
+        found = path.stat() if path is not None else None
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if found is not None else None
+
+
+def epoch_in_remains(path: Path) -> int:
+    """Of a damaged database, without its log and without touching it; 0 if it cannot be read."""
+    try:
+        uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+        with closing(sqlite3.connect(uri, uri=True)) as remains:
+            return _epoch_in(remains) or 0
+    except (sqlite3.Error, ValueError):
+        return 0
+
+
+def _epoch_in(connection: sqlite3.Connection) -> int | None:
+    query = (
+        "SELECT value FROM meta WHERE name = 'epoch' AND typeof(value) = 'integer' "
+        f"AND value BETWEEN 0 AND {EPOCH_MAX}"
+    )
+    row = connection.execute(query).fetchone()
+    return int(row[0]) if row is not None else None
 
 
 def sync_folder(folder: Path) -> None:

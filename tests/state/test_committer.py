@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from gateway.frames import Publish, Pubrel, Regack
 from gateway.saved import MessageGone, SavedMessage, SavedRetained, SavedState
 from gateway.state.committer import StateCommitter
 from gateway.state.folder import StateFolder, open_state
-from tests.state.examples import ANN, BOB, LINKS, session, topic
+from tests.state.examples import ANN, BOB, LINKS, NOTHING, message, session, topic
 from tests.support.small_disk import SmallDisk, small_disk
 
 PEER = Peer(0, b"")
@@ -150,6 +151,27 @@ def test_a_stop_waits_for_the_commit_under_way(tmp_path: Path) -> None:
 
     asyncio.run(story())
     assert [client.session.client_id for client in left_in(tmp_path).clients] == [ANN, BOB]
+
+
+def test_its_thread_is_there_before_it_is_needed(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running(tmp_path):
+            names = [thread.name for thread in threading.enumerate()]
+            assert len([name for name in names if name.startswith("state")]) == 1
+
+    asyncio.run(story())
+
+
+def test_a_stop_ends_whatever_was_wrong_with_the_last_change(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running(tmp_path) as at:
+            at.committer.save(message(position=1 << 63))  # SQLite has no such number
+            await at.committer.stop()
+            ((_, sentence),) = at.said
+            assert sentence.startswith("1 changes of state were not saved: OverflowError")
+
+    asyncio.run(story())
+    assert left_in(tmp_path) == NOTHING
 
 
 # A disk that refuses

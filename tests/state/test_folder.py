@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -12,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.state.errors import StateError
+from gateway.state.errors import StateError, from_system
 from gateway.state.folder import EPOCH_FILE, StateFolder, open_state
+from gateway.state.room import PAGE_BYTES
 from gateway.state.store import DATABASE_FILE
 
 LINKS = ("udp 0.0.0.0:1883",)
@@ -45,7 +48,7 @@ def test_a_folder_without_a_counter_begins_at_the_seconds_since_1970(tmp_path: P
     assert before < next_epoch(tmp_path / "new" / "folder") <= int(time.time()) + 1
 
 
-@pytest.mark.parametrize("damage", ["", "twelve", "-3", "\x00\x00", "9" * 19])
+@pytest.mark.parametrize("damage", ["", "twelve", "-3", "\x00\x00", "4294967295", "9" * 5000])
 def test_a_damaged_counter_begins_there_too(tmp_path: Path, damage: str) -> None:
     (tmp_path / EPOCH_FILE).write_text(damage)
     before = int(time.time())
@@ -63,6 +66,45 @@ def test_a_counter_that_comes_back_with_an_old_file_does_not_fall(tmp_path: Path
     next_epoch(tmp_path)
     (tmp_path / EPOCH_FILE).write_text("7\n")
     assert next_epoch(tmp_path) == 43
+
+
+LATER = 4_000_000_000  # an epoch that the clock of this machine has not come to
+
+
+def damage(database: Path) -> None:
+    """A page of it; which one does not matter."""
+    with closing(sqlite3.connect(database)) as connection:
+        query = "SELECT rootpage FROM sqlite_master WHERE name = 'sessions'"
+        (page,) = connection.execute(query).fetchone()
+    with database.open("r+b") as file:
+        file.seek((page - 1) * PAGE_BYTES)
+        file.write(b"\xa5" * PAGE_BYTES)
+
+
+def test_the_counter_of_a_damaged_database_goes_on_whatever_the_clock_says(tmp_path: Path) -> None:
+    (tmp_path / EPOCH_FILE).write_text(str(LATER))
+    assert next_epoch(tmp_path) == LATER + 1
+    for after in range(2, 7):
+        damage(tmp_path / DATABASE_FILE)
+        assert next_epoch(tmp_path) == LATER + after
+
+
+def test_the_counter_needs_no_log(tmp_path: Path) -> None:
+    (tmp_path / EPOCH_FILE).write_text(str(LATER))
+    state = opened(tmp_path)
+    (tmp_path / "copy").mkdir()
+    shutil.copy(tmp_path / DATABASE_FILE, tmp_path / "copy")
+    state.release()
+    assert epoch_on_disk(tmp_path / "copy") == LATER + 1
+
+
+def test_a_counter_that_the_journal_has_no_room_for_begins_at_the_seconds(tmp_path: Path) -> None:
+    next_epoch(tmp_path)
+    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as database:
+        database.execute("UPDATE meta SET value = 4294967295 WHERE name = 'epoch'")
+        database.commit()
+    before = int(time.time())
+    assert before < next_epoch(tmp_path) <= int(time.time()) + 1
 
 
 def test_the_counter_is_on_disk_before_it_is_used(tmp_path: Path) -> None:
@@ -102,3 +144,9 @@ def test_a_folder_that_may_not_be_written_is_said(tmp_path: Path) -> None:
     # What root may not write either: a file system without files of one's own.
     with pytest.raises(StateError, match=r"gateway\.state_dir /proc/tidegate"):
         opened(Path("/proc/tidegate"))
+
+
+def test_files_of_another_user_are_said_with_the_command_that_mends_it(tmp_path: Path) -> None:
+    # Root, who may run the tests, is never refused.
+    said = from_system(tmp_path, PermissionError(errno.EACCES, "Permission denied")).strerror
+    assert f"`sudo mkdir -p {tmp_path} && sudo chown -R $USER {tmp_path}`" in str(said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -25,6 +26,7 @@ from gateway.saved import (
     SessionGone,
     SubscriptionGone,
 )
+from gateway.state.errors import StateError
 from gateway.state.store import DATABASE_FILE, StateStore
 from tests.state.examples import (
     ANN,
@@ -42,6 +44,8 @@ from tests.state.examples import (
     topic,
 )
 from tests.state.test_pending import CHANGES
+
+LAST_POSITION = 1 << 62
 
 
 @pytest.fixture
@@ -154,6 +158,7 @@ def test_each_commit_is_synced_to_the_disk(store: StateStore) -> None:
         "UPDATE sessions SET will_qos = NULL WHERE client_id = 'ann'",
         "UPDATE sessions SET will_payload = 'text' WHERE client_id = 'ann'",
         "UPDATE sessions SET next_position = 1.5 WHERE client_id = 'ann'",
+        f"UPDATE sessions SET next_position = {LAST_POSITION + 1} WHERE client_id = 'ann'",
         "UPDATE sessions SET client_id = '' WHERE client_id = 'ann'",
         "UPDATE sessions SET client_id = CAST(x'c3' AS TEXT) WHERE client_id = 'ann'",
         "DELETE FROM sessions WHERE client_id = 'ann'",
@@ -183,6 +188,7 @@ def test_a_session_that_makes_no_sense_goes_with_its_rows(tmp_path: Path, statem
         ("UPDATE subscriptions SET topic_id_type = 4", "subscriptions"),
         ("UPDATE messages SET qos = 0", "messages"),
         ("UPDATE messages SET position = -1", "messages"),
+        (f"UPDATE messages SET position = {LAST_POSITION + 1}", "messages"),
         ("UPDATE messages SET payload = 17", "messages"),
         ("UPDATE messages SET is_released = 'yes'", "messages"),
     ],
@@ -218,6 +224,27 @@ def test_another_row_that_makes_no_sense_goes_too(tmp_path: Path, statement: str
         state = store.load()
         assert store.skipped == 1
     assert len(state.retained) + len(state.packets) + len(state.filters) == 2
+
+
+# While it runs
+
+
+def test_a_database_that_was_removed_is_said_instead_of_written(
+    store: StateStore, tmp_path: Path
+) -> None:
+    (tmp_path / DATABASE_FILE).rename(tmp_path / "elsewhere")
+    with pytest.raises(StateError, match=r"was removed or replaced while Tidegate ran: start it"):
+        store.commit(EVERY_ROW)
+    (tmp_path / "elsewhere").rename(tmp_path / DATABASE_FILE)
+    store.commit(EVERY_ROW)
+    assert store.load() == EVERYTHING
+
+
+def test_so_is_a_database_that_was_replaced(store: StateStore, tmp_path: Path) -> None:
+    shutil.copy(tmp_path / DATABASE_FILE, tmp_path / "copy")
+    (tmp_path / "copy").rename(tmp_path / DATABASE_FILE)
+    with pytest.raises(StateError, match=r"was removed or replaced while Tidegate ran"):
+        store.commit(EVERY_ROW)
 
 
 # Without a file
