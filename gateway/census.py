@@ -90,7 +90,7 @@ class Census:
         return Numbers(
             uptime_s=self.now() - self.started_at,
             clients_by_state=states,
-            unproven_clients=engine.unproven_clients,
+            unproven_clients=len(engine.callers),
             clients_overdue=overdue,
             subscriptions=len(downlink.subscriptions),
             covering_subscriptions=len(downlink.subscriptions.covering),
@@ -134,6 +134,8 @@ class Census:
             found[session.state] += 1
             overdue += is_overdue(session, now)
             waiting += session.delivering.waiting
+        for caller in self.engine.callers:
+            found[caller.state] += 1
         return {state: found[state] for state in State}, overdue, waiting
 
     @property

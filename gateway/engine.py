@@ -62,6 +62,7 @@ from gateway.frames import (
     has_trailing_octets,
 )
 from gateway.nodes import address_behind
+from gateway.routing.callers import Callers
 from gateway.routing.members import Members
 from gateway.routing.pace import Pace
 from gateway.routing.retained import Retained
@@ -274,12 +275,12 @@ class Engine:
             self.members.schedule(session)
         return effects
 
-    # From metrics
+    # From metrics and status
 
     @property
-    def unproven_clients(self) -> int:
+    def callers(self) -> Callers:
         """New clients that have said nothing after CONNECT."""
-        return len(self._door.callers)
+        return self._door.callers
 
     # What sessions and the upstream session ask for
 

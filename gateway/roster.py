@@ -26,6 +26,7 @@ from gateway.admin.topics import (
 )
 from gateway.effects import ClientId, Peer, State
 from gateway.engine import Engine
+from gateway.routing.callers import Caller
 from gateway.session.session import Session
 
 SLICE = 1000  # sessions or names looked at in one go: a millisecond
@@ -54,20 +55,53 @@ class Roster:
             return self._one_client(query)
         wanted: list[str] = []
         matching = 0
-        sessions = self.engine.sessions
-        for some in _slices(list(sessions)):
+        for some in _slices(
+            [*self.engine.sessions, *(each.client_id for each in self.engine.callers)]
+        ):
             found = [each for each in some if self._matches(each, query)]
             matching += len(found)
             wanted = nsmallest(query.limit, [*wanted, *found])
             await asyncio.sleep(0)
         now = self.now()
-        still = [sessions[ClientId(each)] for each in wanted if each in sessions]
-        shown = [self.shown(session, now) for session in still]
-        return ClientsFound(shown, matching - len(wanted))
+        shown = [self._shown_if_there(ClientId(each), now) for each in wanted]
+        return ClientsFound([each for each in shown if each], matching - len(wanted))
+
+    def _shown_if_there(self, client_id: ClientId, now: float) -> ClientShown | None:
+        session = self.engine.sessions.get(client_id)
+        if session is not None:
+            return self.shown(session, now)
+        caller = self.engine.callers.of(client_id)
+        return None if caller is None else self._shown_caller(caller, now)
+
+    def _shown_caller(self, caller: Caller, now: float) -> ClientShown:
+        """One that has said nothing but CONNECT has nothing else to show."""
+        keep_alive_s, heard_s = caller.keep_alive_s, max(0.0, now - caller.at)
+        return ClientShown(
+            client_id=caller.client_id,
+            state=caller.state,
+            link=self._link_of(caller.peer),
+            address=self.peer_text(caller.peer),
+            clean=caller.clean,
+            keep_alive_s=keep_alive_s,
+            sleep_s=0,
+            heard_s=heard_s,
+            due_s=keep_alive_s - heard_s if keep_alive_s else None,
+            away_s=None,
+            topics=0,
+            subscriptions=0,
+            queued=0,
+            queued_bytes=0,
+            will=None,
+        )
+
+    def _link_of(self, peer: Peer) -> str:
+        return self.links[peer.link] if 0 <= peer.link < len(self.links) else ""
 
     def _one_client(self, query: ClientsQuery) -> ClientsFound:
         session = self.engine.sessions.get(ClientId(query.client_id or ""))
-        if session is None or not self._matches(session.client_id, query):
+        if session is None:
+            return self._one_caller(query)
+        if not self._matches(session.client_id, query):
             return ClientsFound([])
         client_id = session.client_id
         predefined = {number: name for name, number in self.predefined.items()}
@@ -80,12 +114,19 @@ class Roster:
         )
         return ClientsFound([self.shown(session, self.now())], details=details)
 
+    def _one_caller(self, query: ClientsQuery) -> ClientsFound:
+        caller = self.engine.callers.of(ClientId(query.client_id or ""))
+        if caller is None or not self._matches(caller.client_id, query):
+            return ClientsFound([])
+        return ClientsFound([self._shown_caller(caller, self.now())], details=Details([], [], []))
+
     def _matches(self, client_id: str, query: ClientsQuery) -> bool:
         if client_id <= query.after or not client_id.startswith(query.prefix):
             return False
         session = self.engine.sessions.get(ClientId(client_id))
         if session is None:
-            return False
+            caller = self.engine.callers.of(ClientId(client_id))
+            return caller is not None and query.state in (None, caller.state.value)
         if query.state is None:
             return True
         if query.state == OVERDUE:
@@ -100,7 +141,7 @@ class Roster:
         return ClientShown(
             client_id=session.client_id,
             state=session.state,
-            link=self.links[peer.link] if 0 <= peer.link < len(self.links) else "",
+            link=self._link_of(peer),
             address=self.peer_text(peer),
             clean=session.clean,
             keep_alive_s=session.keep_alive_s,

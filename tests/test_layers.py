@@ -99,7 +99,7 @@ LAYERS = {
     "shell": allowed("engine", "effects", "nodes", "saved", "frames", "links"),
     "assembly": allowed("config", "engine", "journal", "routing", "session", "uplink", "upstream"),
     "keeping": allowed(*EVERY_LAYER),
-    "roster": allowed("admin", "effects", "engine", "session"),
+    "roster": allowed("admin", "effects", "engine", "routing", "session"),
     "census": allowed("roster", "admin", "effects", "engine", "links", "journal", "state"),
     "version": allowed(),
     "daemon": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),

@@ -149,6 +149,36 @@ def test_one_that_fetched_nothing_in_the_end_sleeps_from_then_on() -> None:
     assert shown.due_s == pytest.approx(100.0)
 
 
+def test_a_client_is_listed_from_its_connack_on() -> None:
+    bench = Bench()
+    bench.say(b"new", Connect(b"new", 60))
+    bench.say(b"half", Connect(b"half", 0, will=True))
+    bench.at = 5.0
+    new = client(bench, "new")
+    assert (new.state, new.address, new.clean, new.heard_s, new.due_s) == (
+        *(State.ACTIVE, "new", False, 5.0, 55.0),
+    )
+    assert client(bench, "half").due_s is None
+    assert ids(bench) == ["half", "new"]
+    assert ids(bench, state="active") == ["new"]
+    assert ids(bench, state="connecting") == ["half"]
+    assert clients(bench, ClientsQuery(client_id="new", state="asleep")) == []
+
+
+def test_one_that_is_gone_when_its_slice_has_been_read_is_left_out() -> None:
+    bench = Bench()
+    bench.join(b"a")
+    bench.say(b"new", Connect(b"new", 60, clean_session=True))
+
+    async def story() -> list[str]:
+        listing = asyncio.ensure_future(roster_of(bench).clients(ClientsQuery()))
+        await asyncio.sleep(0)
+        bench.say(b"new", Pingreq(), Disconnect())
+        return [each.client_id for each in (await listing).clients]
+
+    assert asyncio.run(story()) == ["a"]
+
+
 def test_a_list_goes_by_id_and_is_taken_up_where_it_ended() -> None:
     bench = Bench()
     for name in (b"c", b"a2", b"b", b"a1"):

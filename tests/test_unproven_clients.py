@@ -42,7 +42,7 @@ def bench_with(session: SessionRules | None = None, **admission: int) -> Bench:
 
 
 def callers(bench: Bench) -> int:
-    return bench.engine.unproven_clients
+    return len(bench.engine.callers)
 
 
 def dropped(bench: Bench, reason: Reason) -> list[Dropped]:

@@ -117,7 +117,7 @@ METRICS: tuple[Metric, ...] = (
            lambda moment: [((state.value,), moment.numbers.clients_by_state.get(state, 0))
                            for state in State]),
     gauge("tidegate_unproven_clients",
-          "Sensors that have said nothing after CONNECT; see limits.unproven_clients_max",
+          "Of these, sensors that have said nothing after CONNECT; see limits.unproven_clients_max",
           lambda n: n.unproven_clients),
     gauge("tidegate_clients_overdue",
           "Of these, sensors that should have been heard by now; their tolerance still runs",

@@ -13,10 +13,11 @@ when its place is needed: `callers_max` who have heard CONNACK and, apart from t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 
-from gateway.effects import ClientId, Dropped, Effect, Peer, Reason
+from gateway.effects import ClientId, Dropped, Effect, Peer, Reason, State
 from gateway.frames import Connect
 from gateway.session.rules import deadline_s
 
@@ -33,6 +34,11 @@ class Caller:
     clean: bool
     will: bool
     at: float
+
+    @property
+    def state(self) -> State:
+        """As what it sees itself."""
+        return State.CONNECTING if self.will else State.ACTIVE
 
     def connect(self) -> Connect:
         """Its CONNECT, once more."""
@@ -52,6 +58,12 @@ class Callers:
 
     def __len__(self) -> int:
         return len(self._by_client)
+
+    def __iter__(self) -> Iterator[Caller]:
+        return iter(self._by_client.values())
+
+    def of(self, client_id: ClientId) -> Caller | None:
+        return self._by_client.get(client_id)
 
     # From the door
 

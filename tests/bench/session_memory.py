@@ -50,7 +50,7 @@ def bytes_for(says: Says, count: int) -> float:
     gc.collect()
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert len(engine.sessions) + engine.unproven_clients == count
+    assert len(engine.sessions) + len(engine.callers) == count
     return taken / count
 
 
