@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gateway.downlink import Downlink
-from gateway.effects import ClientId, Dropped, Effect, Peer, Reason, Send, State
+from gateway.effects import ClientId, Dropped, Effect, Peer, Reason, Rebound, Send, State
 from gateway.frames import (
     Advertise,
     Connack,
@@ -51,6 +51,7 @@ _UNANSWERED: tuple[type, ...] = (
     *(WillTopicResp, WillMsgResp),
 )
 PINGREQ_HEAD_BYTES = 2
+_NOT_REBOUND = "PINGREQ of a client that sleeps elsewhere; see mqtt_sn.rebind_sleepers"
 
 
 class Door:
@@ -99,10 +100,11 @@ class Door:
         caller = self.callers.take(peer, now)
         if caller is not None:
             return self._receive_caller(caller, frame, now)
-        if isinstance(frame, Pingreq) and frame.client_id:
-            sleeper = self._sleeper(frame.client_id, peer, now)
-            if sleeper is not None:
+        sleeper = self._sleeper(frame)
+        if sleeper is not None:
+            if self._may_rebind(sleeper, peer, now):
                 return self._rebind(sleeper, frame, peer, now)
+            dropped = Dropped(Reason.STRANGER, sleeper.client_id, _NOT_REBOUND, peer)
         return [dropped, *self._bid_farewell(frame, peer, now)]
 
     def _bid_farewell(self, frame: Frame, peer: Peer, now: float) -> list[Effect]:
@@ -181,24 +183,29 @@ class Door:
         self._members.schedule(session)
         return effects
 
-    def _sleeper(self, client_id: bytes, peer: Peer, now: float) -> Session | None:
+    def _sleeper(self, frame: Frame) -> Session | None:
         """Who wakes up at an address that nobody has: behind a NAT a sleeper has another one each
         time.
         """
-        session = self._sessions.get(ClientId(client_id.decode(errors="replace")))
-        if session is None or session.state not in (State.ASLEEP, State.AWAKE):
+        if not isinstance(frame, Pingreq):
             return None
-        former = session.peer
-        may_rebind = former.link == peer.link and self._rules.may_rebind(
-            former.address, peer.address
-        )
-        return session if may_rebind and self.admission.may_rebind(now) else None
+        session = self._sessions.get(ClientId(frame.client_id.decode(errors="replace")))
+        return session if session and session.state in (State.ASLEEP, State.AWAKE) else None
 
-    def _rebind(self, session: Session, frame: Pingreq, peer: Peer, now: float) -> list[Effect]:
+    def _may_rebind(self, session: Session, peer: Peer, now: float) -> bool:
+        former = session.peer
+        return (
+            former.link == peer.link
+            and self._rules.may_rebind(former.address, peer.address)
+            and self.admission.may_rebind(now)
+        )
+
+    def _rebind(self, session: Session, frame: Frame, peer: Peer, now: float) -> list[Effect]:
         """It is there from now on; nothing goes to where it was."""
         self._members.leave_address(session)
-        moved = session.rebind(peer, len(frame.client_id) + PINGREQ_HEAD_BYTES)
-        effects = self._answer(session, [*moved, *session.receive(frame, now)], now)
+        told = Rebound(session.client_id, session.peer, peer)
+        moved = session.rebind(peer, len(session.client_id.encode()) + PINGREQ_HEAD_BYTES, now)
+        effects = self._answer(session, [told, *moved, *session.receive(frame, now)], now)
         self._members.enter(session)
         self._members.schedule(session)
         return effects

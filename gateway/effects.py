@@ -227,6 +227,15 @@ class StateChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class Rebound:
+    """A sleeper woke up at another address, where it is from now on."""
+
+    client_id: ClientId
+    before: Peer
+    after: Peer
+
+
+@dataclass(frozen=True, slots=True)
 class UpstreamUp:
     """The broker took us. `session_present` is its word on whether it still knew our session."""
 
@@ -386,6 +395,7 @@ Effect = (
     | WhenSaved
     | Dropped
     | StateChanged
+    | Rebound
     | UpstreamUp
     | UpstreamRefused
     | SubscriptionRefused

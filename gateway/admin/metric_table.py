@@ -126,6 +126,9 @@ METRICS: tuple[Metric, ...] = (
            "How often a session entered this state", ("state",),
            lambda moment: [((state.value,), count)
                            for state, count in moment.news.state_changes.items()]),
+    news("tidegate_client_rebinds_total",
+         "Sleeping sensors that woke up at another address; see mqtt_sn.rebind_sleepers",
+         lambda n: n.rebound),
     Metric("tidegate_readings_total", Kind.COUNTER, "Readings taken from sensors", ("qos",),
            lambda moment: by_qos(moment.numbers.readings_by_qos)),
     Metric("tidegate_deliveries_total", Kind.COUNTER, "Messages handed to sensors", ("qos",),

@@ -22,6 +22,7 @@ from gateway.effects import (
     Part,
     Peer,
     Reason,
+    Rebound,
     State,
     StateChanged,
     SubscriptionRefused,
@@ -57,6 +58,7 @@ class News:
         self._now = now
         self._dropped = {reason: _Tally(DROPPED_LINES_MAX) for reason in Reason}
         self._states = {state: _Tally(STATE_LINES_MAX) for state in State}
+        self._rebound = _Tally(STATE_LINES_MAX)
         self._sessions = {is_kept: _Tally(UPSTREAM_LINES_MAX) for is_kept in (False, True)}
         self._refusals = _Tally(UPSTREAM_LINES_MAX)
         self._subscription_refusals = _Tally(UPSTREAM_LINES_MAX)
@@ -70,6 +72,8 @@ class News:
             self._count(effect, self._dropped[effect.reason], effect.count)
         elif type(effect) is StateChanged:
             self._count(effect, self._states[effect.after])
+        elif type(effect) is Rebound:
+            self._count(effect, self._rebound)
         else:
             self._tell_of_the_gateway(effect)
 
@@ -111,6 +115,10 @@ class News:
         return {state: tally.total for state, tally in self._states.items()}
 
     @property
+    def rebound(self) -> int:
+        return self._rebound.total
+
+    @property
     def upstream_sessions_kept(self) -> int:
         return self._sessions[True].total
 
@@ -148,6 +156,7 @@ class News:
     def _tallies(self) -> Iterator[_Tally]:
         yield from self._dropped.values()
         yield from self._states.values()
+        yield self._rebound
         yield from self._sessions.values()
         yield self._refusals
         yield self._subscription_refusals
@@ -169,6 +178,12 @@ class News:
                     "peer": self._peer(peer),
                     "before": before.value,
                     "detail": detail or None,
+                }
+            case Rebound(client_id, before, after):
+                return {
+                    "client": client_id,
+                    "peer": self._peer(after),
+                    "before": self._peer(before),
                 }
             case UpstreamUp(session_present, resent):
                 return {"session": "kept" if session_present else "new", "resent": resent}
@@ -193,7 +208,7 @@ def _logger(effect: Effect) -> logging.Logger:
     match effect:
         case Dropped(client_id=None, peer=None):
             return _upstream_log  # it has no sender, so the broker sent it
-        case Dropped() | StateChanged():
+        case Dropped() | StateChanged() | Rebound():
             return _client_log
         case DiscoveryChanged():
             return _discovery_log
@@ -207,7 +222,7 @@ def _level(effect: Effect) -> int:
         return level_of(effect)
     if type(effect) is DiscoveryChanged:
         return level_of_discovery(effect)
-    return logging.INFO if type(effect) is UpstreamUp else logging.WARNING
+    return logging.INFO if isinstance(effect, UpstreamUp | Rebound) else logging.WARNING
 
 
 def _words(effect: Effect) -> str:
@@ -216,6 +231,8 @@ def _words(effect: Effect) -> str:
             return f"dropped {reason.value}"
         case StateChanged(after=after):
             return f"= {after.value}"
+        case Rebound():
+            return "= rebound"
         case DiscoveryChanged(after=part):
             return f"= {part.value}"
         case UpstreamUp():

@@ -229,6 +229,11 @@ class Delivering(Sending):
         current.tries = 0
         return self._send(current, client_id, peer, now)
 
+    def moved(self, now: float) -> None:
+        """What is under way went to where the client is no more: it is time to send it again."""
+        if self.due_at is not None and self.due_at < inf:
+            self.due_at = now
+
     def pause(self) -> None:
         """The client does not listen: nothing is sent until `resume`."""
         self.due_at = None

@@ -32,9 +32,10 @@ class Whereabouts(LastingSession):
             self.delivering.earn(octets)
         self.peer = peer
 
-    def rebind(self, peer: Peer, octets: int) -> list[Effect]:
+    def rebind(self, peer: Peer, octets: int, now: float) -> list[Effect]:
         """A sleeper says from elsewhere that it is awake; that is saved before it is answered."""
         self.moved_to(peer, octets)
+        self.delivering.moved(now)
         return self._changed_row()
 
     def called(self, frame: Connect, now: float) -> list[Effect]:

@@ -16,6 +16,7 @@ from gateway.effects import (
     Part,
     Peer,
     Reason,
+    Rebound,
     State,
     StateChanged,
     SubscriptionRefused,
@@ -25,6 +26,7 @@ from gateway.effects import (
 
 GREENHOUSE = ClientId("greenhouse-7")
 PEER = Peer(0, bytes((192, 0, 2, 7)))
+ELSEWHERE = Peer(0, bytes((192, 0, 2, 8)))
 
 LINK = LinkNumbers(
     name="udp 0.0.0.0:1883",
@@ -120,6 +122,8 @@ def eventful_news() -> News:
     told.tell(Dropped(Reason.OUTBOX_FULL, GREENHOUSE, count=3))
     told.tell(Dropped(Reason.OUTBOX_FULL, GREENHOUSE, count=4))
     told.tell(StateChanged(GREENHOUSE, State.ACTIVE, State.LOST, PEER))
+    for _ in range(6):
+        told.tell(Rebound(GREENHOUSE, PEER, ELSEWHERE))
     told.tell(UpstreamUp(session_present=False))
     for _ in range(2):
         told.tell(UpstreamUp(session_present=True, resent=5))

@@ -50,6 +50,7 @@ EXPECTED = {
     "tidegate_clients_overdue{}": 1,
     **{f"tidegate_client_transitions_total{{{state.value}}}": 0 for state in State},
     "tidegate_client_transitions_total{lost}": 1,
+    "tidegate_client_rebinds_total{}": 6,
     "tidegate_readings_total{0}": 20,
     "tidegate_readings_total{1}": 21,
     "tidegate_readings_total{2}": 22,

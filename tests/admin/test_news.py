@@ -20,6 +20,7 @@ from gateway.effects import (
     Effect,
     Part,
     Reason,
+    Rebound,
     Send,
     State,
     StateChanged,
@@ -30,7 +31,7 @@ from gateway.effects import (
 )
 from gateway.frames import Pingresp
 from tests.admin.conftest import Log
-from tests.admin.example import GREENHOUSE, PEER, Clock, eventful_news, news
+from tests.admin.example import ELSEWHERE, GREENHOUSE, PEER, Clock, eventful_news, news
 
 MALFORMED = Dropped(Reason.MALFORMED, None, "length 9, octets 3", PEER)
 
@@ -43,6 +44,11 @@ LINES = [
     (
         StateChanged(GREENHOUSE, State.ACTIVE, State.LOST),
         "<4>WARN  tidegate.client = lost client=greenhouse-7 before=active",
+    ),
+    (
+        Rebound(GREENHOUSE, PEER, ELSEWHERE),
+        "<6>INFO  tidegate.client = rebound client=greenhouse-7 peer=192.0.2.8:1883 "
+        "before=192.0.2.7:1883",
     ),
     (
         MALFORMED,
@@ -140,6 +146,7 @@ def test_everything_is_counted_under_its_enum() -> None:
     assert told.state_changes == {state: int(state is State.LOST) for state in State}
     assert (told.upstream_sessions_new, told.upstream_sessions_kept) == (1, 2)
     assert told.upstream_resent == 10
+    assert told.rebound == 6
     assert told.upstream_refusals == 3
     assert told.subscription_refusals == 4
 

@@ -139,12 +139,17 @@ class Bench:
                     frames += self.say(address, Puback(frame.topic_id, frame.message_id, 0))
         return heard
 
-    def join(self, name: bytes, *, clean: bool = True, keep_alive_s: int = 60) -> bytes:
-        """Connect a client, at an address that is its name, and let it show that it is there."""
+    def join(
+        self, name: bytes, *, clean: bool = True, keep_alive_s: int = 60, at: bytes | None = None
+    ) -> bytes:
+        """Connect a client, at an address that is its name if none is given, and let it show that
+        it is there.
+        """
+        address = name if at is None else at
         frame = Connect(name, keep_alive_s, clean_session=clean)
-        assert Connack(0) in self.say(name, frame)
-        assert Pingresp() in self.say(name, Pingreq())
-        return name
+        assert Connack(0) in self.say(address, frame)
+        assert Pingresp() in self.say(address, Pingreq())
+        return address
 
     def register(self, address: bytes, name: bytes) -> int:
         (regack,) = self.say(address, Register(0, 1, name))

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 import aioudp
-from aioudp.connection import Connection
 
 ANSWER_TIMEOUT_S = 10.0
 
@@ -35,8 +35,15 @@ def u16(value: int) -> bytes:
     return value.to_bytes(2, "big")
 
 
+class Wire(Protocol):
+    """What carries datagrams: a socket, or a node's part in its forwarder's."""
+
+    async def send(self, data: bytes) -> None: ...
+    async def recv(self) -> bytes: ...
+
+
 class HandWrittenSensor:
-    def __init__(self, connection: Connection, client_id: str) -> None:
+    def __init__(self, connection: Wire, client_id: str) -> None:
         self._connection = connection
         self._client_id = client_id.encode()
         self._message_id = 0

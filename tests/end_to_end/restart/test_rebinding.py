@@ -1,0 +1,148 @@
+"""Sleepers that come back from another port, bridge or node id, also over the gateway's end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import aioudp
+import pytest
+
+from tests.end_to_end.bridge import bridge
+from tests.end_to_end.on_air import (
+    ACCEPTED,
+    DISCONNECT,
+    DUP,
+    PINGREQ,
+    PINGRESP,
+    PUBACK,
+    PUBLISH,
+    Node,
+    connected,
+    fresh,
+    node,
+    serving,
+    story,
+)
+from tests.end_to_end.restart.restarting import End, both_ends, restart
+from tests.support.application import application
+from tests.support.gateway import GatewayProcess
+from tests.support.hand_written_sensor import u16
+from tests.support.mosquitto import Mosquitto
+
+
+async def falls_asleep(n: Node, topic: str) -> None:
+    await n.subscribe(topic.encode(), qos=1)
+    await n.asks(DISCONNECT, u16(600), DISCONNECT)
+
+
+async def asks_for_messages(n: Node) -> None:
+    await n.say(PINGREQ, n.client_id.encode())
+
+
+async def fetches(n: Node) -> list[bytes]:
+    """What comes until PINGRESP. After a crash the last ones that were acknowledged before it may
+    come again, first of all: that they were is not waited for.
+    """
+    await asks_for_messages(n)
+    payloads = []
+    while (heard := await n.hear())[0] != PINGRESP:
+        kind, body = heard
+        assert kind == PUBLISH
+        await n.say(PUBACK, body[1:5] + ACCEPTED)
+        payloads.append(body[5:])
+    return payloads
+
+
+@both_ends
+@story
+async def test_messages_are_fetched_from_another_port_which_counts_from_then_on(
+    broker: Mosquitto, gateway: GatewayProcess, end: End
+) -> None:
+    down = fresh("down")
+    async with (
+        application(broker) as app,
+        connected(gateway.port, clean=False) as old,
+        node(gateway.port, old.client_id) as new,
+    ):
+        await falls_asleep(old, down)
+        for number in range(3):
+            await app.publish(down, b"%d" % number, qos=1)
+        assert await fetches(new) == [b"0", b"1", b"2"]
+        gateway.wait_for_log(rf"= rebound client={old.client_id} peer=\S+ before=127\.0\.0\.1:\d+")
+        restart(gateway, end)
+        await app.publish(down, b"3", qos=1)
+        assert (await fetches(new))[-1:] == [b"3"]
+        await old.is_a_stranger()
+        await new.hears_nothing()
+
+
+@both_ends
+@story
+async def test_the_first_word_at_the_new_address_stands_over_the_end_of_the_gateway(
+    broker: Mosquitto, gateway: GatewayProcess, end: End
+) -> None:
+    down = fresh("down")
+    async with (
+        application(broker) as app,
+        connected(gateway.port, clean=False) as old,
+        node(gateway.port, old.client_id) as new,
+    ):
+        await falls_asleep(old, down)
+        for payload in (b"0", b"1"):
+            await app.publish(down, payload, qos=1)
+        await asks_for_messages(new)
+        kind, first = await new.hear()
+        assert (kind, first[5:]) == (PUBLISH, b"0")
+        restart(gateway, end)
+        await asks_for_messages(new)
+        await new.hears(PUBLISH, bytes((first[0] | DUP,)) + first[1:])
+        # Repeats, for all that this life of the gateway knows.
+        second = bytes((first[0] | DUP,)) + first[1:3] + u16(first[4] + 1) + b"1"
+        await new.asks(PUBACK, first[1:5] + ACCEPTED, PUBLISH, second)
+        await new.asks(PUBACK, second[1:5] + ACCEPTED, PINGRESP)
+        await old.is_a_stranger()
+
+
+@both_ends
+@story
+async def test_a_node_wakes_behind_another_bridge(
+    broker: Mosquitto, gateway: GatewayProcess, end: End
+) -> None:
+    down = fresh("down")
+    async with application(broker) as app, bridge(gateway.port) as b, bridge(gateway.port) as c:
+        old = b.node(b"\1")
+        await old.connect(clean=False)
+        await falls_asleep(old, down)
+        await app.publish(down, b"0", qos=1)
+        restart(gateway, end)
+        new = c.node(b"\1\2", old.client_id)
+        assert await fetches(new) == [b"0"]
+        restart(gateway, end)
+        await app.publish(down, b"1", qos=1)
+        assert (await fetches(new))[-1:] == [b"1"]
+        await old.is_a_stranger()
+
+
+@pytest.mark.parametrize(
+    ("policy", "same_host", "is_moved"),
+    [
+        ("any", True, True), ("any", False, True), ("same_host", True, True),
+        ("same_host", False, False), ("never", True, False),
+    ],
+)  # fmt: skip
+@story
+async def test_the_operator_decides_from_where(
+    broker: Mosquitto, tmp_path: Path, policy: str, same_host: bool, is_moved: bool
+) -> None:
+    config = f'[mqtt_sn]\nrebind_sleepers = "{policy}"\n'
+    host = "127.0.0.1" if same_host else "127.0.0.2"
+    with serving(tmp_path, broker, config) as gateway:
+        async with (
+            connected(gateway.port, clean=False) as old,
+            aioudp.connect("127.0.0.1", gateway.port, local_addr=(host, 0)) as connection,
+        ):
+            await falls_asleep(old, fresh("down"))
+            new = Node(connection, old.client_id)
+            await new.asks(PINGREQ, old.client_id.encode(), PINGRESP if is_moved else DISCONNECT)
+            if not is_moved:
+                await old.hears_nothing()
