@@ -34,6 +34,7 @@ from tests.end_to_end.on_air import (
     serving,
     story,
 )
+from tests.end_to_end.restart.restarting import gets
 from tests.support.application import application, delivery_tag, heard
 from tests.support.gateway import GatewayProcess
 from tests.support.hand_written_sensor import u16
@@ -123,9 +124,7 @@ async def test_what_was_kept_for_a_sleeper_outlasts_a_kill_and_comes_in_order(
             gateway.start()
             gateway.wait_until_connected()
             await n.say(PINGREQ, n.client_id.encode())
-            assert [(await n.message())[2] for _ in words] == words
-            await n.hears(PINGRESP)
-            await n.asks(PINGREQ, n.client_id.encode(), PINGRESP)
+            await gets(n, *words, till=PINGRESP)
 
 
 @story
