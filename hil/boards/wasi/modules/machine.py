@@ -1,0 +1,60 @@
+"""What the simulated board has of MicroPython's `machine`."""
+
+import io
+from binascii import hexlify
+
+from hosted import call, octets
+
+PWRON_RESET = 1
+HARD_RESET = 2
+WDT_RESET = 3
+DEEPSLEEP_RESET = 4
+SOFT_RESET = 5
+
+_POLL = 3
+
+
+def reset_cause():
+    return int(call("reset_cause"))
+
+
+def reset():
+    call("reset")
+
+
+def deepsleep(time_ms=0):
+    call("deepsleep", str(time_ms))
+
+
+class RTC:
+    def memory(self, kept=None):
+        if kept is None:
+            return octets(call("rtc_get"))
+        call("rtc_set", hexlify(kept).decode())
+
+
+class UART(io.IOBase):
+    def __init__(self, number=0, baudrate=115200, **_):
+        self._descriptor = int(call("uart_open", str(number)))
+
+    def any(self):
+        return int(call("poll", "%d 1" % self._descriptor))
+
+    def write(self, octets):
+        return int(call("uart_write", "%d %s" % (self._descriptor, hexlify(octets).decode())))
+
+    def read(self, size=64):
+        text = call("uart_read", "%d %d" % (self._descriptor, size))
+        return octets(text) if text else None
+
+    def readinto(self, buffer, size=-1):
+        found = self.read(len(buffer) if size < 0 else size)
+        if found is None:
+            return None
+        buffer[: len(found)] = found
+        return len(found)
+
+    def ioctl(self, request, argument):
+        if request == _POLL:
+            return int(call("poll", "%d %d" % (self._descriptor, argument)))
+        return -1
