@@ -109,7 +109,8 @@ def _wasi(setting: Setting, program: str, output: Callable[[bytes], None]) -> wa
     wasi.stdout_custom = lambda octets: output(bytes(octets))
     wasi.stderr_custom = lambda octets: output(bytes(octets))
     wasi.preopen_dir(str(setting.flash), "/")
-    wasi.preopen_dir(str(MODULES), "/host")
+    wasi.preopen_dir(str(MODULES), "/host", fs_mutable=False)
+    wasi.preopen_dir("/dev", "/dev", fs_mutable=False)  # `random` takes its seed from there
     return wasi
 
 

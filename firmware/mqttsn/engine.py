@@ -1,0 +1,336 @@
+"""A node's side of MQTT-SN 1.2, without clock, network or random source of its own.
+
+Rules
+- One request is open at a time. It stands in `frame[:size]` until it is answered or given up, and
+  `code` then says how it ended; `due()` says when to send it, and to send it again.
+- What a frame that came has to be answered with stands in `answer[:answer_size]`. Whoever has sent
+  that sets `answer_size` to 0; until then no request can be opened.
+- Octets that are no frame, or that a client is not told, change nothing; no octets raise.
+- Publishing allocates nothing.
+- Each function, name and constant that is not private costs a node's heap tens of octets: hence few
+  functions, one-letter formats of struct, and bare numbers for what `code` and `state` say.
+
+Limits: a frame of ours is as long as `frame`; TOPICS_MAX names have a number. With one more the node
+forgets one that it had, and it or the gateway registers that again before the next use.
+"""
+
+from struct import pack_into
+
+try:
+    from micropython import const
+except ImportError:
+    from .cpython import const
+
+# `state`. Who is asleep and has PINGREQ open is awake; who is away and has CONNECT open connects.
+_AWAY = const(0)
+_ACTIVE = const(1)
+_ASLEEP = const(2)
+
+# `code`: how the last request ended. Others above 0 are a gateway's (1.2, 5.3.10).
+_ACCEPTED = const(0)
+_INVALID_TOPIC = const(2)
+_SILENCE = const(-1)  # nobody answered
+_LOST = const(-2)  # the gateway does not know us, and said so by DISCONNECT
+
+_TOPICS_MAX = const(16)
+
+# Message types (5.2.2)
+_CONNECT = const(0x04)
+_CONNACK = const(0x05)
+_WILLTOPICREQ = const(0x06)
+_WILLMSGREQ = const(0x08)
+_REGISTER = const(0x0A)
+_REGACK = const(0x0B)
+_PUBLISH = const(0x0C)
+_PUBACK = const(0x0D)
+_PUBCOMP = const(0x0E)
+_PUBREC = const(0x0F)
+_PUBREL = const(0x10)
+_SUBSCRIBE = const(0x12)
+_SUBACK = const(0x13)
+_UNSUBSCRIBE = const(0x14)
+_PINGREQ = const(0x16)
+_PINGRESP = const(0x17)
+_DISCONNECT = const(0x18)
+
+# Octets behind the type that each message has at least; FF: no client is told that. Where an answer
+# has a return code it is the last of these, and a message id the two before that.
+_LEAST = const(
+    b"\xff\xff\xff\xff\xff\x01\x00\xff\x00\xff\x05\x05\x05\x05\x02\x02"
+    b"\x02\xff\xff\x06\xff\x02\x00\x00\x00\xff\xff\x01\xff\x01"
+)
+
+_DUP = const(0x80)
+_PREDEFINED = const(1)  # topic id types
+_SHORT = const(2)
+_EARLIER = const(0x10000)  # beside the id of a message that came in an earlier connection
+_RELEASED = const(0x10000)  # beside the id of a reading whose PUBREC came
+_LONG = const(1 << 29)
+
+
+def word(octets: bytearray | bytes, at: int) -> int:
+    return octets[at] << 8 | octets[at + 1]
+
+
+class Engine:
+    def __init__(self, client_id: bytes, frame: bytearray, dice: Callable[[int], int]) -> None:
+        """`dice(bits)`: a random number of so many bits."""
+        self.client_id = client_id
+        self.frame = frame
+        self.dice = dice
+        self.will: Any = None  # of will.py
+        self.clean = False
+        self.keep_alive_s = 60  # 0: for ever
+        self.retry_ms = 10_000  # T_retry: up to half of it more, by dice (7.2: 10 to 15 s)
+        self.retries = 3  # N_retry
+        self.state = self.code = 0
+        self.topics: dict[bytes, int] = {}  # numbers by name
+        self.message_id = 0  # the last one given
+        self.reading_id = 0  # that of the last QoS 1 or 2 publish
+        self.unreleased = 0  # that of one whose PUBREC came, until PUBCOMP does
+        self.received = _EARLIER  # that of the last QoS 2 message that came
+        self.size = 0
+        self.wait_ms = 0  # until `due` has something to do, while a request is open
+        self.ping_ms = 0  # and else, while active
+        self.answer = bytearray(8)
+        self.answer_size = 0
+        # Of the message that `receive` found; its payload ends at `end`.
+        self.topic: bytes | int | None = None
+        self.retained = self.end = 0
+        # Of the open request: which type answers it, its message id, how often it was sent, where it
+        # has flags that say so, and where a name whose number the answer tells.
+        self._awaited = self._id = self._tries = self._flags_at = self._name_at = 0
+
+    # Requests
+
+    def open(self, kind: int, awaited: int, fixed: int, tail: bytes, message_id: int = 0) -> int:
+        """Open a request: `fixed` octets, which begin where this returns, and `tail`."""
+        if self.answer_size:
+            raise RuntimeError("in a callback")
+        at = 2
+        size = fixed + len(tail) + 2
+        self.frame[0] = size & 255
+        if size > 255:
+            at = 4
+            size += 2
+            pack_into(">BH", self.frame, 0, 1, size)
+        self.frame[at - 1] = kind
+        if size > len(self.frame):
+            raise ValueError("too long")
+        self.frame[at + fixed : size] = tail
+        self.size = size
+        self.wait_ms = self._tries = self._flags_at = self._name_at = 0
+        self._awaited = awaited
+        self._id = message_id
+        return at
+
+    def connect(self) -> None:
+        """A new connection; of one who sleeps, its end: then will and CleanSession do not count."""
+        flags = 0 if self.state else bool(self.clean) << 2 | bool(self.will) << 3
+        at = self.open(_CONNECT, _CONNACK, 4, self.client_id)
+        pack_into(">BBH", self.frame, at, flags, 1, self.keep_alive_s)
+
+    def publish(
+        self, topic: bytes | int, payload: bytes, qos: int = 0, retain: int = 0, again: int = 0
+    ) -> bool:
+        """Open PUBLISH; or REGISTER, and return False, where the topic has no number yet.
+
+        `again`: it is the last QoS 1 or 2 publish once more, with the message id that it had.
+        """
+        number = self.number(topic)
+        if not number:
+            if qos < 0 or not topic:
+                raise ValueError("topic")
+            at = self.open(_REGISTER, _REGACK, 4, topic, self._next_id())
+            self._name_at = at + 4
+            pack_into(">HH", self.frame, at, 0, self._id)
+            return False
+        if qos < 1:
+            message_id = awaited = 0
+        else:
+            message_id = self.reading_id if again else self._next_id()
+            if again and message_id == self.unreleased:
+                self._release()
+                return True
+            self.reading_id = message_id
+            awaited = _PUBACK if qos == 1 else _PUBREC
+        at = self._flags_at = self.open(_PUBLISH, awaited, 5, message_id, payload)
+        flags = (qos & 3) << 5 | bool(retain) << 4 | number >> 16
+        pack_into(">BH", self.frame, at, flags | _DUP if again else flags, number & 0xFFFF)
+        return True
+
+    def subscribe(self, topic: bytes | int, qos: int = 0) -> None:
+        """`qos` below 0: unsubscribe."""
+        flags = self.number(topic) >> 16
+        if flags == _PREDEFINED:
+            topic = bytes((topic >> 8, topic & 255))
+        at = self._open_named(_UNSUBSCRIBE if qos < 0 else _SUBSCRIBE, 3, topic)
+        if flags or qos < 0:
+            self._name_at = 0
+        self.frame[at] = flags | (qos & 3) << 5
+        self._flags_at = at
+
+    # Time
+
+    def due(self, elapsed_ms: int) -> int:
+        """So many octets of `frame` are to be sent now, after so much time has passed."""
+        self.wait_ms -= elapsed_ms
+        if self.wait_ms > 0:
+            return 0
+        if not self.size:
+            self.close(self.code)
+            if self.state != _ACTIVE or not self.keep_alive_s:
+                return 0
+            self.open(_PINGREQ, _PINGRESP, 0, 0, b"")
+        size = self.size
+        if self._tries > self.retries:
+            self.close(_SILENCE)
+            return 0
+        if self._tries and self._flags_at:
+            self.frame[self._flags_at] |= _DUP
+        self._tries += 1
+        self.wait_ms = self.retry_ms + (self.dice(8) * self.retry_ms >> 9)
+        if not self._awaited:
+            self.close(_ACCEPTED)
+        return size
+
+    # From the gateway
+
+    def receive(self, heard: bytearray, size: int) -> int:
+        """Take a frame; where the payload begins of a message that it brought, else 0."""
+        at = 2
+        end = heard[0] if size > 1 else 0
+        if end == 1 and size > 3:
+            at = 4
+            end = word(heard, 1)
+        kind = heard[at - 1]
+        if not at <= end <= size or kind >= len(_LEAST) or end - at < _LEAST[kind]:
+            return 0
+        self.end = end
+        flags = heard[at]
+        if kind == _PUBLISH or kind == _SUBACK:
+            at += 1
+        number = word(heard, at)
+        message_id = word(heard, at + 2)
+        if kind == self._awaited or kind == _PUBACK:
+            self._settle(kind, number, message_id, heard[at + 4])
+        elif kind == _PUBLISH:
+            return at + 4 if self.state and self._take(flags, number, message_id) else 0
+        else:
+            if kind == _REGISTER:
+                self._learn(bytes(heard[at + 4 : end]), number)
+            self._serve(kind, number, message_id)
+        return 0
+
+    def _serve(self, kind: int, number: int, message_id: int) -> None:
+        """What a gateway says of its own."""
+        if kind == _WILLTOPICREQ or kind == _WILLMSGREQ:
+            if self._awaited == _CONNACK and self.will:
+                self.will.open(self, kind)
+        elif not self.state:
+            return
+        elif kind == _REGISTER:
+            self._answer(7, _REGACK, number, message_id)
+        elif kind == _PUBREL:
+            self._answer(4, _PUBCOMP, number)
+        elif kind == _PINGREQ:
+            self._answer(2, _PINGRESP)
+        elif kind == _DISCONNECT:
+            self.close(_LOST)
+
+    def _take(self, flags: int, number: int, message_id: int) -> bool:
+        """Whether a message is to be delivered."""
+        kind = flags & 3
+        if not kind:
+            self.topic = self._name(number)
+        else:
+            self.topic = number if kind == _PREDEFINED else bytes((number >> 8, number & 255))
+        self.retained = flags & 0x10
+        if self.topic is None:
+            self._answer(7, _PUBACK, number, message_id, _INVALID_TOPIC)
+            return False
+        if flags & 0x20:
+            self._answer(7, _PUBACK, number, message_id)
+        elif flags & 0x40:
+            self._answer(4, _PUBREC, message_id)
+            # Without DUP the id may be that of a gateway that began anew, see `_settle`.
+            if message_id == (self.received & 0xFFFF if flags & _DUP else self.received):
+                return False
+            self.received = message_id
+        return True
+
+    def _settle(self, kind: int, number: int, message_id: int, code: int) -> None:
+        """An answer, if it is not too late; and PUBACK, which at any time may refuse a topic."""
+        least = _LEAST[kind]
+        if least < 5:
+            code = number >> 8 if least == 1 else _ACCEPTED
+            message_id = number if least == 2 else self._id
+        if kind == _PUBACK and code == _INVALID_TOPIC:
+            self._learn(b"", number)
+        if message_id != self._id or kind != self._awaited and (self._awaited != _PUBREC or not code):
+            return
+        if code:
+            pass
+        elif kind == _PUBREC:
+            self.reading_id = message_id | _RELEASED
+            self.open(_PUBREL, _PUBCOMP, 2, message_id, b"")
+            return
+        elif kind == _CONNACK:
+            if not self.state:  # whoever it is may have given the numbers to other names
+                self.topics.clear()
+                self.received |= _EARLIER
+            self.state = _ACTIVE
+        elif kind == _DISCONNECT:
+            self.state = _ASLEEP if message_id else _AWAY
+        elif self._name_at:
+            self._learn(bytes(self.frame[self._name_at : self.size]), number)
+        self.close(code)
+
+    # Parts
+
+    def number(self, topic: bytes | int) -> int:
+        """Topic id, with its type in front; 0 for a name that has none."""
+        if isinstance(topic, int):
+            return _PREDEFINED << 16 | topic
+        if len(topic) == 2 and b"+" not in topic and b"#" not in topic:
+            return _SHORT << 16 | word(topic, 0)
+        return self.topics.get(topic, 0)
+
+    def _name(self, number: int) -> bytes | None:
+        for name in self.topics:
+            if self.topics[name] == number:
+                return name
+        return None
+
+    def _learn(self, name: bytes, number: int) -> None:
+        """From now on the number is this name's; none of an empty name."""
+        former = self._name(number)
+        if former is not None:
+            del self.topics[former]
+        if name and number:
+            if name not in self.topics and len(self.topics) >= _TOPICS_MAX:
+                self.topics.popitem()
+            self.topics[name] = number
+
+    def _open_named(self, kind: int, fixed: int, topic: bytes) -> int:
+        at = self.open(kind, kind + 1, fixed, self._next_id(), topic)
+        self._name_at = at + fixed
+        return at
+
+    def _answer(self, size: int, kind: int, first: int = 0, second: int = 0, code: int = 0) -> None:
+        pack_into(">BBHHB", self.answer, 0, size, kind, first, second, code)
+        self.answer_size = size
+        if self._awaited == _PINGRESP:  # it is there; PINGRESP comes when all else has
+            self._tries = 1
+            self.wait_ms = self.retry_ms
+
+    def _next_id(self) -> int:
+        self.message_id = self.message_id % 0xFFFF + 1
+        return self.message_id
+
+    def close(self, code: int) -> None:
+        self.size = self._awaited = 0
+        self.code = code
+        self.wait_ms = self.keep_alive_s * 750 or _LONG
+        if code < 0:
+            self.state = _AWAY

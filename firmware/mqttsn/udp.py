@@ -1,0 +1,66 @@
+"""Datagrams to and from one gateway of several, over the network that the board is connected to.
+
+What the network refuses for a moment is a lost datagram: whoever asks asks again. That there is no
+network, or no such host, is an OSError.
+"""
+
+from select import POLLIN, poll
+from socket import AF_INET, SOCK_DGRAM, getaddrinfo, socket
+
+try:
+    from time import sleep_ms
+except ImportError:
+    from .cpython import sleep_ms
+
+
+class Udp:
+    def __init__(self, *addresses: tuple[str, int]) -> None:
+        """Gateways, as host and port, in the order in which they are to be tried."""
+        self.addresses = addresses
+        self.gateways = len(addresses)
+        self.index = 0  # of the one in use
+        self._socket: Any = None
+        self._poll: Any = poll()
+
+    def send(self, frame: bytearray, size: int) -> None:
+        if self._socket is None:
+            self._open()
+        try:
+            self._socket.write(frame, size)
+        except OSError:
+            pass
+
+    def receive(self, buffer: bytearray, wait_ms: int) -> int:
+        """How many octets came in time; 0 for none."""
+        if self._socket is None:
+            self._open()
+        try:
+            if wait_ms > 0:
+                for _ in self._poll.ipoll(wait_ms):
+                    pass
+            return self._socket.readinto(buffer) or 0
+        except OSError:  # it may be told again at once, for as long as we wait
+            sleep_ms(20)
+            return 0
+
+    def next(self) -> None:
+        self.close()
+        self.index = (self.index + 1) % self.gateways
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._poll.unregister(self._socket)
+            self._socket.close()
+            self._socket = None
+
+    def _open(self) -> None:
+        host, port = self.addresses[self.index]
+        address = getaddrinfo(host, port)[0][-1]
+        self._socket = socket(AF_INET, SOCK_DGRAM)
+        self._poll.register(self._socket, POLLIN)
+        try:
+            self._socket.setblocking(False)
+            self._socket.connect(address)
+        except OSError:
+            self.close()
+            raise
