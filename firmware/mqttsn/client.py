@@ -10,7 +10,8 @@ Who is not connected is by its next call; so is who was forgotten by the gateway
 subscriptions. A topic is a name in octets, of two octets without REGISTER, or a predefined id.
 
 Rules
-- `OSError(ETIMEDOUT)`: nobody answered, at none of the transport's gateways. `Refused`: one said no.
+- `OSError(ETIMEDOUT)`: nobody answered; the next call begins with the next gateway. Below 0 it is what
+  a gateway refused with: -1 congestion, try again in minutes; -2 invalid topic; -3 not supported.
   A publish that raised may be tried again, with `again=True` as the same one, which a gateway then
   does not take for another; there may be no other publish with QoS 1 or 2 between them.
 - `on_message(topic, payload, is_retained)` is called within the calls of the client. The payload is
@@ -30,7 +31,7 @@ try:
 except ImportError:
     from .cpython import const, ticks_diff, ticks_ms
 
-_SILENCE = const(-1)
+_LOST = const(-2)
 _INVALID_TOPIC = const(2)
 _PINGREQ = const(0x16)
 _PINGRESP = const(0x17)
@@ -43,17 +44,13 @@ _LONG = const(1 << 29)
 _PERIOD_MAX = const((1 << 30) - 1)
 
 
-class Refused(OSError):
-    """A gateway said no: `args[0]` is 1 for congestion, 2 for an invalid topic, 3 for not supported."""
-
-
 class Client:
     def __init__(self, transport: Transport, client_id: bytes, size: int = 256) -> None:
         """`size`: the octets of the longest frame, in either direction."""
         self.transport = transport
         self.engine = Engine(client_id, bytearray(size), getrandbits)
         self.on_message: OnMessage | None = None
-        self.subscriptions: dict[bytes | int, int] = {}  # QoS by topic
+        self._subscriptions: dict[bytes | int, int] = {}  # QoS by topic
         self.duration_s = 0  # of the last sleep
         self._heard = bytearray(size)
         self._at = ticks_ms()
@@ -64,16 +61,13 @@ class Client:
         for _ in range(self.transport.gateways):
             is_known = engine.state
             engine.connect()
-            code = self._ask()
-            if not code:
+            if not self.wait(_LONG, 1):
                 break
-            if code > 0:
-                self.transport.next()
         self._check()
         if not is_known:
-            for topic in self.subscriptions:
-                engine.subscribe(topic, self.subscriptions[topic])
-                self._ask()
+            for topic in self._subscriptions:
+                engine.subscribe(topic, self._subscriptions[topic])
+                self.wait(_LONG, 1)
 
     def publish(
         self, topic: Topic, payload: bytes, qos: int = 0, retain: int = 0, again: int = 0
@@ -85,7 +79,7 @@ class Client:
             if qos >= 0 and not engine.state:
                 self.connect()
             is_reading = engine.publish(topic, payload, qos, retain, again)
-            code = self._ask()
+            code = self.wait(_LONG, 1)
             if not code and is_reading:
                 return
             if code > 0 and (code != _INVALID_TOPIC or not is_reading or engine.number(topic)):
@@ -96,31 +90,38 @@ class Client:
     def subscribe(self, topic: Topic, qos: int = 0) -> None:
         """`qos` below 0: unsubscribe."""
         self.ask(self.engine.subscribe, topic, qos)
-        self.subscriptions[topic] = qos
+        self._subscriptions[topic] = qos
         if qos < 0:
-            del self.subscriptions[topic]
+            del self._subscriptions[topic]
 
-    def wait(self, ms: int) -> None:
-        """Take what comes, for so long, and show the gateway that somebody is there."""
+    def wait(self, ms: int, asks: int = 0) -> int:
+        """Take what comes, for so long, and show the gateway that somebody is there.
+
+        `asks`: only until the open request has ended, and its code.
+        """
+        engine = self.engine
         start = ticks_ms()
         while True:
-            left = ms - ticks_diff(ticks_ms(), start)
-            if left <= 0:
-                return
-            if not self.engine.state:
+            if not asks and not engine.state:
                 self.connect()
-            self._send()
-            self._hear(min(left, self.engine.wait_ms))
+            now = ticks_ms()
+            # The difference is signed, and right for half of the ticks' period: six days of sleep.
+            size = engine.due(ticks_diff(now, self._at) & _PERIOD_MAX)
+            self._at = now
+            if size:
+                self.transport.send(engine.frame, size)
+            left = ms - ticks_diff(now, start)
+            if left <= 0 or asks and not engine.size:
+                if not engine.state and engine.code > _LOST:
+                    self.transport.next()
+                return engine.code
+            self._hear(min(left, engine.wait_ms))
 
     def sleep(self, duration_s: int) -> None:
         """Nobody listens here for so long, and what comes is kept. 0: good-bye."""
-        if not self.engine.state:
-            self.connect()
         self.duration_s = duration_s
         fixed = 2 if duration_s else 0
-        self.engine.open(_DISCONNECT, _DISCONNECT, fixed, duration_s, b"")
-        self._ask()
-        self._check()
+        self.ask(self.engine.open, _DISCONNECT, _DISCONNECT, fixed, duration_s, b"")
 
     def wake(self, limit_ms: int = 30_000) -> None:
         """Take what was kept, within a time that more and more of it cannot extend; sleep on."""
@@ -131,7 +132,7 @@ class Client:
             if not engine.state:
                 self.sleep(self.duration_s)
             engine.open(_PINGREQ, _PINGRESP, 0, 0, engine.client_id)
-            if self._ask(limit_ms) >= 0:
+            if self.wait(limit_ms, 1) != _LOST:
                 break
         self._check()
 
@@ -141,38 +142,14 @@ class Client:
             if not self.engine.state:
                 self.connect()
             request(*details)
-            if self._ask() >= 0:
+            if self.wait(_LONG, 1) != _LOST:
                 break
         self._check()
 
-    def _ask(self, limit_ms: int = _LONG) -> int:
-        """Until the open request is answered or given up; its code."""
-        engine = self.engine
-        start = ticks_ms()
-        while engine.size:
-            self._send()
-            left = limit_ms - ticks_diff(ticks_ms(), start)
-            if left < 0:
-                engine.close(0)
-            elif engine.size:
-                self._hear(min(left, engine.wait_ms))
-        if engine.code == _SILENCE:
-            self.transport.next()
-        return engine.code
-
     def _check(self) -> None:
-        if self.engine.code > 0:
-            raise Refused(self.engine.code)
-        if self.engine.code:
-            raise OSError(ETIMEDOUT)
-
-    def _send(self) -> None:
-        now = ticks_ms()
-        # The difference is signed, and right for half of the ticks' period: six days of sleep.
-        size = self.engine.due(ticks_diff(now, self._at) & _PERIOD_MAX)
-        self._at = now
-        if size:
-            self.transport.send(self.engine.frame, size)
+        code = self.engine.code
+        if code:
+            raise OSError(-code if code > 0 else ETIMEDOUT)
 
     def _hear(self, wait_ms: int) -> None:
         engine = self.engine

