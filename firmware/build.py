@@ -138,6 +138,11 @@ class Press(ast.NodeTransformer):
         plain = ast.Assign([node.target], node.value)
         return self.generic_visit(ast.copy_location(plain, node))
 
+    def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
+        if ast.unparse(node.targets[0]) == "TYPE_CHECKING":
+            return None
+        return self.generic_visit(node)
+
     def visit_Assert(self, node: ast.Assert) -> None:
         return None
 

@@ -33,6 +33,24 @@ except ImportError:
 
 _LOST = const(-2)
 _INVALID_TOPIC = const(2)
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Protocol
+
+    Topic = bytes | int
+    OnMessage = Callable[[Topic, memoryview, bool], None]
+
+    class Transport(Protocol):
+        gateways: int  # how many there are to be tried
+        index: int  # of the one in use
+
+        def send(self, frame: bytearray, size: int) -> None: ...
+        def receive(self, buffer: bytearray, wait_ms: int) -> int: ...
+        def next(self) -> None: ...
+        def close(self) -> None: ...
+
+
 _PINGREQ = const(0x16)
 _PINGRESP = const(0x17)
 _DISCONNECT = const(0x18)
@@ -45,12 +63,12 @@ _PERIOD_MAX = const((1 << 30) - 1)
 
 
 class Client:
-    def __init__(self, transport: Transport, client_id: bytes, size: int = 256) -> None:
+    def __init__(self, transport: "Transport", client_id: bytes, size: int = 256) -> None:
         """`size`: the octets of the longest frame, in either direction."""
         self.transport = transport
         self.engine = Engine(client_id, bytearray(size), getrandbits)
-        self.on_message: OnMessage | None = None
-        self._subscriptions: dict[bytes | int, int] = {}  # QoS by topic
+        self.on_message: "OnMessage | None" = None
+        self.subscriptions: dict[bytes | int, int] = {}  # QoS by topic
         self.duration_s = 0  # of the last sleep
         self._heard = bytearray(size)
         self._at = ticks_ms()
@@ -65,12 +83,12 @@ class Client:
                 break
         self._check()
         if not is_known:
-            for topic in self._subscriptions:
-                engine.subscribe(topic, self._subscriptions[topic])
+            for topic in self.subscriptions:
+                engine.subscribe(topic, self.subscriptions[topic])
                 self.wait(_LONG, 1)
 
     def publish(
-        self, topic: Topic, payload: bytes, qos: int = 0, retain: int = 0, again: int = 0
+        self, topic: "Topic", payload: bytes, qos: int = 0, retain: int = 0, again: int = 0
     ) -> None:
         """QoS -1 needs no connection, and a topic that needs no REGISTER."""
         engine = self.engine
@@ -87,12 +105,12 @@ class Client:
             again = again or is_reading
         self._check()
 
-    def subscribe(self, topic: Topic, qos: int = 0) -> None:
+    def subscribe(self, topic: "Topic", qos: int = 0) -> None:
         """`qos` below 0: unsubscribe."""
         self.ask(self.engine.subscribe, topic, qos)
-        self._subscriptions[topic] = qos
+        self.subscriptions[topic] = qos
         if qos < 0:
-            del self._subscriptions[topic]
+            del self.subscriptions[topic]
 
     def wait(self, ms: int, asks: int = 0) -> int:
         """Take what comes, for so long, and show the gateway that somebody is there.
@@ -136,7 +154,7 @@ class Client:
                 break
         self._check()
 
-    def ask(self, request: Callable[..., Any], *details: Any) -> None:
+    def ask(self, request: "Callable[..., Any]", *details: "Any") -> None:
         """Open a request as one who is connected; once more if the gateway had forgotten that."""
         for _ in range(2):
             if not self.engine.state:

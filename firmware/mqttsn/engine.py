@@ -21,6 +21,11 @@ try:
 except ImportError:
     from .cpython import const
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 # `state`. Who is asleep and has PINGREQ open is awake; who is away and has CONNECT open connects.
 _AWAY = const(0)
 _ACTIVE = const(1)
@@ -83,20 +88,22 @@ class Engine:
     retained: int
     end: int  # of its payload
 
-    def __init__(self, client_id: bytes, frame: bytearray, dice: Callable[[int], int]) -> None:
+    def __init__(self, client_id: bytes, frame: bytearray, dice: "Callable[[int], int]") -> None:
         """`dice(bits)`: a random number of so many bits."""
         self.client_id = client_id
         self.frame = frame
         self.dice = dice
         self.flags = 0  # of CONNECT: CleanSession and, with `will`, Will
-        self.will: Any = None  # of will.py
+        self.will: "Any" = None  # of will.py
         self.keep_alive_s = 60  # 0: for ever
         self.retry_ms = 10_000  # T_retry: up to half of it more, by dice (7.2: 10 to 15 s)
         self.retries = 3  # N_retry
         self.topics: dict[bytes, int] = {}  # numbers by name
         self.answer = bytearray(8)
-        # The id given last, that of the last QoS 1 or 2 publish, and of the last QoS 2 message.
-        self.message_id = self.reading_id = self.received = 0
+        # The id given last, which begins anywhere: those of the life before may still be known.
+        self.message_id = dice(16)
+        # That of the last QoS 1 or 2 publish, and of the last QoS 2 message.
+        self.reading_id = self.received = 0
         self.state = self.code = self.size = self.answer_size = 0
         self.wait_ms = 0  # until `due` has something to do
         # Of the open request: which type answers it, and its message id.
@@ -107,10 +114,11 @@ class Engine:
     def open(self, kind: int, awaited: int, fixed: int, last: int, tail: bytes) -> int:
         """Open a request: `fixed` octets, which begin where this returns, and `tail`.
 
-        The last two of the fixed ones are a message id in all that have one, else a duration.
+        The last two of the fixed ones are a message id in all that have one, below 0 for the next,
+        else a duration.
         """
         if self.answer_size:
-            raise RuntimeError("in a callback")
+            raise RuntimeError("callback")
         at = 2
         size = fixed + len(tail) + 2
         if size > 255:
@@ -118,6 +126,8 @@ class Engine:
             size += 2
         if size > len(self.frame):
             raise ValueError(size)
+        if last < 0:
+            last = self.message_id = self.message_id % 0xFFFF + 1
         if at > 2:
             pack_into(">BH", self.frame, 0, 1, size)
         else:
@@ -149,24 +159,28 @@ class Engine:
         if not number:
             if qos < 0:
                 raise ValueError(topic)
-            pack_into(">H", self.frame, self._open_named(_REGISTER, 4, topic), 0)
+            at = self.open(_REGISTER, _REGACK, 4, -1, topic)
+            self._name_at = at + 4
+            self.frame[at] = self.frame[at + 1] = 0
             return False
         flags = (qos & 3) << 5 | number >> 16
         if retain:
             flags |= _RETAIN
         awaited = message_id = 0
         if qos > 0:
-            if again:
-                flags |= _DUP
-            else:
-                self.reading_id = self.message_id = self.message_id % 0xFFFF + 1
-            message_id = self.reading_id & 0xFFFF
-            if self.reading_id != message_id:
-                self.open(_PUBREL, _PUBCOMP, 2, message_id, b"")
-                return True
             awaited = _PUBACK if qos == 1 else _PUBREC
-        at = self._flags_at = self.open(_PUBLISH, awaited, 5, message_id, payload)
+            message_id = -1
+            if again and self.reading_id:
+                flags |= _DUP
+                message_id = self.reading_id & 0xFFFF
+                if message_id != self.reading_id:
+                    self.open(_PUBREL, _PUBCOMP, 2, message_id, b"")
+                    return True
+        at = self.open(_PUBLISH, awaited, 5, message_id, payload)
         pack_into(">BH", self.frame, at, flags, number & 0xFFFF)
+        self._flags_at = at
+        if qos > 0:
+            self.reading_id = self._id
         return True
 
     def subscribe(self, topic: bytes | int, qos: int) -> None:
@@ -174,9 +188,10 @@ class Engine:
         flags = self.number(topic) >> 16
         if flags == _PREDEFINED:
             topic = bytes((topic >> 8, topic & 255))
-        at = self._open_named(_UNSUBSCRIBE if qos < 0 else _SUBSCRIBE, 3, topic)
-        if flags or qos < 0:
-            self._name_at = 0
+        kind = _UNSUBSCRIBE if qos < 0 else _SUBSCRIBE
+        at = self.open(kind, kind + 1, 3, -1, topic)
+        if not flags and qos >= 0:
+            self._name_at = at + 3
         self.frame[at] = flags | (qos & 3) << 5
         self._flags_at = at
 
@@ -317,12 +332,6 @@ class Engine:
             if name not in self.topics and len(self.topics) >= _TOPICS_MAX:
                 self.topics.popitem()
             self.topics[name] = number
-
-    def _open_named(self, kind: int, fixed: int, topic: bytes) -> int:
-        self.message_id = self.message_id % 0xFFFF + 1
-        at = self.open(kind, kind + 1, fixed, self.message_id, topic)
-        self._name_at = at + fixed
-        return at
 
     def _answer(self, size: int, kind: int, first: int, second: int, code: int) -> None:
         pack_into(">BBHHB", self.answer, 0, size, kind, first, second, code)

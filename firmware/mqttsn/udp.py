@@ -4,13 +4,19 @@ What the network refuses for a moment is a lost datagram: whoever asks asks agai
 network, or no such host, is an OSError.
 """
 
-from select import POLLIN, poll
-from socket import AF_INET, SOCK_DGRAM, getaddrinfo, socket
+from select import POLLIN
+from socket import AF_INET, SOCK_DGRAM, getaddrinfo
 
 try:
+    from select import poll
+    from socket import socket
     from time import sleep_ms
 except ImportError:
-    from .cpython import sleep_ms
+    from .cpython import poll, sleep_ms, socket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Udp:
@@ -19,8 +25,8 @@ class Udp:
         self._addresses = addresses
         self.gateways = len(addresses)
         self.index = 0  # of the one in use
-        self._socket: Any = None
-        self._poll: Any = poll()
+        self._socket: "Any" = None
+        self._poll: "Any" = poll()
 
     def send(self, frame: bytearray, size: int) -> None:
         if self._socket is None:
