@@ -36,6 +36,7 @@ _DISCONNECT = const(0x18)
 _TURNS_MAX = const(6)
 _PERIOD_MAX = const((1 << 30) - 1)
 _POLL_MS = const(10)
+_AT_ONCE_MAX = const(4)  # frames taken before other tasks have their turn
 
 
 class AioClient:
@@ -140,18 +141,17 @@ class AioClient:
             raise OSError(-code if code > 0 else ETIMEDOUT)
 
     def _step(self) -> None:
-        """Send what is due, and take all that has come."""
+        """Send what is due, and take what has come."""
         engine = self.engine
         now = ticks_ms()
         size = engine.due(ticks_diff(now, self._at) & _PERIOD_MAX)
         self._at = now
         if size:
             self.transport.send(engine.frame, size)
-        while True:
+        for _ in range(_AT_ONCE_MAX):
             size = self.transport.receive(self._heard, 0)
-            if not size:
-                return
-            self._take(size)
+            if size:
+                self._take(size)
 
     def _take(self, size: int) -> None:
         engine = self.engine

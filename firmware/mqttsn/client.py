@@ -20,7 +20,6 @@ Rules
 - No call lasts longer than its retries at each gateway; `wait` and `wake` have limits of their own.
 """
 
-from errno import ETIMEDOUT
 from random import getrandbits
 
 from .engine import Engine
@@ -167,6 +166,8 @@ class Client:
     def _check(self) -> None:
         code = self.engine.code
         if code:
+            from errno import ETIMEDOUT  # a name of the module would cost more
+
             raise OSError(-code if code > 0 else ETIMEDOUT)
 
     def _hear(self, wait_ms: int) -> None:

@@ -1,8 +1,8 @@
 """Frames on a serial line: HDLC-like framing of RFC 1662 without address and control.
 
 Flag 7E, escape 7D with the octet xor 20, FCS-16 with its low octet first. Besides those two the octets
-are escaped that a REPL or a modem would take for itself (01 02 03 04 11 13). Whatever came before a
-flag and is no frame is dropped, so one damaged octet costs at most two frames.
+are escaped that a REPL or a modem would take for itself (01 02 03 04 11 13), and 11 and 13 that come unescaped are a driver's.
+Whatever came before a flag and is no frame is dropped: one damaged octet costs at most two frames.
 
 Limits: a frame and its check have to fit the buffer; longer ones are dropped.
 """
@@ -16,6 +16,8 @@ _FLAG = const(0x7E)
 _ESCAPE = const(0x7D)
 _FLIP = const(0x20)
 _RESERVED = const(b"\x7e\x7d\x01\x02\x03\x04\x11\x13")
+_XON = const(0x11)
+_XOFF = const(0x13)
 _FRAME_OCTETS_MIN = const(4)  # of MQTT-SN two, and the check
 
 _GOOD = const(0xF0B8)  # what `check` makes of a frame with its own check behind it
@@ -57,8 +59,7 @@ def encode(frame: bytearray, size: int, line: bytearray) -> int:
 class Decoder:
     def __init__(self) -> None:
         self.dropped = 0  # frames that were damaged or too long
-        self._at = _BEHIND
-        self._flip = 0
+        self._at = self._flip = 0
 
     def push(self, octet: int, buffer: bytearray) -> int:
         """One octet more; the size of the frame that it completed in `buffer`, or 0."""
@@ -69,7 +70,7 @@ class Decoder:
             if at >= _FRAME_OCTETS_MIN and is_whole and check(buffer, at) == _GOOD:
                 return at - 2
             self.dropped += at > 0
-        elif at < 0:
+        elif at < 0 or octet == _XON or octet == _XOFF:
             pass
         elif octet == _ESCAPE:
             self._flip = _FLIP

@@ -4,19 +4,21 @@ What the network refuses for a moment is a lost datagram: whoever asks asks agai
 network, or no such host, is an OSError.
 """
 
-from select import POLLIN
 from socket import AF_INET, SOCK_DGRAM, getaddrinfo
 
 try:
+    from micropython import const
     from select import poll
     from socket import socket
     from time import sleep_ms
 except ImportError:
-    from .cpython import poll, sleep_ms, socket
+    from .cpython import const, poll, sleep_ms, socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+_POLLIN = const(1)  # on every port
 
 
 class Udp:
@@ -26,7 +28,6 @@ class Udp:
         self.gateways = len(addresses)
         self.index = 0  # of the one in use
         self._socket: "Any" = None
-        self._poll: "Any" = poll()
 
     def send(self, frame: bytearray, size: int) -> None:
         if self._socket is None:
@@ -55,7 +56,6 @@ class Udp:
 
     def close(self) -> None:
         if self._socket is not None:
-            self._poll.unregister(self._socket)
             self._socket.close()
             self._socket = None
 
@@ -63,7 +63,8 @@ class Udp:
         host, port = self._addresses[self.index]
         address = getaddrinfo(host, port)[0][-1]
         self._socket = socket(AF_INET, SOCK_DGRAM)
-        self._poll.register(self._socket, POLLIN)
+        self._poll: "Any" = poll()
+        self._poll.register(self._socket, _POLLIN)
         try:
             self._socket.setblocking(False)
             self._socket.connect(address)

@@ -1,0 +1,115 @@
+"""What the library takes of a node's heap, measured by MicroPython itself."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.firmware.conftest import BoardMaker
+
+# Of 32-bit objects, as an ESP32 or an RP2040 has them. Ports' own modules are loaded before.
+IMPORT = """
+import gc, socket, machine, select, errno, random, struct, time
+gc.collect()
+before = gc.mem_alloc()
+import mqttsn
+after = gc.mem_alloc()
+gc.collect()
+print("kept", gc.mem_alloc() - before, "peak", after - before)
+"""
+
+# A line that loses nothing and allocates nothing, with a gateway that accepts everything.
+ECHO = """
+import gc
+from mqttsn import Client
+
+class Line:
+    gateways = 1
+    index = 0
+    def __init__(self):
+        self.answer = bytearray(8)
+        self.size = 0
+    def send(self, frame, size):
+        kind, answer = frame[1], self.answer
+        if kind == 4:
+            answer[0] = 3; answer[1] = 5; answer[2] = 0
+            self.size = 3
+        elif kind == 10:
+            answer[0] = 7; answer[1] = 11; answer[2] = 0; answer[3] = 9
+            answer[4] = frame[4]; answer[5] = frame[5]; answer[6] = 0
+            self.size = 7
+        elif kind == 12 and frame[2] & 96 == 32:
+            answer[0] = 7; answer[1] = 13
+            for at in range(2, 6):
+                answer[at] = frame[at + 1]
+            answer[6] = 0
+            self.size = 7
+        elif kind == 12 and frame[2] & 96 == 64:
+            answer[0] = 4; answer[1] = 15; answer[2] = frame[5]; answer[3] = frame[6]
+            self.size = 4
+        elif kind == 16:
+            answer[0] = 4; answer[1] = 14; answer[2] = frame[2]; answer[3] = frame[3]
+            self.size = 4
+    def receive(self, buffer, wait_ms):
+        size = self.size
+        for at in range(size):
+            buffer[at] = self.answer[at]
+        self.size = 0
+        return size
+    def next(self):
+        pass
+
+client = Client(Line(), b"node")
+"""
+ALLOCATED = """
+payload = b"21.5" * 5
+client.publish(b"a/b", payload, 1)
+_ = before = 0
+for qos in 0, 1, 2:
+    client.publish(b"a/b", payload, qos)
+    gc.collect()
+    gc.disable()
+    before = gc.mem_alloc()
+    for _ in range(20):
+        client.publish(b"a/b", payload, qos)
+    print("qos", qos, (gc.mem_alloc() - before) / 20)
+    gc.enable()
+"""
+MANY = """
+from mqttsn import Client
+payload = b"21.5"
+client.publish(b"a/b", payload, 1)
+gc.collect()
+first = highest = gc.mem_alloc()
+for number in range(100_000):
+    client.publish(b"a/b", payload, 1)
+    if number % 1000 == 0:
+        gc.collect()
+        highest = max(highest, gc.mem_alloc())
+print("grown", highest - first)
+"""
+
+
+def test_the_library_keeps_within_five_kib_of_heap(new_board: BoardMaker) -> None:
+    board = new_board()
+    assert board.run(IMPORT).code == 0, board.output
+    kept, peak = map(int, re.findall(r"\d+", board.output))
+    assert kept <= 5 * 1024
+    assert peak <= 7 * 1024
+
+
+def test_publishing_allocates_nothing(new_board: BoardMaker) -> None:
+    board = new_board()
+    assert board.run(ECHO + ALLOCATED).code == 0, board.output
+    assert board.output.splitlines() == ["qos 0 0.0", "qos 1 0.0", "qos 2 0.0"]
+
+
+@pytest.mark.timeout(300)
+def test_the_heap_stays_as_it_is_for_more_readings_than_there_are_message_ids(
+    new_board: BoardMaker,
+) -> None:
+    board = new_board("32k")
+    assert board.run(ECHO + MANY, timeout_s=200).code == 0, board.output
+    (grown,) = map(int, re.findall(r"-?\d+", board.output))
+    assert abs(grown) <= 256
