@@ -161,6 +161,6 @@ class AioClient:
                 payload = memoryview(self._heard)[at : engine.end]
                 self.on_message(engine.topic, payload, bool(engine.retained))
         finally:
-            if engine.answer_size:
+            if engine.answer_size > 0:
                 self.transport.send(engine.answer, engine.answer_size)
-                engine.answer_size = 0
+            engine.answer_size = 0

@@ -137,7 +137,7 @@ class Client:
     def sleep(self, duration_s: int) -> None:
         """Nobody listens here for so long, and what comes is kept. 0: good-bye."""
         self.duration_s = duration_s
-        fixed = 2 if duration_s else 0
+        fixed = duration_s and 2
         self.ask(self.engine.open, _DISCONNECT, _DISCONNECT, fixed, duration_s, b"")
 
     def wake(self, limit_ms: int = 30_000) -> None:
@@ -179,6 +179,6 @@ class Client:
                 payload = memoryview(heard)[at : engine.end]
                 self.on_message(engine.topic, payload, bool(engine.retained))
         finally:
-            if engine.answer_size:
+            if engine.answer_size > 0:
                 self.transport.send(engine.answer, engine.answer_size)
-                engine.answer_size = 0
+            engine.answer_size = 0

@@ -3,8 +3,9 @@
 Rules
 - One request is open at a time. It stands in `frame[:size]` until it is answered or given up, and
   `code` then says how it ended; `due()` says when to send it, and to send it again.
-- What a frame that came has to be answered with stands in `answer[:answer_size]`. Whoever has sent
-  that sets `answer_size` to 0; until then no request can be opened.
+- What a frame that came has to be answered with stands in `answer[:answer_size]`; below 0 there is a
+  message and no answer. Who has delivered the one and sent the other sets `answer_size` to 0; until
+  then no request can be opened, and no other frame taken.
 - Octets that are no frame, or that a client is not told, change nothing; no octets raise.
 - Publishing allocates nothing.
 - Every octet of this lies in a node's heap: names of constants begin with an underscore, by which
@@ -73,10 +74,6 @@ _SHORT = const(2)
 _EARLIER = const(0x10000)  # beside the id of a message that came in an earlier connection
 _RELEASED = const(0x10000)  # beside the id of a reading whose PUBREC came
 _LONG = const(1 << 29)
-
-
-def word(octets: bytearray | bytes, at: int) -> int:
-    return octets[at] << 8 | octets[at + 1]
 
 
 class Engine:
@@ -223,11 +220,13 @@ class Engine:
 
     def receive(self, heard: bytearray, size: int) -> int:
         """Take a frame; where the payload begins of a message that it brought, else 0."""
+        if self.answer_size:
+            raise RuntimeError("callback")
         at = 2
         end = heard[0] if size > 1 else 0
         if end == 1 and size > 3:
             at = 4
-            end = word(heard, 1)
+            end = heard[1] << 8 | heard[2]
         kind = heard[at - 1]
         if not at <= end <= size or kind > _KIND_MAX or end - at < _LEAST[kind]:
             return 0
@@ -235,8 +234,8 @@ class Engine:
         flags = heard[at]
         if kind == _PUBLISH or kind == _SUBACK:
             at += 1
-        number = word(heard, at)
-        message_id = word(heard, at + 2)
+        number = heard[at] << 8 | heard[at + 1]
+        message_id = heard[at + 2] << 8 | heard[at + 3]
         if kind == self._awaited or kind == _PUBACK:
             self._settle(kind, number, message_id, heard[at + 4])
         elif kind == _WILLTOPICREQ or kind == _WILLMSGREQ:
@@ -263,6 +262,7 @@ class Engine:
 
     def _take(self, flags: int, number: int, message_id: int) -> bool:
         """Whether a message is to be delivered."""
+        self.answer_size = -1
         kind = flags & 3
         self.topic = self._name(number)
         if kind:
@@ -314,7 +314,7 @@ class Engine:
         if isinstance(topic, int):
             return _PREDEFINED << 16 | topic
         if len(topic) == 2:
-            return _SHORT << 16 | word(topic, 0)
+            return _SHORT << 16 | topic[0] << 8 | topic[1]
         return self.topics.get(topic, 0)
 
     def _name(self, number: int) -> bytes | None:

@@ -3,6 +3,7 @@
     rtc.memory(take(client))               # before machine.deepsleep
     put_back(client, rtc.memory())         # after it; False: there was nothing, so begin anew
 
+A gateway knows a node by its address: `transport.local_port` must be set, and the same each time.
 With it a node wakes, publishes under the topic numbers that it had and hears PUBACK: one round trip
 without CONNECT, REGISTER or SUBSCRIBE. About 20 octets and each name with 4 more; octets that are
 damaged, or of another version, are nothing.

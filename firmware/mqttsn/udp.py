@@ -27,6 +27,7 @@ class Udp:
         self._addresses = addresses
         self.gateways = len(addresses)
         self.index = 0  # of the one in use
+        self.local_port = 0  # any; who keeps it over a deep sleep is known by it
         self._socket: "Any" = None
 
     def send(self, frame: bytearray, size: int) -> None:
@@ -60,13 +61,13 @@ class Udp:
             self._socket = None
 
     def _open(self) -> None:
-        host, port = self._addresses[self.index]
-        address = getaddrinfo(host, port)[0][-1]
+        address = getaddrinfo(*self._addresses[self.index])[0][-1]
         self._socket = socket(AF_INET, SOCK_DGRAM)
         self._poll: "Any" = poll()
         self._poll.register(self._socket, _POLLIN)
         try:
             self._socket.setblocking(False)
+            self._socket.bind(("", self.local_port))
             self._socket.connect(address)
         except OSError:
             self.close()

@@ -39,7 +39,7 @@ class socket(io.IOBase):
         return self._descriptor
 
     def bind(self, address):
-        call("udp_bind", "%d %s %d" % (self._descriptor, address[0], address[1]))
+        call("udp_bind", "%d %s %d" % (self._descriptor, address[0] or "0.0.0.0", address[1]))
 
     def connect(self, address):
         call("udp_connect", "%d %s %d" % (self._descriptor, address[0], address[1]))
