@@ -72,6 +72,7 @@ _RETAIN = const(0x10)
 _PREDEFINED = const(1)  # topic id types
 _SHORT = const(2)
 _EARLIER = const(0x10000)  # beside the id of a message that came in an earlier connection
+_UNKNOWN = const(0x20000)  # and where there was none
 _RELEASED = const(0x10000)  # beside the id of a reading whose PUBREC came
 _LONG = const(1 << 29)
 
@@ -99,8 +100,8 @@ class Engine:
         self.answer = bytearray(8)
         # The id given last, which begins anywhere: those of the life before may still be known.
         self.message_id = dice(16)
-        # That of the last QoS 1 or 2 publish, and of the last QoS 2 message.
-        self.reading_id = self.received = 0
+        self.reading_id = 0  # that of the last QoS 1 or 2 publish
+        self.received = _UNKNOWN  # that of the last QoS 2 message
         self.state = self.code = self.size = self.answer_size = 0
         self.wait_ms = 0  # until `due` has something to do
         # Of the open request: which type answers it, and its message id.
@@ -275,8 +276,10 @@ class Engine:
             self._answer(7, _PUBACK, number, message_id, 0)
         elif flags & 0x40:
             self._answer(4, _PUBREC, message_id, 0, 0)
-            # Without DUP the id may be that of a gateway that began anew, see `_settle`.
-            if message_id == (self.received & 0xFFFF if flags & _DUP else self.received):
+            # A gateway's ids ascend, and one that is not new belongs to a copy; but without DUP it
+            # may in a new connection be that of a gateway that began anew.
+            known = self.received < (_UNKNOWN if flags & _DUP else _EARLIER)
+            if known and message_id - self.received - 1 & 0x8000:
                 return False
             self.received = message_id
         return True
