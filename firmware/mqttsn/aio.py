@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from .client import OnMessage, Topic, Transport
 
+_SILENCE = const(-1)
 _LOST = const(-2)
 _INVALID_TOPIC = const(2)
 _DISCONNECT = const(0x18)
@@ -59,17 +60,19 @@ class AioClient:
         self, topic: "Topic", payload: bytes, qos: int = 0, retain: int = 0, again: int = 0
     ) -> None:
         async with self._turn:
+            if qos > 0 and not again:
+                self.engine.reading_id = 0
             for _ in range(_TURNS_MAX):
                 self._step()
                 if qos >= 0 and not self.engine.state:
                     await self._connect()
-                is_reading = self.engine.publish(topic, payload, qos, retain, again)
+                is_reading = self.engine.publish(topic, payload, qos, retain)
                 code = await self._answered()
                 if not code and is_reading:
                     return
-                if code == -1 or code > 0 and not self._is_number_gone(code, is_reading, topic):
+                if code and code != _LOST and not self._is_forgotten(code, is_reading, topic):
                     break
-                again = again or is_reading
+            self.engine.code = code or _SILENCE
             self._check()
 
     async def subscribe(self, topic: "Topic", qos: int = 0) -> None:
@@ -108,7 +111,7 @@ class AioClient:
                 was_there = was_there or self.engine.state
             await asyncio.sleep(_POLL_MS / 1000)
 
-    def _is_number_gone(self, code: int, is_reading: bool, topic: "Topic") -> bool:
+    def _is_forgotten(self, code: int, is_reading: bool, topic: "Topic") -> bool:
         return code == _INVALID_TOPIC and is_reading and not self.engine.number(topic)
 
     async def _connect(self) -> None:

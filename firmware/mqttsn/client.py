@@ -30,6 +30,7 @@ try:
 except ImportError:
     from .cpython import const, ticks_diff, ticks_ms
 
+_SILENCE = const(-1)
 _LOST = const(-2)
 _INVALID_TOPIC = const(2)
 TYPE_CHECKING = False
@@ -91,17 +92,20 @@ class Client:
     ) -> None:
         """QoS -1 needs no connection, and a topic that needs no REGISTER."""
         engine = self.engine
+        if qos > 0 and not again:
+            engine.reading_id = 0
         for _ in range(_TURNS_MAX):
             self._hear(0)  # who only publishes with QoS 0 learns here that nobody knows it
             if qos >= 0 and not engine.state:
                 self.connect()
-            is_reading = engine.publish(topic, payload, qos, retain, again)
+            is_reading = engine.publish(topic, payload, qos, retain)
             code = self.wait(_LONG, 1)
             if not code and is_reading:
                 return
-            if code > 0 and (code != _INVALID_TOPIC or not is_reading or engine.number(topic)):
+            is_forgotten = code == _INVALID_TOPIC and is_reading and not engine.number(topic)
+            if code and code != _LOST and not is_forgotten:
                 break
-            again = again or is_reading
+        engine.code = code or _SILENCE
         self._check()
 
     def subscribe(self, topic: "Topic", qos: int = 0) -> None:

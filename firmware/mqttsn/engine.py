@@ -100,7 +100,7 @@ class Engine:
         self.answer = bytearray(8)
         # The id given last, which begins anywhere: those of the life before may still be known.
         self.message_id = dice(16)
-        self.reading_id = 0  # that of the last QoS 1 or 2 publish
+        self.reading_id = 0  # that of the last QoS 1 or 2 publish; 0 before another one
         self.received = _UNKNOWN  # that of the last QoS 2 message
         self.state = self.code = self.size = self.answer_size = 0
         self.wait_ms = 0  # until `due` has something to do
@@ -146,12 +146,10 @@ class Engine:
         self.frame[at] = 0 if self.state else self.flags
         self.frame[at + 1] = 1  # protocol id
 
-    def publish(
-        self, topic: bytes | int, payload: bytes, qos: int, retain: int, again: int
-    ) -> bool:
+    def publish(self, topic: bytes | int, payload: bytes, qos: int, retain: int) -> bool:
         """Open PUBLISH; or REGISTER, and return False, where the topic has no number yet.
 
-        `again`: it is the last QoS 1 or 2 publish once more, with the message id that it had.
+        With QoS 1 and 2 it is once more the one of `reading_id`, unless that is 0.
         """
         number = self.number(topic)
         if not number:
@@ -168,7 +166,7 @@ class Engine:
         if qos > 0:
             awaited = _PUBACK if qos == 1 else _PUBREC
             message_id = -1
-            if again and self.reading_id:
+            if self.reading_id:
                 flags |= _DUP
                 message_id = self.reading_id & 0xFFFF
                 if message_id != self.reading_id:

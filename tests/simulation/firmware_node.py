@@ -114,7 +114,8 @@ class FirmwareNode:
         if not self.is_done_for:
             self._is_leaving = True
             self.on_gone(self)
-            del self.waiting[1 if self._was_tried else 0 :]
+            while len(self.waiting) > self._was_tried:
+                self.waiting.pop()
             self._agenda.after(LEAVES_AFTER_S, self.die)
 
     def end(self) -> None:
