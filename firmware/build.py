@@ -8,7 +8,8 @@ replaced by those that every MicroPython has already (`append`, `sort`, ...), be
 20 to 30 octets. Together that is a quarter of the heap. Sources work as well, and need no build.
 
 Rules
-- Names are kept that anything but `INNER` defines without an underscore in front, and `SETTINGS`.
+- Names are kept that `PUBLIC` classes and functions define without an underscore in front, and
+  `SETTINGS`; but no parameters of those methods that only the library calls (`BY_POSITION`).
 - All files of one build belong together: the replacements are the same in all, and in no other build.
 """
 
@@ -20,14 +21,15 @@ import importlib.util
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 SOURCES = Path(__file__).with_name("mqttsn")
 INTO = Path("build", "firmware")
 BUNDLE = ("engine", "udp", "client")  # in the order of their imports
 ALONE = ("aio", "framing", "search", "snapshot", "uart", "will")
-INNER = {"engine", "framing"}
+PUBLIC = {"AioClient", "Client", "Udp", "Uart", "Will", "find", "put_back", "take"}
+BY_POSITION = {"open", "receive", "send"}
 SETTINGS = {"flags", "keep_alive_s", "retries", "retry_ms", "state", "will"}
 VERSION = "0.1.0"
 EXIT_UNAVAILABLE = 69
@@ -51,7 +53,7 @@ def parsed(name: str) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
-def defined_in(tree: ast.Module) -> Iterator[str]:
+def defined_in(tree: ast.AST) -> Iterator[str]:
     """Classes, functions, parameters and attributes."""
     for node in ast.walk(tree):
         match node:
@@ -63,19 +65,40 @@ def defined_in(tree: ast.Module) -> Iterator[str]:
                 yield node.attr
 
 
-def replacements(trees: dict[str, ast.Module]) -> dict[str, str]:
+def written_by_users(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name in PUBLIC:
+            yield from (node.name, *(each.arg for each in node.args.args))
+        elif isinstance(node, ast.ClassDef) and node.name in PUBLIC:
+            yield node.name
+            for member in node.body:
+                yield from _of_member(member)
+
+
+def _of_member(member: ast.stmt) -> Iterator[str]:
+    if isinstance(member, ast.Assign):
+        yield ast.unparse(member.targets[0])
+    if not isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef):
+        return
+    yield member.name
+    if member.name not in BY_POSITION and (not member.name.startswith("_") or member.name == "__init__"):
+        yield from (each.arg for each in member.args.args)
+    for node in ast.walk(member):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self"), ctx=ast.Store()):
+                yield node.attr
+
+
+def replacements(trees: Mapping[str, ast.Module]) -> dict[str, str]:
     """Short names by those that no user of the library writes."""
-    defined = {name: set(defined_in(tree)) for name, tree in trees.items()}
-    public = {"self"} | SETTINGS
-    for module in trees.keys() - INNER:
-        public |= {name for name in defined[module] if not name.startswith("_")}
-    hidden = {name for name in set().union(*defined.values()) if not name.startswith("__")} - public
+    kept = {"self"} | SETTINGS
+    hidden: set[str] = set()
+    for tree in trees.values():
+        kept |= {name for name in written_by_users(tree) if not name.startswith("_")}
+        hidden |= {name for name in defined_in(tree) if not name.startswith("__")}
     used = {name for tree in trees.values() for name in written_in(tree)}
-    free = [name for name in NAMES if name not in used]
-    given = dict(zip(sorted(hidden), free, strict=False))
-    for number, name in enumerate(sorted(hidden)[len(free) :]):
-        given[name] = f"_{number}"
-    return given
+    free = iter([name for name in NAMES if name not in used])
+    return {name: next(free, f"_{number}") for number, name in enumerate(sorted(hidden - kept))}
 
 
 def written_in(tree: ast.Module) -> Iterator[str]:

@@ -91,7 +91,6 @@ class Engine:
         self.client_id = client_id
         self.frame = frame
         self.dice = dice
-        self.flags = 0  # of CONNECT: CleanSession and, with `will`, Will
         self.will: "Any" = None  # of will.py
         self.keep_alive_s = 60  # 0: for ever
         self.retry_ms = 10_000  # T_retry: up to half of it more, by dice (7.2: 10 to 15 s)
@@ -100,10 +99,12 @@ class Engine:
         self.answer = bytearray(8)
         # The id given last, which begins anywhere: those of the life before may still be known.
         self.message_id = dice(16)
-        self.reading_id = 0  # that of the last QoS 1 or 2 publish; 0 before another one
         self.received = _UNKNOWN  # that of the last QoS 2 message
-        self.state = self.code = self.size = self.answer_size = 0
-        self.wait_ms = 0  # until `due` has something to do
+        # `reading_id`: that of the last QoS 1 or 2 publish; 0 before another one.
+        # `flags`: of CONNECT, CleanSession and, with `will`, Will.
+        # `wait_ms`: until `due` has something to do.
+        self.reading_id = self.flags = self.state = self.size = self.wait_ms = 0
+        self.code = self.answer_size = 0
         # Of the open request: which type answers it, and its message id.
         self._awaited = self._id = 0
 
@@ -122,18 +123,19 @@ class Engine:
         if size > 255:
             at = 4
             size += 2
-        if size > len(self.frame):
+        frame = self.frame
+        if size > len(frame):
             raise ValueError(size)
         if last < 0:
             last = self.message_id = self.message_id % 0xFFFF + 1
         if at > 2:
-            pack_into(">BH", self.frame, 0, 1, size)
+            pack_into(">BH", frame, 0, 1, size)
         else:
-            self.frame[0] = size
-        self.frame[at - 1] = kind
+            frame[0] = size
+        frame[at - 1] = kind
         if fixed:
-            pack_into(">H", self.frame, at + fixed - 2, last)
-        self.frame[at + fixed : size] = tail
+            pack_into(">H", frame, at + fixed - 2, last)
+        frame[at + fixed : size] = tail
         self.size = size
         self.code = self.wait_ms = self._tries = self._flags_at = self._name_at = 0
         self._awaited = awaited
@@ -263,11 +265,12 @@ class Engine:
         """Whether a message is to be delivered."""
         self.answer_size = -1
         kind = flags & 3
-        self.topic = self._name(number)
+        topic: bytes | int | None = self._name(number)
         if kind:
-            self.topic = number if kind == _PREDEFINED else bytes((number >> 8, number & 255))
+            topic = number if kind == _PREDEFINED else bytes((number >> 8, number & 255))
+        self.topic = topic
         self.retained = flags & _RETAIN
-        if self.topic is None:
+        if topic is None:
             self._answer(7, _PUBACK, number, message_id, _INVALID_TOPIC)
             return False
         if flags & 0x20:

@@ -62,13 +62,14 @@ class Udp:
 
     def _open(self) -> None:
         address = getaddrinfo(*self._addresses[self.index])[0][-1]
-        self._socket = socket(AF_INET, SOCK_DGRAM)
+        opened: "Any" = socket(AF_INET, SOCK_DGRAM)
         self._poll: "Any" = poll()
-        self._poll.register(self._socket, _POLLIN)
+        self._poll.register(opened, _POLLIN)
+        self._socket = opened
         try:
-            self._socket.setblocking(False)
-            self._socket.bind(("", self.local_port))
-            self._socket.connect(address)
+            opened.setblocking(False)
+            opened.bind(("", self.local_port))
+            opened.connect(address)
         except OSError:
             self.close()
             raise
