@@ -10,8 +10,9 @@ Who is not connected is by its next call; so is who was forgotten by the gateway
 subscriptions. A topic is a name in octets, of two octets without REGISTER, or a predefined id.
 
 Rules
-- `OSError(ETIMEDOUT)`: nobody answered; the next call begins with the next gateway. Below 0 it is what
-  a gateway refused with: -1 congestion, try again in minutes; -2 invalid topic; -3 not supported.
+- `OSError`: with ETIMEDOUT nobody answered, and the next call begins with the next gateway. A number
+  below 0 is what a gateway refused with: -1 congestion, try again in minutes; -2 invalid topic; -3 not
+  supported.
   A publish that raised may be tried again, with `again=True` as the same one, which a gateway then
   does not take for another; there may be no other publish with QoS 1 or 2 between them.
 - `on_message(topic, payload, is_retained)` is called within the calls of the client. The payload is

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _CHUNK = const(32)  # read at once; a receive buffer of a board has 64 or more
+_OVER_MS = const(100)  # octets that keep coming prolong a wait by no more
 
 
 class Uart:

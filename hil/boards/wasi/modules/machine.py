@@ -40,8 +40,9 @@ class UART(io.IOBase):
     def any(self):
         return int(call("poll", "%d 1" % self._descriptor))
 
-    def write(self, octets):
-        return int(call("uart_write", "%d %s" % (self._descriptor, hexlify(octets).decode())))
+    def write(self, buffer, size=-1):
+        text = hexlify(buffer if size < 0 else memoryview(buffer)[:size]).decode()
+        return int(call("uart_write", "%d %s" % (self._descriptor, text)))
 
     def read(self, size=64):
         text = call("uart_read", "%d %d" % (self._descriptor, size))
