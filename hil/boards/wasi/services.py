@@ -1,7 +1,8 @@
 """What the interpreter asks of its host: UDP, serial ports, and what survives its sleep.
 
 A call is a name and a text, and so is the answer: octets go in hexadecimal. What the world refuses
-comes back as `!` and its number, which `modules/` raises as OSError in the program.
+comes back as `!` and its name (the interpreter's numbers are others), which `modules/` raises as
+OSError in the program.
 
 Limits: `SOCKETS_MAX` sockets at once, as the smallest boards have; one more is ENOMEM.
 """
@@ -12,6 +13,7 @@ import errno
 import os
 import select
 import socket
+import termios
 import tty
 from collections.abc import Callable
 
@@ -63,7 +65,7 @@ class Services:
         try:
             return self._calls[name](asked)
         except OSError as error:
-            return f"!{error.errno or errno.EIO}"
+            return f"!{errno.errorcode.get(error.errno or 0, 'EIO')}"
 
     def close(self) -> None:
         for each in self._sockets.values():
@@ -137,7 +139,7 @@ class Services:
             raise OSError(errno.ENODEV, f"no UART {number}")
         if number not in self._uarts:
             descriptor = os.open(self._devices[number], os.O_RDWR | os.O_NOCTTY)
-            tty.setraw(descriptor)
+            tty.setraw(descriptor, termios.TCSANOW)  # what has come already stays
             self._uarts[number] = descriptor
         return str(self._uarts[number])
 
