@@ -2,15 +2,15 @@
 
     python -m firmware.build [--into FOLDER]
 
-A node keeps all that it imports in a heap of tens of KiB. So what `mqttsn/__init__.py` imports becomes
-one module with it, which saves the others' tables; and names that no user of the library writes are
-replaced by those that every MicroPython has already (`append`, `sort`, ...), because a new one costs
-20 to 30 octets. Together that is a quarter of the heap. Sources work as well, and need no build.
+A node keeps all that it imports in a heap of tens of KiB. So what `mqttsn/__init__.py` imports
+becomes one module with it, which saves the others' tables; and names that no user of the library
+writes are replaced by those that every MicroPython has already (`append`, `sort`, ...), because a
+new one costs 20 to 30 octets. Together that is a third. Sources work as well, and need no build.
 
 Rules
 - Names are kept that `PUBLIC` classes and functions define without an underscore in front, and
   `SETTINGS`; but no parameters of those methods that only the library calls (`BY_POSITION`).
-- All files of one build belong together: the replacements are the same in all, and in no other build.
+- All files of one build belong together: another build may replace otherwise.
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ SETTINGS = {"flags", "keep_alive_s", "retries", "retry_ms", "state", "will"}
 VERSION = "0.1.0"
 EXIT_UNAVAILABLE = 69
 
-# In the table of every MicroPython since 1.10; those that the library uses itself are left out below.
-NAMES = """
-append clear copy count extend find format get index insert items join keys lower lstrip remove replace
-reverse rfind rindex rsplit rstrip setdefault sort split startswith strip update upper values throw abs
-all any args bytearray callable chr classmethod dir divmod eval exec filter float from_bytes frozenset
-globals hasattr hash hex id islower isspace isupper iter key locals map oct ord pow print property
-reversed round sep set setattr sorted staticmethod stop str sum super to_bytes type value zip
-""".split()
+# In the table of every MicroPython; those that the library uses itself are left out below.
+NAMES = (
+    "append clear copy count extend find format get index insert items join keys lower lstrip "
+    "remove replace reverse rfind rindex rsplit rstrip setdefault sort split startswith strip "
+    "update upper values throw abs all any args bytearray callable chr classmethod dir divmod eval "
+    "exec filter float from_bytes frozenset globals hasattr hash hex id islower isspace isupper "
+    "iter key locals map oct ord pow print property reversed round sep set setattr sorted "
+    "staticmethod stop str sum super to_bytes type value zip"
+)
 
 
 class BuildError(Exception):
@@ -81,7 +82,8 @@ def _of_member(member: ast.stmt) -> Iterator[str]:
     if not isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef):
         return
     yield member.name
-    if member.name not in BY_POSITION and (not member.name.startswith("_") or member.name == "__init__"):
+    is_called = member.name == "__init__" or not member.name.startswith("_")
+    if is_called and member.name not in BY_POSITION:
         yield from (each.arg for each in member.args.args)
     for node in ast.walk(member):
         match node:
@@ -97,7 +99,7 @@ def replacements(trees: Mapping[str, ast.Module]) -> dict[str, str]:
         kept |= {name for name in written_by_users(tree) if not name.startswith("_")}
         hidden |= {name for name in defined_in(tree) if not name.startswith("__")}
     used = {name for tree in trees.values() for name in written_in(tree)}
-    free = iter([name for name in NAMES if name not in used])
+    free = iter([name for name in NAMES.split() if name not in used])
     return {name: next(free, f"_{number}") for number, name in enumerate(sorted(hidden - kept))}
 
 
@@ -259,7 +261,8 @@ def build(into: Path) -> list[Path]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m firmware.build", description="Compile the node's library for any MicroPython."
+        prog="python -m firmware.build",
+        description="Compile the node's library for boards with MicroPython 1.23 or later.",
     )
     parser.add_argument(
         "--into", type=Path, default=INTO, metavar="FOLDER", help=f"default: {INTO}"

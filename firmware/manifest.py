@@ -3,7 +3,7 @@
 make BOARD=... FROZEN_MANIFEST=.../firmware/manifest.py
 """
 
-package(  # noqa: F821, what a manifest may call
+package(  # type: ignore[name-defined]  # noqa: F821, what a manifest may call
     "mqttsn",
     files=(
         "__init__.py",

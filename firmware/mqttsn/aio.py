@@ -7,8 +7,8 @@
 Rules
 - Several tasks may call it; one request is open at a time, and the others wait for their turn.
 - `serve` takes what comes and keeps the connection alive; without it messages come within calls.
-- The transport is asked every POLL_MS whether something came: any transport will do, and of a board's
-  asyncio no more is needed than `sleep` and `Lock`. A node that sleeps deeply wants `Client`.
+- The transport is asked every POLL_MS whether something came: any transport will do, and of a
+  board's asyncio no more is needed than `sleep` and `Lock`. Who sleeps deeply wants `Client`.
 """
 
 import asyncio
@@ -18,8 +18,9 @@ from random import getrandbits
 from .engine import Engine
 
 try:
+    from time import ticks_diff, ticks_ms  # type: ignore[attr-defined]
+
     from micropython import const
-    from time import ticks_diff, ticks_ms
 except ImportError:
     from .cpython import const, ticks_diff, ticks_ms
 
@@ -45,8 +46,8 @@ class AioClient:
         """`size`: the octets of the longest frame, in either direction."""
         self.transport = transport
         self.engine = Engine(client_id, bytearray(size), getrandbits)
-        self.on_message: "OnMessage | None" = None
-        self.subscriptions: "dict[Topic, int]" = {}  # QoS by topic
+        self.on_message: OnMessage | None = None
+        self.subscriptions: dict[Topic, int] = {}  # QoS by topic
         self._heard = bytearray(size)
         self._at = ticks_ms()
         self._turn = asyncio.Lock()

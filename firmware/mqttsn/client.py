@@ -7,18 +7,18 @@
     client.publish(b"greenhouse/3/temperature", b"21.5", qos=1)
 
 Who is not connected is by its next call; so is who was forgotten by the gateway, with all its
-subscriptions. A topic is a name in octets, of two octets without REGISTER, or a predefined id.
+subscriptions. A topic is a name in octets, a short one if it has two, or a predefined id.
 
 Rules
-- `OSError`: with ETIMEDOUT nobody answered, and the next call begins with the next gateway. A number
-  below 0 is what a gateway refused with: -1 congestion, try again in minutes; -2 invalid topic; -3 not
+- `OSError`: with ETIMEDOUT nobody answered, and the next call begins with the next gateway. Below 0
+  it is what a gateway refused with: -1 congestion, which takes minutes; -2 invalid topic; -3 not
   supported.
-  A publish that raised may be tried again, with `again=True` as the same one, which a gateway then
+- A publish that raised may be tried again, with `again=True` as the same one, which a gateway then
   does not take for another; there may be no other publish with QoS 1 or 2 between them.
 - `on_message(topic, payload, is_retained)` is called within the calls of the client. The payload is
-  a memoryview that is good until it returns; it must not call the client. The gateway hears that the
-  message arrived when it has returned or raised: a node that dies in it gets the message again.
-- No call lasts longer than its retries at each gateway; `wait` and `wake` have limits of their own.
+  a memoryview that is good until it returns; it must not call the client. The gateway hears that
+  the message arrived when it has returned or raised: a node that dies in it gets it again.
+- No call lasts longer than its retries at each gateway; `wait` and `wake` have limits.
 """
 
 from random import getrandbits
@@ -26,8 +26,9 @@ from random import getrandbits
 from .engine import Engine
 
 try:
+    from time import ticks_diff, ticks_ms  # type: ignore[attr-defined]
+
     from micropython import const
-    from time import ticks_diff, ticks_ms
 except ImportError:
     from .cpython import const, ticks_diff, ticks_ms
 
@@ -68,7 +69,7 @@ class Client:
         """`size`: the octets of the longest frame, in either direction."""
         self.transport = transport
         self.engine = Engine(client_id, bytearray(size), getrandbits)
-        self.on_message: "OnMessage | None" = None
+        self.on_message: OnMessage | None = None
         self.subscriptions: dict[bytes | int, int] = {}  # QoS by topic
         self.duration_s = 0  # of the last sleep
         self._heard = bytearray(size)
@@ -133,7 +134,7 @@ class Client:
             if size:
                 self.transport.send(engine.frame, size)
             left = ms - ticks_diff(now, start)
-            if left <= 0 or asks and not engine.size:
+            if left <= 0 or (asks and not engine.size):
                 if not engine.state and engine.code > _LOST:
                     self.transport.next()
                 return engine.code

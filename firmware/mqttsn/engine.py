@@ -3,16 +3,16 @@
 Rules
 - One request is open at a time. It stands in `frame[:size]` until it is answered or given up, and
   `code` then says how it ended; `due()` says when to send it, and to send it again.
-- What a frame that came has to be answered with stands in `answer[:answer_size]`; below 0 there is a
-  message and no answer. Who has delivered the one and sent the other sets `answer_size` to 0; until
-  then no request can be opened, and no other frame taken.
+- What a frame that came has to be answered with stands in `answer[:answer_size]`; below 0 there is
+  a message and no answer. Who has delivered the one and sent the other sets `answer_size` to 0;
+  until then no request can be opened, and no other frame taken.
 - Octets that are no frame, or that a client is not told, change nothing; no octets raise.
 - Publishing allocates nothing.
 - Every octet of this lies in a node's heap: names of constants begin with an underscore, by which
   they become numbers at compile time, and what few nodes need is elsewhere (`will.py`).
 
-Limits: a frame of ours is as long as `frame`; TOPICS_MAX names have a number. With one more the node
-forgets one that it had, and it or the gateway registers that again before the next use.
+Limits: a frame of ours is as long as `frame`; TOPICS_MAX names have a number. With one more the
+node forgets one that it had, and it or the gateway registers that again before the next use.
 """
 
 from struct import pack_into
@@ -82,7 +82,7 @@ class Engine:
     _tries: int  # how often the open request was sent
     _flags_at: int  # where it has flags that say so
     _name_at: int  # where it has a name whose number the answer tells
-    topic: bytes | int | None  # of the message that came
+    topic: "Any"  # of the message that came: a name, or a predefined id
     retained: int
     end: int  # of its payload
 
@@ -91,7 +91,7 @@ class Engine:
         self.client_id = client_id
         self.frame = frame
         self.dice = dice
-        self.will: "Any" = None  # of will.py
+        self.will: Any = None  # of will.py
         self.keep_alive_s = 60  # 0: for ever
         self.retry_ms = 10_000  # T_retry: up to half of it more, by dice (7.2: 10 to 15 s)
         self.retries = 3  # N_retry
@@ -157,6 +157,7 @@ class Engine:
         if not number:
             if qos < 0:
                 raise ValueError(topic)
+            assert isinstance(topic, bytes)
             at = self.open(_REGISTER, _REGACK, 4, -1, topic)
             self._name_at = at + 4
             self.frame[at] = self.frame[at + 1] = 0
@@ -184,7 +185,7 @@ class Engine:
     def subscribe(self, topic: bytes | int, qos: int) -> None:
         """`qos` below 0: unsubscribe."""
         flags = self.number(topic) >> 16
-        if flags == _PREDEFINED:
+        if isinstance(topic, int):
             topic = bytes((topic >> 8, topic & 255))
         kind = _UNSUBSCRIBE if qos < 0 else _SUBSCRIBE
         at = self.open(kind, kind + 1, 3, -1, topic)
@@ -233,13 +234,12 @@ class Engine:
             return 0
         self.end = end
         flags = heard[at]
-        if kind == _PUBLISH or kind == _SUBACK:
-            at += 1
+        at += kind in (_PUBLISH, _SUBACK)
         number = heard[at] << 8 | heard[at + 1]
         message_id = heard[at + 2] << 8 | heard[at + 3]
         if kind == self._awaited or kind == _PUBACK:
             self._settle(kind, number, message_id, heard[at + 4])
-        elif kind == _WILLTOPICREQ or kind == _WILLMSGREQ:
+        elif kind in (_WILLTOPICREQ, _WILLMSGREQ):
             if self._awaited == _CONNACK and self.will:
                 self.will.open(self, kind)
         elif self.state:
@@ -293,7 +293,8 @@ class Engine:
             message_id = number if least == 2 else self._id
         elif kind == _PUBACK and code == _INVALID_TOPIC:
             self._learn(None, number)
-        if message_id != self._id or kind != self._awaited and (self._awaited != _PUBREC or not code):
+        is_refused = code and self._awaited == _PUBREC  # QoS 2, by PUBACK
+        if message_id != self._id or (kind != self._awaited and not is_refused):
             return
         if not code:
             if kind == _PUBREC:

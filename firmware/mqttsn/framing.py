@@ -1,8 +1,9 @@
 """Frames on a serial line: HDLC-like framing of RFC 1662 without address and control.
 
-Flag 7E, escape 7D with the octet xor 20, FCS-16 with its low octet first. Besides those two the octets
-are escaped that a REPL or a modem would take for itself (01 02 03 04 11 13), and 11 and 13 that come unescaped are a driver's.
-Whatever came before a flag and is no frame is dropped: one damaged octet costs at most two frames.
+Flag 7E, escape 7D with the octet xor 20, FCS-16 with its low octet first. Besides those two the
+octets are escaped that a REPL or a modem would take for itself (01 02 03 04 11 13); 11 and 13 that
+come unescaped are a driver's. Whatever came before a flag and is no frame is dropped: one damaged
+octet costs at most two frames.
 
 Limits: a frame and its check have to fit the buffer; longer ones are dropped.
 """
@@ -70,7 +71,7 @@ class Decoder:
             if at >= _FRAME_OCTETS_MIN and is_whole and check(buffer, at) == _GOOD:
                 return at - 2
             self.dropped += at > 0
-        elif at < 0 or octet == _XON or octet == _XOFF:
+        elif at < 0 or octet in (_XON, _XOFF):
             pass
         elif octet == _ESCAPE:
             self._flip = _FLIP

@@ -17,9 +17,10 @@ from random import getrandbits
 from socket import AF_INET, SOCK_DGRAM
 
 try:
-    from micropython import const
     from socket import socket
-    from time import sleep_ms, ticks_diff, ticks_ms
+    from time import sleep_ms, ticks_diff, ticks_ms  # type: ignore[attr-defined]
+
+    from micropython import const
 except ImportError:
     from .cpython import const, sleep_ms, socket, ticks_diff, ticks_ms
 
@@ -46,7 +47,7 @@ class Search:
 
     def __init__(self, dice: "Callable[[int], int]") -> None:
         self.dice = dice
-        self.gateways: "dict[int, tuple[Any, int]]" = {}  # address and remaining ms, by GwId
+        self.gateways: dict[int, tuple[Any, int]] = {}  # address and remaining ms, by GwId
         self.wait_ms = dice(13) * _SEARCH_MS >> 13
         self.pause_ms = _SEARCH_MS
 
@@ -81,7 +82,7 @@ class Search:
 
 
 def find(group: tuple[str, int], limit_ms: int = 60_000, more_ms: int = 500) -> "list[Any]":
-    """Addresses of gateways, in order of their ids; waits so long for more when one has answered."""
+    """Addresses of gateways, in order of their ids; waits for more when one has answered."""
     search = Search(getrandbits)
     asking: Any = socket(AF_INET, SOCK_DGRAM)
     try:

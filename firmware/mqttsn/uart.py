@@ -17,11 +17,12 @@ from select import POLLIN
 from .framing import Decoder, encode
 
 try:
-    from micropython import const
     from select import poll
-    from time import ticks_diff, ticks_ms
+    from time import ticks_diff, ticks_ms  # type: ignore[attr-defined]
+
+    from micropython import const
 except ImportError:
-    from .cpython import const, poll, ticks_diff, ticks_ms
+    from .cpython import const, poll, ticks_diff, ticks_ms  # type: ignore[assignment]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Uart:
         self._chunk = bytearray(_CHUNK)
         self._at = self._end = 0  # of what was read and is still to be looked at
         self._decoder = Decoder()
-        self._poll: "Any" = poll()
+        self._poll: Any = poll()
         self._poll.register(stream, POLLIN)
 
     def send(self, frame: bytearray, size: int) -> None:
@@ -66,7 +67,7 @@ class Uart:
                     pass
             self._at = 0
             self._end = self._stream.readinto(self._chunk) or 0
-            if left < -_OVER_MS or left <= 0 and not self._end:
+            if left < -_OVER_MS or (left <= 0 and not self._end):
                 return 0
 
     def next(self) -> None:

@@ -7,12 +7,13 @@ network, or no such host, is an OSError.
 from socket import AF_INET, SOCK_DGRAM, getaddrinfo
 
 try:
-    from micropython import const
     from select import poll
     from socket import socket
-    from time import sleep_ms
+    from time import sleep_ms  # type: ignore[attr-defined]
+
+    from micropython import const
 except ImportError:
-    from .cpython import const, poll, sleep_ms, socket
+    from .cpython import const, poll, sleep_ms, socket  # type: ignore[assignment]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Udp:
         self.gateways = len(addresses)
         self.index = 0  # of the one in use
         self.local_port = 0  # any; who keeps it over a deep sleep is known by it
-        self._socket: "Any" = None
+        self._socket: Any = None
 
     def send(self, frame: bytearray, size: int) -> None:
         if self._socket is None:
@@ -62,8 +63,8 @@ class Udp:
 
     def _open(self) -> None:
         address = getaddrinfo(*self._addresses[self.index])[0][-1]
-        opened: "Any" = socket(AF_INET, SOCK_DGRAM)
-        self._poll: "Any" = poll()
+        opened: Any = socket(AF_INET, SOCK_DGRAM)
+        self._poll: Any = poll()
         self._poll.register(opened, _POLLIN)
         self._socket = opened
         try:

@@ -42,7 +42,7 @@ class Will:
         client.engine.flags |= _WILL
 
     def update(self, client: "Client", topic: bytes, message: bytes) -> None:
-        """Change it at once; an empty topic deletes it. What raised is told in the next connection."""
+        """Change it at once, or if this raises in the next connection. No topic: delete it."""
         self.topic, self.message = topic, message
         self.join(client)
         client.ask(client.engine.open, _WILLTOPICUPD, _WILLTOPICRESP, 0, 0, self._topic())

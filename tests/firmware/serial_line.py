@@ -1,4 +1,4 @@
-"""A serial line between a board and a gateway that listens on UDP: frames off the one, to the other.
+"""A serial line between a board and a gateway that listens on UDP.
 
 The board's end is a pseudo-terminal; between them octets are damaged by dice. Gateways have serial
 ports of their own; this one is for what the node does, alone.
@@ -57,11 +57,11 @@ class SerialLine:
 
     def _carry(self) -> None:
         while not self._ends.is_set():
-            ready = select.select([self._near, self._socket], [], [], LOOK_S)[0]
+            ready = select.select([self._near, self._socket.fileno()], [], [], LOOK_S)[0]
             with contextlib.suppress(ConnectionError):  # the gateway restarts
                 if self._near in ready:
                     self._up(os.read(self._near, 256))
-                if self._socket in ready:
+                if self._socket.fileno() in ready:
                     self._down(self._socket.recv(FRAME_OCTETS_MAX))
 
     def _up(self, octets: bytes) -> None:

@@ -1,4 +1,4 @@
-"""A node's side of the protocol, one rule each; the gateway's own codec reads and writes the octets."""
+"""A node's side of the protocol, one rule each; the gateway's codec reads and writes the octets."""
 
 from __future__ import annotations
 
@@ -134,9 +134,7 @@ def test_a_long_reading_has_the_long_form_of_length(octets: int, length: int) ->
     bench = Bench(400)
     bench.engine.publish(1, b"x" * octets, 1, 0)
     assert bench.engine.size == length
-    assert bench.said(0) == Publish(
-        1, 1, b"x" * octets, 1, topic_id_type=TopicIdType.PREDEFINED
-    )
+    assert bench.said(0) == Publish(1, 1, b"x" * octets, 1, topic_id_type=TopicIdType.PREDEFINED)
 
 
 def test_a_reading_beyond_the_buffer_is_refused_and_uses_up_no_message_id() -> None:

@@ -11,7 +11,9 @@ from tests.firmware.engine_bench import Bench
 KINDS = st.integers(0, 0x20)
 DATAGRAMS = st.one_of(
     st.binary(max_size=64),
-    st.builds(lambda kind, rest: bytes((len(rest) + 2, kind)) + rest, KINDS, st.binary(max_size=40)),
+    st.builds(
+        lambda kind, rest: bytes((len(rest) + 2, kind)) + rest, KINDS, st.binary(max_size=40)
+    ),
     st.builds(
         lambda kind, rest: b"\x01\x00" + bytes((len(rest) + 4, kind)) + rest,
         KINDS,

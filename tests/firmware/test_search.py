@@ -33,7 +33,13 @@ def test_gateways_are_known_by_what_they_say_of_themselves() -> None:
 
 def test_what_other_nodes_say_of_gateways_and_anything_else_is_passed_over() -> None:
     search = Search(lambda bits: 0)
-    for octets in encode(GwInfo(1, b"\x0a\x00\x00\x01")), b"", b"\x03", b"\x02\x17", b"\x05\x00\x01":
+    for octets in (
+        encode(GwInfo(1, b"\x0a\x00\x00\x01")),
+        b"",
+        b"\x03",
+        b"\x02\x17",
+        b"\x05\x00\x01",
+    ):
         assert not search.receive(octets, HERE)
     assert search.gateways == {}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -90,10 +91,9 @@ def test_a_frame_of_more_than_255_octets_arrives(
     text = program(
         gateway.port,
         """
-client = Client(Udp(("127.0.0.1", %d)), b"node-1", 400)
+client = Client(client.transport, b"node-1", 400)
 client.publish(b"long", b"x" * 300, 1)
-"""
-        % gateway.port,
+""",
     )
 
     async def inner(app: aiomqtt.Client) -> list[tuple[str, bytes, int]]:
@@ -459,13 +459,12 @@ def test_the_next_gateway_serves_when_the_first_does_not(
 ) -> None:
     text = program(
         gateway.port,
-        """
-client.transport = Udp(("127.0.0.1", 9), ("127.0.0.1", %d))
+        f"""
+client.transport = Udp(("127.0.0.1", 9), ("127.0.0.1", {gateway.port}))
 client.engine.retry_ms = 50
 client.publish(b"ab", b"x", 1)
 print("index", client.transport.index)
-"""
-        % gateway.port,
+""",
     )
     assert run(new_board(), text) == ["index 1"]
 
@@ -499,16 +498,22 @@ print("done")
 def test_every_reading_arrives_over_a_network_that_loses_copies_and_reorders(
     new_board: BoardMaker, gateway: GatewayProcess, broker: Mosquitto
 ) -> None:
-    async def inner(app: aiomqtt.Client) -> list[bytes]:
+    async def inner(app: aiomqtt.Client) -> Counter[int]:
+        arrived: Counter[int] = Counter()
         weather = Weather(loss=0.2, copies=0.1, delayed=0.2, delay_s_max=0.05)
         async with lossy_proxy(gateway.port, 11, weather) as proxy:
             text = program(proxy.port, LOSSY, retry_ms=60)
             await asyncio.to_thread(run, new_board(), text)
             assert min(proxy.fates[fate] for fate in ("lost", "copied", "delayed")) > 0
-        return [payload for _, payload, _ in await next_heard(app, 60)]
+        while len(arrived) < 60:
+            ((_, payload, _),) = await next_heard(app, 1)
+            arrived[int(payload)] += 1
+        return arrived
 
     arrived = with_application(broker, inner)
-    assert sorted(map(int, arrived)) == list(range(60))
+    assert set(arrived) == set(range(60))
+    # A copy of QoS 1 that the network makes may be another reading, for all that the gateway knows.
+    assert all(arrived[number] == 1 for number in range(1, 60, 2))
 
 
 # The will

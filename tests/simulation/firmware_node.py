@@ -1,8 +1,8 @@
 """A node with our own library, the very files that boards run, in the place of a simulated sensor.
 
 Its program is as short as a user's: connect, subscribe, publish what was measured, wait or sleep.
-All rules of MQTT-SN are the library's. `keeps` nodes take a snapshot when their power goes, and know
-which reading was on its way; others begin anew, but wait as long as their datagrams may live.
+All rules of MQTT-SN are the library's. `keeps` nodes take a snapshot when their power goes, and
+know which reading was on its way; others begin anew, but wait as long as their datagrams may live.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from gateway.frames import Frame, Publish, encode
 from tests.simulation.agenda import Agenda
 from tests.simulation.plan import Reading, SensorPlan, will_of
 from tests.simulation.sensor import REBOOT_S, REUSE_LIFETIMES
-from tests.simulation.stream import nothing
 from tests.simulation.strand import Strand
+from tests.simulation.stream import nothing
 
 FRAME_OCTETS_MAX = 1100
 RETRIES = 4

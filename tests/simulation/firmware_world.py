@@ -19,7 +19,6 @@ from tests.simulation.sensor import Sensor
 from tests.simulation.sleeper import Sleeper
 from tests.simulation.world import MQTT_CLIENT_ID, World
 
-
 WAITING_MESSAGES_MAX = 1000
 
 

@@ -1,6 +1,7 @@
 """Boards of real MicroPython for tests, with the node's library on them.
 
-Where there can be none, a test that needs one is reported as skipped with the reason; it never passes.
+Where there can be none, a test that needs one is reported as skipped with the reason; it never
+passes.
 """
 
 from __future__ import annotations
@@ -13,8 +14,6 @@ import pytest
 
 from firmware.build import build
 from hil.boards.wasi.board import WasiBoard, why_not
-
-BROKER_WAIT_MS = 300  # for the way up to the broker and down again, on a busy machine
 
 
 def require_board() -> None:

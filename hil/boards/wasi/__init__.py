@@ -1,6 +1,6 @@
-"""Real MicroPython, compiled to WebAssembly, as a board: 32-bit objects, a heap of a given size, the
-board's flash in a folder, UDP to this machine, serial ports on terminals of this machine, deep sleep,
-reset, and a power cut at an exact instruction.
+"""Real MicroPython, compiled to WebAssembly, as a board: 32-bit objects, a heap of a given size,
+the board's flash in a folder, UDP to this machine, serial ports on terminals of this machine, deep
+sleep, reset, and a power cut at an exact instruction.
 
 - `machine.py`: one life of the interpreter, from power on to whatever ends it, in this process.
 - `services.py`: what the interpreter asks of its host.

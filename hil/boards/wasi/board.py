@@ -5,8 +5,8 @@
         life.wait_for("connected")
     outcome = board.run("import main")
 
-What survives a deep sleep (RTC memory) and tells of it (reset cause) is carried from life to life, and
-`sleep` passes at once: a test that wants to wait does so itself.
+What survives a deep sleep (RTC memory) and tells of it (reset cause) is carried from life to life.
+A sleep passes at once: a test that wants to wait does so itself.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Life:
 
     def __init__(self, board: WasiBoard, asked: dict[str, object]) -> None:
         self._board = board
-        self._output: IO[bytes] = tempfile.TemporaryFile()
+        self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115, closed by __exit__
         heard, told = os.pipe()
         self._outcome = os.fdopen(heard, "rb")
         self._process = subprocess.Popen(
@@ -149,9 +149,7 @@ class WasiBoard:
         }
         return Life(self, asked)
 
-    def run(
-        self, program: str, *, fuel: int = FUEL_FULL, timeout_s: float = LIFE_S_MAX
-    ) -> Outcome:
+    def run(self, program: str, *, fuel: int = FUEL_FULL, timeout_s: float = LIFE_S_MAX) -> Outcome:
         """Live one life to its end."""
         with self.start(program, fuel=fuel) as life:
             try:

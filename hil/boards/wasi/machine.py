@@ -1,7 +1,8 @@
 """One life of MicroPython in this process: power on, a program, and what ended it.
 
-The interpreter is MicroPython 1.27 for WASI (`interpreter/`), run by wasmtime. Fuel is a count of instructions: the same program uses the same amount, so it serves
-as a measure of work and as the moment of a power cut.
+The interpreter is MicroPython 1.27 for WASI (`interpreter/`), run by wasmtime. Fuel is a count of
+instructions: the same program uses the same amount, so it serves as a measure of work and as the
+moment of a power cut.
 """
 
 from __future__ import annotations
@@ -104,9 +105,7 @@ def _wasi(setting: Setting, program: str, output: Callable[[bytes], None]) -> wa
     return wasi
 
 
-def _linker(
-    store: wasmtime.Store, engine: wasmtime.Engine, services: Services
-) -> wasmtime.Linker:
+def _linker(store: wasmtime.Store, engine: wasmtime.Engine, services: Services) -> wasmtime.Linker:
     linker = wasmtime.Linker(engine)
     linker.define_wasi()
 

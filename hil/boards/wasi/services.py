@@ -17,7 +17,7 @@ import termios
 import tty
 from collections.abc import Callable
 
-# machine.reset_cause()
+# What `machine.reset_cause` returns.
 POWER_ON, HARD_RESET, WATCHDOG, DEEP_SLEEP = 1, 2, 3, 4
 RTC_MEMORY_BYTES_MAX = 2048  # ESP32's default
 SOCKETS_MAX = 8
@@ -26,7 +26,7 @@ READABLE, WRITABLE = 1, 4  # MicroPython's ioctl flags for poll
 POLL_PAUSE_S = 0.001
 
 
-class Ended(Exception):
+class Ended(Exception):  # noqa: N818, it is no error
     """The program asked for its own end: `reset` or `deepsleep`."""
 
     def __init__(self, how: str, sleep_ms: int = 0) -> None:

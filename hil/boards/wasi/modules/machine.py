@@ -38,14 +38,14 @@ class UART(io.IOBase):
         self._descriptor = int(call("uart_open", str(number)))
 
     def any(self):
-        return int(call("poll", "%d 1" % self._descriptor))
+        return int(call("poll", f"{self._descriptor} 1"))
 
     def write(self, buffer, size=-1):
         text = hexlify(buffer if size < 0 else memoryview(buffer)[:size]).decode()
-        return int(call("uart_write", "%d %s" % (self._descriptor, text)))
+        return int(call("uart_write", f"{self._descriptor} {text}"))
 
     def read(self, size=64):
-        text = call("uart_read", "%d %d" % (self._descriptor, size))
+        text = call("uart_read", f"{self._descriptor} {size}")
         return octets(text) if text else None
 
     def readinto(self, buffer, size=-1):
@@ -57,5 +57,5 @@ class UART(io.IOBase):
 
     def ioctl(self, request, argument):
         if request == _POLL:
-            return int(call("poll", "%d %d" % (self._descriptor, argument)))
+            return int(call("poll", f"{self._descriptor} {argument}"))
         return -1

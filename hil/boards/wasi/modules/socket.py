@@ -39,10 +39,10 @@ class socket(io.IOBase):
         return self._descriptor
 
     def bind(self, address):
-        call("udp_bind", "%d %s %d" % (self._descriptor, address[0] or "0.0.0.0", address[1]))
+        call("udp_bind", f"{self._descriptor} {address[0] or '0.0.0.0'} {address[1]}")
 
     def connect(self, address):
-        call("udp_connect", "%d %s %d" % (self._descriptor, address[0], address[1]))
+        call("udp_connect", f"{self._descriptor} {address[0]} {address[1]}")
 
     def settimeout(self, seconds):
         self._wait_ms = -1 if seconds is None else int(seconds * 1000)
@@ -54,18 +54,17 @@ class socket(io.IOBase):
         pass
 
     def send(self, octets):
-        call("udp_send", "%d %s" % (self._descriptor, hexlify(octets).decode()))
+        call("udp_send", f"{self._descriptor} {hexlify(octets).decode()}")
         return len(octets)
 
     def sendto(self, octets, address):
         text = hexlify(octets).decode()
-        call("udp_send", "%d %s %s %d" % (self._descriptor, text, address[0], address[1]))
+        call("udp_send", f"{self._descriptor} {text} {address[0]} {address[1]}")
         return len(octets)
 
     def recvfrom(self, size):
-        text, host, port = call(
-            "udp_recv", "%d %d %d" % (self._descriptor, size, self._wait_ms)
-        ).split(" ")
+        answer = call("udp_recv", f"{self._descriptor} {size} {self._wait_ms}")
+        text, host, port = answer.split(" ")
         return octets(text), (host, int(port))
 
     def recv(self, size):
@@ -94,7 +93,7 @@ class socket(io.IOBase):
 
     def ioctl(self, request, argument):
         if request == _POLL:
-            return int(call("poll", "%d %d" % (self._descriptor, argument)))
+            return int(call("poll", f"{self._descriptor} {argument}"))
         if request == _CLOSE:
             self.close()
             return 0
