@@ -14,7 +14,7 @@ import pytest
 
 from firmware.mqttsn.aio import AioClient
 from firmware.mqttsn.udp import Udp
-from tests.firmware.test_sessions import forget, next_heard
+from tests.firmware.session_bench import forget, next_heard
 from tests.support.application import application
 from tests.support.gateway import GatewayProcess
 from tests.support.mosquitto import Mosquitto
