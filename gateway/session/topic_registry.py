@@ -20,6 +20,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from gateway.effects import ClientId, Effect, Save
 from gateway.frames import TopicIdType
@@ -30,6 +31,7 @@ from gateway.session.topic_rules import topic_name
 Reference = tuple[TopicIdType, int]
 
 FEW_TOPICS = 8
+REFERENCES_MAX = 4096
 SHORT_NAME_OCTETS = 2
 TOPIC_ID_MIN = 1
 TOPIC_ID_MAX = 0xFFFE  # 0x0000 and 0xFFFF are reserved (1.2, 5.3.11)
@@ -48,6 +50,12 @@ class Topic:
     name: str
     reference: Reference
     told: Told = Told.NOTHING
+
+
+@lru_cache(REFERENCES_MAX)
+def _normal(topic_id: int) -> Reference:
+    """One for all clients: they number alike, and there are very many of them."""
+    return TopicIdType.NORMAL, topic_id
 
 
 def _id_of(topic: Topic) -> int:
@@ -100,7 +108,7 @@ class TopicRegistry:
 
     def restore(self, saved: list[SavedTopic], next_id: int, told: Told) -> None:
         """Topics of a former life; new ones begin behind them, and not before this life's ids."""
-        self._topics = [Topic(row.name, (TopicIdType.NORMAL, row.topic_id), told) for row in saved]
+        self._topics = [Topic(row.name, _normal(row.topic_id), told) for row in saved]
         self._topics.sort(key=_id_of)
         self._by_name = None
         self._index_if_many()
@@ -202,7 +210,7 @@ class TopicRegistry:
     def _number(self, name: str, topic_id: int) -> Topic:
         while self._at(topic_id) is not None:  # only after the ids began again
             topic_id += 1
-        topic = Topic(name, (TopicIdType.NORMAL, topic_id))
+        topic = Topic(name, _normal(topic_id))
         topics = self._topics
         if topics and _id_of(topics[-1]) > topic_id:
             topics.insert(bisect_left(topics, topic_id, key=_id_of), topic)
