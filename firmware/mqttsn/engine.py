@@ -234,12 +234,12 @@ class Engine:
             return 0
         self.end = end
         flags = heard[at]
-        at += kind in (_PUBLISH, _SUBACK)
+        at += kind == _PUBLISH or kind == _SUBACK
         number = heard[at] << 8 | heard[at + 1]
         message_id = heard[at + 2] << 8 | heard[at + 3]
         if kind == self._awaited or kind == _PUBACK:
             self._settle(kind, number, message_id, heard[at + 4])
-        elif kind in (_WILLTOPICREQ, _WILLMSGREQ):
+        elif kind == _WILLTOPICREQ or kind == _WILLMSGREQ:
             if self._awaited == _CONNACK and self.will:
                 self.will.open(self, kind)
         elif self.state:

@@ -71,7 +71,7 @@ class Decoder:
             if at >= _FRAME_OCTETS_MIN and is_whole and check(buffer, at) == _GOOD:
                 return at - 2
             self.dropped += at > 0
-        elif at < 0 or octet in (_XON, _XOFF):
+        elif at < 0 or octet == _XON or octet == _XOFF:
             pass
         elif octet == _ESCAPE:
             self._flip = _FLIP

@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+from tests.firmware import footprint
 from tests.firmware.conftest import BoardMaker
-
-# Of 32-bit objects, as an ESP32 or an RP2040 has them; ports' own modules are loaded before. The
-# interpreter's table of all names doubles now and then, whoever brings the next one: it has room.
-IMPORT = """
-import gc, socket, machine, select, errno, random, struct, time
-number = allocated = 0
-gc.collect()
-while gc.mem_alloc() - allocated < 400:
-    gc.collect()
-    allocated = gc.mem_alloc()
-    getattr(gc, "name%d" % number, None)
-    number += 1
-gc.collect()
-before = gc.mem_alloc()
-import mqttsn
-after = gc.mem_alloc()
-gc.collect()
-print("kept", gc.mem_alloc() - before, "peak", after - before)
-"""
 
 # A line that loses nothing and allocates nothing, with a gateway that accepts everything.
 ECHO = """
@@ -100,11 +83,18 @@ print("grown", highest - first)
 
 
 def test_the_library_keeps_within_five_kib_of_heap(new_board: BoardMaker) -> None:
-    board = new_board()
-    assert board.run(IMPORT).code == 0, board.output
-    kept, peak = map(int, re.findall(r"\d+", board.output))
+    kept, peak = footprint.measured(new_board(), footprint.ROWS[0])
     assert kept <= 5 * 1024
     assert peak <= 7 * 1024
+
+
+def test_the_table_in_the_documentation_is_what_is_measured(library: Path, tmp_path: Path) -> None:
+    rows = footprint.table(library, tmp_path / "flash")
+    document = footprint.DOCUMENT.read_text(encoding="utf-8")
+    assert document == footprint.with_table(document, rows), (
+        "type  .venv/bin/python -m tests.firmware.footprint --write-docs"
+    )
+    assert rows in document
 
 
 def test_publishing_allocates_nothing(new_board: BoardMaker) -> None:
