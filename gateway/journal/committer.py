@@ -25,6 +25,7 @@ from gateway.effects import (
     Forward,
     ReadBacklog,
     Reason,
+    RecordConnect,
     RecordReceived,
     RecordRelease,
     Store,
@@ -40,7 +41,7 @@ BEAT_S = 0.1  # for what nobody waits for
 IDLE_S_MIN = 0.05  # between two looks that nobody asked for
 RETRY_READ_S = 1.0
 
-Work = Store | Finish | RecordReceived | RecordRelease | ReadBacklog
+Work = Store | Finish | RecordConnect | RecordReceived | RecordRelease | ReadBacklog
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -99,6 +100,8 @@ class JournalCommitter:
                 journal.finish(effect.forward)
             case RecordReceived():
                 self._waiting.append((journal.receive(effect.forward), effect.then))
+            case RecordConnect():
+                self._waiting.append((journal.begin_session(), effect.then))
             case RecordRelease():
                 mark = journal.release(effect.client_id, effect.message_id)
                 if effect.then is not None:

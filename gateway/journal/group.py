@@ -25,6 +25,7 @@ class Group:
     """
 
     header: Header
+    session: int = 0  # of the broker, as a new segment says it
     readings: list[Pending] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     starts_segment: bool = False

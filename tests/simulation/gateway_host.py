@@ -13,21 +13,16 @@ from typing import cast
 from gateway.effects import (
     DropUpstream,
     Effect,
-    Finish,
     Forward,
-    ReadBacklog,
     Reason,
-    RecordReceived,
-    RecordRelease,
     Save,
     Send,
-    Store,
     Transmit,
     WhenSaved,
 )
 from gateway.engine import Engine, EngineRules
 from gateway.frames import encode
-from gateway.journal.committer import Hearers, JournalCommitter
+from gateway.journal.committer import Hearers, JournalCommitter, Work
 from gateway.journal.journal import Journal
 from gateway.journal.numbers import JournalState
 from gateway.saved import ClientId
@@ -283,7 +278,7 @@ class GatewayHost:
             self._state.save(effect.change)
         elif isinstance(effect, WhenSaved):
             self._state.when_saved(effect.effects, effect.urgency)
-        elif isinstance(effect, Store | Finish | RecordReceived | RecordRelease | ReadBacklog):
+        elif isinstance(effect, Work):
             self._committer.perform(effect)
         else:
             self.on_news(effect)

@@ -178,7 +178,7 @@ def after(owner: Any, name: str, change: Callable[..., None]) -> Patch:
 
 
 def number_from_zero(self: Recovery, _: None) -> None:
-    self.next_number = 0
+    self.facts.next_number = 0
 
 
 def forget_carried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +191,7 @@ def forget_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     walk = Recovery._walk
 
     def mutant(self: Recovery, segment: Segment, octets: bytes, _: int) -> Any:
-        self._bounds.clear()
+        self.facts.bounds.clear()
         return walk(self, segment, octets, 1 << 64)
 
     monkeypatch.setattr(Recovery, "_walk", mutant)

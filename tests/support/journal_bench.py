@@ -16,6 +16,7 @@ from gateway.effects import (
     Forward,
     ReadBacklog,
     Reason,
+    RecordConnect,
     RecordReceived,
     RecordRelease,
     Store,
@@ -98,6 +99,8 @@ class JournalBench(Bench):
                 self.journal.finish(effect.forward)
             elif isinstance(effect, RecordReceived):
                 self._waiting.append((self.journal.receive(effect.forward), effect.then))
+            elif isinstance(effect, RecordConnect):
+                self._waiting.append((self.journal.begin_session(), effect.then))
             elif isinstance(effect, RecordRelease):
                 mark = self.journal.release(effect.client_id, effect.message_id)
                 if effect.then is not None:
