@@ -358,6 +358,8 @@ class Uplink:
     def _may_spill(self, forward: Forward) -> bool:
         if forward.qos == 0 or forward.record >= 0 or forward in self._storing:
             return False
+        if self._in_flight.is_released(forward):
+            return False  # the record would say that the broker has not received it
         return self._rules.of(forward.topic).acknowledge is not Acknowledge.UPSTREAM
 
     # The backlog

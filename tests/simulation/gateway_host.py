@@ -13,8 +13,11 @@ from typing import cast
 from gateway.effects import (
     DropUpstream,
     Effect,
+    Finish,
     Forward,
     Reason,
+    RecordConnect,
+    ReleaseUpstream,
     Save,
     Send,
     Transmit,
@@ -27,6 +30,7 @@ from gateway.journal.journal import Journal
 from gateway.journal.numbers import JournalState
 from gateway.saved import ClientId
 from gateway.state.committer import StateCommitter
+from gateway.upstream.session import Phase
 from tests.simulation.agenda import Agenda
 from tests.simulation.disk import Disk
 from tests.simulation.model_broker import ModelBroker
@@ -75,6 +79,8 @@ class GatewayHost:
         self._stream_delay_s_max = stream_delay_s_max
         self._alarm_at = inf
         self._is_answered = False
+        # As received by the broker, on record before the last CONNECT and not yet again since.
+        self._doubted: set[Forward] = set()
 
     # Lives
 
@@ -139,7 +145,8 @@ class GatewayHost:
         self._wind_down(stopped)
 
     def _leave_unanswered(self) -> None:
-        if self.connection is not None and not self._is_answered:
+        """The next life may not know which session the broker has."""
+        if self._doubted or (self.connection is not None and not self._is_answered):
             self.on_unanswered()
 
     def _let_go_of_broker(self) -> None:
@@ -193,8 +200,8 @@ class GatewayHost:
 
     def _receive_upstream(self, octets: bytes) -> None:
         if self.is_listening:
-            self._is_answered = True
             self._perform(self.engine.receive_upstream(octets, self._agenda.now))
+            self._is_answered |= self.engine.upstream.phase is Phase.UP
 
     def _reconnect(self) -> None:
         if not self.is_listening:
@@ -225,6 +232,7 @@ class GatewayHost:
     # From the disk
 
     def _durable(self, effects: list[Effect]) -> None:
+        self._doubted -= {one.forward for one in effects if isinstance(one, ReleaseUpstream)}
         self._perform(self.engine.durable(effects, self._agenda.now))
 
     def _stored(self, forwards: list[Forward]) -> None:
@@ -279,9 +287,17 @@ class GatewayHost:
         elif isinstance(effect, WhenSaved):
             self._state.when_saved(effect.effects, effect.urgency)
         elif isinstance(effect, Work):
+            self._note_doubt(effect)
             self._committer.perform(effect)
         else:
             self.on_news(effect)
+
+    def _note_doubt(self, effect: Work) -> None:
+        if isinstance(effect, RecordConnect):
+            in_flight = self.engine.upstream.readings.in_flight
+            self._doubted = {one for one in in_flight.released.values() if one.record >= 0}
+        elif isinstance(effect, Finish):
+            self._doubted.discard(effect.forward)
 
     def _drop(self, connection: Connection) -> None:
         connection.lost_at_gateway = nothing

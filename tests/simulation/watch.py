@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from gateway.effects import ClientId, Dropped, Effect, Forward, Reason, State
-from gateway.frames import Frame, Puback, Publish, Pubrec, ReturnCode
+from gateway.frames import Frame, Puback, Publish, Pubrec, Pubrel, ReturnCode
 from gateway.routing.reading_rules import Acknowledge
 from gateway.session.publishing import COPY_S
 from gateway.session.session import Session
@@ -43,6 +43,7 @@ class Fate:
     taken: int | None = None  # in which order the gateway heard it
     taken_before: int | None = None  # what was heard last may be refused
     copies: int = 0  # how often the gateway heard it
+    released: bool = False  # the gateway heard its sensor's PUBREL
     unstored: bool = False  # the journal could not take it, so the gateway's end forgets it
     taken_at: float = 0.0
     heard_at: float = 0.0
@@ -74,6 +75,10 @@ class ReadingsWatch:
 
     def heard(self, client_id: str, frame: Frame, session: Session | None, now: float) -> None:
         """A datagram of this client reached the gateway, in this session."""
+        if isinstance(frame, Pubrel):
+            fate = self._heard.get((client_id, frame.message_id))
+            if fate is not None:
+                fate.released = True
         if not isinstance(frame, Publish):
             return
         fate = self.fates[frame.payload]
@@ -156,8 +161,11 @@ class ReadingsWatch:
             reading = fate.reading
             mode = self._mode_of(reading)
             from_memory = mode is Acknowledge.UPSTREAM or (
-                reading.qos == 1 and (mode is Acknowledge.AUTO or not self._plan.remembers_all)
+                reading.qos == 1 and mode is Acknowledge.AUTO
             )
+            # Of an open exchange the journal always knows.
+            is_settled = reading.qos == 1 or fate.released
+            from_memory = from_memory or (is_settled and not self._plan.remembers_all)
             fate.licences += from_memory or fate.unstored
             if not fate.routed and not self._is_on_disk(reading.payload):
                 fate.taken = None
