@@ -239,6 +239,10 @@ class Engine:
         """These readings are in the journal, durably."""
         return self.uplink.stored(forwards, now)
 
+    def unsure(self, forwards: list[Forward], reason: Reason, now: float) -> list[Effect]:
+        """The journal could not take these, but the next life may find them there."""
+        return self.uplink.unsure(forwards, reason, now)
+
     def not_stored(self, forwards: list[Forward], reason: Reason, now: float) -> list[Effect]:
         """The journal could not take these readings."""
         return self.uplink.not_stored(forwards, reason, now)

@@ -131,6 +131,9 @@ class Shell:
     def on_stored(self, forwards: list[Forward]) -> None:
         self._perform(self._engine.stored(forwards, now()))
 
+    def on_unsure(self, forwards: list[Forward], reason: Reason) -> None:
+        self._perform(self._engine.unsure(forwards, reason, now()))
+
     def on_not_stored(self, forwards: list[Forward], reason: Reason) -> None:
         self._perform(self._engine.not_stored(forwards, reason, now()))
 

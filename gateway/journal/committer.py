@@ -52,6 +52,7 @@ class Hearers:
     """Who hears what came of it."""
 
     stored: Callable[[list[Forward]], None]
+    unsure: Callable[[list[Forward], Reason], None]
     not_stored: Callable[[list[Forward], Reason], None]
     durable: Callable[[list[Effect]], None]
     backlog: Callable[[list[Forward]], None]
@@ -227,6 +228,8 @@ class JournalCommitter:
             self._last_group = len(group.readings)
         if outcome.stored:
             hearers.stored(outcome.stored)
+        if outcome.unsure:
+            hearers.unsure(outcome.unsure, outcome.reason)
         if outcome.not_stored:
             hearers.not_stored(outcome.not_stored, outcome.reason)
         if outcome.dropped:

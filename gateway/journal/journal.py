@@ -307,7 +307,9 @@ class Journal:
         self._unsynced_since = None
         is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         outcome.reason = Reason.JOURNAL_FULL if is_full else Reason.JOURNAL_FAILED
-        outcome.not_stored += self._give_up_pending()
+        given_up = self._give_up_pending()
+        tried = len(group.readings) if group.was_tried else 0
+        outcome.unsure, outcome.not_stored = given_up[:tried], given_up[tried:]
 
     def _give_up_pending(self) -> list[Forward]:
         forwards = [forward for forward, _, _ in self._pending]

@@ -96,6 +96,7 @@ class Volume:
         if writing.end + len(octets) > writing.size:
             raise OSError(errno.EFBIG, "the group is larger than its segment")
         if octets:
+            group.was_tried = True
             self._write_all(writing.file, octets, writing.end)
             writing.end += len(octets)
             group.bytes_written += len(octets)

@@ -34,6 +34,7 @@ class Heard:
     """All that the core was told, in order; `wait` returns when `count` of a kind are there."""
 
     stored: list[Forward] = field(default_factory=list)
+    unsure: list[tuple[Forward, Reason]] = field(default_factory=list)
     not_stored: list[tuple[Forward, Reason]] = field(default_factory=list)
     durable: list[Effect] = field(default_factory=list)
     backlogs: list[list[Forward]] = field(default_factory=list)
@@ -48,12 +49,16 @@ class Heard:
     def hearers(self) -> Hearers:
         return Hearers(
             stored=lambda forwards: self._say(self.stored.extend, forwards),
+            unsure=self._hear_unsure,
             not_stored=self._hear_not_stored,
             durable=lambda effects: self._say(self.durable.extend, effects),
             backlog=lambda forwards: self._say(self.backlogs.append, forwards),
             dropped_oldest=lambda counts: self._say(self.dropped.update, counts),
             state_changed=lambda state, _: self._say(self.states.append, state),
         )
+
+    def _hear_unsure(self, forwards: list[Forward], reason: Reason) -> None:
+        self._say(self.unsure.extend, [(forward, reason) for forward in forwards])
 
     def _hear_not_stored(self, forwards: list[Forward], reason: Reason) -> None:
         self._say(self.not_stored.extend, [(forward, reason) for forward in forwards])

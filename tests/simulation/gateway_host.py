@@ -30,6 +30,7 @@ from gateway.journal.journal import Journal
 from gateway.journal.numbers import JournalState
 from gateway.saved import ClientId
 from gateway.state.committer import StateCommitter
+from gateway.uplink import _Way
 from gateway.upstream.session import Phase
 from tests.simulation.agenda import Agenda
 from tests.simulation.disk import Disk
@@ -62,6 +63,9 @@ class GatewayHost:
         self.on_octets: Callable[[bytes], None] = nothing
         self.on_step: Callable[[], None] = nothing
         self.on_news: Callable[[Effect], None] = nothing
+        self.on_stored: Callable[[list[Forward]], None] = nothing
+        # Beside the reading: whether it is on its way to the broker meanwhile.
+        self.on_unsure: Callable[[Forward, bool], None] = nothing
         self.on_unstored: Callable[[list[Forward]], None] = nothing
         self.on_saved: Callable[[Save], None] = nothing
         self.on_disk: Callable[[str], None] = nothing
@@ -95,6 +99,7 @@ class GatewayHost:
         self._loop = VirtualLoop(agenda, lambda: disk.job_s(agenda.now))
         hearers = Hearers(
             stored=self._stored,
+            unsure=self._unsure,
             not_stored=self._not_stored,
             durable=self._durable,
             backlog=self._read_back,
@@ -237,7 +242,15 @@ class GatewayHost:
 
     def _stored(self, forwards: list[Forward]) -> None:
         self.on_disk(f"stored {_payloads(forwards)}")
+        self.on_stored(forwards)
         self._perform(self.engine.stored(forwards, self._agenda.now))
+
+    def _unsure(self, forwards: list[Forward], reason: Reason) -> None:
+        self.on_disk(f"unsure {_payloads(forwards)}, {reason.value}")
+        storing = self.engine.uplink._storing
+        for forward in forwards:
+            self.on_unsure(forward, storing[forward] is _Way.SPILLED)
+        self._perform(self.engine.unsure(forwards, reason, self._agenda.now))
 
     def _not_stored(self, forwards: list[Forward], reason: Reason) -> None:
         self.on_disk(f"not stored {_payloads(forwards)}, {reason.value}")

@@ -207,15 +207,14 @@ class Life:
         if group is None:
             memory.durable(journal.durable_mark)
             return False
-        self._settle_refused(was_written=set())
+        self._settle_refused(unsure=set())
         drops = group.drops
         going = memory.drop(drops.first, drops.first + len(drops.flags)) if drops else []
-        written = {forward.record for forward, _, _ in group.readings}
         error = self._write(group)
         outcome = journal.end_group(group, error)
         self.tell(f"error {error}, room {group.room_error}, stored {len(outcome.stored)}")
         memory.stored([forward.record for forward in outcome.stored])
-        self._settle_refused(was_written=written)
+        self._settle_refused(unsure=set(outcome.unsure))
         if group.landed is not None:
             memory.segment_begun()
         if drops and drops in group.freed:
@@ -241,11 +240,11 @@ class Life:
             self.files.meanwhile = None
         return None
 
-    def _settle_refused(self, was_written: set[int]) -> None:
+    def _settle_refused(self, unsure: set[Forward]) -> None:
         for number, forward in list(self.waiting.items()):
             if forward.record < 0:
                 del self.waiting[number]
-                self.memory.not_stored(number, was_written=number in was_written)
+                self.memory.not_stored(number, was_written=forward in unsure)
 
     def read(self) -> bool:
         """Whether there may be more."""

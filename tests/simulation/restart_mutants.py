@@ -39,8 +39,8 @@ from tests.simulation.will_watch import WILLS
 def acknowledge_before_durable(monkeypatch: pytest.MonkeyPatch) -> None:
     store_first = Uplink._store_first
 
-    def mutant(self: Uplink, forward: Forward) -> Any:
-        effects = store_first(self, forward)
+    def mutant(self: Uplink, forward: Forward, now: float) -> Any:
+        effects = store_first(self, forward, now)
         session = self._sessions.get(forward.client_id)
         return effects + ([] if session is None else session.settled(forward))
 
@@ -50,9 +50,9 @@ def acknowledge_before_durable(monkeypatch: pytest.MonkeyPatch) -> None:
 def send_before_durable(monkeypatch: pytest.MonkeyPatch) -> None:
     store_first = Uplink._store_first
 
-    def mutant(self: Uplink, forward: Forward) -> Any:
-        effects = store_first(self, forward)
-        if self._storing[forward] is not _Way.PASS_ON:
+    def mutant(self: Uplink, forward: Forward, now: float) -> Any:
+        effects = store_first(self, forward, now)
+        if self._storing.get(forward) is not _Way.PASS_ON:
             return effects
         self._let_follow(forward, 0.0)
         self._storing[forward] = _Way.SPILLED

@@ -18,6 +18,7 @@ from gateway.frames import Frame, Puback, Publish, Pubrec, Pubrel, ReturnCode
 from gateway.routing.reading_rules import Acknowledge
 from gateway.session.publishing import COPY_S
 from gateway.session.session import Session
+from gateway.unsure import HELD_S
 from tests.simulation.model_broker import Publication, Restart, Tag, matches
 from tests.simulation.plan import Plan, Reading
 
@@ -45,6 +46,9 @@ class Fate:
     copies: int = 0  # how often the gateway heard it
     released: bool = False  # the gateway heard its sensor's PUBREL
     unstored: bool = False  # the journal could not take it, so the gateway's end forgets it
+    # The disk may have it though its write failed; until when it may not go on (0: it had before).
+    held_until: float | None = None
+    routed_at: float = 0.0  # first
     taken_at: float = 0.0
     heard_at: float = 0.0
     tags: dict[Tag, int] = field(default_factory=dict)  # how often the broker routed each
@@ -141,6 +145,19 @@ class ReadingsWatch:
                 return acknowledge
         return self._plan.acknowledge
 
+    def stored(self, forwards: list[Forward]) -> None:
+        """What a failed write has left of these is void."""
+        for forward in forwards:
+            if forward.payload in self.fates:
+                self.fates[forward.payload].held_until = None
+
+    def unsure(self, forward: Forward, is_on_its_way: bool, now: float) -> None:
+        """Its write failed, but the next life may find it."""
+        self.unstored([forward])
+        fate = self.fates.get(forward.payload)
+        if fate is not None and (fate.held_until is None or is_on_its_way):
+            fate.held_until = 0.0 if is_on_its_way else now + HELD_S
+
     def unstored(self, forwards: list[Forward]) -> None:
         """The journal could not take these."""
         for forward in forwards:
@@ -191,7 +208,7 @@ class ReadingsWatch:
 
     # At the broker
 
-    def routed(self, publication: Publication) -> None:
+    def routed(self, publication: Publication, now: float) -> None:
         if publication.tag is not None:
             self._sequences.setdefault(publication.tag[1], set()).add(int(publication.tag[2]))
         fate = self.fates.get(publication.payload)
@@ -203,6 +220,7 @@ class ReadingsWatch:
         ):
             broken(ONCE, f"{reading} became {publication}")
         fate.routed += 1
+        fate.routed_at = fate.routed_at or now
         if publication.tag is not None:
             self._count(fate, publication.tag)
         if fate.routed == 1:
@@ -214,11 +232,12 @@ class ReadingsWatch:
         times = fate.tags[tag] = fate.tags.get(tag, 0) + 1
         if len(fate.tags) > fate.licences:
             broken(ONCE, f"{fate.reading} has the tags {sorted(fate.tags)}")
-        if times > 1 and not self._may_repeat(fate.reading):
+        if times > 1 and not self._may_repeat(fate):
             broken(ONCE, f"the broker got {fate.reading} {times} times")
 
-    def _may_repeat(self, reading: Reading) -> bool:
-        """Only a break makes a repeat, and at QoS 2 only a broker that is not trusted or forgot.
+    def _may_repeat(self, fate: Fate) -> bool:
+        """Only a break makes a repeat, and at QoS 2 only a broker that is not trusted or forgot, or
+        a disk that failed for long.
 
         A break between CONNECT and CONNACK leaves open which session the broker has.
         """
@@ -226,7 +245,8 @@ class ReadingsWatch:
             return False
         faithful = self._plan.trust_session and self._plan.restarts() <= {Restart.KEPT}
         faithful = faithful and not self._unanswered
-        return reading.qos == 1 or not faithful
+        went_on = fate.held_until is not None and fate.routed_at >= fate.held_until
+        return fate.reading.qos == 1 or not faithful or went_on
 
     def _check_order(self, fate: Fate) -> None:
         """As the sensor made them at QoS 1 and 2; as the gateway heard them at QoS 0 and 1.

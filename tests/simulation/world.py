@@ -8,7 +8,7 @@ from struct import pack
 from zlib import crc32
 
 from gateway.assembly import first_topic_id
-from gateway.effects import ClientId, Effect, Save, Send
+from gateway.effects import ClientId, Effect, Forward, Save, Send
 from gateway.engine import EngineRules
 from gateway.frames import decode
 from gateway.journal.rules import JournalError
@@ -289,6 +289,8 @@ class World:
         host.on_step = self._check_step
         host.on_unanswered = self.readings.connect_unanswered
         host.on_unstored = self.readings.unstored
+        host.on_stored = self.readings.stored
+        host.on_unsure = self._unsure
         host.on_news = self._hear_news
         host.on_disk = self._on_disk
         host.on_saved = self._saves
@@ -374,6 +376,9 @@ class World:
         self._note(line)
         self._moment(line.partition(" ")[0])
 
+    def _unsure(self, forward: Forward, is_on_its_way: bool) -> None:
+        self.readings.unsure(forward, is_on_its_way, self.agenda.now)
+
     def _on_the_wire(self, octets: bytes) -> None:
         self._moment("release" if octets[0] == PUBREL else "packet")
         self._count(octets)
@@ -386,7 +391,7 @@ class World:
 
     def _routed(self, publication: Publication) -> None:
         self._note(f"broker routes {publication}")
-        self.readings.routed(publication)
+        self.readings.routed(publication, self.agenda.now)
         self.downlink.routed(publication)
         self.wills.routed(publication)
 

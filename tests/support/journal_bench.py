@@ -125,6 +125,8 @@ class JournalBench(Bench):
         outcome = self.journal.end_group(group, error)
         if outcome.stored:
             self.take(self.engine.stored(outcome.stored, self.at))
+        if outcome.unsure:
+            self.take(self.engine.unsure(outcome.unsure, outcome.reason, self.at))
         if outcome.not_stored:
             self.take(self.engine.not_stored(outcome.not_stored, outcome.reason, self.at))
         return True
