@@ -96,8 +96,11 @@ class Volume:
         if writing.end + len(octets) > writing.size:
             raise OSError(errno.EFBIG, "the group is larger than its segment")
         if octets:
+            # A call that fails has written nothing; after one that has not, nobody knows.
+            written = self._files.write(writing.file, octets, writing.end)
             group.was_tried = True
-            self._write_all(writing.file, octets, writing.end)
+            if written < len(octets):
+                self._write_all(writing.file, octets[written:], writing.end + written)
             writing.end += len(octets)
             group.bytes_written += len(octets)
         if group.is_lazy:

@@ -237,7 +237,11 @@ class GatewayHost:
     # From the disk
 
     def _durable(self, effects: list[Effect]) -> None:
-        self._doubted -= {one.forward for one in effects if isinstance(one, ReleaseUpstream)}
+        readings = self.engine.upstream.readings
+        if readings.is_open:
+            releases = [one for one in effects if isinstance(one, ReleaseUpstream)]
+            current = [one for one in releases if one.connection == readings._connection]
+            self._doubted -= {one.forward for one in current}
         self._perform(self.engine.durable(effects, self._agenda.now))
 
     def _stored(self, forwards: list[Forward]) -> None:

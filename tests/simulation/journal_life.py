@@ -22,6 +22,7 @@ from tests.simulation.journal_memory import (
     BOUNDED,
     GOES_ON,
     NO,
+    RECEIVED,
     STARTS,
     YES,
     Key,
@@ -110,8 +111,9 @@ class Life:
         if self.dice.random() < self.plan.finishes:
             self.finish()
         else:
-            act = self.dice.choice([self.store, self.store, self.store, self.receive, self.release])
-            act()
+            stores = [self.store] * 6
+            acts = [*stores, *[self.receive] * 2, *[self.release] * 2, self.connect]
+            self.dice.choice(acts)()
 
     def store(self) -> Reason | None:
         dice, owner = self.dice, self.owner
@@ -174,13 +176,19 @@ class Life:
 
     def receive(self) -> None:
         told = self.memory.told
-        waiting = [forward for forward in self.held if told[forward.record].received is NO]
+        session = self.memory.session
+        waiting = [one for one in self.held if not told[one.record].is_received_in(session)]
         of_qos_2 = [forward for forward in waiting if forward.qos == 2]
         if of_qos_2:
             forward = self.dice.choice(of_qos_2)
             mark = self.journal.receive(forward)
             self.tell(f"receive {forward.record}, mark {mark}")
-            self.memory.mark(mark, told[forward.record], "received")
+            self.memory.mark(mark, told[forward.record], RECEIVED)
+
+    def connect(self) -> None:
+        mark = self.journal.begin_session()
+        self.tell(f"connect, mark {mark}")
+        self.memory.connect(mark)
 
     def release(self) -> None:
         keys = [key for key in self.memory.by_key if self.memory.open_exchange(key)]

@@ -19,6 +19,7 @@ class Mutant:
     patch: Patch
     promise: str
     within: int
+    kind: str = "any"  # of worlds, as in hard_plans
 
 
 def constant(owner: Any, name: str, value: Any) -> Patch:

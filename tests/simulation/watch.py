@@ -16,6 +16,7 @@ from typing import NoReturn
 from gateway.effects import ClientId, Dropped, Effect, Forward, Reason, State
 from gateway.frames import Frame, Puback, Publish, Pubrec, Pubrel, ReturnCode
 from gateway.routing.reading_rules import Acknowledge
+from gateway.saved import Change, DueWillGone, SavedDueWill
 from gateway.session.publishing import COPY_S
 from gateway.session.session import Session
 from gateway.unsure import HELD_S
@@ -64,6 +65,7 @@ class ReadingsWatch:
         self._roots: dict[Session, Session] = {}  # what a session was in the gateway's first life
         self._excused: dict[str, set[int]] = {}  # sequences that were given up, by epoch
         self._coalesced = 0
+        self._due: dict[ClientId, SavedDueWill] = {}
         self.fates = {reading.payload: Fate(reading) for reading in plan.readings}
         self._heard: dict[tuple[str, int], Fate] = {}
         self._heard_in: set[tuple[bytes, Session]] = set()
@@ -157,6 +159,18 @@ class ReadingsWatch:
         fate = self.fates.get(forward.payload)
         if fate is not None and (fate.held_until is None or is_on_its_way):
             fate.held_until = 0.0 if is_on_its_way else now + HELD_S
+
+    def saved(self, change: Change) -> None:
+        """Of a client that is lost twice before its will has gone anywhere the first one is not
+        sent.
+        """
+        if isinstance(change, SavedDueWill):
+            before = self._due.get(change.client_id)
+            if before is not None:
+                self._excused.setdefault(str(before.epoch), set()).add(before.sequence)
+            self._due[change.client_id] = change
+        elif isinstance(change, DueWillGone):
+            self._due.pop(change.client_id, None)
 
     def unstored(self, forwards: list[Forward]) -> None:
         """The journal could not take these."""

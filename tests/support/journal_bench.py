@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
+
+import mqtt5
 
 from gateway.effects import (
     ClientId,
@@ -27,6 +30,7 @@ from gateway.journal.rules import JournalRules
 from gateway.routing.reading_rules import Acknowledge, ReadingRules
 from gateway.uplink import UplinkRules
 from gateway.upstream.rules import UpstreamRules
+from gateway.upstream.session import Phase
 from tests.simulation.simulated_files import SimulatedFiles
 from tests.support.engine_bench import Bench
 
@@ -109,6 +113,13 @@ class JournalBench(Bench):
                 self._reads = True
             else:
                 super().take([effect])
+
+    def connect_broker(self, **connack: Any) -> None:
+        self.take(self.engine.opened(self.at))
+        while self.engine.upstream.phase is Phase.RECORDING:
+            assert self.write(), "CONNECT waits for the journal"
+            self._tell_durable()
+        self.from_broker(mqtt5.ConnAckPacket(**connack).write())
 
     # The disk
 
