@@ -21,6 +21,10 @@ class Mutant:
     within: int
     kind: str = "any"  # of worlds, as in hard_plans
 
+    @property
+    def worlds(self) -> str:
+        return f"{self.within}" if self.kind == "any" else f"{self.within} {self.kind}"
+
 
 def constant(owner: Any, name: str, value: Any) -> Patch:
     """A method that always answers the same, or a number that is another."""

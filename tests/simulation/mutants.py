@@ -291,7 +291,7 @@ def first_catch(mutant: Mutant) -> tuple[int, str] | None:
 
 
 def table() -> str:
-    rows = [f"| {one.name} | {one.promise.split()[0]} | {one.within} |" for one in MUTANTS]
+    rows = [f"| {one.name} | {one.promise.split()[0]} | {one.worlds} |" for one in MUTANTS]
     head = [
         "| mistake in the gateway | breaks promise | seen within worlds |",
         "| --- | --- | --: |",

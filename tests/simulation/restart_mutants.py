@@ -171,7 +171,7 @@ RESTART_MUTANTS = (
         "what the broker has released is stored as not received",
         constant(InFlight, "is_released", False),
         ONCE,
-        within=1000,
+        within=250,
         kind="full",
     ),
     Mutant("the epoch is not raised", constant(StateStore, "raise_epoch", 1), ONCE, 250),
