@@ -88,6 +88,7 @@ class Keeping:
         self._problem: str | None = None
         hearers = Hearers(
             stored=shell.on_stored,
+            unsure=shell.on_unsure,
             not_stored=shell.on_not_stored,
             durable=shell.on_durable,
             backlog=shell.on_backlog,

@@ -29,8 +29,8 @@ PURE = frozenset(
     }
 )
 ONE_FILE = (
-    *("saved", "part", "reasons", "effects", "nodes", "bequests", "uplink", "downlink"),
-    *("rules", "withholding", "restoring", "door", "engine"),
+    *("saved", "part", "reasons", "effects", "nodes", "bequests", "unsure"),
+    *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
 )
 FORBIDDEN_TO_PURE = frozenset(
     {"asyncio", "socket", "time", "random", "logging", "os", "threading", "sqlite3"}
@@ -49,7 +49,7 @@ def allowed(*layers: str, packages: tuple[str, ...] = ()) -> Allowed:
 
 EVERY_LAYER = (
     *("frames", "saved", "part", "reasons", "effects", "nodes"),
-    *("session", "routing", "upstream", "bequests"),
+    *("session", "routing", "upstream", "bequests", "unsure"),
     *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
     *("roster", "census", "keeping"),
@@ -81,7 +81,10 @@ LAYERS = {
     "routing": allowed("session", "effects", "saved", "frames"),
     # The engine's halves; see their first lines.
     "bequests": allowed("effects", "saved", "frames"),
-    "uplink": allowed("bequests", "routing", "session", "upstream", "effects", "saved", "frames"),
+    "unsure": allowed("effects"),
+    "uplink": allowed(
+        *("bequests", "unsure", "routing", "session", "upstream", "effects", "saved", "frames")
+    ),
     "downlink": allowed("routing", "session", "upstream", "effects", "saved", "frames"),
     "rules": allowed("uplink", "routing", "session", "upstream"),
     "withholding": allowed("session", "effects", "saved", "frames"),

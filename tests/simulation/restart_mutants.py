@@ -27,6 +27,7 @@ from gateway.session.topic_registry import TopicRegistry
 from gateway.state.store import StateStore
 from gateway.uplink import Uplink, _Way
 from gateway.upstream.backlog import Backlog
+from gateway.upstream.in_flight import InFlight
 from gateway.upstream.readings import Readings
 from tests.simulation import world
 from tests.simulation.downlink_watch import NOTHING_MISSED
@@ -39,8 +40,8 @@ from tests.simulation.will_watch import WILLS
 def acknowledge_before_durable(monkeypatch: pytest.MonkeyPatch) -> None:
     store_first = Uplink._store_first
 
-    def mutant(self: Uplink, forward: Forward) -> Any:
-        effects = store_first(self, forward)
+    def mutant(self: Uplink, forward: Forward, now: float) -> Any:
+        effects = store_first(self, forward, now)
         session = self._sessions.get(forward.client_id)
         return effects + ([] if session is None else session.settled(forward))
 
@@ -50,9 +51,9 @@ def acknowledge_before_durable(monkeypatch: pytest.MonkeyPatch) -> None:
 def send_before_durable(monkeypatch: pytest.MonkeyPatch) -> None:
     store_first = Uplink._store_first
 
-    def mutant(self: Uplink, forward: Forward) -> Any:
-        effects = store_first(self, forward)
-        if self._storing[forward] is not _Way.PASS_ON:
+    def mutant(self: Uplink, forward: Forward, now: float) -> Any:
+        effects = store_first(self, forward, now)
+        if self._storing.get(forward) is not _Way.PASS_ON:
             return effects
         self._let_follow(forward, 0.0)
         self._storing[forward] = _Way.SPILLED
@@ -151,6 +152,27 @@ RESTART_MUTANTS = (
         constant(Publishing, "restore", None),
         ONCE,
         within=250,
+    ),
+    Mutant(
+        "CONNECT is not on record before it is sent",
+        constant(Readings, "may_be_on_record", False),
+        SAFE,
+        within=500,
+        kind="forgetful",
+    ),
+    Mutant(
+        "a reading that may be on the disk goes on at once",
+        constant(Uplink, "_hold", False),
+        ONCE,
+        within=1000,
+        kind="failing",
+    ),
+    Mutant(
+        "what the broker has released is stored as not received",
+        constant(InFlight, "is_released", False),
+        ONCE,
+        within=250,
+        kind="full",
     ),
     Mutant("the epoch is not raised", constant(StateStore, "raise_epoch", 1), ONCE, 250),
     Mutant("topic ids begin again in each life", topic_ids_of_the_life, ONCE, 1000),
