@@ -96,8 +96,8 @@ class Client:
         will = Connect(b"dev1", 60, will=True)
         way: dict[str, list[Frame]] = {
             "disconnected": [Disconnect()],
-            "topic-due": [will],
-            "message-due": [will, WillTopic(b"lw/d", 1)],
+            "topic-due": [Disconnect(), will],
+            "message-due": [Disconnect(), will, WillTopic(b"lw/d", 1)],
             "asleep": [Disconnect(600)],
             "awake": [Disconnect(600), Pingreq(b"dev1")],
         }

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.frames import Connect, Pingreq
+from gateway.frames import Connect, Pingreq, WillTopicReq
 from tests.conformance.client import BEFORE, HERE, STATES, Client, spelled
 from tests.conformance.matrix import (
     MATRIX_OF_THE_SPECIFICATION,
     RESERVED,
     SHAPES,
+    TYPE_NAMED,
     Matrix,
     Outcome,
     Said,
@@ -18,6 +19,19 @@ from tests.conformance.matrix import (
 
 MATRIX = MATRIX_OF_THE_SPECIFICATION
 OF_THE_SPECIFICATION = [said for said in MATRIX.said if said.kind not in RESERVED]
+# By these one is known that is here and in no will handshake; QoS -1 shows nothing.
+SHOWING = {
+    TYPE_NAMED[name]
+    for name in (
+        *("REGISTER", "REGACK", "PUBLISH", "PUBACK", "PUBREC", "PUBREL", "PUBCOMP", "SUBSCRIBE"),
+        *("UNSUBSCRIBE", "PINGREQ", "WILLTOPICUPD", "WILLMSGUPD"),
+    )
+}
+OF_NO_HANDSHAKE = [
+    said
+    for said in OF_THE_SPECIFICATION
+    if (said.kind in SHOWING and "QoS -1" not in said.name) or said.name == "DISCONNECT for 600 s"
+]
 DROPPED = ("short", "wide", "strict")
 LATER_S = 1000.0  # longer than the sleep of 600 s, with its tolerance
 
@@ -72,6 +86,23 @@ def test_who_has_said_connect_and_nothing_else_is_answered_as_others_are(said: S
     client.bench.say(HERE, Pingreq())
     answered, _, _, passed_on = client.says(said.octets)
     assert caller.says(said.octets)[::3] == (answered, passed_on)
+
+
+@pytest.mark.parametrize("state", ["active", "asleep"])
+@pytest.mark.parametrize("said", OF_NO_HANDSHAKE, ids=lambda said: said.name)
+def test_a_copy_of_connect_that_asks_for_the_will_again_changes_no_answer(
+    said: Said, state: str
+) -> None:
+    client = Client(state, said.before)
+    assert client.bench.say(HERE, Connect(b"dev1", 60, will=True)) == [WillTopicReq()]
+    answered, follows, counted, passed_on = client.says(said.octets)
+    answer, following, *others = expected(said, "well", state)
+    assert [counted, passed_on] == others
+    assert follows == (state if following == "=" else following)
+    if said.before in ("-", "reading", "will"):
+        assert answered == answer
+    else:  # what was under way comes again, and its name may have to be told again
+        assert answered.startswith((answer.removesuffix("-"), "REGISTER"))
 
 
 def test_each_cell_has_exactly_one_row() -> None:

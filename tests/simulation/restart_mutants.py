@@ -194,7 +194,7 @@ RESTART_MUTANTS = (
     Mutant(
         "sessions are forgotten at a restart", constant(Engine, "restore", []), NOTHING_MISSED, 64
     ),
-    Mutant("PUBREL to a sensor before that is saved", release_sensor_at_once, COMMANDS_ONCE, 1000),
+    Mutant("PUBREL to a sensor before that is saved", release_sensor_at_once, COMMANDS_ONCE, 2000),
     Mutant("other message ids in the next life", other_message_ids, COMMANDS_ONCE, 1000),
     Mutant("wills are forgotten at a restart", forget_will, WILLS, 100),
     Mutant("a goodbye is not saved", forget_goodbye, WILLS, 1000),
