@@ -23,7 +23,7 @@ TREES = ("gateway", "firmware", "spark_ingest")
 
 PURE = frozenset(
     {
-        *("frames", "saved", "part", "reasons", "effects", "nodes"),
+        *("frames", "lines", "saved", "part", "reasons", "effects", "nodes"),
         *("session", "routing", "upstream", "bequests"),
         *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
     }
@@ -48,7 +48,7 @@ def allowed(*layers: str, packages: tuple[str, ...] = ()) -> Allowed:
 
 
 EVERY_LAYER = (
-    *("frames", "saved", "part", "reasons", "effects", "nodes"),
+    *("frames", "lines", "saved", "part", "reasons", "effects", "nodes"),
     *("session", "routing", "upstream", "bequests"),
     *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
@@ -71,6 +71,7 @@ EVERY_PACKAGE = (
 )
 LAYERS = {
     "frames": allowed(),
+    "lines": allowed("frames"),
     "saved": allowed(),
     "part": allowed(),
     "reasons": allowed(),
@@ -92,7 +93,9 @@ LAYERS = {
         *("routing", "session", "upstream", "effects", "nodes", "saved", "frames"),
     ),
     "config": allowed(),
-    "links": allowed("effects", "frames", "nodes", "config", packages=("mqtt5", "serial")),
+    "links": allowed(
+        *("effects", "lines", "frames", "nodes", "config"), packages=("mqtt5", "serial")
+    ),
     "journal": allowed("effects", "saved", "frames", "config", packages=("google_crc32c",)),
     "state": allowed("effects", "saved", "frames", "config"),
     "admin": allowed("effects", "frames", "config", packages=("microdot", "prometheus_client")),
@@ -179,6 +182,13 @@ def test_every_layer_imports_only_what_it_may() -> None:
 
 BREACHES = [
     ("gateway/frames/codec.py", "import asyncio", "frames is pure and must not import asyncio"),
+    ("gateway/lines/raw.py", "import time", "lines is pure and must not import time"),
+    ("gateway/lines/raw.py", "import serial", "lines must not import the package serial"),
+    (
+        "gateway/lines/listener.py",
+        "from gateway.links import udp",
+        "lines must not import gateway.links",
+    ),
     ("gateway/frames/codec.py", "import cbor2", "frames must not import the package cbor2"),
     ("gateway/frames/codec.py", "import mqtt5", "frames must not import the package mqtt5"),
     (
