@@ -47,7 +47,7 @@ def framing(
     escapes: frozenset[int] = DEFAULT_ESCAPES,
     chatter: Callable[[bytes], None] | None = None,
 ) -> Framing:
-    """`gap_s` is raw's, `escapes` hdlc's. `chatter` is given lines of text, of at most 200 octets."""
+    """`gap_s` is raw's, `escapes` hdlc's. `chatter` is given lines of text, 200 octets at most."""
     match kind:
         case "hdlc":
             return DelimitedFraming(HdlcFrames(message_bytes_max, escapes), chatter)
