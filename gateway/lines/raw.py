@@ -61,6 +61,7 @@ class RawFraming:
         self._held = bytearray()
         self._needed_octets = 0  # in `_held` before there is any news
         self._fault: Fault | None = None  # of what is held; then it is to be searched
+        self._is_counted = False  # that fault
         self._heard_at = 0.0
 
     @property
@@ -71,6 +72,7 @@ class RawFraming:
         self._held.clear()
         self._needed_octets = 0
         self._fault = None
+        self._is_counted = False
 
     def wrap(self, message: bytes) -> bytes:
         return message
@@ -101,9 +103,8 @@ class RawFraming:
             is_late_rest = self._run(held + octets).stop is _Stop.END
             if is_late_rest and self._run(octets).stop is not _Stop.END:
                 return []
-        fault = self._fault or "bad_check"
+        run = self._search(held, self._fault or "bad_check", is_over=True)
         self.reset()
-        run = self._search(held, fault, is_over=True)
         if run is None:
             return []
         self._take(run)
@@ -131,6 +132,7 @@ class RawFraming:
         del self._held[: run.end]
         self._needed_octets = run.needed_octets
         self._fault = _FAULTS.get(run.stop)
+        self._is_counted = False
         if self._fault is not None:
             self._needed_octets = self._message_bytes_max
         if run.messages and self._is_lost:
@@ -187,6 +189,6 @@ class RawFraming:
             self.counters.chatter_bytes += len(octets)
             if self._chatter is not None:
                 tell_lines(octets, self._chatter)
-        elif octets:
+        elif octets and not self._is_counted:
             self.counters.add(fault)
-            self._is_lost = True
+            self._is_counted = self._is_lost = True
