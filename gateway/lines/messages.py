@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import get_args
 
 from gateway.frames import Forwarded, Frame, MalformedFrame, decode
@@ -15,12 +17,13 @@ _KINDS = frozenset(frame_type.KIND for frame_type in get_args(Frame))
 
 Octets = bytes | bytearray
 
+_KIND = b"[" + re.escape(bytes(sorted(_KINDS))) + b"]"
+_BEGINNING = re.compile(b"(?=[^\\x00\\x01]" + _KIND + b"|\\x01.." + _KIND + b")", re.DOTALL)
+
 
 def declared_octets(octets: Octets, at: int = 0) -> int | None:
-    """How long the message is that begins here. 0: none begins so. None: too early to tell."""
+    """How long the message is that begins at this octet. 0: none begins so. None: too early."""
     left = len(octets) - at
-    if left == 0:
-        return None
     first = octets[at]
     if first == 0x01:
         return _declared_long(octets, at) if left >= _LONG_HEAD_OCTETS else None
@@ -34,14 +37,20 @@ def declared_octets(octets: Octets, at: int = 0) -> int | None:
     return first if kind in _KINDS else 0
 
 
+def beginnings(octets: bytes) -> Iterator[int]:
+    """Where messages could begin, by length and type: one place in nine of random octets."""
+    return (found.start() for found in _BEGINNING.finditer(octets))
+
+
 def is_whole(octets: bytes) -> bool:
     """Whether the length of these is their own, whatever they say; `octets` are at least two.
 
     True as well for Paho's C library, which forgets two octets of a long message (frames/codec.py).
     """
     if _is_forwarded(octets):
-        inner = octets[max(octets[0], _FORWARDED_OCTETS_MIN) :]
-        return len(inner) >= MESSAGE_OCTETS_MIN and not _is_forwarded(inner) and is_whole(inner)
+        inner = octets[octets[0] :]
+        is_inner = len(inner) >= MESSAGE_OCTETS_MIN and not _is_forwarded(inner)
+        return octets[0] >= _FORWARDED_OCTETS_MIN and is_inner and is_whole(inner)
     size, first = len(octets), octets[0]
     if first != 0x01 or size < _LONG_HEAD_OCTETS:
         return first == size

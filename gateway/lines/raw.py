@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from gateway.lines.chatter import Tell, is_text, tell_lines
 from gateway.lines.counters import Fault, FramingCounters
-from gateway.lines.messages import declared_octets, is_message
+from gateway.lines.messages import beginnings, declared_octets, is_message
 
 # 500 octets at 115,200 baud, and more than USB adapters hold back (16 ms).
 GAP_S = 0.05
@@ -145,21 +145,22 @@ class RawFraming:
         `is_over`: the line was silent afterwards, so that a run must lead to the very end.
         """
         seen: set[int] = set()  # so that each place is decoded once
-        for at in range(len(octets)):
+        for at in beginnings(octets):
             run = self._run(octets, at, seen)
-            if self._is_believed(run, octets[:at], is_over=is_over):
+            if self._is_believed(run, octets, at, is_over=is_over):
                 self._let_go(octets[:at], fault)
                 return run
             seen.update(run.starts)
         self._let_go(octets, fault)
         return None
 
-    def _is_believed(self, run: _Run, before: bytes, *, is_over: bool) -> bool:
+    def _is_believed(self, run: _Run, octets: bytes, at: int, *, is_over: bool) -> bool:
         if run.stop is not _Stop.END and (is_over or run.stop is not _Stop.MORE):
             return False
         if len(run.messages) >= _IN_A_ROW_MIN:
             return True
-        return is_over and len(run.messages) == 1 and is_text(before)
+        is_after_text = not self._is_counted and is_text(octets[:at])
+        return is_over and len(run.messages) == 1 and is_after_text
 
     def _run(self, octets: bytes, at: int = 0, seen: Container[int] = ()) -> _Run:
         """`seen`: where no message is to be looked for."""
