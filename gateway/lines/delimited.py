@@ -109,12 +109,14 @@ class DelimitedFraming:
             self._tell_so_far()
 
     def _overflow(self) -> None:
-        # Text is cut where a line ends, which is never inside a character.
-        end = self._held.rfind(b"\n") + 1 or len(self._held)
+        # Text is cut where a line ends, which is never inside a character, if that is near enough.
+        end = self._held.rfind(b"\n") + 1
+        if len(self._held) - end > self._piece_octets_max or end == 0:
+            end = len(self._held)
         octets, rest = bytes(self._held[:end]), bytes(self._held[end:])
         told_octets, may_be_text = self._told_octets, self._may_be_text
         self.reset()
-        if may_be_text and len(rest) <= self._piece_octets_max and is_text(octets):
+        if may_be_text and is_text(octets):
             self._hear(octets, told_octets)
             self._held += rest
         else:

@@ -198,7 +198,7 @@ def test_the_cost_of_noise_grows_with_its_length_only(kind: FramingKind) -> None
     """Calls, not seconds. Everywhere in it messages begin, and none of them leads to the end."""
 
     def calls(octets: int) -> int:
-        noise = b"\x00" + bytes((2, 0x16)) * (octets // 2) + b"\x00"
+        noise = b"\x00" + bytes((2, 0x16)) * (octets // 2) + bytes(30)
         line = framing(kind, message_bytes_max=2 * octets)
         return calls_in(lambda: line.feed(noise, 0.0) + line.feed(b"", 9.0))
 

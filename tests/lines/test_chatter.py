@@ -78,6 +78,16 @@ def test_text_without_end_is_handed_out_whole(kind: FramingKind) -> None:
     assert b"".join(heard.lines) == b"".join(text)
 
 
+@WITH_MARKS
+def test_a_line_longer_than_a_frame_is_not_held(kind: FramingKind) -> None:
+    heard = Heard(kind, message_bytes_max=50)
+    assert heard.after(b"hello\n" + b"x" * 300) == [b"hello", b"x" * 200, b"x" * 100]
+    assert heard.on_line.held_octets == 0
+    assert heard.after(b"y" * 80, b"\n" + b"z" * 80)[3:] == [b"y" * 80]
+    assert heard.on_line.held_octets == 80
+    assert heard.on_line.counters.too_long == 0
+
+
 @EACH_KIND
 def test_a_long_line_is_handed_out_in_parts(kind: FramingKind) -> None:
     heard = Heard(kind)
