@@ -6,13 +6,16 @@ damage, and handed out in lines to whoever wants to log them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 LINE_OCTETS_MAX = 200  # a longer line is handed out in parts of so many
 
 # Printable ASCII and what moves a cursor; the rest of UTF-8 is looked at by itself.
-_ASCII = bytes((0x08, 0x09, 0x0A, 0x0D, 0x1B, *range(0x20, 0x7F)))
-_MAYBE_TEXT = _ASCII + bytes(range(0x80, 0xF5))
+ASCII_TEXT = bytes((0x08, 0x09, 0x0A, 0x0D, 0x1B, *range(0x20, 0x7F)))
+_MAYBE_TEXT = ASCII_TEXT + bytes(range(0x80, 0xF5))
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 Tell = Callable[[bytes], None]
 
@@ -23,7 +26,7 @@ def may_become_text(octets: bytes) -> bool:
 
 
 def is_text(octets: bytes) -> bool:
-    if not octets.translate(None, _ASCII):
+    if not octets.translate(None, ASCII_TEXT):
         return True
     try:
         octets.decode()
@@ -37,3 +40,9 @@ def tell_lines(text: bytes, tell: Tell) -> None:
     for line in text.replace(b"\r", b"\n").split(b"\n"):
         for at in range(0, len(line), LINE_OCTETS_MAX):
             tell(line[at : at + LINE_OCTETS_MAX])
+
+
+def shown(line: bytes) -> str:
+    """As it may stand in a log or on a terminal: nothing in it moves a cursor or gives a command."""
+    text = _COLOUR.sub("", line.decode(errors="replace"))
+    return "".join(character for character in text if character.isprintable()).strip()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.frames import Pingreq, WillMsg, encode
-from gateway.lines.chatter import LINE_OCTETS_MAX, is_text
+from gateway.lines.chatter import LINE_OCTETS_MAX, is_text, shown
 from gateway.links.serial_framing import Framing, FramingKind, framing
 
 EACH_KIND = pytest.mark.parametrize("kind", ["hdlc", "slip", "raw"])
@@ -136,3 +136,17 @@ def test_nobody_need_listen(kind: FramingKind) -> None:
 )
 def test_text_is_printable_and_utf_8(octets: bytes, expected: bool) -> None:
     assert is_text(octets) is expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b">>> ", ">>>"),
+        (b"\x1b[0;31mE (12) wifi: off\x1b[0m", "E (12) wifi: off"),
+        (b"\x1b]0;title\x07\x08\tx", "]0;titlex"),
+        ("21,5 °C\u009b2J".encode(), "21,5 °C2J"),
+        (b"\xff", "\ufffd"),
+    ],
+)
+def test_a_line_that_is_shown_gives_a_terminal_no_commands(line: bytes, expected: str) -> None:
+    assert shown(line) == expected
