@@ -43,6 +43,6 @@ def tell_lines(text: bytes, tell: Tell) -> None:
 
 
 def shown(line: bytes) -> str:
-    """As it may stand in a log or on a terminal: nothing in it moves a cursor or gives a command."""
+    """As it may stand in a log or on a terminal: nothing moves a cursor or gives a command."""
     text = _COLOUR.sub("", line.decode(errors="replace"))
     return "".join(character for character in text if character.isprintable()).strip()
