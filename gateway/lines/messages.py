@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import get_args
 
-from gateway.frames import Forwarded, Frame, MalformedFrame, decode
+from gateway.frames import Forwarded, Frame, MalformedFrame, Register, decode
+from gateway.lines.chatter import is_text
 
 MESSAGE_OCTETS_MIN = 2
 
@@ -58,8 +59,14 @@ def is_whole(octets: bytes) -> bool:
 
 
 def is_message(octets: bytes) -> bool:
-    """Whether these are one message and nothing else, as far as its layout can tell."""
+    """Whether these are one message and nothing else, as far as its layout can tell.
+
+    CR and LF, with which consoles begin, are also the length and type of a REGISTER. A node's has
+    topic id 0 (5.4.10), so one that can be printed from end to end was printed.
+    """
     if len(octets) < MESSAGE_OCTETS_MIN or not is_whole(octets):
+        return False
+    if octets[1] == Register.KIND and is_text(octets):
         return False
     try:
         decode(octets)
