@@ -52,7 +52,7 @@ EVERY_LAYER = (
     *("session", "routing", "upstream", "bequests"),
     *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
-    *("roster", "census", "keeping"),
+    *("roster", "census", "keeping", "sensor_links"),
     *("version", "daemon", "cli", "__main__"),
 )
 EVERY_PACKAGE = (
@@ -103,7 +103,8 @@ LAYERS = {
     "assembly": allowed("config", "engine", "journal", "routing", "session", "uplink", "upstream"),
     "keeping": allowed(*EVERY_LAYER),
     "roster": allowed("admin", "effects", "engine", "routing", "session"),
-    "census": allowed("roster", "admin", "effects", "engine", "links", "journal", "state"),
+    "census": allowed("roster", "admin", "effects", "engine", "lines", "links", "journal", "state"),
+    "sensor_links": allowed("assembly", "config", "effects", "links", "nodes", "shell"),
     "version": allowed(),
     "daemon": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),
     "cli": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),
