@@ -85,16 +85,22 @@ class Raw(LineFraming):
     def feed(self, octets: bytes) -> list[bytes]:
         self.held += octets
         messages = []
-        while len(self.held) >= 3:
-            length = int.from_bytes(self.held[1:3], "big") if self.held[0] == 1 else self.held[0]
-            if len(self.held) < length:
-                break
+        while (length := self._length(0)) is not None and len(self.held) >= length:
             messages.append(bytes(self.held[:length]))
             del self.held[:length]
-        if len(self.held) == 2 and self.held[0] == 2:
-            messages.append(bytes(self.held))
-            self.held.clear()
         return messages
+
+    def _length(self, at: int) -> int | None:
+        """Of an envelope (1.2, 5.5) with what is in it, whose length it does not count."""
+        head = self.held[at : at + 4]
+        if len(head) < (4 if head[:1] == b"\x01" else 2):
+            return None
+        if head[0] == 1:
+            return int.from_bytes(head[1:3], "big")
+        if head[1] != 0xFE:
+            return head[0]
+        inner = self._length(at + head[0])
+        return None if inner is None else head[0] + inner
 
 
 def line_framing(kind: Kind) -> LineFraming:

@@ -29,7 +29,7 @@ class PtyLine:
         # What happens to octets on their way, each way.
         self.spoil_up: Callable[[bytes], bytes] = bytes
         self.spoil_down: Callable[[bytes], bytes] = bytes
-        self.octets_down = bytearray()  # all of them, as they came
+        self.reads: list[bytes] = []  # as they came
         self._kind: Kind = kind
         self._framing = line_framing(kind)
         self._loop = asyncio.get_running_loop()
@@ -96,7 +96,7 @@ class PtyLine:
                 self._look = self._loop.call_later(NOBODY_THERE_S, self._look_again)
                 return
             raise
-        self.octets_down += octets
+        self.reads.append(octets)
         for message in self._framing.feed(self.spoil_down(octets)):
             self.heard.put_nowait(message)
 
