@@ -29,6 +29,7 @@ from gateway.links.serial_line import LineHearers, PortRules, short_name
 
 READ_OCTETS_MAX = 4096
 READS_PER_TURN = 4
+UNPLUGGED = "it was unplugged"
 
 _PARITIES = {
     "none": serial.PARITY_NONE,
@@ -117,7 +118,7 @@ class DeviceLine:
         except (BlockingIOError, InterruptedError):
             taken = 0
         except OSError as error:
-            self._lose(error.strerror or str(error))
+            self._lose(_why_lost(error))
             return 0
         if taken < len(octets) and not self._is_waiting:
             self._is_waiting = True
@@ -142,11 +143,10 @@ class DeviceLine:
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
-                gone = error.errno in (errno.EIO, errno.ENXIO, errno.ENODEV)
-                self._lose("it was unplugged" if gone else error.strerror or str(error))
+                self._lose(_why_lost(error))
                 return
             if not octets:
-                self._lose("it was unplugged")
+                self._lose(UNPLUGGED)
                 return
             self._hearers.octets(octets)
             if len(octets) < READ_OCTETS_MAX or not self._is_open:
@@ -167,6 +167,12 @@ class DeviceLine:
             self._is_open = False
             self._loop.remove_reader(self._fd)
             self._loop.remove_writer(self._fd)
+
+
+def _why_lost(error: OSError) -> str:
+    if error.errno in (errno.EIO, errno.ENXIO, errno.ENODEV):
+        return UNPLUGGED
+    return error.strerror or str(error)
 
 
 def _nothing(_result: None) -> None:

@@ -39,7 +39,7 @@ from gateway.links.serial_server import open_server
 
 REOPEN_S_MIN = 0.5
 REOPEN_S_MAX = 10.0
-STEADY_S = 10.0  # a port that was open for as long is no longer tried with growing waits
+STEADY_S = 10.0  # open for as long, or with one message heard, it was of use
 
 log = logging.getLogger("tidegate.serial")
 
@@ -167,7 +167,7 @@ class SerialLink:
         backoff = Backoff(REOPEN_S_MIN, REOPEN_S_MAX, random.Random())
         while True:
             try:
-                if await self._serve(await self._open_line()) >= STEADY_S:
+                if await self._serve(await self._open_line()):
                     backoff.settled()
             except LineError as error:
                 self._tell(str(error))
@@ -187,13 +187,13 @@ class SerialLink:
             open_device(rules, hearers) if server is None else open_server(server, rules, hearers)
         )
 
-    async def _serve(self, line: Line) -> float:
-        """Until it is lost; for how many seconds."""
+    async def _serve(self, line: Line) -> bool:
+        """Until it is lost; whether it was of any use."""
         self._line = line
         self._framing.reset()
         self.counters.opened += 1
         self._tell(None)
-        began = now()
+        began, received = now(), self.counters.received
         try:
             self._ears.opened()
             line.begin()
@@ -203,7 +203,7 @@ class SerialLink:
         finally:
             self._let_go(self._problem or "closed")
         await line.closed()
-        return now() - began
+        return self.counters.received > received or now() - began >= STEADY_S
 
     def _lose(self, reason: str) -> None:
         if not self._loss.done():

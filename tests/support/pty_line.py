@@ -26,6 +26,7 @@ class PtyLine:
     def __init__(self, name: Path, kind: Kind = "hdlc") -> None:
         self.name = name
         self.heard: asyncio.Queue[bytes] = asyncio.Queue()
+        self.on_message: Callable[[bytes], None] = self.heard.put_nowait
         # What happens to octets on their way, each way.
         self.spoil_up: Callable[[bytes], bytes] = bytes
         self.spoil_down: Callable[[bytes], bytes] = bytes
@@ -67,13 +68,18 @@ class PtyLine:
     # Messages
 
     async def send(self, data: bytes) -> None:
-        self.send_octets(self._framing.wrap(data))
+        self.send_message(data)
+
+    def send_message(self, message: bytes) -> None:
+        self.send_octets(self._framing.wrap(message))
 
     async def recv(self) -> bytes:
         return await self.heard.get()
 
     def send_octets(self, octets: bytes) -> None:
-        """As they are, with text or damage."""
+        """As they are, with text or damage; into the void while it is unplugged."""
+        if self._master < 0:
+            return
         self._unsent += self.spoil_up(octets)
         self._writable()
 
@@ -98,7 +104,7 @@ class PtyLine:
             raise
         self.reads.append(octets)
         for message in self._framing.feed(self.spoil_down(octets)):
-            self.heard.put_nowait(message)
+            self.on_message(message)
 
     def _look_again(self) -> None:
         self._loop.add_reader(self._master, self._readable)
