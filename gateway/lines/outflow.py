@@ -28,6 +28,7 @@ class LineOutflow:
         self._gap_s = gap_s
         self._frames: deque[bytes] = deque()
         self._begun = b""  # what `next` gave, less what was taken of it
+        self._begun_frames = 0  # that end in it
         self._burst_octets = 0  # of which `_begun` is the rest
         self._resume_at = 0.0
 
@@ -49,7 +50,7 @@ class LineOutflow:
     def taken(self, octets: int, now: float) -> None:
         self._begun = self._begun[octets:]
         self.waiting_octets -= octets
-        if not self._begun and self._gap_s:
+        if octets and not self._begun and self._gap_s:
             self._resume_at = now + self._burst_octets / self._octets_per_s + self._gap_s
 
     def wait_s(self, now: float) -> float | None:
@@ -60,7 +61,7 @@ class LineOutflow:
 
     def clear(self) -> int:
         """The line is gone: what waits goes nowhere. Returns how many frames that were."""
-        count = len(self._frames) + bool(self._begun)
+        count = len(self._frames) + (self._begun_frames if self._begun else 0)
         self._frames.clear()
         self._begun = b""
         self.waiting_octets = 0
@@ -70,17 +71,16 @@ class LineOutflow:
     def _burst(self) -> bytes:
         frame = self._frames.popleft()
         most = self._burst_octets_max or len(frame)
+        self._begun_frames = int(len(frame) <= most)
         if len(frame) > most:
             self._frames.appendleft(frame[most:])
         return frame[:most]
 
     def _chunk(self) -> bytes:
-        octets = self._frames.popleft()
-        if not self._frames:
-            return octets
-        frames = [octets]
-        size = len(octets)
+        frames = [self._frames.popleft()]
+        size = len(frames[0])
         while self._frames and size < CHUNK_OCTETS:
             frames.append(self._frames.popleft())
             size += len(frames[-1])
+        self._begun_frames = len(frames)
         return b"".join(frames)

@@ -173,8 +173,14 @@ class ComPort:
             return
         self._unconfirmed.discard(command)
         if value != wanted:
-            name, has = _NAMES[command], int.from_bytes(value, "big")
-            self.refusal = f"it has set {name} to {has} instead of {int.from_bytes(wanted, 'big')}"
+            has, was_asked = _shown(command, value), _shown(command, wanted)
+            self.refusal = f"it has set {_NAMES[command]} to {has} instead of {was_asked}"
+
+
+def _shown(command: int, value: bytes) -> str:
+    number = int.from_bytes(value[:4], "big")
+    names = {number: name for name, number in PARITIES.items()} if command == SET_PARITY else {}
+    return names.get(number, str(number))
 
 
 def _command_octets(stream: bytes, mark: int) -> int:

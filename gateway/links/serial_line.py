@@ -21,14 +21,12 @@ ReadOctets = Callable[[bytes], None]
 class LineFailure(enum.Enum):
     """Why a port is not to be had."""
 
-    ABSENT = "absent"
+    ABSENT = "absent"  # was unplugged, or never there
     PERMISSION = "permission"
     BUSY = "busy"
     UNSUITABLE = "unsuitable"  # no serial port, or not with these settings
-    UNREACHABLE = "unreachable"
+    UNREACHABLE = "unreachable"  # the port server
     REFUSED = "refused"  # by the port server
-    LOST = "lost"  # it was open
-    OTHER = "other"
 
 
 class LineError(OSError):

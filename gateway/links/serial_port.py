@@ -31,6 +31,7 @@ from gateway.links.serial_line import (
     LINE_ADDRESS,
     Line,
     LineError,
+    LineFailure,
     LineHearers,
     PortRules,
     short_name,
@@ -94,7 +95,8 @@ class SerialLink:
             gap_s=settings.frame_gap_ms / 1000,
         )
         self._line: Line | None = None
-        self._problem: str | None = "not opened yet"
+        self._problem: str | None = f"{self.port} is not opened yet"
+        self._failure: LineFailure | None = None  # told of last
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop
         self._loss: asyncio.Future[str]
@@ -134,12 +136,12 @@ class SerialLink:
         if self._task is not None:
             self._task.cancel()
             self._task = None
-        self._let_go("closed")
+        self._let_go()
 
     def check(self) -> str | None:
         """For health: why nobody is heard on it, what is odd about it, or None."""
         if self._problem is not None:
-            return f"{self.port}: {self._problem}"
+            return self._problem
         warning = None if self._line is None else self._line.warning
         return None if warning is None else f"{self.port}: {warning}"
 
@@ -170,7 +172,7 @@ class SerialLink:
                 if await self._serve(await self._open_line()):
                     backoff.settled()
             except LineError as error:
-                self._tell(str(error))
+                self._tell(str(error), error.failure)
             except Exception:  # ours; a line must not stay closed for ever because of it
                 log.exception("%s is opened again", self.name)
             await asyncio.sleep(backoff.next_delay_s())
@@ -199,9 +201,9 @@ class SerialLink:
             line.begin()
             reason = await self._loss
             self.counters.lost += 1
-            self._tell(reason)
+            self._tell(f"{self.port}: {reason}", LineFailure.ABSENT)
         finally:
-            self._let_go(self._problem or "closed")
+            self._let_go()
         await line.closed()
         return self.counters.received > received or now() - began >= STEADY_S
 
@@ -209,9 +211,10 @@ class SerialLink:
         if not self._loss.done():
             self._loss.set_result(reason)
 
-    def _let_go(self, problem: str) -> None:
+    def _let_go(self) -> None:
         line, self._line = self._line, None
-        self._problem = problem
+        if self._problem is None:
+            self._problem = f"{self.port} is closed"
         for timer in (self._next_gap, self._next_burst):
             if timer is not None:
                 timer.cancel()
@@ -257,15 +260,16 @@ class SerialLink:
 
     # What is told
 
-    def _tell(self, problem: str | None) -> None:
-        before, self._problem = self._problem, problem
+    def _tell(self, problem: str | None, failure: LineFailure | None = None) -> None:
+        before, self._failure = self._failure, failure
+        self._problem = problem
         if problem is None:
             warning = None if self._line is None else self._line.warning
             log.info("listening for sensors on serial %s", self.shown)
             if warning is not None:
-                log.warning("serial %s: %s", self.port, warning)
-        elif problem != before:
-            log.warning("serial %s: %s; it is tried again", self.port, problem)
+                log.warning("%s: %s: %s", self.name, self.port, warning)
+        elif failure is not before:
+            log.warning("%s: %s; it is tried again", self.name, problem)
 
     def _count_failure(self, failure: LineSendFailure) -> None:
         self.counters.send_failed[failure] += 1

@@ -110,7 +110,7 @@ async def test_a_port_that_comes_later_is_opened_then_and_health_says_so(
         line.unplug()
         config = NO_UDP + table(line.name) + f'[admin]\nlisten = "127.0.0.1:{admin}"\n'
         with serving(tmp_path, broker, config) as gateway:
-            gateway.wait_for_log(f"serial {line.name}: .* is not there")
+            gateway.wait_for_log(f"serial0: {line.name} is not there")
             gateway.wait_for_log("health and metrics")
             health = await asyncio.to_thread(told, admin, "/healthz")
             assert health["status"] == "degraded"
