@@ -114,6 +114,11 @@ class Shell:
         self._engine.discovery.joined(link, now())
         self._set_alarm()
 
+    def on_line_opened(self, link: int) -> None:
+        """A serial line, on which only sensors can be."""
+        self._engine.discovery.joined(link, now(), hears=False)
+        self._set_alarm()
+
     def on_group_left(self, link: int) -> None:
         self._engine.discovery.left(link)
 

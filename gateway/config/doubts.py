@@ -55,7 +55,7 @@ def _doubt_about_file(path: Path, secret: bool) -> str | None:
 def _about_interfaces(settings: Settings, gathering: Gathering) -> Iterator[str]:
     """By name only: an address may come with the network, and so may the interface."""
     names = {name for _, name in socket.if_nameindex()}
-    for index, udp in enumerate(settings.udp):
+    for index, udp in enumerate(settings.listeners):
         interface = udp.multicast_interface
         if interface is None or interface in names or is_address(interface):
             continue
