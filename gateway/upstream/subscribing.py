@@ -178,7 +178,8 @@ class UpstreamSubscriptions:
                 continue
             if code < REFUSED:
                 actual.granted = True
-                effects.append(Granted(topic_filter))
+                if topic_filter in self._wanted:  # else it was only raised, to give way
+                    effects.append(Granted(topic_filter))
             else:
                 del self._actual[topic_filter]
                 self._stale.pop(topic_filter, None)
@@ -231,7 +232,7 @@ class UpstreamSubscriptions:
     def _raise(self, filters: list[str]) -> Transmit:
         for topic_filter in filters:
             self._actual[topic_filter].qos = WILDCARD_QOS
-        return self._subscribe(filters, live=True, answers=[])
+        return self._subscribe(filters, live=True, answers=filters)
 
     def _alike(self, retained: bool) -> list[str]:
         wildcards = self._wildcards
