@@ -14,6 +14,7 @@ from gateway.effects import (
     Forward,
     RecordConnect,
     RecordReceived,
+    Refused,
     ReleaseUpstream,
 )
 from gateway.upstream.session import RECORD_S, UpstreamSession
@@ -196,6 +197,14 @@ def test_a_record_for_a_reading_that_was_published_as_new_releases_nothing() -> 
     session.closed()
     connected(session, session_present=False, receive_max=1)
     session.readings.in_flight.withdraw(1)
+    assert session.readings.recorded(release) == []
+
+
+def test_a_record_for_a_reading_that_the_broker_refused_meanwhile_releases_nothing() -> None:
+    session = session_up()
+    session.readings.publish(stored())
+    release = asked(session.receive(pubrec(1), 1.0))
+    assert len(news(Refused, session.receive(pubrec(1, 0x97), 1.0))) == 1
     assert session.readings.recorded(release) == []
 
 
