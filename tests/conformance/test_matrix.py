@@ -33,6 +33,7 @@ OF_NO_HANDSHAKE = [
     if (said.kind in SHOWING and "QoS -1" not in said.name) or said.name == "DISCONNECT for 600 s"
 ]
 DROPPED = ("short", "wide", "strict")
+ENVELOPE = bytes.fromhex("05 fe 00 0102")
 LATER_S = 1000.0  # longer than the sleep of 600 s, with its tolerance
 
 
@@ -64,6 +65,19 @@ def test_every_message_has_its_answer_in_every_state_and_shape(said: Said, state
                 outcome = client.says(datagram)
                 assert outcome == expected(said, shape, state), (shape, datagram.hex(" "))
             client.bench.wake(LATER_S)  # and no timer is left that cannot be served
+
+
+@pytest.mark.parametrize("said", OF_THE_SPECIFICATION, ids=lambda said: said.name)
+def test_a_node_behind_a_forwarder_is_answered_as_others_are(said: Said) -> None:
+    for state in STATES:
+        for shape in SHAPES:
+            client = Client(state, said.before, strict=shape == "strict", envelope=ENVELOPE)
+            for datagram in said.datagrams(shape)[:1]:  # of some none is too large
+                outcome = client.says(datagram)
+                if said.name == "FORWARDED":  # one inside another is no message
+                    assert outcome[::2] == ("-", "malformed"), (state, shape)
+                else:
+                    assert outcome == expected(said, shape, state), (state, shape)
 
 
 @pytest.mark.parametrize("state", STATES)
