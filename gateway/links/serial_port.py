@@ -178,16 +178,9 @@ class SerialLink:
             await asyncio.sleep(backoff.next_delay_s())
 
     def _open_line(self) -> Awaitable[Line]:
-        settings = self._settings
         self._loss = self._loop.create_future()
-        rules = PortRules(
-            *(settings.port, settings.baud, settings.parity, settings.stop_bits, settings.rtscts)
-        )
         hearers = LineHearers(self._hear, self.flush, self._lose)
-        server = port_server(settings.port)
-        return (
-            open_device(rules, hearers) if server is None else open_server(server, rules, hearers)
-        )
+        return open_line(port_rules(self._settings), hearers)
 
     async def _serve(self, line: Line) -> bool:
         """Until it is lost; whether it was of any use."""
@@ -273,6 +266,16 @@ class SerialLink:
 
     def _count_failure(self, failure: LineSendFailure) -> None:
         self.counters.send_failed[failure] += 1
+
+
+def port_rules(line: SerialSettings) -> PortRules:
+    return PortRules(line.port, line.baud, line.parity, line.stop_bits, line.rtscts)
+
+
+def open_line(rules: PortRules, hearers: LineHearers) -> Awaitable[Line]:
+    """Here or on the network; raises LineError when it is awaited."""
+    server = port_server(rules.port)
+    return open_device(rules, hearers) if server is None else open_server(server, rules, hearers)
 
 
 def _framing(
