@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any
 
-from gateway.cli.doctor import listening
 from gateway.cli.doctor.disk import described, examine, facts_as_json
 from gateway.cli.doctor.findings import Finding, Level, findings
 from gateway.cli.doctor.serial_ports import (
@@ -32,6 +31,7 @@ from gateway.links.serial_line import LineError
 
 SCHEMA = "tidegate.doctor/1"
 BAUD_MIN, BAUD_MAX = 50, 4_000_000
+SECONDS_DEFAULT, SECONDS_MAX = 10, 3600
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,10 +80,9 @@ def _add_listening_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds",
         metavar="N",
-        type=_whole_number(1, listening.SECONDS_MAX),
-        default=listening.SECONDS_DEFAULT,
-        help=f"for --listen, 1 to {listening.SECONDS_MAX} (default {listening.SECONDS_DEFAULT}); "
-        "Ctrl-C ends it early",
+        type=_whole_number(1, SECONDS_MAX),
+        default=SECONDS_DEFAULT,
+        help=f"for --listen, 1 to {SECONDS_MAX} (default {SECONDS_DEFAULT}); Ctrl-C ends it early",
     )
 
 
@@ -138,6 +137,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _listen(arguments: argparse.Namespace) -> int:
+    from gateway.cli.doctor import listening
+
     rules = listening.rules_for(arguments.listen, arguments.baud, _settings_if_right(arguments))
     try:
         heard = listening.listen(rules, arguments.seconds)

@@ -18,8 +18,6 @@ from gateway.links.clock import now
 from gateway.links.serial_line import LineError, LineFailure, LineHearers, PortRules
 from gateway.links.serial_port import open_line, port_rules
 
-SECONDS_DEFAULT = 10
-SECONDS_MAX = 3600
 GAP_LOOK_S = 0.02  # between two looks at whether the line is silent
 
 MQTT_SN = frozenset({What.HDLC, What.SLIP, What.RAW})
