@@ -281,21 +281,21 @@ def entries(folder: str) -> int:
     return len(list(Path(folder).iterdir()))
 
 
-def is_ours(thread: threading.Thread) -> bool:
-    return thread.name.startswith(("open ", "close "))
+def ours() -> set[threading.Thread]:
+    return {each for each in threading.enumerate() if each.name.startswith(("open ", "close "))}
 
 
 def test_no_descriptor_and_no_thread_is_left_behind(run: Run) -> None:
     async def story() -> None:
         with terminal() as (_, port):
-            before = entries("/proc/self/fd")
+            before, others = entries("/proc/self/fd"), ours()
             for is_early in (True, False):
                 async with linked(on(port)) as heard:
                     if not is_early:
                         await eventually(lambda: heard.link.is_open, "open")
                 heard.link.close()
             await eventually(lambda: entries("/proc/self/fd") == before, "closed")
-            await eventually(lambda: not any(map(is_ours, threading.enumerate())), "no thread")
+            await eventually(lambda: not ours() - others, "no thread")
 
     run(story())
 
