@@ -230,7 +230,7 @@ class UpstreamSubscriptions:
 
     def _raise(self, filters: list[str]) -> Transmit:
         for topic_filter in filters:
-            self._actual[topic_filter].qos = WILDCARD_QOS
+            self._actual[topic_filter] = _Actual(WILDCARD_QOS)  # a broker may refuse it now
         return self._subscribe(filters, live=True, answers=[])
 
     def _alike(self, retained: bool) -> list[str]:

@@ -145,6 +145,18 @@ def test_what_gives_way_to_a_wider_filter_brings_no_copy_at_a_lower_qos_meanwhil
     assert given_up(answers) == ["site/a/b", "site/c"]
 
 
+def test_a_filter_that_is_raised_and_wanted_again_is_granted_anew() -> None:
+    """The broker may have refused to raise it."""
+    subscriptions = subscriptions_up()
+    grant(subscriptions, wanting(subscriptions, "a/b", qos=0))
+    subscriptions.unwant("a/b")
+    raising, *_ = only(mqtt5.SubscribePacket, wanting(subscriptions, "a/+"))
+    assert subscriptions.receive_suback(raising.packet_id, [0x87]) == []
+    subscriptions.want("a/b", 0, retained=False)
+    assert not subscriptions.is_granted("a/b")
+    assert grant(subscriptions, subscriptions.advance())[0] == Granted("a/b")
+
+
 def test_what_just_ends_and_what_gives_way_without_identifiers_is_not_raised() -> None:
     subscriptions = subscriptions_up()
     grant(subscriptions, wanting(subscriptions, "a/b", "x/#", qos=0))
