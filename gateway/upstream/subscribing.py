@@ -178,8 +178,7 @@ class UpstreamSubscriptions:
                 continue
             if code < REFUSED:
                 actual.granted = True
-                if topic_filter in self._wanted:  # else it was only raised, to give way
-                    effects.append(Granted(topic_filter))
+                effects.append(Granted(topic_filter))
             else:
                 del self._actual[topic_filter]
                 self._stale.pop(topic_filter, None)
@@ -231,8 +230,8 @@ class UpstreamSubscriptions:
 
     def _raise(self, filters: list[str]) -> Transmit:
         for topic_filter in filters:
-            self._actual[topic_filter].qos = WILDCARD_QOS
-        return self._subscribe(filters, live=True, answers=filters)
+            self._actual[topic_filter] = _Actual(WILDCARD_QOS)  # a broker may refuse it now
+        return self._subscribe(filters, live=True, answers=[])
 
     def _alike(self, retained: bool) -> list[str]:
         wildcards = self._wildcards
