@@ -115,7 +115,7 @@ class ServerLine(asyncio.Protocol):
         self._is_refused = False  # a write, since when somebody waits for room
         self._is_closing = False
         self._is_begun = False
-        self._early = b""  # what came before `begin`
+        self._early = b""  # what came before `begin`, in the same turn of the loop
         self._gone: asyncio.Future[None] = loop.create_future()
 
     @property
@@ -130,8 +130,6 @@ class ServerLine(asyncio.Protocol):
         early, self._early = self._early, b""
         if early:
             self._hearers.octets(early)
-        if self._transport is not None and not self._is_closing:
-            self._transport.resume_reading()
 
     def write(self, octets: bytes) -> int:
         if self._transport is None or self._is_closing:
@@ -169,7 +167,6 @@ class ServerLine(asyncio.Protocol):
             self._hearers.octets(data)
         elif self.is_settled and not self._is_begun:
             self._early += data
-            self._transport.pause_reading()
         self._resume()
 
     def pause_writing(self) -> None:

@@ -23,7 +23,7 @@ import pytest
 from gateway.config.settings import SerialSettings
 from gateway.frames import Pingreq, encode
 from gateway.lines.outflow import WAITING_S
-from gateway.links import serial_port
+from gateway.links import serial_device, serial_port
 from gateway.links.serial_faults import (
     PORTS_NAMED_MAX,
     absent_text,
@@ -50,6 +50,9 @@ def terminal() -> Iterator[tuple[int, str]]:
     """The end that is not the gateway's, and the name of the other."""
     master, slave = os.openpty()
     tty.setraw(slave)
+    attributes = termios.tcgetattr(slave)
+    attributes[2] |= termios.HUPCL  # as real ports have it
+    termios.tcsetattr(slave, termios.TCSANOW, attributes)
     os.set_blocking(master, False)
     name = os.ttyname(slave)
     os.close(slave)
@@ -104,6 +107,47 @@ def test_messages_go_both_ways(run: Run) -> None:
                 assert (counters.received, counters.sent) == (2, 2)
                 assert (counters.bytes_in, counters.bytes_out) == (7, 8)
             assert heard.happened == ["opened", "lost"]
+
+    run(story())
+
+
+def test_a_read_that_is_full_is_not_taken_for_the_end_of_the_port(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serial_device, "READ_OCTETS_MAX", len(MESSAGE) + 2)
+
+    async def story() -> None:
+        with terminal() as (master, port):
+            async with linked(on(port)) as heard:
+                await eventually(lambda: heard.link.is_open, "open")
+                for count in range(1, 4):
+                    os.write(master, b"\xc0" + MESSAGE + b"\xc0")
+                    await eventually(lambda: len(heard.datagrams) == count, "read")  # noqa: B023
+                assert heard.link.counters.lost == 0
+
+    run(story())
+
+
+def test_a_frame_that_was_cut_by_a_loss_is_not_continued(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(serial_port, "REOPEN_S_MIN", 0.001)
+    monkeypatch.setattr(serial_port, "REOPEN_S_MAX", 0.002)
+    port = tmp_path / "port"
+
+    async def story() -> None:
+        async with linked(on(str(port))) as heard:
+            link = heard.link
+            for times, octets in enumerate((b"\xc0\x02", b"\x16\xc0\x02\x17\xc0"), 1):
+                with terminal() as (master, name):
+                    port.symlink_to(name)
+                    await eventually(lambda: link.counters.opened == times, "open")  # noqa: B023
+                    os.write(master, octets)
+                    total = 2 if times == 1 else 7
+                    await eventually(lambda: link.counters.bytes_in == total, "read")  # noqa: B023
+                    port.unlink()
+                await eventually(lambda: not link.is_open, "lost")
+            assert heard.datagrams == [(LINE_ADDRESS, b"\x02\x17")]
 
     run(story())
 

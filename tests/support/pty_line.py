@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from tests.support.line_framings import Kind, line_framing
+from tests.support.line_framings import Kind, LineFraming, line_framing
 
 NOBODY_THERE_S = 0.02  # between two looks at a line that nobody has open
 READ_OCTETS_MAX = 65_536
@@ -23,7 +23,7 @@ READ_OCTETS_MAX = 65_536
 class PtyLine:
     """The sensor's end; a `Wire` of messages. Made and used inside a running loop."""
 
-    def __init__(self, name: Path, kind: Kind = "hdlc") -> None:
+    def __init__(self, name: Path, kind: Kind = "hdlc", framing: LineFraming | None = None) -> None:
         self.name = name
         self.heard: asyncio.Queue[bytes] = asyncio.Queue()
         self.on_message: Callable[[bytes], None] = self.heard.put_nowait
@@ -32,7 +32,7 @@ class PtyLine:
         self.spoil_down: Callable[[bytes], bytes] = bytes
         self.reads: list[bytes] = []  # as they came
         self._kind: Kind = kind
-        self._framing = line_framing(kind)
+        self._own_framing = framing
         self._loop = asyncio.get_running_loop()
         self._master = -1
         self._unsent = bytearray()
@@ -47,7 +47,7 @@ class PtyLine:
         os.close(slave)
         self.name.unlink(missing_ok=True)
         self.name.symlink_to(device)
-        self._framing = line_framing(self._kind)
+        self._framing = self._own_framing or line_framing(self._kind)
         self._loop.add_reader(self._master, self._readable)
 
     def unplug(self) -> None:
@@ -71,7 +71,10 @@ class PtyLine:
         self.send_message(data)
 
     def send_message(self, message: bytes) -> None:
-        self.send_octets(self._framing.wrap(message))
+        self.send_octets(self.framed(message))
+
+    def framed(self, message: bytes) -> bytes:
+        return self._framing.wrap(message)
 
     async def recv(self) -> bytes:
         return await self.heard.get()
