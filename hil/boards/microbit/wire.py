@@ -15,6 +15,7 @@ import socket
 import threading
 import time
 import tty
+from contextlib import suppress
 
 OCTETS_AT_ONCE = 8
 PAUSE_S = OCTETS_AT_ONCE * 10 / 115_200
@@ -61,7 +62,7 @@ class Wire:
     def _carry(self, uart: socket.socket) -> None:
         while not self._ends.is_set():
             is_open = self._is_open()
-            watched = [uart, self._port] if is_open else [uart]
+            watched: list[socket.socket | int] = [uart, self._port] if is_open else [uart]
             ready = select.select(watched, [], [], LOOK_S if is_open else NOBODY_THERE_S)[0]
             try:
                 if uart in ready and not self._up(uart, is_open=is_open):
@@ -80,10 +81,8 @@ class Wire:
         octets = uart.recv(READ_OCTETS_MAX)
         self.heard += octets
         if is_open:
-            try:
+            with suppress(BlockingIOError):  # whoever has it open does not read
                 os.write(self._port, octets)
-            except BlockingIOError:
-                pass  # whoever has it open does not read
         return bool(octets)
 
     def _down(self, uart: socket.socket) -> None:
