@@ -1,11 +1,11 @@
-"""MicroPython's REPL at the other end of a serial port: what runs there is stopped, and snippets run.
+"""MicroPython's REPL at the other end of a serial port: it stops what runs there and runs snippets.
 
 Raw REPL (Ctrl-A): a snippet, Ctrl-D, `OK`, what it prints, Ctrl-D, its traceback, Ctrl-D, `>`.
 
 Rules
 - Octets go out in small bursts, because boards have rings of 64 or 128 for what comes.
-- Ctrl-C is said again and again: our own programs stop at two within half a second, and a board that
-  sleeps deeply hears nothing until it wakes.
+- Ctrl-C is said again and again: our own programs stop at two within half a second, and a board
+  that sleeps deeply hears nothing until it wakes.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class Console:
             if self._read_until(_RAW, STOP_AGAIN_S) is not None:
                 return
         text = (
-            f"no MicroPython answers on {self.port}: if it is there and asleep, press RESET and try "
-            "again; else  tidegate flash install  puts it there"
+            f"no MicroPython answers on {self.port}: if it is there and asleep, press RESET and "
+            "try again; else  tidegate flash install  puts it there"
         )
         raise FlashError(Failure.ABSENT, text)
 

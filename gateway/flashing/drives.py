@@ -1,7 +1,7 @@
 """Boards that are a drive: a file copied onto it is what they become.
 
-RP2040 and RP2350 are one while BOOTSEL is held, with INFO_UF2.TXT in it; a micro:bit always is, with
-DETAILS.TXT. A board that took a file makes it vanish, mostly with the drive.
+RP2040 and RP2350 are one while BOOTSEL is held, with INFO_UF2.TXT in it; a micro:bit always is,
+with DETAILS.TXT. A board that took a file makes it vanish, mostly with the drive.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ def copy_to(drive: Drive, name: str, octets: bytes, report: Report) -> None:
     deadline = time.monotonic() + TAKEN_S_MAX
     while path.exists():
         if time.monotonic() > deadline:
-            text = f"{drive.folder} has {name}, but the board did not take it: unplug it, then again"
+            text = (
+                f"{drive.folder} has {name}, but the board did not take it: unplug it, then again"
+            )
             raise FlashError(Failure.CUT, text)
         time.sleep(LOOK_S)
     failed = _read(drive.folder / "FAIL.TXT")

@@ -1,5 +1,5 @@
-"""esptool, the program that speaks to the loader in every ESP32. It is GPL, and the user's: run, and
-never imported. What it prints is read where it has been the same since version 4.
+"""esptool, the program that speaks to the loader in every ESP32. It is GPL, and the user's: it is
+run, and never imported. What it prints is read where it has been the same since version 4.
 """
 
 from __future__ import annotations
@@ -69,14 +69,22 @@ class Esptool:
         if ended.code:
             raise self._why(ended, "writing")
         if not is_verified:
-            raise FlashError(Failure.CUT, f"esptool did not verify what it wrote: {ended.last_words}")
+            raise FlashError(
+                Failure.CUT, f"esptool did not verify what it wrote: {ended.last_words}"
+            )
 
     def _run(
-        self, what: list[str], hear: Callable[[str], None], timeout_s: float, options: list[str] | None = None
+        self,
+        what: list[str],
+        hear: Callable[[str], None],
+        timeout_s: float,
+        options: list[str] | None = None,
     ) -> Ended:
         if not self._has_dashes:
             what = [word.replace("-", "_") if "/" not in word else word for word in what]
-            what = [f"--{word[2:].replace('_', '-')}" if word[:2] == "__" else word for word in what]
+            what = [
+                f"--{word[2:].replace('_', '-')}" if word[:2] == "__" else word for word in what
+            ]
         return run(
             [self._program, "--port", self.port, *(options or []), *what], hear, timeout_s=timeout_s
         )
@@ -94,12 +102,14 @@ class Esptool:
         if "port is busy" in text or "exclusively lock" in text or "EBUSY" in text:
             return FlashError(Failure.BUSY, busy_text(self.port, file_owner(self.port)))
         if not Path(self.port).exists():
-            return FlashError(Failure.CUT, f"{self.port} went away while {doing}: plug it in, again")
+            return FlashError(
+                Failure.CUT, f"{self.port} went away while {doing}: plug it in, again"
+            )
         if "Failed to connect" in text or "No serial data received" in text:
             return FlashError(
                 Failure.ABSENT,
-                f"no ESP32's loader answers on {self.port}: hold BOOT, press RESET, let go of both, "
-                "then again; or it is another board",
+                f"no ESP32's loader answers on {self.port}: hold BOOT, press RESET, let go of both "
+                "and try again; or it is another board",
             )
         return FlashError(Failure.CUT, f"{doing} broke off: {ended.last_words}; begin anew")
 

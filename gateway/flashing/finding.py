@@ -77,7 +77,9 @@ def the_port(found: Sequence[FoundPort], given: str | None, kind: Kind | None = 
         raise FlashError(Failure.ABSENT, _none_text(found, kind))
     if len(fitting) > 1:
         named = ", ".join(f"{port.name} ({port.description or port.usb})" for port in fitting)
-        text = f"{len(fitting)} boards are plugged in: {named}; say which with --port, or use --batch"
+        text = (
+            f"{len(fitting)} boards are plugged in: {named}; say which with --port, or use --batch"
+        )
         raise FlashError(Failure.AMBIGUOUS, text)
     return fitting[0]
 

@@ -1,4 +1,4 @@
-"""The file with MicroPython: the one that was given, or the newest in the cache that fits the board.
+"""The file with MicroPython: the one that was given, or the newest in the cache for this board.
 
 Nothing is fetched from the network. What is wrong with a file is said before a board is touched.
 """

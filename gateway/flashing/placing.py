@@ -2,15 +2,15 @@
 
 Three ways, for three kinds of boards:
 
-- `ReplPlacing`: by snippets at the REPL. For boards whose MicroPython mpremote cannot serve (1.9 has
-  neither stat nor hashes); each file is read back whole.
+- `ReplPlacing`: by snippets at the REPL. For boards whose MicroPython mpremote cannot serve (1.9
+  has neither stat nor hashes); each file is read back whole.
 - `MpremotePlacing`: by mpremote; the board computes the hashes.
 - `FolderPlacing`: a folder is the board, such as a mounted file system or a simulated board.
 
 Rules
-- The file that starts the program is taken away first and comes last. So a board that lost its power
-  or its cable in between starts no half a program, and the next attempt begins where that ended:
-  files that are there already are not sent again.
+- The file that starts the program is taken away first and comes last. So a board that lost its
+  power or its cable in between starts no half a program, and the next attempt begins where that
+  ended: files that are there already are not sent again.
 - What was placed is compared by SHA-256 before anybody is told that it is there.
 """
 
@@ -246,7 +246,9 @@ class MpremotePlacing:
     def _why(self, last_words: str, copied: int, total: int) -> FlashError:
         if "ENOSPC" in last_words or "No space" in last_words:
             return FlashError(Failure.WRONG, "the board has no room for all of the program")
-        text = f"uploading broke off after {copied} of {total} files ({last_words}): plug the board "
+        text = (
+            f"uploading broke off after {copied} of {total} files ({last_words}): plug the board "
+        )
         return FlashError(Failure.CUT, f"{text}in again, and begin anew; nothing of it has started")
 
 

@@ -30,6 +30,7 @@ class NodeSettings:
     sensors: tuple[str, ...] = ()
     wifi: str | None = None
     password: str | None = None
+    secrets: Mapping[str, Any] | None = None
     more: Mapping[str, Any] | None = None
 
     def __repr__(self) -> str:
@@ -86,9 +87,10 @@ def node_settings(settings: NodeSettings) -> dict[str, Any]:
 
 def node_secrets(settings: NodeSettings) -> dict[str, Any] | None:
     """/secrets.json of firmware/app, if there are any."""
-    if settings.wifi is None:
-        return None
-    return {"wifi": {"ssid": settings.wifi, "password": settings.password or ""}}
+    given: dict[str, Any] = {}
+    if settings.wifi is not None:
+        given = {"ssid": settings.wifi, "password": settings.password or ""}
+    return (given | dict(settings.secrets or {})) or None
 
 
 def as_json(value: object) -> bytes:

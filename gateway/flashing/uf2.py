@@ -29,7 +29,9 @@ def check_uf2(octets: bytes, family: int, name: str) -> None:
             families[found] = families.get(found, 0) + 1
     if set(families) != {family}:
         others = ", ".join(_NAMES.get(each, f"family {each:08x}") for each in families)
-        raise _wrong(name, f"is for {others or 'no chip'}, not for {_NAMES.get(family, 'this one')}")
+        raise _wrong(
+            name, f"is for {others or 'no chip'}, not for {_NAMES.get(family, 'this one')}"
+        )
     _check_count(octets, families[family], name)
 
 
