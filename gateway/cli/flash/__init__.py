@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             action.add_argument(
                 "--ask",
                 action="store_true",
-                help="ask each board what runs on it, which interrupts that; else no port is opened",
+                help="ask each board what runs on it, which restarts that; else no port is opened",
             )
         elif name == "test":
             action.add_argument("--name", metavar="ID", default=argparse.SUPPRESS, help="its name")

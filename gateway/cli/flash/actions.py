@@ -3,9 +3,17 @@
 import argparse
 import json
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 
 from gateway.cli.exit_codes import ExitCode
-from gateway.cli.flash.boards import Target, identity_at, kinds_of, target_of, wait_for_micropython
+from gateway.cli.flash.boards import (
+    Target,
+    identity_at,
+    kinds_of,
+    started_again,
+    target_of,
+    wait_for_micropython,
+)
 from gateway.cli.flash.installing import install
 from gateway.cli.flash.monitoring import monitor
 from gateway.cli.flash.provisioning import Node, node_of, provision
@@ -15,7 +23,7 @@ from gateway.cli.output import say
 from gateway.cli.tables import Column, table, terminal_columns
 from gateway.flashing.drives import drives, unmounted
 from gateway.flashing.errors import Failure, FlashError
-from gateway.flashing.finding import found_ports, kinds_of_drive
+from gateway.flashing.finding import FoundPort, found_ports, kinds_of_drive
 from gateway.flashing.report import Report
 
 SCHEMA = "tidegate.flash/1"
@@ -38,7 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
             return list_boards(arguments)
         case "install":
             target = target_of(arguments, report)
-            installed(arguments, target, None, report)
+            with _left_running(arguments, target):
+                installed(arguments, target, None, report)
         case "provision":
             provision_one(arguments, report)
         case "monitor":
@@ -62,9 +71,9 @@ def whole_way(arguments: argparse.Namespace, node: Node, report: Report) -> None
     target = target_of(arguments, report)
     report.say(described(target))
     is_whole = target.drive is not None and target.kind.install.method == "hex"
-    if target.identity is None or arguments.reinstall or is_whole:
-        target = installed(arguments, target, node, report)
-    if target.identity is not None or arguments.dry_run or is_whole:
+    with _left_running(arguments, target):
+        if target.identity is None or arguments.reinstall or is_whole:
+            target = installed(arguments, target, node, report)
         provision(arguments, node, target, report)
 
 
@@ -94,7 +103,16 @@ def provision_one(arguments: argparse.Namespace, report: Report) -> None:
             )
             raise FlashError(Failure.ABSENT, text)
         report.say(described(target))
-    provision(arguments, node, target, report)
+    with _left_running(arguments, target):
+        provision(arguments, node, target, report)
+
+
+def _left_running(
+    arguments: argparse.Namespace, target: Target | None
+) -> AbstractContextManager[None]:
+    """What was stopped goes on, if nothing comes of it."""
+    port = None if target is None or target.identity is None else target.port
+    return started_again(port, always=arguments.dry_run)
 
 
 def described(target: Target) -> str:
@@ -109,7 +127,7 @@ def list_boards(arguments: argparse.Namespace) -> int:
     kinds = kinds_of(arguments)
     rows: list[dict[str, object]] = []
     for port in found_ports(kinds):
-        says = _answer_of(port.device) if arguments.ask else port.description
+        says = _answer_of(port) if arguments.ask else port.description
         rows.append(
             {
                 "place": port.name,
@@ -148,9 +166,10 @@ def _row(row: Mapping[str, object]) -> tuple[str, ...]:
     )
 
 
-def _answer_of(port: str) -> str:
+def _answer_of(port: FoundPort) -> str:
     try:
-        identity = identity_at(port, QUICK_S)
+        with started_again(port, always=True):
+            identity = identity_at(port.device, QUICK_S)
     except FlashError as error:
         return str(error)
     return "no MicroPython answers" if identity is None else str(identity)

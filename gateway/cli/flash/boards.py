@@ -2,7 +2,8 @@
 
 import argparse
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from gateway.flashing.console import Console, Identity, who
@@ -117,10 +118,11 @@ def ask_port(
     """What it says of itself: its MicroPython, or its loader. Raises FlashError."""
     identity = identity_at(port.device, QUICK_S)
     if identity is not None:
-        kind = given or _kind_of(identity, kinds)
-        if not kind.machine.search(identity.machine):
-            text = f"{port.name} is {identity.machine!r}, and --board says {kind.name}"
-            raise FlashError(Failure.WRONG, text)
+        with started_again(port):
+            kind = given or _kind_of(identity, kinds)
+            if not kind.machine.search(identity.machine):
+                text = f"{port.name} is {identity.machine!r}, and --board says {kind.name}"
+                raise FlashError(Failure.WRONG, text)
         return Target(kind, port, identity=identity)
     if given is not None:
         return Target(given, port)
@@ -146,6 +148,21 @@ def _kind_of(identity: Identity, kinds: Mapping[str, Kind]) -> Kind:
         text = f"the board says {identity.machine!r}, which is none of ours: say which with --board"
         raise FlashError(Failure.WRONG, text)
     return fitting[0]
+
+
+@contextmanager
+def started_again(port: FoundPort | None, *, always: bool = False) -> Iterator[None]:
+    """A board that was stopped to be asked must not stay so when nothing comes of it."""
+    is_left = always
+    try:
+        yield
+    except BaseException:
+        is_left = True
+        raise
+    finally:
+        if is_left and port is not None:
+            with suppress(FlashError), Console(port.device) as console:
+                console.leave()
 
 
 def identity_at(port: str, patience_s: float) -> Identity | None:

@@ -30,8 +30,7 @@ def test(arguments: argparse.Namespace, report: TerminalReport) -> int:
         for passed, text in _answers(console, target):
             is_ok = is_ok and passed
             say(f"{'ok' if passed else 'MISSING':<8}{text}")
-        if not arguments.dry_run:
-            console.leave()
+        console.leave()
     name = getattr(arguments, "name", None)
     if name is not None and not arguments.dry_run:
         hear_from(arguments, name, target, report)
