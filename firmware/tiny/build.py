@@ -35,37 +35,48 @@ SCRIPT_OCTETS_MAX = 0x2000
 NAME_OCTETS_MAX = 40  # client id and topics: a frame has 64
 
 # The last statement, which is left out of the parts: a call from within `exec` is two deeper, and a
-# board's stack ends at about a dozen.
+# micro:bit's stack ends at about eight.
 BEGIN = "begin()"
 
-MAIN = """\
-import gc
-file = open("tiny")
-while True:
- gc.collect()
- size = int(file.read(4))
- if not size:
-  break
- exec(file.read(size))
-file.close()
+# An octet of 0 that comes while a micro:bit starts is a Ctrl-C to it: then it starts once more.
+# Two within half a second are somebody's.
+AGAIN = """\
+except KeyboardInterrupt:
+ from microbit import reset, sleep
+ sleep(500)
+ reset()
 begin()
+"""
+MAIN = """\
+try:
+ import gc
+ file = open("tiny")
+ while True:
+  gc.collect()
+  size = int(file.read(4))
+  if not size:
+   break
+  exec(file.read(size))
+ file.close()
 """
 SCRIPT = """\
-import gc
-from machine import mem8
-at = {at}
-def read(size):
- global at
- at += size
- return str(bytes(mem8[i] for i in range(at - size, at)), "utf8")
-while True:
- gc.collect()
- size = int(read(4))
- if not size:
-  break
- exec(read(size))
-begin()
+try:
+ import gc
+ from machine import mem8
+ at = {at}
+ def read(size):
+  global at
+  at += size
+  return str(bytes(mem8[i] for i in range(at - size, at)), "utf8")
+ while True:
+  gc.collect()
+  size = int(read(4))
+  if not size:
+   break
+  exec(read(size))
 """
+MAIN += AGAIN
+SCRIPT += AGAIN
 
 
 class SettingsError(Exception):

@@ -50,7 +50,7 @@ class MicrobitBoard:
         folder.mkdir(parents=True, exist_ok=True)
         self._flash = folder / "flash.bin"
         self._firmware = firmware
-        self._wire = Wire()
+        self.wire = Wire()
         self._life: _Life | None = None
 
     def __enter__(self) -> Self:
@@ -63,23 +63,23 @@ class MicrobitBoard:
         trace: TracebackType | None,
     ) -> None:
         self._end()
-        self._wire.close()
+        self.wire.close()
 
     @property
     def device(self) -> str:
         """Its serial port, which is there while it is off, too."""
-        return self._wire.device
+        return self.wire.device
 
     @property
     def output(self) -> str:
         """All that it ever said."""
-        return bytes(self._wire.heard).decode(errors="replace")
+        return bytes(self.wire.heard).decode(errors="replace")
 
     def start(self) -> None:
         """Switch it on."""
         assert self._life is None, "it is on"
         self._life = _Life(self._flash if self._flash.exists() else self._firmware)
-        self._wire.connect(self._life.uart)
+        self.wire.connect(self._life.uart)
 
     def reset(self) -> None:
         """Its button."""
@@ -111,7 +111,7 @@ class MicrobitBoard:
         return found
 
     def _end(self) -> None:
-        self._wire.disconnect()
+        self.wire.disconnect()
         if self._life is not None:
             self._life.end()
             self._life = None

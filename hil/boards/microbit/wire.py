@@ -3,6 +3,7 @@
 Rules
 - Octets go to the board no faster than a line of 115,200 baud would carry them. QEMU itself knows
   no baud rate, and the board's ring of 64 octets then runs over as no real one does.
+- `errors` is the share of octets, each way, of which one bit is turned over, by dice of one seed.
 - What the board says while nobody has the port open is lost, as with a USB adapter; `heard` has it
   all the same.
 """
@@ -10,6 +11,7 @@ Rules
 from __future__ import annotations
 
 import os
+import random
 import select
 import socket
 import threading
@@ -29,6 +31,9 @@ class Wire:
 
     def __init__(self) -> None:
         self.heard = bytearray()  # whatever the board said
+        self.errors = 0.0
+        self.damaged = 0
+        self._dice = random.Random(1)
         self._port, end = os.openpty()
         tty.setraw(end)
         self.device = os.ttyname(end)
@@ -82,7 +87,7 @@ class Wire:
         self.heard += octets
         if is_open:
             with suppress(BlockingIOError):  # whoever has it open does not read
-                os.write(self._port, octets)
+                os.write(self._port, self._noisy(octets))
         return bool(octets)
 
     def _down(self, uart: socket.socket) -> None:
@@ -90,5 +95,13 @@ class Wire:
             octets = os.read(self._port, OCTETS_AT_ONCE)
         except OSError:  # was closed just now
             return
-        uart.sendall(octets)
+        uart.sendall(self._noisy(octets))
         time.sleep(PAUSE_S)
+
+    def _noisy(self, octets: bytes) -> bytes:
+        found = bytearray(octets)
+        for at in range(len(found)):
+            if self._dice.random() < self.errors:
+                found[at] ^= 1 << self._dice.randrange(8)
+                self.damaged += 1
+        return bytes(found)
