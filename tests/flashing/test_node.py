@@ -20,6 +20,7 @@ from gateway.flashing.program import BoardFile
 from gateway.flashing.programs import find_program
 from tests.cli.tidegate import environment_with, tidegate
 from tests.flashing.reports import KeptReport
+from tests.flashing.test_drives import IMAGE, pico_drive, played
 from tests.support.boards import built, require_board
 from tests.support.console_board import ConsoleBoard
 from tests.support.gateway import GatewayProcess
@@ -150,9 +151,34 @@ def test_a_program_of_ones_own_joins_over_udp(
     assert done.returncode == 0, done.stderr
     told = done.stdout.splitlines()
     assert re.match(r".*: simulated board, with MicroPython 1\.27\.0 on linux", told[0])
-    assert re.fullmatch(r"the board has all 8 files, \d+ octets, verified", told[1])
+    assert re.fullmatch(r"the board has 8 files, \d+ octets, verified", told[1])
     assert json.loads(told[2].removeprefix("enrolment: "))["id"] == "garden-1"
     assert re.match(r"garden-1 joined over UDP \(127\.0\.0\.1:\d+\), ", told[3])
+
+
+def test_micropython_comes_by_the_drive_and_the_program_by_the_port(
+    board: ConsoleBoard, boards: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "program").mkdir()
+    (tmp_path / "program" / "main.py").write_text("print('here')\n")
+    (tmp_path / "mp.uf2").write_bytes(IMAGE)
+    folder = pico_drive(tmp_path)
+    with played(folder) as taken:
+        done = tidegate(
+            *("flash", "--boards", boards, "--port", board.device, "--drive", folder),
+            *("--firmware", "mp.uf2", "--name", "x-1", "--program", "program", "--wait", "0"),
+            folder=tmp_path,
+        )
+    assert done.returncode == 0, done.stderr
+    assert taken == [IMAGE]
+    assert [line.partition(":")[0] for line in done.stdout.splitlines()] == [
+        board.device,
+        f"writing mp.uf2 to {folder}",
+        "mp.uf2 is on the board",
+        "simulated board has MicroPython 1.27.0 on linux [Clang 19.1.5] version",
+        "the board has 1 file, 14 octets, verified",
+        "enrolment",
+    ]
 
 
 def test_a_node_that_nobody_hears_is_said_with_what_to_look_at(
