@@ -105,10 +105,9 @@ class Store:
 
     def _write(self, record: bytes) -> None:
         name = self._segments[-1] if self._segments else ""
-        size, self._size = self._size, SEGMENT_OCTETS  # until it is known to be whole
-        if not name or size + len(record) > SEGMENT_OCTETS:
+        if not name or self._size + len(record) > SEGMENT_OCTETS:
             name = self._make_room()
-            size = 0
+            self._size = 0
         try:
             with self._files.open(f"{self._folder}/{name}", "ab") as file:
                 if file.write(record) != len(record):
@@ -119,7 +118,7 @@ class Store:
             raise
         if name not in self._segments:
             self._segments.append(name)
-        self._size = size + len(record)
+        self._size += len(record)
 
     def _make_room(self) -> str:
         """The name of a new segment."""
