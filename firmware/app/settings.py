@@ -17,6 +17,7 @@ PATH = "/settings.json"
 CHANGED_PATH = "/changed"
 SECRETS_PATH = "/secrets.json"
 THRESHOLDS_MAX = 16
+SILENCE_S_MAX = 65_535  # 16 bits
 
 RULES = {  # least, most, default
     "interval_s": (5, 86_400, 900),  # between two wakes
@@ -56,6 +57,14 @@ class Settings:
     @property
     def is_usable(self) -> bool:
         return bool(self.id and (self.gateways or self.uart is not None))
+
+    @property
+    def silence_s(self) -> int:
+        """So long the gateway is not to take our silence for loss."""
+        interval_s = self.interval_s
+        if self.thresholds:
+            interval_s = max(interval_s, self.report_s)
+        return min(2 * interval_s + 60, SILENCE_S_MAX)
 
     def change(self, changes: "dict[str, Any]") -> str:
         """What is wrong with them, or "" when they are in force."""

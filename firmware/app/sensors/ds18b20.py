@@ -34,7 +34,7 @@ _EIO = const(5)
 class Sensor:
     def __init__(self, spec: "dict[str, Any]", board: "Any") -> None:
         self._name = spec.get("name", "temperature")
-        self._bits = spec.get("bits", 12)
+        self._bits: int = spec.get("bits", 12)
         if not 9 <= self._bits <= 12:
             raise ValueError("bits: 9 to 12")
         self._rom = unhexlify(spec.get("rom", ""))

@@ -12,22 +12,18 @@ if TYPE_CHECKING:
         def read(self) -> Sequence[Measured]: ...
 
 
-KINDS = ("internal", "adc", "ds18b20", "bme280", "simulated")
+KINDS = ("adc", "bme280", "ds18b20", "internal", "simulated")
 
 
 def made(spec: "dict[str, Any]", board: "Any") -> "Sensor":
-    """Raises ValueError and KeyError when the settings are wrong, OSError when nobody answers."""
+    """Raises ValueError and KeyError when the settings are wrong, OSError when nobody answers.
+
+    A kind with a point in it is a module of the user's, as `drivers.rain` is /drivers/rain.py.
+    """
     kind = spec["kind"]
-    if kind == "internal":
-        from .internal import Sensor
-    elif kind == "adc":
-        from .adc import Sensor
-    elif kind == "ds18b20":
-        from .ds18b20 import Sensor
-    elif kind == "bme280":
-        from .bme280 import Sensor
-    elif kind == "simulated":
-        from .simulated import Sensor
-    else:
-        raise ValueError(f"kind: one of {', '.join(KINDS)}")
-    return Sensor(spec, board)
+    if kind in KINDS:
+        kind = __name__.rpartition(".")[0] + "." + kind
+    elif "." not in kind:
+        raise ValueError("kind: one of " + ", ".join(KINDS))
+    sensor: Sensor = __import__(kind, None, None, ("Sensor",)).Sensor(spec, board)
+    return sensor
