@@ -8,14 +8,9 @@ needs no flash there.
 """
 
 import sys
-import time
+from time import sleep_ms, time  # type: ignore[attr-defined]
 
 import machine
-
-try:
-    import network
-except ImportError:
-    network = None  # type: ignore[assignment]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +42,7 @@ class Board:
 
     def seconds(self) -> int:
         """A clock that goes on in deep sleep, and begins anywhere."""
-        return int(time.time())
+        return int(time())
 
     def sleep(self, ms: int) -> None:
         """Returns where the board sleeps lightly only."""
@@ -96,8 +91,10 @@ class Board:
 
     def join(self, watch: "Watch") -> None:
         """Raises OSError when the step's time is up before the network is."""
-        if network is None or "ssid" not in self._secrets:
+        if "ssid" not in self._secrets:
             return
+        import network  # not every board has it
+
         if self._wlan is None:
             self._wlan = network.WLAN(network.STA_IF)
         wlan = self._wlan
@@ -106,7 +103,7 @@ class Board:
         while not wlan.isconnected():
             if not watch.left():
                 raise OSError(f"no WLAN, status {wlan.status()}")
-            time.sleep_ms(_JOIN_PART_MS)
+            sleep_ms(_JOIN_PART_MS)
 
     def leave(self) -> None:
         """A radio that is left on in deep sleep takes fifty times what the sleep takes."""
@@ -134,13 +131,13 @@ class Board:
     def chip_temperature(self) -> int:
         """Tenths of a degree."""
         if sys.platform == "rp2":
-            volts = machine.ADC(4).read_u16() * 3.3 / 65535  # RP2040 data sheet, 4.9.5
-            return round(270 - (volts - 0.706) / 0.0001721)
+            volts: float = machine.ADC(4).read_u16() * 3.3 / 65535  # RP2040 data sheet, 4.9.5
+            return int(270.5 - (volts - 0.706) / 0.0001721)
         import esp32
 
         if hasattr(esp32, "mcu_temperature"):
             return int(esp32.mcu_temperature()) * 10
-        return round((esp32.raw_temperature() - 32) / 0.18)
+        return int((esp32.raw_temperature() - 32) / 0.18)
 
     def adc(self, pin: int) -> "Callable[[], int]":
         """A function that measures microvolts."""
@@ -150,7 +147,8 @@ class Board:
                 adc.atten(machine.ADC.ATTN_11DB)
             read_uv: Callable[[], int] = adc.read_uv
             return read_uv
-        return lambda: int(adc.read_u16() * _MICROVOLTS_MAX // 65535)
+        read_u16: Callable[[], int] = adc.read_u16
+        return lambda: read_u16() * _MICROVOLTS_MAX // 65535
 
     def i2c(self, scl: int, sda: int) -> "Any":
         return machine.SoftI2C(scl=machine.Pin(scl), sda=machine.Pin(sda))

@@ -113,7 +113,7 @@ class Node:
         self._board.keep(kept.take())
         if self._is_safe:
             return SAFE_SLEEP_MS
-        awake_ms = ticks_diff(ticks_ms(), start)
+        awake_ms: int = ticks_diff(ticks_ms(), start)
         return max(SLEEP_MS_MIN, self._settings.interval_s * 1000 - awake_ms)
 
     def _clock_of(self, kept: Kept) -> Clock:
@@ -139,7 +139,7 @@ class Node:
                 kept.last[name] = value, places
         part: list[Measured] = []
         for each in measured:
-            if part and len(senml.records([*part, each])) > READING_OCTETS:
+            if part and len(senml.records(part + [each])) > READING_OCTETS:
                 self._keep(part)
                 part = []
             part.append(each)
@@ -169,7 +169,7 @@ class Node:
 
     def _blame(self, spec: "dict[str, Any]", error: Exception) -> None:
         name = spec.get("name", spec.get("kind")) if isinstance(spec, dict) else spec
-        self._log(ERROR, f"sensor {name}: {error!r}")
+        self._log(ERROR, f"sensor {name}: " + repr(error))
 
     def _is_worth_it(self, measured: "list[Measured]") -> bool:
         """Whether it differs from what was reported last, where it matters."""
@@ -194,7 +194,7 @@ class Node:
         try:
             self._store.append(reading)
         except OSError as error:
-            self._log(ERROR, f"flash: {error}")
+            self._log(ERROR, "flash: " + repr(error))
             self._unsaved.append(reading)
             del self._unsaved[:-UNSAVED_MAX]
 
@@ -219,7 +219,7 @@ class Node:
         try:
             talk.run(self._board)
         except OSError as error:
-            self._log(INFO if talk.heard else WARNING, f"{self._watch.what}: {error!r}")
+            self._log(INFO if talk.heard else WARNING, self._watch.what + ": " + repr(error))
         finally:
             self._board.leave()
         self.restarts = talk.restarts

@@ -22,7 +22,7 @@ def run(files: "Files", slots: "Slots", is_safe: bool) -> None:
     secrets, _ = told.read_json(files, told.SECRETS_PATH)
     log = Log(settings.log_level)
     board = Board(files, settings, secrets)
-    log(INFO, f"{settings.id} {NUMBER} in {slots.name}{', safe mode' if is_safe else ''}")
+    log(INFO, f"{settings.id} {NUMBER} in {slots.name}" + is_safe * ", safe mode")
     for problem in settings.problems:
         log(ERROR, problem)
     if not settings.is_usable:

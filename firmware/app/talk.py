@@ -186,7 +186,7 @@ class Talk:
         slots, store = self._slots, self.store
         trouble = self._settings.problems + self._log.trouble
         if self.is_safe:
-            trouble = [self._last_words(), *trouble]
+            trouble = [self._last_words()] + trouble
         state: dict[str, Any] = {
             "app": NUMBER,
             "slot": slots.name,
