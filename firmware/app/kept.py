@@ -19,7 +19,7 @@ except ImportError:
 
 OCTETS_MAX = 2048
 _VERSION = const(1)
-_HEAD = const(">BHiBIIIIIIBHHHBB")
+_HEAD = const(">BHiBIIIIIIBHHHIB")
 _COUNT_MAX = const(0xFFFF)
 
 
@@ -34,7 +34,7 @@ class Kept:
         self.silent = 0  # wakes without any answer, in a row
         self.skip = 0  # wakes to come that leave the network alone
         self.listen_in = self.ask_in = 0  # wakes
-        self.is_told = False  # whether the state was told since it changed
+        self.told = 0  # check of the state that was told; 0: none
         self.last: dict[str, tuple[int, int]] = {}  # values of the last reading
         self.session = b""
 
@@ -43,7 +43,7 @@ class Kept:
             _HEAD, _VERSION, self.era, self.offset_s or 0, self.offset_s is not None,
             self.learnt_at, self.seconds, self.reported_at, self.told_at,
             self.oldest_unsent, self.trying, min(self.silent, 255), min(self.skip, _COUNT_MAX),
-            min(self.listen_in, _COUNT_MAX), min(self.ask_in, _COUNT_MAX), self.is_told,
+            min(self.listen_in, _COUNT_MAX), min(self.ask_in, _COUNT_MAX), self.told,
             len(self.last),
         )  # fmt: skip
         parts = [head]
@@ -67,9 +67,8 @@ class Kept:
         (
             _, self.era, offset_s, has_offset, self.learnt_at, self.seconds, self.reported_at,
             self.told_at, self.oldest_unsent, self.trying, self.silent, self.skip,
-            self.listen_in, self.ask_in, is_told, count,
+            self.listen_in, self.ask_in, self.told, count,
         ) = unpack_from(_HEAD, kept)  # fmt: skip
-        self.is_told = bool(is_told)
         self.offset_s = offset_s if has_offset else None
         at = calcsize(_HEAD)
         for _ in range(count):

@@ -95,7 +95,7 @@ class Node:
         start = ticks_ms()
         self._watch = Watch(self._board.feed, self._settings.budget_s * 1000)
         kept = self._kept = Kept()
-        is_known = kept.put_back(self._board.memory())
+        kept.put_back(self._board.memory())
         self._board.keep(b"")
         self._clock = self._clock_of(kept)
         self._unsaved: list[bytes] = []
@@ -103,8 +103,9 @@ class Node:
             self._store = Store(self._files, STORE_PATH)
             self._store.sent(kept.oldest_unsent - 1)
             self._measure()
-        if not is_known or self._is_time_to_talk():
-            self._talk()
+        talk = self._talk_of(kept)
+        if self._is_time_to_talk(talk):
+            self._have(talk)
         if self._store:
             kept.oldest_unsent = self._store.oldest_unsent
         self._slots.lived(self._is_safe)
@@ -200,22 +201,23 @@ class Node:
 
     # Talking
 
-    def _is_time_to_talk(self) -> bool:
+    def _talk_of(self, kept: Kept) -> Talk:
+        talk = Talk(self._settings, kept, self._clock, self._slots, self._watch, self._log)
+        talk.files, talk.update, talk.is_safe = self._files, self._update, self._is_safe
+        talk.store, talk.unsaved = self._store, self._unsaved
+        return talk
+
+    def _is_time_to_talk(self, talk: Talk) -> bool:
         kept = self._kept
         kept.ask_in = max(0, kept.ask_in - 1)
         kept.listen_in = max(0, kept.listen_in - 1)
-        if self._is_safe:
-            return True
-        if kept.skip:
+        if kept.skip and not self._is_safe:
             kept.skip -= 1
             return False
         waiting = self._store.waiting if self._store else 0
-        return bool(waiting or self._unsaved or not kept.listen_in or not kept.is_told)
+        return bool(waiting or self._unsaved or not kept.listen_in or talk.has_news)
 
-    def _talk(self) -> None:
-        talk = Talk(self._settings, self._kept, self._clock, self._slots, self._watch, self._log)
-        talk.files, talk.update, talk.is_safe = self._files, self._update, self._is_safe
-        talk.store, talk.unsaved = self._store, self._unsaved
+    def _have(self, talk: Talk) -> None:
         try:
             talk.run(self._board)
         except OSError as error:

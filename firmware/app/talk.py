@@ -6,6 +6,7 @@ day has passed, the time once a day, an update when there is one.
 """
 
 import json
+from binascii import crc32
 from random import getrandbits
 from struct import unpack_from
 
@@ -145,11 +146,9 @@ class Talk:
             problem = told.change(self.files, self._settings, self._link.settings)
             self._refused = "refused: " + problem if problem else "taken"
             self._log(INFO, "settings " + self._refused)
-            kept.is_told = False
+            kept.told = 0
         if self._link.update:
-            said = self.update.said
             self.update.offered(self._link.update)
-            kept.is_told = kept.is_told and said == self.update.said
 
     def _learn_time(self) -> None:
         kept = self._kept
@@ -174,23 +173,37 @@ class Talk:
 
     # What the node says of itself
 
+    @property
+    def has_news(self) -> bool:
+        """Whether what matters of the state is not what was told last, or that is long ago."""
+        age_s = self._clock.seconds() - self._kept.told_at
+        return self._kept.told != self._check() or age_s >= TELL_EVERY_S
+
     def _tell(self) -> None:
-        kept, now = self._kept, self._clock.seconds()
-        if kept.is_told and now - kept.told_at < TELL_EVERY_S:
-            return
-        self._watch.step("tell", _LISTEN_MS)
-        self._client.publish(self._link.state, self._state(), 1, retain=1)
-        kept.is_told, kept.told_at = True, now
+        if self.has_news:
+            self._watch.step("tell", _LISTEN_MS)
+            self._client.publish(self._link.state, self._state(), 1, retain=1)
+            self._kept.told, self._kept.told_at = self._check(), self._clock.seconds()
+
+    def _check(self) -> int:
+        essence = f"{NUMBER} {self._slots.name} {self._mode} {self.update.said}"
+        return crc32(essence.encode())
+
+    @property
+    def _mode(self) -> str:
+        if self.is_safe:
+            return "safe"
+        return "trial" if self._slots.is_trial else "normal"
 
     def _state(self) -> bytes:
         slots, store = self._slots, self.store
-        trouble = self._settings.problems + self._log.trouble
+        trouble = list(self._log.trouble)
         if self.is_safe:
             trouble = [self._last_words()] + trouble
         state: dict[str, Any] = {
             "app": NUMBER,
             "slot": slots.name,
-            "mode": "safe" if self.is_safe else "trial" if slots.is_trial else "normal",
+            "mode": self._mode,
             "died": slots.died,
             "waiting": store.waiting if store else 0,
             "dropped": store.dropped if store else 0,
@@ -219,7 +232,4 @@ class Talk:
         if not self.update.is_wanted or self._slots.is_trial:
             return
         self._watch.step("update", self._watch.budget())
-        said = self.update.said
         self.restarts = self.update.fetch(self._link)
-        if said != self.update.said:
-            self._kept.is_told = False

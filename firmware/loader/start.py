@@ -4,6 +4,7 @@ What raises in the application is written to /crash.txt, and the board restarts;
 times with a pause, so that a node that is broken for good does not empty its battery.
 """
 
+import gc
 import sys
 
 import machine
@@ -14,9 +15,13 @@ from .slots import DIED_MAX, Slots
 CRASH_PATH = "/crash.txt"
 PAUSE_MS = 60_000
 PAUSES_MAX = 30
+GARBAGE_SHARE = 16  # of the heap, before it is collected
 
 
 def start() -> None:
+    # What loading leaves lies between what stays: a heap that was full before it is collected has
+    # no KiB in one piece any more.
+    gc.threshold(gc.mem_free() // GARBAGE_SHARE)  # type: ignore[attr-defined]
     files = Files()
     slots = Slots(files)
     # RP2 has no such cause: there a deep sleep ends in a reset like any other.
