@@ -21,7 +21,7 @@ from struct import pack
 from . import senml
 from .clock import Clock
 from .kept import Kept
-from .log import ERROR, INFO, WARNING
+from .log import DEBUG, ERROR, INFO, WARNING
 from .ota import Update
 from .sensors.kinds import made
 from .store import Store
@@ -193,7 +193,7 @@ class Node:
         reading = pack(STAMP, seconds, era, len(measured)) + senml.records(measured)
         assert self._store
         try:
-            self._store.append(reading)
+            self._log(DEBUG, f"stored {self._store.append(reading)}")
         except OSError as error:
             self._log(ERROR, "flash: " + repr(error))
             self._unsaved.append(reading)

@@ -14,7 +14,7 @@ from . import senml
 from . import settings as told
 from .bounded import Bounded
 from .link import FRAME_OCTETS, Link
-from .log import INFO
+from .log import DEBUG, INFO
 from .version import NUMBER
 
 try:
@@ -119,6 +119,7 @@ class Talk:
             self._publish(sequence, reading, is_again)
             self._kept.trying = 0
             store.sent(sequence)
+            self._log(DEBUG, f"sent {sequence}")
             self._watch.step("send", _SEND_MS)
             oldest = store.oldest()
         while self.unsaved:
