@@ -1,4 +1,4 @@
-"""A board's file system that loses its power at any operation, as `firmware/app/flash.py` has it.
+"""A board's file system (`firmware/loader/files.py`) that loses its power at any operation.
 
 - `littlefs`: a file is what it was when it was last closed; `rename` happens or does not.
 - `fat`: each write lands at once, the one that the power cuts in part, with rubbish behind it;
@@ -15,6 +15,8 @@ import random
 from types import TracebackType
 from typing import Literal, Self
 
+from firmware.loader.files import Files
+
 Kind = Literal["littlefs", "fat"]
 
 
@@ -22,7 +24,7 @@ class PowerCutError(BaseException):
     """No program survives it, whatever it catches."""
 
 
-class SimulatedFlash:
+class SimulatedFlash(Files):
     def __init__(self, kind: Kind = "littlefs", *, octets_max: int = 10**6, seed: int = 1) -> None:
         self.files: dict[str, bytes] = {}
         self.folders = {"/"}
