@@ -10,9 +10,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from hil.boards.wasi.services import DEEP_SLEEP, HARD_RESET, POWER_ON
 from tests.firmware.app.conftest import HEAP
 
 REPOSITORY = Path(__file__).resolve().parents[3]
+CAUSES = {"deepsleep": DEEP_SLEEP, "reset": HARD_RESET}
+# wasmtime keeps a few open folders of each interpreter that did not come to its end.
+LIVES_OF_A_PROCESS = 150
 IMPORTS_ONLY = "import loader.start, a.app.start"
 
 
@@ -24,22 +28,43 @@ class Life:
 
 
 class Lives:
+    """Reset cause and RTC memory are carried from life to life."""
+
     def __init__(self, flash: Path) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.firmware.app.many_lives", str(flash), HEAP],
+        self._flash = flash
+        self._cause, self._rtc_memory = POWER_ON, ""
+        self._lived = 0
+        self._process = self._started()
+
+    def live(self, fuel: int = 0, program: str = "import main") -> Life:
+        """`fuel`: instructions until the power goes; 0: it stays."""
+        if self._lived >= LIVES_OF_A_PROCESS:
+            self._end()
+            self._process, self._lived = self._started(), 0
+        self._lived += 1
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        asked = {"fuel": fuel, "program": program}
+        asked |= {"cause": self._cause, "rtc_memory": self._rtc_memory}
+        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.flush()
+        told = json.loads(self._process.stdout.readline())
+        self._rtc_memory = told.pop("rtc_memory")
+        self._cause = CAUSES.get(told["how"], POWER_ON)
+        return Life(**told)
+
+    def _started(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.firmware.app.many_lives", str(self._flash), HEAP],
             cwd=REPOSITORY,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
 
-    def live(self, fuel: int = 0, program: str = "import main") -> Life:
-        """`fuel`: instructions until the power goes; 0: it stays."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"fuel": fuel, "program": program}) + "\n")
-        self._process.stdin.flush()
-        return Life(**json.loads(self._process.stdout.readline()))
+    def _end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
 
     def __enter__(self) -> Self:
         return self
@@ -50,5 +75,4 @@ class Lives:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._process.kill()
-        self._process.communicate()
+        self._end()
