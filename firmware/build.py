@@ -144,17 +144,17 @@ class Press(ast.NodeTransformer):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         node.name = self._shortened(node.name)
-        node.body = _without_docstring(node.body)
+        node.body = without_docstring(node.body)
         return self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.name, node.returns = self._shortened(node.name), None
-        node.body = _without_docstring(node.body)
+        node.body = without_docstring(node.body)
         return self.generic_visit(node)
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
         node.name, node.returns = self._shortened(node.name), None
-        node.body = _without_docstring(node.body)
+        node.body = without_docstring(node.body)
         return self.generic_visit(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
@@ -194,7 +194,7 @@ class Press(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
+def without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
     first = body[0]
     if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
         return body[1:] or [ast.Pass()]
@@ -225,7 +225,7 @@ def pressed() -> dict[str, str]:
     trees = {name: parsed(name) for name in modules}
     press = Press(replacements(trees))
     for tree in trees.values():
-        tree.body = _without_docstring(tree.body)
+        tree.body = without_docstring(tree.body)
         press.visit(tree)
     made = {"__init__": bundled(trees[name] for name in BUNDLE)}
     made |= {name: trees[name] for name in modules if name not in BUNDLE}

@@ -33,6 +33,10 @@ def ticks_diff(later: int, earlier: int) -> int:
     return (later - earlier + half) % TICKS_PERIOD - half
 
 
+def ticks_add(ticks: int, ms: int) -> int:
+    return (ticks + ms) % TICKS_PERIOD
+
+
 def sleep_ms(wait_ms: int) -> None:
     time.sleep(wait_ms / 1000)
 
