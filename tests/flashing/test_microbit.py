@@ -32,7 +32,9 @@ frame_gap_ms = 5
 [admin]
 listen = "127.0.0.1:{admin}"
 """
-SETTINGS = NodeSettings(name="shed-1", topic="shed/1", interval_s=2, sensors=("simulated",))
+SETTINGS = NodeSettings(
+    name="shed-1", topic="shed/1", interval_s=2, sensors=({"kind": "simulated"},)
+)
 
 
 def test_a_board_gets_its_program_and_is_heard_on_its_line(
