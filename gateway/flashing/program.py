@@ -56,7 +56,9 @@ class Program:
 
     @property
     def digest(self) -> str:
-        """Of what is the same on all boards of its kind: without settings and secrets."""
+        """Without settings and secrets, so that it tells who has the same program; but the small
+        one has its settings within.
+        """
         common = hashlib.sha256()
         for file in sorted(self.files, key=lambda file: file.path):
             if not file.path.endswith(".json"):

@@ -32,7 +32,7 @@ QUICK_S = 2.0
 
 COLUMNS = (
     Column("port or drive", is_name=True),
-    Column("board"),
+    Column("may be", is_name=True),
     Column("USB", 2),
     Column("what it says", 1, is_name=True),
 )
@@ -160,7 +160,7 @@ def _row(row: Mapping[str, object]) -> tuple[str, ...]:
     assert isinstance(boards, list)
     return (
         str(row["place"]),
-        " or ".join(boards) or "-",
+        ", ".join(boards) or "-",
         str(row.get("usb") or "-"),
         str(row["says"] or "-"),
     )
