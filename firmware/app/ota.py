@@ -132,8 +132,8 @@ class Update:
     def _take(self) -> None:
         """It is wanted, or nothing is; `said` tells why."""
         self._digest = b""
-        self.said = "refused: no manifest"
         manifest = self._manifest
+        self.said = "refused: no manifest" if manifest else ""
         if len(manifest) != _MANIFEST_OCTETS or manifest[:2] != _MANIFEST_MARK:
             return
         _, self.number, octets, digest, told = unpack_from(_MANIFEST, manifest)

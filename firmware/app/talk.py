@@ -148,7 +148,7 @@ class Talk:
             self._refused = "refused: " + problem if problem else "taken"
             self._log(INFO, "settings " + self._refused)
             kept.told = 0
-        if self._link.update:
+        if self._link.update is not None:
             self.update.offered(self._link.update)
 
     def _learn_time(self) -> None:
