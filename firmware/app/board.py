@@ -133,8 +133,7 @@ class Board:
         if sys.platform == "rp2":
             volts: float = machine.ADC(4).read_u16() * 3.3 / 65535  # RP2040 data sheet, 4.9.5
             return int(270.5 - (volts - 0.706) / 0.0001721)
-        import esp32
-
+        esp32 = __import__("esp32")  # whose newer chips have the one, and the first the other
         if hasattr(esp32, "mcu_temperature"):
             return int(esp32.mcu_temperature()) * 10
         return int((esp32.raw_temperature() - 32) / 0.18)

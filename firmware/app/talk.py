@@ -88,7 +88,7 @@ class Talk:
         settings, kept = self._settings, self._kept
         self._watch.step("join", _JOIN_MS)
         board.join(self._watch)
-        transport = Bounded(board.transport(), self._watch)
+        transport: Any = Bounded(board.transport(), self._watch)
         self._client = client = Client(transport, settings.id.encode(), FRAME_OCTETS)
         client.engine.retry_ms = settings.retry_ms
         put_back(client, kept.session)
