@@ -9,6 +9,7 @@ from typing import Any
 from tests.firmware.app.conftest import NodeMaker, woken
 from tests.firmware.app.listener import Listener
 from tests.firmware.app.tap import Tap
+from tests.firmware.serial_line import SerialLine
 from tests.support.gateway import GatewayProcess
 
 PUBLISH, PUBACK = 0x0C, 0x0D
@@ -156,3 +157,12 @@ def test_the_relative_time_of_a_reading_that_waited_is_its_age(
     packs = listener.readings("node-1")
     assert packs[1].time_s <= -2
     assert packs[3].time_s >= -1  # a second may begin meanwhile
+
+
+def test_a_node_on_a_serial_line_needs_no_network(
+    new_node: NodeMaker, serial_gateway: GatewayProcess, line: SerialLine, listener: Listener
+) -> None:
+    node = new_node(9, uarts=(line.device,), gateways=[], uart={"number": 0})
+    for _ in range(3):
+        woken(node)
+    listener.wait_for(lambda: len(listener.readings("node-1")) == 3)
