@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 KEPT_PATH = "/kept"
 _JOIN_PART_MS = 100
+_RP2_WATCHDOG_MS_MAX = 8_300
 _MICROVOLTS_MAX = 3_300_000  # of RP2's converter
 
 
@@ -55,13 +56,17 @@ class Board:
 
     def feed(self) -> None:
         if self._watchdog is None and self._settings.watchdog_s:
-            self._watchdog = machine.WDT(timeout=self._settings.watchdog_s * 1000)
+            self._watchdog = machine.WDT(timeout=self._watchdog_ms())
         if self._watchdog is not None:
             self._watchdog.feed()
 
+    def _watchdog_ms(self) -> int:
+        ms = self._settings.watchdog_s * 1000
+        return min(ms, _RP2_WATCHDOG_MS_MAX) if sys.platform == "rp2" else ms
+
     def _nap(self, ms: int) -> None:
         """In parts, because the watchdog does not sleep."""
-        part_ms = self._settings.watchdog_s * 500 or ms
+        part_ms = self._watchdog_ms() // 2 or ms
         while ms > 0:
             machine.lightsleep(min(ms, part_ms))
             ms -= part_ms

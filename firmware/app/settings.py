@@ -18,6 +18,7 @@ CHANGED_PATH = "/changed"
 SECRETS_PATH = "/secrets.json"
 THRESHOLDS_MAX = 16
 GATEWAYS_HELP = 'gateways: [["host", 1883]], or uart: {"number": 1}'
+WATCHDOG_S = 30
 SILENCE_S_MAX = 65_535  # 16 bits
 
 FILE_ONLY = ["id", "topic", "gateways", "uart", "sensors", "local_port", "watchdog_s", "thresholds"]
@@ -53,7 +54,9 @@ class Settings:
             self.sensors = []
             self.problems.append("sensors: a list")
         self.local_port = self._number(given, "local_port", 1, 65_535, 1884)
-        self.watchdog_s = self._number(given, "watchdog_s", 0, 3_600, 0)
+        self.watchdog_s = 0
+        if given.get("watchdog_s") != 0:  # none, for who works at the console
+            self.watchdog_s = self._number(given, "watchdog_s", 2, 3_600, WATCHDOG_S)
         if not self.gateways and self.uart is None:
             self.problems.append(GATEWAYS_HELP)
         for source in (given, changed):

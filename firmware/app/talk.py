@@ -233,4 +233,4 @@ class Talk:
         if not self.update.is_wanted or self._slots.is_trial:
             return
         self._watch.step("update", self._watch.budget())
-        self.restarts = self.update.fetch(self._link)
+        self.restarts = self.update.fetch(self._link, self._watch.left)

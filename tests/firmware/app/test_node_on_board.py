@@ -166,3 +166,31 @@ def test_a_node_on_a_serial_line_needs_no_network(
     for _ in range(3):
         woken(node)
     listener.wait_for(lambda: len(listener.readings("node-1")) == 3)
+
+
+HANGS = """
+class Sensor:
+    def __init__(self, spec, board): pass
+    def start(self): return 0
+    def read(self):
+        while True: pass
+"""
+
+
+def test_a_driver_that_hangs_is_ended_by_the_watchdog_and_counted(
+    new_node: NodeMaker, gateway: GatewayProcess, listener: Listener
+) -> None:
+    node = new_node(gateway.port, watchdog_s=2, sensors=[{"kind": "drivers.hangs"}])
+    node.put("drivers/hangs.py", HANGS)
+    assert [node.run("import main").how for _ in range(3)] == ["watchdog"] * 3
+    assert "safe mode" in woken(node)
+    listener.wait_for(lambda: bool(listener.states("node-1")))
+    assert listener.states("node-1")[-1]["mode"] == "safe"
+
+
+def test_a_wake_that_waits_long_is_no_hanging(new_node: NodeMaker, tap: Tap) -> None:
+    node = new_node(tap.port, watchdog_s=2, budget_s=5, retry_ms=900)
+    tap.is_deaf = True
+    before = time.monotonic()
+    woken(node)
+    assert time.monotonic() - before > 3

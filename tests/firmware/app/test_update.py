@@ -54,7 +54,7 @@ def a_flash(kind: Kind = "littlefs", **others: int) -> SimulatedFlash:
 
 
 def fetched(update: Update, link: DepotNearby) -> bool:
-    return update.fetch(link)  # type: ignore[arg-type]
+    return update.fetch(link, lambda: None)  # type: ignore[arg-type]
 
 
 def in_slot(flash: SimulatedFlash, slot: str) -> dict[str, bytes]:
