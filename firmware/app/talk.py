@@ -88,7 +88,7 @@ class Talk:
         settings, kept = self._settings, self._kept
         self._watch.step("join", _JOIN_MS)
         board.join(self._watch)
-        transport = Bounded(board.transport(), self._watch)
+        transport: Any = Bounded(board.transport(), self._watch)
         self._client = client = Client(transport, settings.id.encode(), FRAME_OCTETS)
         client.engine.retry_ms = settings.retry_ms
         put_back(client, kept.session)
@@ -148,7 +148,7 @@ class Talk:
             self._refused = "refused: " + problem if problem else "taken"
             self._log(INFO, "settings " + self._refused)
             kept.told = 0
-        if self._link.update:
+        if self._link.update is not None:
             self.update.offered(self._link.update)
 
     def _learn_time(self) -> None:
@@ -233,4 +233,4 @@ class Talk:
         if not self.update.is_wanted or self._slots.is_trial:
             return
         self._watch.step("update", self._watch.budget())
-        self.restarts = self.update.fetch(self._link)
+        self.restarts = self.update.fetch(self._link, self._watch.left)

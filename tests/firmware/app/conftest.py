@@ -58,8 +58,8 @@ def settings(port: int, **others: Any) -> dict[str, Any]:
 def new_node(node_files: dict[str, bytes], tmp_path: Path) -> NodeMaker:
     """Call it with what its settings are to have, beside the port of its gateway."""
 
-    def make(port: int, heap: str = HEAP, **others: Any) -> WasiBoard:
-        board = WasiBoard(tmp_path / "node", heap=heap)
+    def make(port: int, heap: str = HEAP, uarts: tuple[str, ...] = (), **others: Any) -> WasiBoard:
+        board = WasiBoard(tmp_path / "node", heap=heap, uarts=uarts)
         for name, content in node_files.items():
             board.put(name, content)
         board.put("settings.json", json.dumps(settings(port, **others)))

@@ -9,6 +9,7 @@ from typing import Any
 from tests.firmware.app.conftest import NodeMaker, woken
 from tests.firmware.app.listener import Listener
 from tests.firmware.app.tap import Tap
+from tests.firmware.serial_line import SerialLine
 from tests.support.gateway import GatewayProcess
 
 PUBLISH, PUBACK = 0x0C, 0x0D
@@ -156,3 +157,40 @@ def test_the_relative_time_of_a_reading_that_waited_is_its_age(
     packs = listener.readings("node-1")
     assert packs[1].time_s <= -2
     assert packs[3].time_s >= -1  # a second may begin meanwhile
+
+
+def test_a_node_on_a_serial_line_needs_no_network(
+    new_node: NodeMaker, serial_gateway: GatewayProcess, line: SerialLine, listener: Listener
+) -> None:
+    node = new_node(9, uarts=(line.device,), gateways=[], uart={"number": 0})
+    for _ in range(3):
+        woken(node)
+    listener.wait_for(lambda: len(listener.readings("node-1")) == 3)
+
+
+HANGS = """
+class Sensor:
+    def __init__(self, spec, board): pass
+    def start(self): return 0
+    def read(self):
+        while True: pass
+"""
+
+
+def test_a_driver_that_hangs_is_ended_by_the_watchdog_and_counted(
+    new_node: NodeMaker, gateway: GatewayProcess, listener: Listener
+) -> None:
+    node = new_node(gateway.port, watchdog_s=2, sensors=[{"kind": "drivers.hangs"}])
+    node.put("drivers/hangs.py", HANGS)
+    assert [node.run("import main").how for _ in range(3)] == ["watchdog"] * 3
+    assert "safe mode" in woken(node)
+    listener.wait_for(lambda: bool(listener.states("node-1")))
+    assert listener.states("node-1")[-1]["mode"] == "safe"
+
+
+def test_a_wake_that_waits_long_is_no_hanging(new_node: NodeMaker, tap: Tap) -> None:
+    node = new_node(tap.port, watchdog_s=2, budget_s=5, retry_ms=900)
+    tap.is_deaf = True
+    before = time.monotonic()
+    woken(node)
+    assert time.monotonic() - before > 3
