@@ -30,6 +30,7 @@ STOP_AGAIN_S = 0.2
 ANSWER_S_MAX = 5.0
 LOOK_S = 0.05
 RESET_S = 0.1
+STARTED_S = 0.3  # by then it has looked at the pins that would keep it in its loader
 HELD_OCTETS_MAX = 1 << 20
 
 _RAW = b"raw REPL; CTRL-B to exit\r\n>"
@@ -93,6 +94,10 @@ class Console:
             self._serial.rts = True
             time.sleep(RESET_S)
             self._serial.rts = False
+            time.sleep(STARTED_S)
+            # Both on again: with DTR off boards with USB of their own say nothing.
+            self._serial.dtr = True
+            self._serial.rts = True
 
     def run(self, snippet: str, patience_s: float = ANSWER_S_MAX) -> str:
         """What it printed. Raises SnippetError, or FlashError if nothing came back."""

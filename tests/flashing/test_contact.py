@@ -33,7 +33,9 @@ def heard_by(*clients: Mapping[str, Any]) -> Any:
 
 
 def test_who_is_heard_has_joined_from_its_address() -> None:
-    contact = at_gateway(heard_by(client()), "shed-1", 1.0, KeptReport(), lambda host: 0.0342)
+    contact = at_gateway(
+        heard_by(client()), "shed-1", 1.0, KeptReport(), round_trip=lambda host: 0.0342
+    )
     assert str(contact) == "shed-1 joined over UDP (10.0.0.7:1884), round trip 34 ms"
 
 

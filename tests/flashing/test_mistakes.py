@@ -38,6 +38,7 @@ NODE = ("flash", "provision", "--into", "board", "--board", "esp32", "--gateway"
         (("flash", "monitor", "--port", "/dev/absent"), 69, "/dev/absent is not there"),
         (("flash", "monitor", "--port", "/dev/null"), 69, "/dev/null is no serial port"),
         (("flash", "install", "--board", "picow"), 1, "no board 'picow'; did you mean pico-w?"),
+        ((*NODE, "--name", "x", "--set", "udp.0.port=1"), 1, "configuration is wrong:\ncommand"),
         (("flash", "test"), 69, "no board is plugged in"),
     ],
 )

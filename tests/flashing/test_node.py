@@ -92,7 +92,7 @@ def test_an_upload_that_was_cut_leaves_nothing_to_start_and_can_be_done_again(
     began = threading.Event()
     placing = MpremotePlacing(board.device)
     place(placing, FILES, KeptReport())
-    others = [BoardFile(path=file.path, octets=file.octets * 3 + b"#") for file in FILES]
+    others = [BoardFile(path=file.path, octets=file.octets + b"#") for file in FILES]
     threading.Thread(target=look, daemon=True).start()
     with pytest.raises(FlashError) as raised:
         place(placing, others, KeptReport(cut))
@@ -186,7 +186,7 @@ def test_a_node_that_nobody_hears_is_said_with_what_to_look_at(
     board: ConsoleBoard, boards: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "program").mkdir()
-    (tmp_path / "program" / "main.py").write_text("pass\n")
+    (tmp_path / "program" / "main.py").write_text("print('no WLAN')\n")
     done = tidegate(
         *("flash", "provision", "--boards", boards, "--port", board.device, "--name", "lost-1"),
         *("--program", "program", "--wait", "1", "--set", "admin.listen=127.0.0.1:1"),
@@ -196,6 +196,7 @@ def test_a_node_that_nobody_hears_is_said_with_what_to_look_at(
     assert (
         "lost-1 was not heard within 1 s (no gateway answers at http://127.0.0.1:1" in done.stderr
     )
+    assert "it said: no WLAN\n" in done.stdout
     assert "tidegate flash monitor  shows what the board says" in done.stderr
 
 

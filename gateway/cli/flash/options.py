@@ -96,6 +96,11 @@ def add_node_options(parser: argparse.ArgumentParser, *, is_repeated: bool = Fal
         help="where its gateway is; may be repeated for more of them, which are tried in turn",
     )
     options.add("--uart", metavar="N", type=int, help="its gateway is on the line of this UART")
+    _add_secret_options(options)
+    _add_file_options(options)
+
+
+def _add_secret_options(options: _Set) -> None:
     options.add("--wifi", metavar="SSID", help="its wireless network")
     options.add(
         "--wifi-password-file",
@@ -104,10 +109,13 @@ def add_node_options(parser: argparse.ArgumentParser, *, is_repeated: bool = Fal
         help="without it TIDEGATE_WIFI_PASSWORD counts, or it is asked for",
     )
     options.add(
-        "--settings", metavar="FILE", type=Path, help="JSON: more settings, as the program has them"
-    )
-    options.add(
         "--secrets", metavar="FILE", type=Path, help="JSON: more secrets, such as update_key"
+    )
+
+
+def _add_file_options(options: _Set) -> None:
+    options.add(
+        "--settings", metavar="FILE", type=Path, help="JSON: more settings, as the program has them"
     )
     options.add(
         "--program",
