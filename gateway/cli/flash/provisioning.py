@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.cli.flash.boards import Target, kind_given, kinds_of
-from gateway.cli.flash.hearing import hear_from
+from gateway.cli.flash.hearing import start_and_hear
 from gateway.cli.live import counted
 from gateway.flashing.console import Console, SnippetError
 from gateway.flashing.errors import Failure, FlashError
@@ -137,8 +137,7 @@ def provision(
         return
     _place_on_board(target, program, report)
     _enrol(arguments, node, kind, target, program, report)
-    _start(target)
-    hear_from(arguments, node.settings.name, target, report)
+    start_and_hear(arguments, node.settings.name, target, report)
 
 
 def _kind_for_folder(arguments: argparse.Namespace) -> Kind:
@@ -233,11 +232,3 @@ def _enrol(
     except OSError as error:
         text = f"{arguments.enrol_to} cannot be written: {error.strerror}"
         raise FlashError(Failure.FOLDER, text) from None
-
-
-def _start(target: Target) -> None:
-    """As after power on."""
-    if target.port is None:
-        return
-    with Console(target.port.device) as console:
-        console.leave()
