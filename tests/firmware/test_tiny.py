@@ -5,12 +5,26 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import serial  # type: ignore[import-untyped]
 
 from gateway.cli.sensors.senml import Pack
 from gateway.flashing.console import Console
+from gateway.frames import (
+    Connack,
+    Connect,
+    Frame,
+    Publish,
+    Regack,
+    Register,
+    Suback,
+    Subscribe,
+    decode,
+    encode,
+)
+from gateway.links.serial_framing import framing
 from hil.boards.microbit.board import MicrobitBoard
 from tests.firmware.tiny_bench import GIVEN, gateway_for, readings, sensor
 from tests.support.application import application
@@ -141,6 +155,38 @@ def test_three_hundred_readings_leave_its_memory_as_it_was(
         few, many = asyncio.run(inner(board, gateway))
     assert few > 4_000
     assert few - many < 256
+
+
+def test_a_reading_without_an_answer_is_repeated_with_dup_and_its_number(tmp_path: Path) -> None:
+    line = framing("hdlc", message_bytes_max=300)
+    published: list[Publish] = []
+    with (
+        sensor(tmp_path / "board") as board,
+        serial.Serial(board.device, 115_200, timeout=0.05) as port,
+    ):
+        board.start()
+        while len(published) < 3:
+            for message in line.feed(port.read(64), 0.0):
+                frame = decode(message)
+                if isinstance(frame, Publish):
+                    published.append(frame)
+                elif (answer := answer_to(frame)) is not None:
+                    port.write(line.wrap(encode(answer)))
+    first, *others = published
+    assert not first.dup
+    assert others == [replace(first, dup=True)] * 2
+
+
+def answer_to(frame: Frame) -> Frame | None:
+    """A gateway's that takes everything but readings."""
+    match frame:
+        case Connect():
+            return Connack(0)
+        case Subscribe():
+            return Suback(topic_id=2, message_id=frame.message_id, return_code=0, qos=1)
+        case Register():
+            return Regack(topic_id=1, message_id=frame.message_id, return_code=0)
+    return None
 
 
 def test_one_interrupt_is_noise_and_two_are_a_wish(tmp_path: Path) -> None:

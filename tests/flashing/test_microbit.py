@@ -170,12 +170,11 @@ def test_a_dry_run_changes_nothing_and_the_sensor_goes_on(
 ) -> None:
     provision = ("flash", "provision", "--port", microbit.device, "--sensor", "simulated")
     tidegate(*provision, "--name", "shed-1", "--wait", "0", folder=tmp_path)
+    told = len(microbit.output)
     done = tidegate(*provision, "--name", "shed-9", "--dry-run", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert re.search(r"would place 2 files, \d+ octets:\n +\d+ /tiny\n", done.stdout)
-    told = len(microbit.output)
-    microbit.reset()
-    microbit.wait_for(rf"(?s)^.{{{told}}}.*shed-1")
+    microbit.wait_for(rf"(?s)^.{{{told}}}.*raw REPL.*soft reboot.*shed-1")
     assert "shed-9" not in microbit.output
 
 
