@@ -52,7 +52,7 @@ _STAMP_OCTETS = const(7)
 _JOIN_MS = const(12_000)
 _SEND_MS = const(8_000)  # anew with each reading that was acknowledged
 _LISTEN_MS = const(5_000)
-_ANSWER_MS = const(2_000)
+_ANSWER_MS = const(1_000)
 _TIME = b"T"
 
 
