@@ -6,6 +6,7 @@ file system is this machine's. Here it is LittleFS or FAT, and the power goes at
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import random
 import re
@@ -24,6 +25,7 @@ from tests.firmware.app.simulated_board import SimulatedBoard
 from tests.firmware.app.simulated_flash import Kind, PowerCutError, SimulatedFlash
 from tests.firmware.app.test_update_on_board import DepotProcess, depot
 from tests.support.gateway import GatewayProcess
+from tests.support.lossy_proxy import CALM, Weather, lossy_proxy
 
 __all__ = ["depot"]
 
@@ -234,3 +236,28 @@ def test_a_port_that_is_taken_is_an_error_that_the_next_wake_has_forgotten(
     bench.wake()
     bench.wake()
     listener.wait_for(lambda: bench.stored() <= listener.readings().keys())
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_over_a_network_that_loses_copies_and_reorders_every_reading_arrives_as_it_was(
+    gateway: GatewayProcess, depot: DepotProcess, listener: Listener, name: str, seed: int
+) -> None:
+    async def inner() -> Bench:
+        weather = Weather(loss=0.2, copies=0.1, delayed=0.2, delay_s_max=0.05)
+        async with lossy_proxy(gateway.port, seed, weather) as proxy:
+            bench = Bench(name, proxy.port, retry_ms=60, listen_every=3, budget_s=5)
+            for _ in range(40):
+                await asyncio.to_thread(bench.wake)
+            proxy.weather = CALM
+            while "sent" not in bench.lines[-1]:
+                await asyncio.to_thread(bench.wake)
+            assert min(proxy.fates[fate] for fate in ("lost", "copied", "delayed")) > 0
+        return bench
+
+    bench = asyncio.run(inner())
+    listener.wait_for(lambda: bench.stored() <= listener.readings().keys())
+    assert len(bench.stored()) >= 40
+    for pack in listener.readings().values():
+        x = pack.value("x")
+        assert x is not None
+        assert pack.value("check") == x * 7919 % 10007

@@ -34,7 +34,7 @@ class Sensor:
         return [("x", "", x, 0), ("check", "", x * 7919 % 10007, 0)]
 """
 SOAK_POINTS, QUICK_POINTS = 1000, 40
-SOAK_UPDATES, QUICK_UPDATES = 1000, 16
+SOAK_UPDATES, QUICK_UPDATES = 1000, 8
 
 
 @pytest.fixture
