@@ -10,6 +10,7 @@ import asyncio
 import errno
 import random
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from tests.firmware.app.simulated_flash import Kind, PowerCutError, SimulatedFla
 from tests.firmware.app.test_update_on_board import DepotProcess, depot
 from tests.support.gateway import GatewayProcess
 from tests.support.lossy_proxy import CALM, Weather, lossy_proxy
+from tests.support.mosquitto import Mosquitto
 
 __all__ = ["depot"]
 
@@ -210,6 +212,19 @@ def test_a_broken_driver_costs_its_own_values_only(
         "E sensor 5: TypeError(\"'int' object is not subscriptable\")",
         "E sensor rain: ModuleNotFoundError(\"No module named 'no'\")",
     ]
+
+
+def test_a_reading_that_the_gateway_refuses_stays_and_the_state_says_so(
+    tmp_path: Path, broker: Mosquitto, listener: Listener, name: str
+) -> None:
+    sensors = [{"kind": "adc", "pin": 1, "name": "x" * 220}]  # its state is shorter
+    with GatewayProcess(tmp_path, broker.url, "[limits]\npayload_bytes_max = 230\n") as refusing:
+        refusing.wait_until_connected()
+        bench = Bench(name, refusing.port, sensors=sensors)
+        bench.wake()
+    listener.wait_for(lambda: bool(listener.states()))
+    assert listener.states()[-1]["trouble"] == [f"the gateway refuses {listener.topic}: -3"]
+    assert listener.states()[-1]["waiting"] == 1
 
 
 def test_what_the_board_kept_is_taken_from_it_while_the_node_talks(
