@@ -194,3 +194,18 @@ def test_a_wake_that_waits_long_is_no_hanging(new_node: NodeMaker, tap: Tap) -> 
     before = time.monotonic()
     woken(node)
     assert time.monotonic() - before > 3
+
+
+LIGHT = "import machine\ndel machine.DEEPSLEEP_RESET\nimport main\n"
+LIGHT_WAKES = 150
+
+
+def test_a_board_that_sleeps_lightly_lives_on_in_the_same_heap(
+    new_node: NodeMaker, tap: Tap, listener: Listener
+) -> None:
+    node = new_node(tap.port, log_level=7, listen_every=10)
+    with node.start(LIGHT) as life:
+        life.wait_for(f"sent {LIGHT_WAKES}\n")
+        assert "Error" not in life.output
+    assert len(tap.up) < 1.5 * LIGHT_WAKES
+    listener.wait_for(lambda: LIGHT_WAKES in listener.readings())
