@@ -87,10 +87,13 @@ class Board:
             self._kept = kept
         elif hasattr(self._rtc, "memory"):
             self._rtc.memory(kept)
-        elif kept:
-            self._files.save(KEPT_PATH, kept)
         else:
             self._files.forget(KEPT_PATH)
+            try:
+                if kept:
+                    self._files.save(KEPT_PATH, kept)
+            except OSError:
+                pass  # then the next wake begins anew
 
     # The network
 

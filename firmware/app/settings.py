@@ -43,7 +43,10 @@ class Settings:
         unknown = [name for name in given if name not in RULES and name not in FILE_ONLY]
         self.problems += ["unknown: " + str(name) for name in unknown]
         self.id: str = self._text(given, "id", "", 23)
-        self.topic: str = self._text(given, "topic", "sensors/" + self.id, 200)
+        self.topic: str = self._text(given, "topic", "sensors/" + self.id, 100)
+        if "+" in self.topic or "#" in self.topic:
+            self.problems.append("topic: without + and #")
+            self.topic = "sensors/" + self.id
         self.gateways = self._gateways(given.get("gateways", []))
         self.uart: dict[str, Any] | None = given.get("uart")
         if self.uart is not None and not (isinstance(self.uart, dict) and "number" in self.uart):

@@ -75,6 +75,14 @@ def test_what_does_not_fit_goes_without_the_last_values() -> None:
     assert Kept().put_back(kept.take())
 
 
+def test_a_session_that_does_not_fit_is_begun_anew() -> None:
+    kept = a_kept()
+    kept.session = bytes(OCTETS_MAX)
+    again = Kept()
+    assert again.put_back(kept.take())
+    assert (again.session, again.oldest_unsent) == (b"", 3)
+
+
 # clock.py
 
 
@@ -139,6 +147,7 @@ def test_settings_have_defaults_and_what_the_file_says() -> None:
         (json.dumps(GOOD | {"gateways": [["h", "1"]]}).encode(), told.GATEWAYS_HELP),
         (json.dumps(GOOD | {"uart": 1}).encode(), 'uart: {"number": 1, "baud": 115200}'),
         (json.dumps(GOOD | {"local_port": 0}).encode(), "local_port: 1 to 65535"),
+        (json.dumps(GOOD | {"topic": "a/+"}).encode(), "topic: without + and #"),
         (json.dumps(GOOD | {"sensors": {}}).encode(), "sensors: a list"),
         (json.dumps(GOOD | {"interval": 5}).encode(), "unknown: interval"),
     ],
