@@ -54,6 +54,22 @@ def test_readings_arrive_and_the_gateway_knows_that_it_sleeps(
         asyncio.run(inner(board, gateway))
 
 
+def test_at_the_speed_of_a_real_one_no_octet_is_lost(tmp_path: Path, broker: Mosquitto) -> None:
+    async def inner(board: MicrobitBoard) -> float:
+        async with application(broker, TOPIC) as app:
+            board.start()
+            await readings(app, 1)
+            began = time.monotonic()
+            await readings(app, 20)
+            return time.monotonic() - began
+
+    with (
+        sensor(tmp_path / "board", has_real_speed=True, INTERVAL_S=0, RETRY_MS=10_000) as board,
+        gateway_for(tmp_path, board, broker),
+    ):
+        assert asyncio.run(inner(board)) < 9  # no frame had to be repeated
+
+
 def test_a_command_that_came_while_it_slept_changes_the_interval(
     tmp_path: Path, broker: Mosquitto
 ) -> None:

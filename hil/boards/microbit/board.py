@@ -26,6 +26,7 @@ FIRMWARE = Path("/usr/share/firmware-microbit-micropython/firmware.hex")
 QEMU = "qemu-system-arm"
 PACKAGES = "qemu-system-arm firmware-microbit-micropython"
 FLASH_BYTES = 0x40000
+REAL_SPEED = ("-icount", "shift=6,sleep=on")  # 64 ns for each instruction
 PATIENCE_S = 20.0
 POLL_S = 0.005
 
@@ -45,11 +46,16 @@ def why_not() -> str | None:
 
 
 class MicrobitBoard:
-    def __init__(self, folder: Path, firmware: Path = FIRMWARE) -> None:
-        """`firmware`: Intel HEX, for a flash that is empty."""
+    def __init__(
+        self, folder: Path, firmware: Path = FIRMWARE, *, has_real_speed: bool = False
+    ) -> None:
+        """`firmware`: Intel HEX, for a flash that is empty. `has_real_speed`: some 16 million
+        instructions a second, as the chip's; else as many as this machine can do.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         self._flash = folder / "flash.bin"
         self._firmware = firmware
+        self._options = REAL_SPEED if has_real_speed else ()
         self.wire = Wire()
         self._life: _Life | None = None
 
@@ -78,7 +84,7 @@ class MicrobitBoard:
     def start(self) -> None:
         """Switch it on."""
         assert self._life is None, "it is on"
-        self._life = _Life(self._flash if self._flash.exists() else self._firmware)
+        self._life = _Life(self._flash if self._flash.exists() else self._firmware, self._options)
         self.wire.connect(self._life.uart)
 
     def reset(self) -> None:
@@ -120,7 +126,7 @@ class MicrobitBoard:
 class _Life:
     """One process of QEMU; `uart` is the other end of the board's."""
 
-    def __init__(self, flash: Path) -> None:
+    def __init__(self, flash: Path, options: tuple[str, ...]) -> None:
         self.uart, uart_end = socket.socketpair()
         self._control, control_end = socket.socketpair()
         contents = f"loader,file={flash}"
@@ -133,6 +139,7 @@ class _Life:
                 *("-chardev", f"socket,id=uart,fd={uart_end.fileno()}", "-serial", "chardev:uart"),
                 *("-chardev", f"socket,id=control,fd={control_end.fileno()}"),
                 *("-mon", "chardev=control,mode=control"),
+                *options,
             ],
             pass_fds=[uart_end.fileno(), control_end.fileno()],
             stdin=subprocess.DEVNULL,
