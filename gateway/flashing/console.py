@@ -11,6 +11,7 @@ Rules
 from __future__ import annotations
 
 import re
+import termios
 import time
 from contextlib import suppress
 from types import TracebackType
@@ -33,6 +34,7 @@ RESET_S = 0.1
 STARTED_S = 0.3  # by then it has looked at the pins that would keep it in its loader
 HELD_OCTETS_MAX = 1 << 20
 
+_GONE = (OSError, termios.error)  # the second is none of the first
 _RAW = b"raw REPL; CTRL-B to exit\r\n>"
 _FAILURES = {LineFailure.PERMISSION: Failure.PERMISSION, LineFailure.BUSY: Failure.BUSY}
 
@@ -48,7 +50,7 @@ class Console:
         self._held = b""
         try:
             self._serial = serial.Serial(port, baud, timeout=LOOK_S, exclusive=True)
-        except (OSError, ValueError) as error:
+        except (*_GONE, ValueError) as error:
             why = why_not_opened(PortRules(port, baud), error)
             raise FlashError(_FAILURES.get(why.failure, Failure.ABSENT), str(why)) from None
 
@@ -64,7 +66,8 @@ class Console:
         self.close()
 
     def close(self) -> None:
-        self._serial.close()
+        with suppress(*_GONE):
+            self._serial.close()
 
     def stop(self, patience_s: float = STOP_S_MAX) -> None:
         """End what runs there, and be at the raw REPL. Raises FlashError."""
@@ -89,7 +92,7 @@ class Console:
 
     def _reset(self) -> None:
         """As esptool does, by RTS with DTR off; on boards without those wires it does nothing."""
-        with suppress(OSError):
+        with suppress(*_GONE):
             self._serial.dtr = False
             self._serial.rts = True
             time.sleep(RESET_S)
@@ -123,7 +126,7 @@ class Console:
         """What comes within a moment. Raises FlashError when the port is gone."""
         try:
             octets: bytes = self._serial.read(max(1, self._serial.in_waiting))
-        except OSError:
+        except _GONE:
             raise self._cut() from None
         return octets
 
@@ -136,7 +139,7 @@ class Console:
                 self._serial.write(octets[at : at + BURST_OCTETS])
                 self._serial.flush()
                 time.sleep(BURST_PAUSE_S)
-        except OSError:
+        except _GONE:
             raise self._cut() from None
 
     def _read_until(self, end: bytes, patience_s: float) -> bytes | None:

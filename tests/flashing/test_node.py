@@ -79,6 +79,7 @@ def test_an_upload_that_was_cut_leaves_nothing_to_start_and_can_be_done_again(
     board: ConsoleBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.flashing.placing.MPREMOTE_SILENT_S", 2.0)
+
     def cut(done: int, total: int) -> None:
         if done == 2:  # the long one, which takes seconds, has begun
             began.wait()
