@@ -7,7 +7,6 @@ import pty
 import subprocess
 import sys
 
-
 from tests.cli.tidegate import environment_with
 
 PROGRAM = """

@@ -21,7 +21,7 @@ Answer = tuple[bool, str]
 
 def test(arguments: argparse.Namespace, report: TerminalReport) -> int:
     """1 if something is missing. Raises FlashError when no board can be asked."""
-    target = target_of(arguments, report)
+    target = target_of(arguments, report, by_port=True)
     if target.port is None or target.identity is None:
         raise FlashError(Failure.ABSENT, "no MicroPython answers, so there is nothing to be tested")
     is_ok = True
