@@ -184,3 +184,28 @@ def test_the_depot_says_what_is_wrong_with_an_image(tmp_path: Path) -> None:
         assert ended.returncode == 65
         assert told in ended.stderr
         assert "Traceback" not in ended.stderr
+
+
+def test_the_depot_says_which_file_it_cannot_read(tmp_path: Path) -> None:
+    (tmp_path / "ca").write_text("no certificate")
+    for option, path in (("--password-file", tmp_path / "absent"), ("--ca-file", tmp_path / "ca")):
+        command = [sys.executable, "-m", "firmware.depot", "--broker", "127.0.0.1:9"]
+        ended = subprocess.run([*command, option, str(path)], capture_output=True, text=True)
+        assert ended.returncode == 65
+        assert str(path) in ended.stderr
+        assert "Traceback" not in ended.stderr
+
+
+def test_manifests_can_be_withdrawn(
+    node: WasiBoard, depot: DepotProcess, broker: Mosquitto, listener: Listener, tmp_path: Path
+) -> None:
+    depot.serve(published(tmp_path, 2, image.image(image.application(2))))
+    depot.kill()
+    command = [sys.executable, "-m", "firmware.depot", "--broker", f"127.0.0.1:{broker.port}"]
+    command += ["--nodes", listener.topic, "--withdraw"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert (ended.returncode, "is withdrawn" in ended.stderr) == (0, True)
+    woken(node)
+    assert "in a" in woken(node)
+    listener.wait_for(lambda: bool(listener.states()))
+    assert listener.states()[-1]["update"] == ""
