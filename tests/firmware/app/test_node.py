@@ -225,6 +225,7 @@ def test_a_reading_that_the_gateway_refuses_stays_and_the_state_says_so(
     listener.wait_for(lambda: bool(listener.states()))
     assert listener.states()[-1]["trouble"] == [f"the gateway refuses {listener.topic}: -3"]
     assert listener.states()[-1]["waiting"] == 1
+    assert bench.kept().trying == 0
 
 
 def test_what_the_board_kept_is_taken_from_it_while_the_node_talks(
