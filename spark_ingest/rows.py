@@ -66,6 +66,7 @@ class Rows:
         self._keep_payload = rules.keep_payload
         self._ahead_us_max = round(rules.clock_ahead_s_max * 1e6)
         self._identities = Identities()
+        self._schemas: list[Schema | None] = []  # of each message
 
     def add(self, delivery: Delivery) -> None:
         tag = tag_of(delivery.properties)
@@ -90,8 +91,10 @@ class Rows:
         else:
             self._add_row(0, Point("", None), now_us, clock, tag.client, fault)
 
-    def footer(self, collector: str, number: int) -> Footer:
-        return Footer(
+    def finished(self, collector: str, number: int) -> tuple[Columns, Footer]:
+        """Schemas may have grown with each message; all rows get the id of what they are now."""
+        self.columns.schema = [None if each is None else each.id for each in self._schemas]
+        footer = Footer(
             collector=collector,
             number=number,
             rows=len(self.columns.message),
@@ -103,6 +106,7 @@ class Rows:
             ids=self._identities.encoded(),
             schemas=self._registry.described(),
         )
+        return self.columns, footer
 
     def _taken_on(self, tag: Tag, delivery: Delivery) -> tuple[int, Clock]:
         """By the gateway's clock, unless it cannot be right; the collector's is on a server."""
@@ -124,7 +128,7 @@ class Rows:
         columns.retain.append(delivery.retain)
         columns.gw_ts.append(tag.taken_on_us)
         columns.rx_ts.append(delivery.received_us)
-        columns.schema.append(None if schema is None else schema.id)
+        self._schemas.append(schema)
         columns.payload.append(delivery.payload)
 
     def _add_point(
