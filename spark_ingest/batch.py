@@ -1,6 +1,6 @@
 """Messages that are here but not on disk yet, and when they have waited long enough. Pure.
 
-Limits: all messages of QoS 1 together are bounded by the Receive Maximum, which the broker obeys.
+Limits: all messages of QoS 1 together are bounded by the Receive Maximum, or else by packet ids.
 QoS 0 has no such bound, so it is refused at `messages_max` of them waiting, and counted. What all
 of them hold is bounded by `held_bytes_max`, at which the collector stops reading from the broker.
 """

@@ -89,7 +89,7 @@ class Collector:
         self._in_work_bytes = 0
         self._retry_at = 0.0
         self._retry_s = DISK_RETRY_S_MIN
-        self._heard_at = inf  # the last message, or SUBACK
+        self._heard_at = inf  # the last message, or SUBACK; never while the broker is away
         self._loop: asyncio.AbstractEventLoop
         self._thread = ThreadPoolExecutor(1, "segments")
         self._timer: asyncio.TimerHandle | None = None
@@ -110,6 +110,7 @@ class Collector:
         """Until `stop`, or as the rules say. Raises RefusedError."""
         self._loop = asyncio.get_running_loop()
         self._ended = self._loop.create_future()
+        self._loop.set_exception_handler(self._mistaken)
         keeping = asyncio.create_task(self._connection.keep(), name="broker connection")
         telling = asyncio.create_task(self._tell_progress(), name="progress")
         for task in (keeping, telling):
@@ -141,6 +142,7 @@ class Collector:
 
     def _closed(self) -> None:
         self._session.closed()
+        self._heard_at = inf
         self._counters.connected.set(0)
         self._turn()
 
@@ -309,6 +311,13 @@ class Collector:
                 rate = (durable - before) / PROGRESS_S
                 log.info("%d messages in %d segments, %.1f/s", durable, segments, rate)
             before = durable
+
+    def _mistaken(self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        """An exception in a callback is a mistake of ours. To end is better than to stand still."""
+        error = context.get("exception")
+        log.error("%s", context.get("message"))
+        if isinstance(error, Exception) and not self._ended.done():
+            self._ended.set_exception(error)
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()

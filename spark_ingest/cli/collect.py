@@ -120,12 +120,17 @@ def _run(collector: Collector) -> None:
             loop.add_signal_handler(each, collector.stop)
         await collector.run()
 
-    try:
-        from uvloop import new_event_loop
-    except ImportError:  # it has no build for this machine
-        from asyncio import new_event_loop
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=_fastest_loop) as runner:
         runner.run(until_told())
+
+
+def _fastest_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:  # it has no build for this machine
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
 
 
 def _configure_log(level: str) -> None:

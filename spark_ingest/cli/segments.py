@@ -1,4 +1,4 @@
-"""`segments`: what is in the lake, from the footers alone: how much, how good, and what is missing."""
+"""`segments`: what is in the lake, by the footers alone: how much, how good, what is missing."""
 
 from __future__ import annotations
 
