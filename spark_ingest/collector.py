@@ -284,12 +284,12 @@ class Collector:
         # What still waits with the broker would be gone with the session.
         is_drained = self._rules.leave is Leave.FOR_GOOD and self._is_idle(self._loop.time())
         self._perform(self._session.stop(forget=is_drained))
-        self._connection.drop("the collector stops")
+        await self._connection.close()
 
     async def _write_all(self) -> None:
         while self._in_work or self._batch:
             if self._disk is DiskState.REFUSING:
-                log.warning("the disk is full: %d messages stay with the broker", self._held)
+                log.warning("the disk takes nothing: %d messages stay with the broker", self._held)
                 return
             if self._disk is DiskState.IDLE:
                 self._write(self._batch.bytes, self._batch.take())

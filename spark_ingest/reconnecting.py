@@ -51,17 +51,36 @@ class BrokerConnection:
         self._transport: asyncio.Transport | None = None
         self._reason = ""  # that the log has told last
         self._drop_reason: str | None = None
+        self._is_closing = False
+        self._latest: asyncio.Transport | None = None  # also while it closes
+        self._protocol: _Protocol | None = None
 
     async def keep(self) -> None:
-        """For ever; cancel it."""
-        while True:
-            reason = await self._one_connection()
-            self._ceiling_s = min(self._delay_s_max, self._ceiling_s * 2)
-            delay_s = random.uniform(min(DELAY_S_MIN, self._ceiling_s), self._ceiling_s)
-            if reason != self._reason:
-                log.warning("broker %s is away: %s; trying again", self._where, reason)
-                self._reason = reason
-            await asyncio.sleep(delay_s)
+        """Until `close`, or until it is cancelled, which aborts what there is."""
+        try:
+            while not self._is_closing:
+                await self._one_round()
+        finally:
+            if self._latest is not None:
+                self._latest.abort()
+
+    async def close(self) -> None:
+        """Sends what was written, and makes no more connections."""
+        self._is_closing = True
+        self.drop("the collector stops")
+        if self._protocol is not None:
+            await asyncio.wait({self._protocol.ended}, timeout=CLOSE_S_MAX)
+
+    async def _one_round(self) -> None:
+        reason = await self._one_connection()
+        if self._is_closing:
+            return
+        self._ceiling_s = min(self._delay_s_max, self._ceiling_s * 2)
+        delay_s = random.uniform(min(DELAY_S_MIN, self._ceiling_s), self._ceiling_s)
+        if reason != self._reason:
+            log.warning("broker %s is away: %s; trying again", self._where, reason)
+            self._reason = reason
+        await asyncio.sleep(delay_s)
 
     def settled(self) -> None:
         """The broker has accepted us."""
@@ -105,10 +124,11 @@ class BrokerConnection:
             return f"no TLS: {error.reason or error}; should broker.url begin with mqtt://?"
         except OSError as error:
             return error.strerror or str(error)
+        self._protocol = protocol
         return await protocol.ended
 
     def _opened(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
+        self._transport = self._latest = transport
         self._owner.on_open()
 
     def _received(self, octets: bytes) -> None:

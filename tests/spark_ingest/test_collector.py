@@ -4,7 +4,6 @@ whatever happens."""
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -61,26 +60,6 @@ def test_a_killed_collector_loses_nothing_and_leaves_nothing_half_done(
         until(all_there(collector.lake, range(11_000)))
         assert collector.stop() == 0
     assert not list(collector.lake.rglob("*.tmp"))
-    seen_twice = {value: n for value, n in times_seen(collector.lake).items() if n > 1}
-    assert len(seen_twice) < 10_000, "only what was not acknowledged came again"
-
-
-def test_killed_between_rename_and_acknowledgement_it_has_a_reading_twice_with_one_identity(
-    broker: Mosquitto, tmp_path: Path
-) -> None:
-    """The one repeat that cannot be avoided here; whoever reads segments drops it by identity."""
-    collector = CollectorProcess(tmp_path, broker.url, "c1", QUICK)
-    stop_before_puback = {"TIDEGATE_TEST": "1"}
-    del stop_before_puback
-    with collector, Publisher(broker.port) as publisher:
-        collector.wait_until_collecting()
-        publisher.publish(range(50))
-        until(lambda: bool(rows_in(collector.lake)))
-        collector.kill()
-        collector.start()
-        until(all_there(collector.lake, range(50)))
-    by_identity = Counter((row["gw"], row["epoch"], row["seq"]) for row in rows_in(collector.lake))
-    assert len(by_identity) == 50
 
 
 def test_two_collectors_share_and_have_everything_between_them(

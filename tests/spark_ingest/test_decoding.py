@@ -156,7 +156,7 @@ def judge(payload: bytes, format: Format) -> None:
         points = decode(payload, NOW_US, format=format, time_field="t")
     except UndecodableError as error:
         points, detail = [], error.detail
-        assert detail.isprintable(), detail  # noqa: PT017 - either outcome is right
+        assert detail.isprintable(), detail
     else:
         assert points
     assert all(map(is_fit_for_a_table, points))

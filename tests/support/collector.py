@@ -65,4 +65,10 @@ def rows_in(lake: Path, *collectors: str) -> list[dict[str, Any]]:
 
 def times_seen(lake: Path, *collectors: str) -> Counter[float]:
     """How often each value is in the lake."""
-    return Counter(row["value"] for row in rows_in(lake, *collectors))
+    seen: Counter[float] = Counter()
+    for collector in collectors or ("c1",):
+        if (lake / "segments" / collector).exists():
+            for number in segment_numbers(lake, collector):
+                path = segment_path(lake, collector, number)
+                seen.update(pq.read_table(path, columns=["value"])["value"].to_pylist())
+    return seen

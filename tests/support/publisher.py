@@ -1,4 +1,4 @@
-"""Many readings to a broker at once, over a socket and the codec: MQTT 5, QoS 1, a tag if wished."""
+"""Many readings to a broker at once, over a socket and the codec: MQTT 5, with delivery tags."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class Publisher:
         """Each value is its payload, unless there is one, and its sequence."""
         packets: list[bytes] = []
         for value in values:
-            tag = [("gw", gateway), ("client", "s1"), ("epoch", "1"), ("seq", str(value))]
+            tag = [("client", "s1"), ("epoch", "1"), ("seq", str(value))]
             packet = mqtt5.PublishPacket(
                 topic,
                 str(value).encode() if payload is None else payload,
                 qos=mqtt5.QoS(qos),
                 packet_id=len(packets) + 1 if qos else None,
-                user_properties=[] if gateway is None else tag,
+                user_properties=[] if gateway is None else [("gw", gateway), *tag],
             )
             packets.append(packet.write())
             if len(packets) == IN_FLIGHT_MAX:
