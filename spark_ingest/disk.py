@@ -4,6 +4,7 @@ refuse each of them in turn.
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -31,6 +32,8 @@ class Disk:
         """With those above it; each new one is on the disk when this returns."""
         if folder.is_dir():
             return
+        if folder.exists():
+            raise NotADirectoryError(errno.ENOTDIR, "it is a file, not a folder", str(folder))
         self.make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
         self.sync_folder(folder.parent)

@@ -1,8 +1,9 @@
 """The TCP or TLS connection to the broker: made, kept and made again. Octets only, no MQTT.
 
-Tries are delayed with jitter, up to a ceiling that doubles until `settled` is called: a broker that
-comes back must not be met by all its collectors at once. The log has a line when it goes, one for
-each new reason, and one when it is back.
+Tries are delayed with jitter, up to a ceiling that doubles until a connection lasts: a broker that
+comes back must not be met by all its collectors at once, and two clients of one name, which a
+broker plays off against each other, must not do so at full speed. The log has a line when it goes,
+one for each new reason, and one when it is back.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import cast
 log = logging.getLogger("tidegate.ingest.broker")
 
 DELAY_S_MIN = 0.2
+STABLE_S = 10.0  # a connection that lasted so long has nothing to do with the one before
 CLOSE_S_MAX = 1.0  # how long a connection that we end may take to send what was written
 _QUICK_ACK: int | None = getattr(socket, "TCP_QUICKACK", None)
 
@@ -52,6 +54,7 @@ class BrokerConnection:
         self._reason = ""  # that the log has told last
         self._drop_reason: str | None = None
         self._is_closing = False
+        self._settled_at: float | None = None  # while the broker has accepted us
         self._latest: asyncio.Transport | None = None  # also while it closes
         self._protocol: _Protocol | None = None
 
@@ -85,7 +88,7 @@ class BrokerConnection:
     def settled(self) -> None:
         """The broker has accepted us."""
         log.info("broker %s is %s", self._where, "back" if self._reason else "there")
-        self._ceiling_s, self._reason = DELAY_S_MIN, ""
+        self._settled_at, self._reason = asyncio.get_running_loop().time(), ""
 
     def write(self, octets: bytes) -> None:
         if self._transport is not None:
@@ -138,8 +141,16 @@ class BrokerConnection:
     def _closed(self, error: Exception | None) -> str:
         self._transport = None
         reason, self._drop_reason = self._drop_reason, None
+        settled_at, self._settled_at = self._settled_at, None
         self._owner.on_closed()
-        return reason or (str(error) if error else "it closed the connection")
+        if reason is None:
+            reason = str(error) if error else "it closed the connection"
+        if settled_at is None:
+            return reason
+        if asyncio.get_running_loop().time() - settled_at > STABLE_S:
+            self._ceiling_s = DELAY_S_MIN
+            return reason
+        return f"{reason}, soon after it had accepted us; is there another client of our name?"
 
 
 class _Protocol(asyncio.Protocol):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections import Counter
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,7 +27,7 @@ class Summary:
     messages: int = 0
     rows: int = 0
     repeated: int = 0
-    quarantined: Counter[str] = field(default_factory=Counter)
+    quarantined: dict[str, int] = field(default_factory=dict)  # rows by fault
     first_us: int | None = None
     last_us: int | None = None
     damaged: list[str] = field(default_factory=list)
@@ -37,7 +36,8 @@ class Summary:
         self.messages += footer.messages
         self.rows += footer.rows
         self.repeated += footer.repeated
-        self.quarantined.update(footer.quarantined)
+        for fault, rows in footer.quarantined.items():
+            self.quarantined[fault] = self.quarantined.get(fault, 0) + rows
         self.first_us = min(footer.first_us, self.first_us or footer.first_us)
         self.last_us = max(footer.last_us, self.last_us or footer.last_us)
 

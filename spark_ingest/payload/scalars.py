@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 
@@ -54,12 +54,9 @@ def microseconds(seconds: float, what: str) -> int:
 
 
 def moment(value: datetime) -> int:
-    """A date of CBOR (tag 0 or 1) as Unix microseconds."""
-    try:
-        seconds = value.timestamp()
-    except (ValueError, OverflowError, OSError):
-        raise UndecodableError(Fault.CLOCK, f"the time {shown(value)}") from None
-    return microseconds(seconds, "the time")
+    """As Unix microseconds. What names no zone is in UTC, not in that of this machine."""
+    aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    return microseconds(aware.timestamp(), "the time")
 
 
 def shown(value: object) -> str:

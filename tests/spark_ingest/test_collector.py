@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,10 @@ def broker() -> Iterator[Mosquitto]:
         yield running
 
 
+def has(lake: Path, value: float) -> bool:
+    return value in times_seen(lake)
+
+
 def all_there(lake: Path, values: range, *collectors: str) -> Callable[[], bool]:
     return lambda: times_seen(lake, *collectors).keys() >= {float(each) for each in values}
 
@@ -41,23 +46,24 @@ def test_what_is_published_is_in_the_lake_once_and_in_order(
     assert [row["value"] for row in rows_in(collector.lake)] == [float(n) for n in range(3000)]
 
 
+@pytest.mark.parametrize("rounds", [4, pytest.param(50, marks=pytest.mark.soak)])
 def test_a_killed_collector_loses_nothing_and_leaves_nothing_half_done(
-    broker: Mosquitto, tmp_path: Path
+    broker: Mosquitto, tmp_path: Path, rounds: int
 ) -> None:
     """Killed again and again while readings come, at no particular moment."""
     dice = random.Random(8)
     collector = CollectorProcess(tmp_path, broker.url, "c1", QUICK)
     with collector, Publisher(broker.port) as publisher:
         collector.wait_until_collecting()
-        for round_ in range(10):
-            first = round_ * 1000
+        for round_ in range(rounds):
+            first = round_ * 1100
             publisher.publish(range(first, first + 1000))
-            seen = float(first + dice.randrange(1000))
-            until(lambda seen=seen: seen in times_seen(collector.lake))  # type: ignore[misc]
+            wait_for = float(first + dice.randrange(1000))
+            until(partial(has, collector.lake, wait_for))
             collector.kill()
-            publisher.publish(range(10_000 + round_ * 100, 10_100 + round_ * 100))
+            publisher.publish(range(first + 1000, first + 1100))
             collector.start()
-        until(all_there(collector.lake, range(11_000)))
+        until(all_there(collector.lake, range(rounds * 1100)))
         assert collector.stop() == 0
     assert not list(collector.lake.rglob("*.tmp"))
 

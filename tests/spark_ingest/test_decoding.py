@@ -84,12 +84,29 @@ def test_a_topic_of_plain_text_takes_numbers_and_words() -> None:
 
 @pytest.mark.parametrize(
     ("time", "unit_s"),
-    [(1_700_000_000, 1.0), (1_700_000_000_000, 1e-3), ("2023-11-14T22:13:20Z", 1.0)],
+    [
+        (1_700_000_000, 1.0),
+        (1_700_000_000_000, 1e-3),
+        ("2023-11-14T22:13:20Z", 1.0),
+        ("2023-11-15T00:13:20+02:00", 1.0),
+        ("2023-11-14T22:13:20", 1.0),
+    ],
 )
 def test_a_field_that_says_when_is_no_value(time: object, unit_s: float) -> None:
     payload = json.dumps({"meta": {"ts": time}, "t": 21.5}).encode()
     found = decode(payload, NOW_US, time_field="meta.ts", time_unit_s=unit_s)
     assert found == [Point("t", 21.5, time_us=1_700_000_000_000_000)]
+
+
+def test_a_date_of_cbor_says_when_too() -> None:
+    payload = cbor2.dumps({"ts": datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC), "t": 1})
+    found = decode(payload, NOW_US, time_field="ts")
+    assert found == [Point("t", 1.0, time_us=1_700_000_000_000_000)]
+
+
+def test_a_number_too_long_to_show_is_described() -> None:
+    error = fault_of(cbor2.dumps({"t": -(10**400)}))
+    assert error.detail == "'t' is a number of more than 20 digits"
 
 
 @pytest.mark.parametrize(

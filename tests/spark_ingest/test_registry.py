@@ -61,6 +61,8 @@ def test_a_new_field_is_learned_and_later_values_must_be_like_the_first() -> Non
     assert schema.checked(Point("humidity", 51.0)).unit == "%RH"
     assert refused(schema, Point("humidity", 0.5, unit="/")).fault is Fault.UNIT
     assert refused(schema, Point("humidity", None, "wet")).fault is Fault.KIND
+    schema.checked(Point("door", None, "open"))
+    assert schema.checked(Point("door", None, "shut")).text == "shut"
 
 
 def test_a_strict_schema_takes_no_other_fields() -> None:

@@ -7,7 +7,7 @@ import json
 import cbor2
 import pytest
 
-from spark_ingest.payload.decoding import decode
+from spark_ingest.payload.decoding import Format, decode
 from spark_ingest.payload.senml import RECORDS_MAX
 from spark_ingest.record import Fault, Point, UndecodableError
 
@@ -119,6 +119,10 @@ def test_labels_are_numbers_in_cbor() -> None:  # section 6
 def test_unknown_labels_are_ignored_unless_they_must_be_understood() -> None:  # 4.4
     (point,) = pack({"n": "t", "v": 1, "colour": "red"})
     assert point.metric == "t"
+    (point,) = decode(
+        cbor2.dumps([{0: "t", 2: 1, -9: 0, 9: 0, 2.5: 0}]), NOW_US, format=Format.SENML
+    )
+    assert point.metric == "t"
     assert fault_of({"n": "t", "v": 1, "colour_": "red"}).fault is Fault.SENML
 
 
@@ -134,6 +138,7 @@ def test_unknown_labels_are_ignored_unless_they_must_be_understood() -> None:  #
         ([{"n": "t", "vb": 1}], Fault.SENML, "vb of 't' is 1"),
         ([{"n": "t", "vs": 1}], Fault.SENML, "not text"),
         ([{"n": 7, "v": 1}], Fault.SENML, "n is 7, not text"),
+        ([{"n": ["t"], "v": 1}], Fault.SENML, "n is a list, not text"),
         ([{"bn": "d:", "n": "t", "v": 1, "bver": 11}], Fault.SENML, "version 11"),
         ([{"bn": "d:", "n": "t", "v": 1, "bt": "now"}], Fault.SENML, "bt is 'now'"),
         ([{"n": "t", "v": 1, "t": -1.9e9}], Fault.CLOCK, "the time"),
