@@ -86,7 +86,8 @@ def discovery_rules(settings: Settings) -> DiscoveryRules:
         missed_max=discovery.missed_max,
         answer=Answer(discovery.answer),
         is_standby=discovery.standby,
-        has_groups=any(udp.multicast is not None for udp in settings.udp),
+        has_groups=any(udp.multicast is not None for udp in settings.listeners)
+        or any(line.advertise for line in settings.serial),
         allow_trailing_octets=settings.mqtt_sn.allow_trailing_octets,
     )
 

@@ -10,11 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
+from typing import get_args
 
 from gateway.admin import conditions
 from gateway.admin.numbers import (
     Condition,
     JournalNumbers,
+    LineNumbers,
     LinkNumbers,
     Numbers,
     StateNumbers,
@@ -25,8 +27,10 @@ from gateway.effects import State
 from gateway.engine import Engine
 from gateway.journal import numbers as journal_side
 from gateway.journal.files import OsFiles
+from gateway.lines.counters import Fault
 from gateway.links.broker import BrokerLink, LinkState
 from gateway.links.group import GroupLink
+from gateway.links.serial_port import SerialLink
 from gateway.links.udp import UdpLink
 from gateway.roster import is_overdue
 
@@ -37,6 +41,7 @@ class Census:
 
     engine: Engine
     links: Sequence[UdpLink]
+    lines: Sequence[SerialLink]
     broker: BrokerLink
     broker_url: str
     frames_sent: Mapping[type, int]
@@ -109,9 +114,12 @@ class Census:
             frames_received=_by_kind(engine.received),
             frames_sent=_by_kind(self.frames_sent),
             outbox_messages=outbox_messages,
-            links=tuple(
-                _link_numbers(number, link, self.groups.get(number))
-                for number, link in enumerate(self.links)
+            links=(
+                *(
+                    _link_numbers(number, link, self.groups.get(number))
+                    for number, link in enumerate(self.links)
+                ),
+                *map(_line_numbers, self.lines),
             ),
             discovery=engine.discovery.part,
             event_loop_lag_s=self.event_loop_lag_s(),
@@ -214,6 +222,32 @@ def _link_numbers(number: int, link: UdpLink, group: GroupLink | None) -> LinkNu
         receive_buffer_drops=link.read_receive_buffer_drops(),
         truncated=counters.truncated,
         group_joined=None if group is None else group.is_joined,
+    )
+
+
+def _line_numbers(link: SerialLink) -> LinkNumbers:
+    counters, framing = link.counters, link.framing_counters
+    frames = {name: getattr(framing, name) for name in ("good", *get_args(Fault))}
+    return LinkNumbers(
+        name=link.name,
+        listening_on=link.shown,
+        datagrams_received=counters.received,
+        datagrams_sent=counters.sent,
+        send_failures=sum(counters.send_failed.values()),
+        receive_buffer_drops=0,
+        truncated=framing.too_long,
+        line=LineNumbers(
+            is_open=link.is_open,
+            problem=link.check(),
+            opened=counters.opened,
+            lost=counters.lost,
+            bytes_received=counters.bytes_in,
+            bytes_sent=counters.bytes_out,
+            waiting_bytes=link.waiting_octets,
+            frames=frames,
+            resyncs=framing.resyncs,
+            chatter_bytes=framing.chatter_bytes,
+        ),
     )
 
 

@@ -13,9 +13,8 @@ import contextlib
 import gc
 import logging
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from ssl import SSLContext
 from typing import TYPE_CHECKING
 
@@ -23,24 +22,21 @@ from gateway.admin.lag import LagMeter
 from gateway.admin.listening import AdminError
 from gateway.admin.logs import configure
 from gateway.admin.news import News
-from gateway.assembly import datagram_bytes_max, engine_rules
+from gateway.assembly import engine_rules
 from gateway.census import Census
 from gateway.cli.exit_codes import ExitCode
 from gateway.config import Configuration
 from gateway.config.settings import Settings, UpstreamSettings
-from gateway.effects import Peer
 from gateway.engine import Engine, EngineRules
 from gateway.journal.rules import JournalError
 from gateway.keeping import Keeping, Stores, open_stores
 from gateway.links.broker import BrokerLink
 from gateway.links.clock import now, unix_ms_at_zero
 from gateway.links.errors import LinkError
-from gateway.links.group import GroupHearers, GroupLink
-from gateway.links.places import forwarders_within, is_same_host, nowhere
+from gateway.links.places import forwarders_within, is_same_host, nobody, nowhere
 from gateway.links.tls import client_context
-from gateway.links.udp import UdpLink, address_text
-from gateway.nodes import split
 from gateway.roster import Roster
+from gateway.sensor_links import SensorLinks
 from gateway.shell import Shell
 from gateway.state.errors import StateError
 from gateway.version import version
@@ -105,19 +101,14 @@ class _Parts:
     shell: Shell
     keeping: Keeping
     census: Census
-    links: list[UdpLink]
-    groups: dict[int, GroupLink]  # by link
+    links: SensorLinks
     lag: LagMeter
     admin: AdminServer | None
     broker: BrokerLink
 
     async def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Raises LinkError or AdminError with a sentence for the operator."""
-        for link in self.links:
-            link.open(loop)
-            log.info("listening for sensors on udp %s port %d", *link.listening_on)
-        for group in self.groups.values():
-            group.open(loop)
+        self.links.open(loop)
         self.lag.start()
         if self.admin is not None:
             await self.admin.start()
@@ -125,10 +116,7 @@ class _Parts:
         self.broker.start(loop)
 
     async def stop(self) -> None:
-        for group in self.groups.values():
-            group.close()
-        for link in self.links:
-            link.close()
+        self.links.close()
         await self.keeping.flush()
         self.shell.stop()
         await self.broker.stop()
@@ -170,20 +158,20 @@ def _build(
 ) -> _Parts:
     rules = engine_rules(settings, stores.epoch, secrets.password)
     engine = Engine(_with_places(rules, settings))
-    links: list[UdpLink] = []
-    news = News(peer_text=partial(_peer_text, links), now=now)
+    links = SensorLinks()
+    news = News(peer_text=links.peer_text, now=now)
     shell = Shell(engine, news.tell, loop)
-    links += _udp_links(settings, shell)
+    links.build(settings, shell)
     broker = _broker_link(settings.upstream, shell, secrets.tls)
     keeping = Keeping(stores, settings, shell, loop)
-    groups = _groups(settings, links, shell)
-    shell.links, shell.groups, shell.broker = links, groups, broker
+    shell.links, shell.groups, shell.broker = links.all, links.groups, broker
     shell.journal, shell.state = keeping.journal, keeping.state
     lag = LagMeter(loop)
     upstream = settings.upstream
     census = Census(
         engine=engine,
-        links=links,
+        links=links.udp,
+        lines=links.serial,
         broker=broker,
         broker_url=f"{'mqtts' if upstream.tls else 'mqtt'}://{upstream.host}:{upstream.port}",
         frames_sent=shell.sent,
@@ -192,59 +180,28 @@ def _build(
         now=now,
         journal=keeping.journal_numbers,
         state=keeping.state_numbers,
-        groups=groups,
+        groups=links.multicast,
         is_journal_used=settings.stores_readings,
         drops_oldest=settings.journal.when_full == "drop_oldest",
     )
     roster = _roster(settings, engine, links)
-    admin = _admin_server(settings, census, roster, news, lag)
-    return _Parts(engine, news, shell, keeping, census, links, groups, lag, admin, broker)
+    admin = _admin_server(settings, census, roster, links, news, lag)
+    return _Parts(engine, news, shell, keeping, census, links, lag, admin, broker)
 
 
 def _with_places(rules: EngineRules, settings: Settings) -> EngineRules:
     """What only the links know of addresses."""
     forwarders = settings.forwarders
-    if forwarders.listed or not forwarders.allow:
-        networks = forwarders.listed if forwarders.allow else ()
-        rules = replace(rules, may_forward=forwarders_within(networks))
+    if not forwarders.allow:
+        rules = replace(rules, may_forward=nobody)
+    elif forwarders.listed:
+        rules = replace(rules, may_forward=forwarders_within(forwarders.listed))
     match settings.mqtt_sn.rebind_sleepers:
         case "same_host":
             rules = replace(rules, may_rebind=is_same_host)
         case "never":
             rules = replace(rules, may_rebind=nowhere)
     return rules
-
-
-def _udp_links(settings: Settings, shell: Shell) -> list[UdpLink]:
-    return [
-        UdpLink(
-            udp.listen,
-            partial(shell.on_datagrams, number),
-            receive_buffer_bytes=udp.receive_buffer_bytes,
-            tick_ms_max=udp.tick_ms_max,
-            datagram_bytes_max=datagram_bytes_max(settings),
-            shares_port=udp.multicast is not None,
-        )
-        for number, udp in enumerate(settings.udp)
-    ]
-
-
-def _groups(settings: Settings, links: list[UdpLink], shell: Shell) -> dict[int, GroupLink]:
-    return {
-        number: GroupLink(
-            links[number],
-            udp.multicast,
-            GroupHearers(
-                joined=partial(shell.on_group_joined, number),
-                datagrams=partial(shell.on_group_datagrams, number),
-                left=partial(shell.on_group_left, number),
-            ),
-            interface=udp.multicast_interface,
-            hops=udp.multicast_hops,
-        )
-        for number, udp in enumerate(settings.udp)
-        if udp.multicast is not None
-    }
 
 
 def _broker_link(upstream: UpstreamSettings, shell: Shell, tls: SSLContext | None) -> BrokerLink:
@@ -261,11 +218,11 @@ def _broker_link(upstream: UpstreamSettings, shell: Shell, tls: SSLContext | Non
     )
 
 
-def _roster(settings: Settings, engine: Engine, links: Sequence[UdpLink]) -> Roster:
+def _roster(settings: Settings, engine: Engine, links: SensorLinks) -> Roster:
     return Roster(
         engine=engine,
-        links=[f"udp{number}" for number, _ in enumerate(settings.udp)],
-        peer_text=partial(_peer_text, links),
+        links=links.names,
+        peer_text=links.peer_text,
         now=now,
         predefined=settings.predefined_topics,
         clients_predefined={
@@ -275,15 +232,19 @@ def _roster(settings: Settings, engine: Engine, links: Sequence[UdpLink]) -> Ros
 
 
 def _admin_server(
-    settings: Settings, census: Census, roster: Roster, news: News, lag: LagMeter
+    settings: Settings,
+    census: Census,
+    roster: Roster,
+    links: SensorLinks,
+    news: News,
+    lag: LagMeter,
 ) -> AdminServer | None:
     """Imported only when wanted: its packages take 60 ms and 10 MB."""
     if settings.admin.listen is None:
         return None
     from gateway.admin.server import AdminServer
 
-    links = {f"udp{number}": link.check for number, link in enumerate(census.links)}
-    checks = {"event_loop": lag.check, "journal": census.journal_failure, **links}
+    checks = {"event_loop": lag.check, "journal": census.journal_failure, **links.checks()}
     return AdminServer(
         settings.admin.listen,
         name=settings.gateway.name,
@@ -293,11 +254,11 @@ def _admin_server(
         topics=roster.topics,
         news=news,
         checks=checks,
-        ready_checks=links | {"journal": census.journal_failure},
+        ready_checks=links.checks() | {"journal": census.journal_failure},
         doubts={
             "journal": census.journal_doubt,
             "state": census.state_doubt,
-            **{f"udp{number}_group": group.check for number, group in census.groups.items()},
+            **links.doubts(),
         },
     )
 
@@ -315,14 +276,6 @@ def _secrets(upstream: UpstreamSettings) -> _Secrets:
         raise LinkError(
             f"upstream.password_file {upstream.password_file} cannot be read: {error.strerror}"
         ) from error
-
-
-def _peer_text(links: Sequence[UdpLink], peer: Peer) -> str:
-    behind = split(peer.address, links[peer.link].address_bytes)
-    if behind is None:
-        return address_text(peer.address)
-    forwarder, node_id = behind
-    return f"{address_text(forwarder)} node {node_id.hex()}"
 
 
 def _settle_memory() -> None:

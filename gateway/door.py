@@ -137,7 +137,7 @@ class Door:
         self.callers.take(peer, now)
         self._members.leave_address(session)
         ended: list[Effect] = []
-        if frame.clean_session:
+        if frame.clean_session and not session.is_blank:
             former = session
             ended = self.discard(former, now)
             session = self._sessions[client_id] = self._successor(former)
@@ -231,6 +231,8 @@ class Door:
         )
         if not former.is_believed:
             session.delivering.doubt(0)
+        if former.state not in ABSENT:
+            session.take_over()
         return session
 
     def new_session(

@@ -162,6 +162,15 @@ class RecordReceived:
 
 
 @dataclass(slots=True)
+class RecordConnect:
+    """Note in the journal that the broker is asked for its session, which may be another than that
+    in which it received what is recorded so far; once that is durable, hand `then` to `durable`.
+    """
+
+    then: Effect
+
+
+@dataclass(slots=True)
 class RecordRelease:
     """Note in the journal that a client has released a message id (PUBREL); once that is durable,
     hand `then` to `durable`. Without `then` nobody waits for it.
@@ -280,6 +289,13 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class ConnectUpstream:
+    """That the broker is asked for its session is on record: CONNECT may go, on this transport."""
+
+    transport: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReleaseUpstream:
     """PUBREC of the broker is on record: PUBREL may follow, on the same connection."""
 
@@ -388,6 +404,7 @@ Effect = (
     | UnsubscribeFrom
     | Store
     | Finish
+    | RecordConnect
     | RecordReceived
     | RecordRelease
     | ReadBacklog
@@ -402,6 +419,7 @@ Effect = (
     | DiscoveryChanged
     | Settled
     | Refused
+    | ConnectUpstream
     | ReleaseUpstream
     | Released
     | Arrived

@@ -25,6 +25,7 @@ from gateway.effects import (
     Bequeath,
     ClientId,
     CompleteUpstream,
+    ConnectUpstream,
     Dropped,
     Effect,
     Finish,
@@ -238,6 +239,10 @@ class Engine:
         """These readings are in the journal, durably."""
         return self.uplink.stored(forwards, now)
 
+    def unsure(self, forwards: list[Forward], reason: Reason, now: float) -> list[Effect]:
+        """The journal could not take these, but the next life may find them there."""
+        return self.uplink.unsure(forwards, reason, now)
+
     def not_stored(self, forwards: list[Forward], reason: Reason, now: float) -> list[Effect]:
         """The journal could not take these readings."""
         return self.uplink.not_stored(forwards, reason, now)
@@ -345,6 +350,10 @@ def _refused(engine: Engine, effect: Refused, now: float) -> list[Effect]:
     return engine.uplink.refused(effect, now)
 
 
+def _connect_upstream(engine: Engine, effect: ConnectUpstream, now: float) -> list[Effect]:
+    return engine.upstream.connect(effect, now)
+
+
 def _release_upstream(engine: Engine, effect: ReleaseUpstream, _now: float) -> list[Effect]:
     return engine.upstream.readings.recorded(effect)
 
@@ -414,6 +423,7 @@ _PERFORMERS: dict[type, Callable[[Engine, Any, float], list[Effect]]] = {
     Forward: _forward,
     Bequeath: _bequeath,
     Refused: _refused,
+    ConnectUpstream: _connect_upstream,
     ReleaseUpstream: _release_upstream,
     Released: _released,
     StateChanged: Engine._state_changed,

@@ -62,8 +62,11 @@ def open_stores(settings: Settings) -> Stores:
     # an address is in raw octets depends on its family.
     link_names = [
         f"udp{number}v6" if ":" in udp.listen.host else f"udp{number}"
-        for number, udp in enumerate(settings.udp)
+        for number, udp in enumerate(settings.listeners)
     ]
+    # An address on a line says nothing but the line, so this is a line's own name: a sensor must
+    # not be taken for another one because their tables changed places.
+    link_names += [f"serial {line.port}" for line in settings.serial]
     folder = open_state(settings.gateway.state_dir, link_names)
     try:
         times = SyncTimes()
@@ -88,6 +91,7 @@ class Keeping:
         self._problem: str | None = None
         hearers = Hearers(
             stored=shell.on_stored,
+            unsure=shell.on_unsure,
             not_stored=shell.on_not_stored,
             durable=shell.on_durable,
             backlog=shell.on_backlog,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from typing import Protocol
+from typing import Protocol, get_args
 
 from gateway.effects import (
     Broadcast,
@@ -21,6 +21,7 @@ from gateway.effects import (
     Forward,
     ReadBacklog,
     Reason,
+    RecordConnect,
     RecordReceived,
     RecordRelease,
     Save,
@@ -66,8 +67,8 @@ class BrokerConnection(Protocol):
     def unsent_bytes(self) -> int: ...
 
 
-JournalWork = Store | Finish | RecordReceived | RecordRelease | ReadBacklog
-_JOURNAL_WORK = frozenset({Store, Finish, RecordReceived, RecordRelease, ReadBacklog})
+JournalWork = Store | Finish | RecordConnect | RecordReceived | RecordRelease | ReadBacklog
+_JOURNAL_WORK = frozenset(get_args(JournalWork))
 
 
 class JournalWriter(Protocol):
@@ -113,6 +114,11 @@ class Shell:
         self._engine.discovery.joined(link, now())
         self._set_alarm()
 
+    def on_line_opened(self, link: int) -> None:
+        """A serial line, on which only sensors can be."""
+        self._engine.discovery.joined(link, now(), hears=False)
+        self._set_alarm()
+
     def on_group_left(self, link: int) -> None:
         self._engine.discovery.left(link)
 
@@ -129,6 +135,9 @@ class Shell:
 
     def on_stored(self, forwards: list[Forward]) -> None:
         self._perform(self._engine.stored(forwards, now()))
+
+    def on_unsure(self, forwards: list[Forward], reason: Reason) -> None:
+        self._perform(self._engine.unsure(forwards, reason, now()))
 
     def on_not_stored(self, forwards: list[Forward], reason: Reason) -> None:
         self._perform(self._engine.not_stored(forwards, reason, now()))

@@ -14,7 +14,8 @@ journal. Its ways, by name:
 Rule 1: nothing of a client overtakes what it sent before, whatever way either takes. A QoS 0
         reading follows those that are being stored, and is parked behind those that are parked.
 Rule 2: without the journal (full, or failing) the broker alone must settle; while it is away too,
-        sensors are told: congestion.
+        sensors are told: congestion. What a failed write may have left there all the same is
+        held before that (unsure.py), and what its client says next is refused meanwhile.
 Rule 3: what was acknowledged is not given up because the broker will not have it just now: it is
         offered again after `OFFER_AGAIN_S`, at most `POSTPONED_MAX` at a time.
 
@@ -47,6 +48,7 @@ from gateway.effects import (
 from gateway.frames import ReturnCode
 from gateway.routing.reading_rules import Acknowledge, ReadingRules, RulesByTopic
 from gateway.session.session import Session
+from gateway.unsure import Unsure
 from gateway.upstream.session import UpstreamSession
 
 OVERFLOW = 10_000
@@ -94,6 +96,7 @@ class Uplink:
         self._bequests = bequests
         self._perform = perform
         self._storing: dict[Forward, _Way] = {}
+        self._unsure = Unsure()  # of these, those that are stored again
         # Those of each client that will pass on, in order, and the QoS 0 readings behind each.
         self._storing_of: dict[ClientId, list[Forward]] = {}
         self._followers: dict[Forward, list[Forward]] = {}
@@ -129,7 +132,7 @@ class Uplink:
             if self._spill_at == inf:
                 self._spill_at = now + self._spill_after_s
             return self._pass_on(forward, now)
-        return self._store_first(forward)
+        return self._store_first(forward, now)
 
     # From the journal
 
@@ -148,6 +151,7 @@ class Uplink:
             if session is not None and forward.qos:
                 effects += session.settled(forward)
             effects += self._bequests.settled(forward)
+            self._unsure.let_go(forward)
             way = self._storing.pop(forward)
             if way is _Way.PASS_ON:
                 effects += self._pass_on(forward, now)
@@ -157,27 +161,30 @@ class Uplink:
                 self._backlog.parked(forward, coalesce=coalesce)
         return effects + self.read_more()
 
+    def unsure(self, forwards: list[Forward], reason: Reason, now: float) -> list[Effect]:
+        """The write of these failed, and the disk may have them all the same."""
+        effects: list[Effect] = []
+        for forward in forwards:
+            forward.record = -1
+            if not self._hold(forward, now):
+                effects += self._go_without(forward, reason, now)[1]
+        return effects
+
     def not_stored(self, forwards: list[Forward], reason: Reason, now: float) -> list[Effect]:
         """These could not be written: the broker must settle them, or their sensors keep them."""
         effects: list[Effect] = []
         refused: list[Forward] = []
         for forward in forwards:
-            forward.record = -1
-            way = self._storing.pop(forward)
-            if way is _Way.SPILLED:
-                self._spill_at = now + SPILL_AGAIN_S
+            if forward in self._unsure:
+                effects += self.unsure([forward], reason, now)
                 continue
-            if way is _Way.PARKED:
-                self._backlog.not_parked(forward.client_id)
-            if self._may_do_without(forward):
-                effects += self._pass_on(forward, now)
-            else:
-                effects += self._refuse(forward, reason, now)
+            forward.record = -1
+            is_refused, answer = self._go_without(forward, reason, now)
+            effects += answer
+            if is_refused and forward not in self._bequests:
                 refused.append(forward)
-            effects += self._let_follow(forward, now)
         for forward in reversed(refused):
-            if forward not in self._bequests:
-                self._readings.give_back(forward)
+            self._readings.give_back(forward)
         return effects
 
     def read_back(self, forwards: list[Forward], now: float) -> list[Effect]:
@@ -228,7 +235,7 @@ class Uplink:
     # Time
 
     def wake_at(self) -> float:
-        return min(self._spill_at, self._offer_at, self._look_at)
+        return min(self._spill_at, self._offer_at, self._look_at, self._unsure.store_at)
 
     def handle_time(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -241,6 +248,8 @@ class Uplink:
         if now >= self._look_at:
             self._look_at = inf
             effects += self._pump(now)
+        for forward in self._unsure.due(now):
+            effects.append(Store(forward, is_parked=self._storing[forward] is _Way.PARKED))
         return effects
 
     # Ways
@@ -262,7 +271,7 @@ class Uplink:
             is_never_stored = rules.acknowledge is Acknowledge.UPSTREAM
             wanted = wanted or not is_never_stored or rules.stores_qos_0_offline
         if wanted:
-            return self._store_first(forward)
+            return self._store_first(forward, now)
         if before is None or not self._readings.is_open:
             return self._pass_on(forward, now)
         followers = self._followers.setdefault(before[-1], [])
@@ -271,7 +280,9 @@ class Uplink:
         followers.append(forward)
         return []
 
-    def _store_first(self, forward: Forward) -> list[Effect]:
+    def _store_first(self, forward: Forward, now: float) -> list[Effect]:
+        if self._unsure.has_of(forward.client_id):  # it would overtake them
+            return self._refuse(forward, Reason.JOURNAL_FAILED, now)
         if not forward.epoch:
             self._readings.tag(forward)
         if (
@@ -303,6 +314,30 @@ class Uplink:
         if type(sent) is Refused:
             return self.refused(sent, now)
         return [sent, *self._finished(forward)]
+
+    def _hold(self, forward: Forward, now: float) -> bool:
+        """Whether it shall be stored again: not a QoS 1 reading that may go on instead, nor one
+        that is on its way already.
+        """
+        if self._storing[forward] is _Way.SPILLED:
+            return False
+        may_go = forward.qos < 2 and self._may_do_without(forward)
+        return not may_go and self._unsure.hold(forward, now)
+
+    def _go_without(
+        self, forward: Forward, reason: Reason, now: float
+    ) -> tuple[bool, list[Effect]]:
+        """Without the journal (Rule 2); and whether it is refused."""
+        self._unsure.let_go(forward)
+        way = self._storing.pop(forward)
+        if way is _Way.SPILLED:
+            self._spill_at = now + SPILL_AGAIN_S
+            return False, []
+        if way is _Way.PARKED:
+            self._backlog.not_parked(forward.client_id)
+        may_go = self._may_do_without(forward)
+        effects = self._pass_on(forward, now) if may_go else self._refuse(forward, reason, now)
+        return not may_go, effects + self._let_follow(forward, now)
 
     def _may_do_without(self, forward: Forward) -> bool:
         """Rule 2: the broker is there, and nothing of its client is overtaken."""
@@ -358,6 +393,8 @@ class Uplink:
     def _may_spill(self, forward: Forward) -> bool:
         if forward.qos == 0 or forward.record >= 0 or forward in self._storing:
             return False
+        if self._in_flight.is_released(forward):
+            return False  # the record would say that the broker has not received it
         return self._rules.of(forward.topic).acknowledge is not Acknowledge.UPSTREAM
 
     # The backlog

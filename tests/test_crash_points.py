@@ -179,6 +179,7 @@ def test_9_between_pubrel_and_pubcomp_the_broker_decides_by_what_it_knows(presen
     bench.flush()
     assert [packet.packet_id for packet in bench.seen_of(mqtt5.PubRelPacket)] == [1]
     bench = back_at_broker(bench.crash(), present=present)
+    bench.flush()
     packets = bench.seen()
     again = [each for each in packets if getattr(each, "topic", "") == "tp"]
     releases = [each for each in packets if isinstance(each, mqtt5.PubRelPacket)]
@@ -195,11 +196,54 @@ def test_10_between_pubcomp_and_the_end_of_the_record_only_pubrel_is_repeated() 
     bench.from_broker(answer(release))
     assert bench.journal.numbers.depth == 0
     bench = back_at_broker(bench.crash())
+    bench.flush()
     packets = bench.seen()
     assert [each.packet_id for each in packets if isinstance(each, mqtt5.PubRelPacket)] == [1]
     assert [each for each in packets if getattr(each, "topic", "") == "tp"] == []
     bench.from_broker(answer(release))
     assert bench.journal.numbers.depth == 0
+
+
+def test_10a_what_a_broker_forgot_that_had_received_it_is_published_after_a_crash() -> None:
+    bench = received_by_broker(gateway(trust_session=True))
+    bench.flush()
+    bench.lose_broker()
+    bench = back_at_broker(bench, present=False)
+    assert [each.packet_id for each in published(bench)] == [1], "as new"
+    bench = back_at_broker(bench.crash())
+    bench.flush()
+    packets = bench.seen()
+    assert [each for each in packets if isinstance(each, mqtt5.PubRelPacket)] == []
+    assert [each.packet_id for each in packets if getattr(each, "topic", "") == "tp"] == [1]
+
+
+def test_10b_what_a_broker_received_a_second_time_is_known_as_received() -> None:
+    bench = received_by_broker(gateway(trust_session=True))
+    bench.flush()
+    bench.lose_broker()
+    bench = back_at_broker(bench, present=False)
+    (packet,) = published(bench)
+    bench.from_broker(answer(packet))
+    bench.flush()
+    bench = back_at_broker(bench.crash())
+    bench.flush()
+    packets = bench.seen()
+    assert [each.packet_id for each in packets if isinstance(each, mqtt5.PubRelPacket)] == [1]
+    assert [each for each in packets if getattr(each, "topic", "") == "tp"] == []
+
+
+def test_10c_a_crash_before_connack_leaves_open_which_session_the_broker_has() -> None:
+    """It may have forgotten, and begun a session for the CONNECT that it did not answer."""
+    bench = received_by_broker(gateway(trust_session=True))
+    bench.flush()
+    bench.lose_broker()
+    bench.take(bench.engine.opened(bench.at))
+    assert bench.seen_of(mqtt5.ConnectPacket) == []
+    bench.flush()
+    assert len(bench.seen_of(mqtt5.ConnectPacket)) == 1
+    bench = back_at_broker(bench.crash())
+    bench.flush()
+    assert [each.packet_id for each in published(bench)] == [1]
 
 
 def listening(qos: int) -> CrashBench:

@@ -17,7 +17,10 @@ from gateway.frames import (
     Pingresp,
     Puback,
     Publish,
+    Regack,
+    Register,
     Subscribe,
+    TopicIdType,
     WillTopicReq,
     encode,
 )
@@ -60,6 +63,52 @@ def test_a_sleeper_fetches_its_messages_from_another_address() -> None:
     assert bench.say(NEW, acknowledged(second)) == [Pingresp()]
     assert bench.told(Rebound) == [Rebound(S1, Peer(0, OLD), Peer(0, NEW))]
     assert bench.hear(OLD) == []
+
+
+def test_what_pingreq_does_not_pay_for_is_registered_again_and_sent_when_that_is_answered() -> None:
+    """Clients answer REGISTER; there are some that ignore PINGREQ, and then got nothing."""
+    bench = asleep()
+    for payload in (b"x" * 100, b"y"):
+        bench.publishes("cmd", payload, qos=1, by="cmd")
+    (register,) = bench.say(NEW, Pingreq(b"s1"))
+    assert register == Register(1, 1, b"cmd")
+    (first,) = bench.say(NEW, Regack(1, 1, 0))
+    (second,) = bench.say(NEW, acknowledged(first))
+    assert published([first, second]) == [(b"x" * 100, 1, False), (b"y", 1, False)]
+    assert bench.say(NEW, acknowledged(second)) == [Pingresp()]
+
+
+def test_one_that_asks_again_because_register_was_lost_gets_it_again() -> None:
+    bench = asleep()
+    bench.publishes("cmd", b"x" * 100, qos=1, by="cmd")
+    (register,) = bench.say(NEW, Pingreq(b"s1"))
+    bench.wake(bench.at + 10)
+    assert bench.hear(NEW) == [], "what came from there is spent"
+    assert bench.say(NEW, Pingreq(b"s1")) == [register]
+    assert published(bench.say(NEW, Regack(1, 1, 0))) == [(b"x" * 100, 1, False)]
+
+
+def test_with_a_longer_client_id_the_gateway_asks_again_itself_and_any_word_will_do() -> None:
+    bench = StateBench()
+    client_id = b"a-longer-client-id"
+    bench.join(client_id, at=OLD, clean=False)
+    bench.subscribe(OLD, b"cmd", qos=1)
+    bench.say(OLD, Disconnect(600))
+    bench.publishes("cmd", b"x" * 100, qos=1, by="cmd")
+    (register,) = bench.say(NEW, Pingreq(client_id))
+    assert isinstance(register, Register)
+    bench.wake(bench.at + 10)
+    assert bench.hear(NEW) == [Pingreq()]
+    assert published(bench.say(NEW, Pingresp())) == [(b"x" * 100, 1, False)]
+
+
+def test_one_that_knows_the_topic_by_another_kind_of_name_is_asked_by_pingreq() -> None:
+    bench = StateBench()
+    bench.join(b"s1", at=OLD, clean=False)
+    bench.say(OLD, Subscribe(9, b"tp", 1, topic_id_type=TopicIdType.SHORT), Disconnect(600))
+    bench.publishes("tp", b"x" * 100, qos=1, by="tp")
+    assert bench.say(NEW, Pingreq(b"s1")) == [Pingreq()]
+    assert published(bench.say(NEW, Pingresp())) == [(b"x" * 100, 1, False)]
 
 
 def test_one_for_whom_nothing_waits_hears_that_at_once() -> None:

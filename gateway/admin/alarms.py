@@ -20,7 +20,13 @@ LAG_S_MAX = 0.1
 
 
 def alarms(numbers: Numbers, news: News) -> list[str]:
-    return [*_of_upstream(numbers), *_of_disk(numbers), *_of_clients(numbers), *_of_drops(news)]
+    return [
+        *_of_upstream(numbers),
+        *_of_disk(numbers),
+        *_of_clients(numbers),
+        *_of_links(numbers),
+        *_of_drops(news),
+    ]
 
 
 def _of_upstream(numbers: Numbers) -> Iterator[str]:
@@ -53,7 +59,12 @@ def _of_clients(numbers: Numbers) -> Iterator[str]:
             f"the event loop was {numbers.event_loop_lag_s:.1f} s late in the last minute: "
             "the machine is overloaded"
         )
+
+
+def _of_links(numbers: Numbers) -> Iterator[str]:
     for link in numbers.links:
+        if link.line is not None and link.line.problem is not None:
+            yield f"{link.name}: {link.line.problem}"
         if link.receive_buffer_drops:
             yield (
                 f"{link.receive_buffer_drops} datagrams came faster than they were taken on "

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gateway.admin.news import News
-from gateway.admin.numbers import Condition, LinkNumbers, Numbers
+from gateway.admin.numbers import Condition, LineNumbers, LinkNumbers, Numbers
 from gateway.effects import Part, State
 
 Sample = tuple[tuple[str, ...], float]
@@ -63,6 +63,16 @@ def of_links(name: str, help_: str, value: Callable[[LinkNumbers], float]) -> Me
     return Metric(name, Kind.COUNTER, help_, ("link",), samples)
 
 
+def of_sockets(name: str, help_: str, value: Callable[[LinkNumbers], float]) -> Metric:
+    """None for serial lines."""
+
+    def samples(moment: Moment) -> Samples:
+        links = moment.numbers.links
+        return [((link.name,), value(link)) for link in links if link.line is None]
+
+    return Metric(name, Kind.COUNTER, help_, ("link",), samples)
+
+
 def both_ways(received: Mapping[str, int], sent: Mapping[str, int]) -> Samples:
     for direction, counts in (("received", received), ("sent", sent)):
         for name, count in sorted(counts.items()):
@@ -91,6 +101,31 @@ def groups_joined(moment: Moment) -> Samples:
     """None for links without a group."""
     links = moment.numbers.links
     return [((link.name,), link.group_joined) for link in links if link.group_joined is not None]
+
+
+def of_lines(name: str, kind: Kind, help_: str, value: Callable[[LineNumbers], float]) -> Metric:
+    """None for links that are no serial lines."""
+
+    def samples(moment: Moment) -> Samples:
+        links = moment.numbers.links
+        return [((link.name,), value(link.line)) for link in links if link.line is not None]
+
+    return Metric(name, kind, help_, ("link",), samples)
+
+
+def line_bytes(moment: Moment) -> Samples:
+    lines = {link.name: link.line for link in moment.numbers.links if link.line is not None}
+    return both_ways(
+        {name: line.bytes_received for name, line in lines.items()},
+        {name: line.bytes_sent for name, line in lines.items()},
+    )
+
+
+def line_frames(moment: Moment) -> Samples:
+    for link in moment.numbers.links:
+        if link.line is not None:
+            for result, count in link.line.frames.items():
+                yield (link.name, result), count
 
 
 def sync_seconds(moment: Moment) -> Samples:
@@ -234,16 +269,35 @@ METRICS: tuple[Metric, ...] = (
            lambda moment: [((part.value,), part is moment.numbers.discovery) for part in Part]),
     Metric("tidegate_multicast_joined", Kind.GAUGE,
            "1 while the multicast group of the link is heard, else 0", ("link",), groups_joined),
-    Metric("tidegate_datagrams_total", Kind.COUNTER, "Datagrams by link",
+    Metric("tidegate_datagrams_total", Kind.COUNTER,
+           "Datagrams by link; on serial lines messages",
            ("link", "direction"), of_links_both_ways),
-    of_links("tidegate_datagram_send_failures_total", "Datagrams that could not be sent",
-             lambda link: link.send_failures),
-    of_links("tidegate_receive_buffer_drops_total",
-             "Datagrams that came faster than they were taken; see udp.receive_buffer_bytes",
-             lambda link: link.receive_buffer_drops),
-    of_links("tidegate_truncated_datagrams_total",
-             "Datagrams too long to be a frame within the limits, dropped",
-             lambda link: link.truncated),
+    of_links("tidegate_datagram_send_failures_total",
+             "Datagrams and messages that could not be sent", lambda link: link.send_failures),
+    of_sockets("tidegate_receive_buffer_drops_total",
+               "Datagrams that came faster than they were taken; see udp.receive_buffer_bytes",
+               lambda link: link.receive_buffer_drops),
+    of_sockets("tidegate_truncated_datagrams_total",
+               "Datagrams too long to be a frame within the limits, dropped",
+               lambda link: link.truncated),
+    of_lines("tidegate_serial_open", Kind.GAUGE, "1 while the port of the line is open, else 0",
+             lambda line: line.is_open),
+    of_lines("tidegate_serial_opens_total", Kind.COUNTER,
+             "How often the port was opened, the first time included", lambda line: line.opened),
+    of_lines("tidegate_serial_losses_total", Kind.COUNTER,
+             "How often an open port was lost: a cable pulled, a port server gone",
+             lambda line: line.lost),
+    Metric("tidegate_serial_frames_total", Kind.COUNTER,
+           "Frames received by what they were: good, or why they were no message; see "
+           "docs/serial.md", ("link", "result"), line_frames),
+    of_lines("tidegate_serial_resyncs_total", Kind.COUNTER,
+             "Good frames that came after one that was not", lambda line: line.resyncs),
+    of_lines("tidegate_serial_chatter_bytes_total", Kind.COUNTER,
+             "Octets of text between frames: what a board prints", lambda line: line.chatter_bytes),
+    Metric("tidegate_serial_bytes_total", Kind.COUNTER, "Octets on the line",
+           ("link", "direction"), line_bytes),
+    of_lines("tidegate_serial_waiting_bytes", Kind.GAUGE,
+             "Octets that wait for the line to take them", lambda line: line.waiting_bytes),
 )
 # fmt: on
 

@@ -19,8 +19,28 @@ class Condition(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LineNumbers:
+    """What a serial line has beside other links. `frames` are received ones, by what they were:
+    good, or why they were no messages. `problem`: why the port is not to be had, or what is odd.
+    """
+
+    is_open: bool
+    problem: str | None
+    opened: int
+    lost: int
+    bytes_received: int
+    bytes_sent: int
+    waiting_bytes: int
+    frames: Mapping[str, int]
+    resyncs: int
+    chatter_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LinkNumbers:
-    """One listening link. `name` comes from the configuration, never from a peer."""
+    """One listening link. `name` comes from the configuration, never from a peer. Of a serial line
+    messages are counted as datagrams.
+    """
 
     name: str
     listening_on: str
@@ -30,6 +50,7 @@ class LinkNumbers:
     receive_buffer_drops: int
     truncated: int
     group_joined: bool | None = None  # None for a link without a multicast group
+    line: LineNumbers | None = None  # of a serial line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -115,7 +115,8 @@ def _sensors(numbers: Numbers) -> Iterable[tuple[str, ...]]:
 def _links(numbers: Numbers) -> Iterable[tuple[str, ...]]:
     for link in numbers.links:
         counts = str(link.datagrams_received), str(link.datagrams_sent)
-        yield link.name, link.listening_on, *counts
+        problem = None if link.line is None else link.line.problem
+        yield link.name, link.listening_on if problem is None else problem, *counts
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

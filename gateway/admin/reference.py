@@ -42,9 +42,15 @@ Worth an alert:
 - `tidegate_clients_overdue > 0` for some minutes: sensors keep coming later than they said; those
   that do not come at all are lost soon.
 - `rate(tidegate_receive_buffer_drops_total[5m]) > 0`: datagrams come faster than they are taken.
+- `tidegate_serial_open == 0` for some minutes: a cable is pulled, or a port is not to be had.
+- `rate(tidegate_serial_frames_total{result!="good"}[15m]) > 0`: a cable, a missing ground, or a
+  baud rate that fits only nearly.
 - `tidegate_event_loop_lag_seconds > 1`: the machine is overloaded.
 
 """
+
+# The counters of gateway/lines that are about one frame.
+FRAME_RESULTS = ("good", "bad_check", "too_long", "too_short", "aborted", "not_messages")
 
 
 def reference() -> str:
@@ -62,7 +68,8 @@ def reference() -> str:
         "| `qos` | `0`, `1`, `2` |",
         "| `type` | MQTT-SN's name of the frame, such as `PUBLISH` |",
         "| `direction` | `received`, `sent` |",
-        "| `link` | the listener, as configured |",
+        "| `link` | `udp0`, `serial0`: the first `[[udp]]`, the first `[[serial]]`, and so on |",
+        f"| `result` | {_code(FRAME_RESULTS)} |",
         f"| `condition` | {_code(condition.value for condition in Condition)} |",
         f"| `part` | {_code(part.value for part in Part)} |",
         "| `quantile` | `0.5`, `0.99`, `1` |",

@@ -55,13 +55,22 @@ def described(answer: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for number, link in enumerate(answer["links"]):
         received, sent = link["datagrams_received"], link["datagrams_sent"]
         where = f"{link['name']} {link['listening_on']}"
-        yield "" if number else "links", f"{where}, {received} received, {sent} sent"
+        damaged = _damaged(link.get("line"))
+        yield "" if number else "links", f"{where}, {received} received, {sent} sent{damaged}"
     dropped = [f"{why} {n}" for why, n in answer["counters"]["dropped"].items() if n]
     yield "dropped", ", ".join(dropped) or "nothing"
     alarms = answer["alarms"]
     yield "alarms", alarms[0] if alarms else "none"
     for alarm in alarms[1:]:
         yield "", alarm
+
+
+def _damaged(line: Mapping[str, Any] | None) -> str:
+    """Of a serial line, frames that were no messages."""
+    if line is None:
+        return ""
+    damaged = sum(line["frames"].values()) - line["frames"].get("good", 0)
+    return f", {counted(damaged, 'frame')} damaged" if damaged else ""
 
 
 def _upstream(answer: Mapping[str, Any]) -> str:

@@ -37,6 +37,7 @@ class Listen(Kind):
     """An address of this machine. No names: one name can be several addresses, or none at boot."""
 
     optional: bool = False
+    off: HostPort | None = None  # what stands for "" where it is optional
 
     @property
     def name(self) -> str:
@@ -53,7 +54,7 @@ class Listen(Kind):
 
     def read(self, raw: object) -> HostPort | None:
         if raw == "" and self.optional:
-            return None
+            return self.off
         parts = _ADDRESS.fullmatch(raw) if isinstance(raw, str) else None
         if parts is None or int(parts["port"]) > PORT_MAX:
             raise MismatchError(self.expected, raw)
@@ -202,7 +203,7 @@ class BrokerUrl(Kind):
                 _without_credentials(raw),
             )
         parts = _URL.fullmatch(raw) if isinstance(raw, str) else None
-        host = None if parts is None else _host(parts["host"])
+        host = None if parts is None else network_host(parts["host"])
         if parts is None or host is None:
             raise MismatchError(self.expected, raw)
         port = int(parts["port"] or _URL_PORTS[parts["scheme"]])
@@ -217,7 +218,7 @@ def _without_credentials(url: str) -> str:
     return f"{scheme}://***@{after}" if separator else f"***@{after}"
 
 
-def _host(text: str) -> str | None:
+def network_host(text: str) -> str | None:
     """A host name, or an address without its brackets; None if it is neither."""
     try:
         if text.startswith("["):

@@ -13,7 +13,7 @@ from gateway.config.keys import ROOT
 from gateway.config.kinds import MismatchError
 from gateway.config.positions import key_parts
 from gateway.config.problems import COMMAND_LINE, Origin
-from gateway.config.schema import Key, Later, Named, Node, Repeated, Table, known_keys
+from gateway.config.schema import Key, Named, Node, Repeated, Table, known_keys
 from gateway.config.spelling import KeyPath, shown
 
 PREFIX = "TIDEGATE_"
@@ -80,8 +80,6 @@ def _assign(parts: Sequence[str], text: str, origin: Origin, gathering: Gatherin
     match node:
         case Key():
             gathering.put(node, path, node.kind.from_text(text), origin, Path())
-        case Later():
-            gathering.complain(origin, path, node.message)
         case _:
             gathering.complain(origin, path, "expected the key of a single value below it")
 
@@ -110,8 +108,6 @@ def _step(
             highest = gathering.highest_index(node, path)
             expected = f"expected a number up to {highest} after {node.name}"
             gathering.complain(origin, path, f"{expected}, got {shown(part)}")
-        case Later():
-            return node, path
         case Key():
             gathering.complain(origin, (*path, part), f"unknown key, {path[-1]} is a single value")
     return None

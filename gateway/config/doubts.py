@@ -13,6 +13,7 @@ from gateway.config.gathering import Gathering
 from gateway.config.kinds import with_unit
 from gateway.config.mounts import free_bytes, mount_of, taken_bytes
 from gateway.config.problems import DEFAULT
+from gateway.config.serial_ports import port_server
 from gateway.config.settings import MIB, Settings, TopicSettings
 from gateway.config.spelling import KeyPath, dotted, printable, quoted, shortened, shown
 from gateway.config.topic_filters import covers
@@ -22,6 +23,7 @@ def doubts(settings: Settings, gathering: Gathering) -> Iterator[str]:
     """One line each: who gave it, the key, and why it looks wrong."""
     yield from _about_files(gathering)
     yield from _about_interfaces(settings, gathering)
+    yield from _about_ports(settings, gathering)
     yield from _about_prefix(settings, gathering)
     yield from _about_topic_filters(settings, gathering)
     yield from _about_state_dir(settings, gathering)
@@ -55,7 +57,7 @@ def _doubt_about_file(path: Path, secret: bool) -> str | None:
 def _about_interfaces(settings: Settings, gathering: Gathering) -> Iterator[str]:
     """By name only: an address may come with the network, and so may the interface."""
     names = {name for _, name in socket.if_nameindex()}
-    for index, udp in enumerate(settings.udp):
+    for index, udp in enumerate(settings.listeners):
         interface = udp.multicast_interface
         if interface is None or interface in names or is_address(interface):
             continue
@@ -63,6 +65,21 @@ def _about_interfaces(settings: Settings, gathering: Gathering) -> Iterator[str]
             f"this machine has no interface {shown(interface)} now, but {', '.join(sorted(names))}"
         )
         yield _line(("udp", index, "multicast_interface"), doubt, gathering)
+
+
+def _about_ports(settings: Settings, gathering: Gathering) -> Iterator[str]:
+    """Two names of one device; rules know names only, as devices come and go."""
+    first_with: dict[str, int] = {}
+    for index, line in enumerate(settings.serial):
+        if port_server(line.port) is not None:
+            continue
+        earlier = first_with.setdefault(os.path.realpath(line.port), index)
+        if earlier != index:
+            doubt = (
+                f"{shown(line.port)} is the same device as serial.{earlier}.port now: only one of "
+                "the two can have it"
+            )
+            yield _line(("serial", index, "port"), doubt, gathering)
 
 
 def _about_prefix(settings: Settings, gathering: Gathering) -> Iterator[str]:

@@ -14,7 +14,7 @@ from gateway.config.keys import ROOT
 from gateway.config.kinds import MismatchError
 from gateway.config.positions import Place, last_key, places
 from gateway.config.problems import Origin
-from gateway.config.schema import Key, Later, Named, Node, Repeated, Table
+from gateway.config.schema import Key, Named, Node, Repeated, Table
 from gateway.config.spelling import KEY_LENGTH_MAX, KeyPath, printable, shortened, shown, shown_key
 
 # Room for 65,534 predefined topics of 100 octets, and then some.
@@ -128,8 +128,6 @@ class _Walk:
         match node:
             case Key():
                 self._gathering.put(node, path, value, self._value_at(path), self._folder)
-            case Later():
-                self._gathering.complain(self._key_at(path), path, node.message)
             case Repeated():
                 self._repeated(node, path, value)
             case Table() | Named():

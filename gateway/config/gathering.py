@@ -17,7 +17,7 @@ from gateway.config.problems import (
     Origin,
     Problem,
 )
-from gateway.config.schema import Key, Later, Repeated, Table, known_keys
+from gateway.config.schema import Key, Repeated, Table, known_keys
 from gateway.config.spelling import KeyPath, nearest, shown_key
 
 
@@ -77,7 +77,7 @@ class Gathering:
             return
         meant = _meant(table, path)
         if meant is None:
-            known = ", ".join(part.name for part in table.parts if not isinstance(part, Later))
+            known = ", ".join(part.name for part in table.parts)
             where = f"[{shown_key(path[:-1])}]" if path[1:] else "the file"
             self.complain(origin, path, f"unknown key, {where} knows {known}")
         else:

@@ -12,7 +12,7 @@ _SCOPES_OF_ONE_LINK = (1, 2)
 
 
 def check_groups(settings: Settings, gathering: Gathering) -> None:
-    for index, udp in enumerate(settings.udp):
+    for index, udp in enumerate(settings.listeners):
         entry: KeyPath = ("udp", index)
         if gathering.unclear.isdisjoint(
             (*entry, name) for name in ("listen", "multicast", "multicast_interface")

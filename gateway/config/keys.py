@@ -25,11 +25,13 @@ from gateway.config.kinds import (
     Size,
     Text,
 )
-from gateway.config.schema import Key, Later, Named, Repeated, Table
+from gateway.config.schema import Key, Named, Repeated, Table
+from gateway.config.serial_ports import SerialPort
 from gateway.config.settings import (
     KIB,
     MIB,
     NAME_LENGTH_MAX,
+    NOWHERE,
     AdminSettings,
     ClientSettings,
     DiscoverySettings,
@@ -40,6 +42,7 @@ from gateway.config.settings import (
     LogSettings,
     MqttSnSettings,
     QosMinusOneSettings,
+    SerialSettings,
     Settings,
     TopicSettings,
     UdpSettings,
@@ -48,6 +51,7 @@ from gateway.config.settings import (
 from gateway.config.topic_filters import TopicFilter
 
 LISTENERS_MAX = 16
+LINES_MAX = 32
 # The largest PUBLISH that fits one UDP datagram over IPv4: 65,507 octets less a header of 9.
 PAYLOAD_BYTES_MAX = 65_498
 TOPIC_PREFIX_BYTES_MAX = 1024
@@ -76,7 +80,9 @@ GATEWAY = Table("gateway", "This gateway", settings=GatewaySettings, parts=(
 
 UDP = Table("udp", "Where sensors reach the gateway; repeat the table for more than one address",
             settings=UdpSettings, parts=(
-    Key("listen", Listen(), 'Address and port; "[::]:1883" for IPv6, port 0 for any free port',
+    Key("listen", Listen(optional=True, off=NOWHERE),
+        'Address and port; "[::]:1883" for IPv6, port 0 for any free port; switched off if all '
+        "sensors are on serial lines",
         "port 1883/udp is registered for MQTT-SN"),
     Key("receive_buffer_bytes", Size(4 * KIB, 256 * MIB),
         "Room for datagrams that wait for the gateway; the kernel's net.core.rmem_max caps it",
@@ -97,9 +103,41 @@ UDP = Table("udp", "Where sensors reach the gateway; repeat the table for more t
         "routers pass nothing on"),
 ))
 
+SERIAL = Table(
+    "serial", "Serial lines, each with a sensor, or with a radio bridge that speaks for many (see "
+    "[forwarders]); repeat the table for more than one", settings=SerialSettings, parts=(
+    Key("port", SerialPort(),
+        "Where the line is; a name in /dev/serial/by-id stays the same wherever it is plugged in, "
+        "a port server on the network has a URL", default="must be given",
+        example='"/dev/serial/by-id/usb-..."'),
+    Key("baud", Integer(50, 4_000_000),
+        "Bits a second; of no use with socket://, where the server knows it",
+        "what boards and their consoles begin with"),
+    Key("framing", Choice(("hdlc", "slip", "raw")),
+        "How messages go over the line: RFC 1662 with a check of 16 bits, SLIP, or one behind the "
+        "other without anything", "damage is noticed; the others are for devices that lack it"),
+    Key("parity", Choice(("none", "even", "odd")), "A check bit in each octet",
+        "boards have none"),
+    Key("stop_bits", Integer(1, 2), "Bits between two octets", "boards have one"),
+    Key("rtscts", Boolean(), "Wait while the other end says so by RTS and CTS",
+        "most boards have three wires"),
+    Key("gap_ms", Number(5, 60_000),
+        "Silence that ends a message, with framing raw",
+        "more than USB adapters hold back"),
+    Key("burst_bytes_max", Integer(0, 65_535),
+        "How many octets are sent at once before a pause, 0 for a whole message; for boards that "
+        "have no room for a message", "most have", example="32", needs="frame_gap_ms"),
+    Key("frame_gap_ms", Number(0, 10_000),
+        "Pause after each message, or each burst, once it is on the line",
+        "boards that read by interrupt need none", example="5"),
+    Key("advertise", Boolean(),
+        "Say ADVERTISE on the line when it opens, and each discovery.advertise_s",
+        "a sensor on a line looks for its gateway as well, and it costs nobody radio time"),
+))
+
 DISCOVERY = Table(
-    "discovery", "How sensors find this gateway, if one or more [[udp]] have multicast; SEARCHGW "
-    "that comes to the listening port is answered without it too",
+    "discovery", "How sensors find this gateway, where [[udp]] has multicast and on serial lines; "
+    "SEARCHGW that comes to the listening port or by a line is answered in any case",
     settings=DiscoverySettings, parts=(
     Key("advertise_s", Integer(1, 65_535),
         "T_ADV, the time from one ADVERTISE to the next, which says so",
@@ -268,7 +306,8 @@ FORWARDERS = Table("forwarders", "Radio bridges that speak for many nodes, each 
                    settings=ForwardersSettings, parts=(
     Key("allow", Boolean(), "Accept them", "a bridge can do no more than its nodes could"),
     Key("listed", Networks(FORWARDERS_MAX),
-        "Addresses of those that are accepted, or networks that they are in; empty for all",
+        "Addresses of those that are accepted, or networks that they are in; empty for all; those "
+        "on serial lines have none, and are accepted",
         "nothing is known of the site", example='["10.0.0.7", "192.168.4.0/24"]'),
 ))
 
@@ -341,7 +380,7 @@ ROOT = Table(
     parts=(
         GATEWAY,
         Repeated(UDP, LISTENERS_MAX),
-        Later("serial", "serial lines come with a later release; this one serves UDP"),
+        Repeated(SERIAL, LINES_MAX, is_optional=True),
         DISCOVERY,
         UPSTREAM,
         JOURNAL,

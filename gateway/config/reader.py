@@ -27,6 +27,7 @@ from gateway.config.settings import (
     LogSettings,
     MqttSnSettings,
     QosMinusOneSettings,
+    SerialSettings,
     Settings,
     TopicSettings,
     UdpSettings,
@@ -78,6 +79,7 @@ def _settings(gathering: Gathering) -> Settings:
     gateway = GatewaySettings(**tables[("gateway",)])
     upstream = {"client_id": client_id_for(gateway.name)} | tables[("upstream",)]
     listeners = len(gathering.entries.get(("udp",), [DEFAULT]))
+    lines = len(gathering.entries.get(("serial",), []))
     filters = len(gathering.entries.get(("topic",), []))
     clients = {
         str(path[1]): ClientSettings(predefined_topics=topics)
@@ -87,6 +89,7 @@ def _settings(gathering: Gathering) -> Settings:
     return Settings(
         gateway=gateway,
         udp=tuple(UdpSettings(**tables[("udp", index)]) for index in range(listeners)),
+        serial=tuple(_line(tables[("serial", index)]) for index in range(lines)),
         discovery=DiscoverySettings(**tables[("discovery",)]),
         upstream=UpstreamSettings(**upstream),
         journal=JournalSettings(**tables[("journal",)]),
@@ -100,6 +103,11 @@ def _settings(gathering: Gathering) -> Settings:
         limits=LimitsSettings(**tables[("limits",)]),
         log=LogSettings(**tables[("log",)]),
     )
+
+
+def _line(given: dict[str, Any]) -> SerialSettings:
+    """A port that is missing is a problem, which the rules report."""
+    return SerialSettings(**({"port": ""} | given))
 
 
 def _topic(given: dict[str, Any]) -> TopicSettings:

@@ -4,9 +4,9 @@ import sys
 from collections.abc import Iterator
 
 from gateway.config.files import FILE_BYTES_MAX
-from gateway.config.keys import LISTENERS_MAX, PREDEFINED_TOPICS, ROOT, TOPIC_FILTERS_MAX
+from gateway.config.keys import LINES_MAX, LISTENERS_MAX, PREDEFINED_TOPICS, ROOT, TOPIC_FILTERS_MAX
 from gateway.config.problems import PROBLEMS_MAX
-from gateway.config.schema import Key, Later, Named, Repeated, Table, default_of
+from gateway.config.schema import Key, Named, Repeated, Table, default_of
 from gateway.config.settings import MIB
 
 _HEAD = f"""\
@@ -28,10 +28,10 @@ The file is read once, at the start.
 | 3 | file | `[upstream]` and `url = "mqtt://10.0.0.5"` |
 | 4 | default | the tables below |
 
-Variables have two underscores between the parts of a key. Entries of `[[udp]]` and `[[topic]]`
-have numbers from 0; the next free number adds one. Names with other signs than letters, digits, `_`
-and `-` are quoted: `--set 'predefined_topics."sensors/boot"=1'`. Predefined topics cannot be
-variables.
+Variables have two underscores between the parts of a key. Entries of `[[udp]]`, `[[serial]]` and
+`[[topic]]` have numbers from 0; the next free number adds one. Names with other signs than letters,
+digits, `_` and `-` are quoted: `--set 'predefined_topics."sensors/boot"=1'`. Predefined topics
+cannot be variables.
 
 ## Values
 
@@ -56,8 +56,8 @@ environment TIDEGATE_LOG__FORMAT: log.format: expected "text" or "json", got "xm
 ```
 
 A file that is not TOML is reported with the first place where it is not. Limits: a file of
-{FILE_BYTES_MAX // MIB} MiB, {LISTENERS_MAX} listeners, {TOPIC_FILTERS_MAX} topic filters, the first
-{PROBLEMS_MAX} mistakes (the rest are counted).
+{FILE_BYTES_MAX // MIB} MiB, {LISTENERS_MAX} listeners, {LINES_MAX} serial lines,
+{TOPIC_FILTERS_MAX} topic filters, the first {PROBLEMS_MAX} mistakes (the rest are counted).
 
 ## Keys
 """
@@ -79,8 +79,6 @@ def reference() -> str:
                 lines += _table(f"[[{table.name}]]", table)
             case Named():
                 lines += _named(part)
-            case Later():
-                lines += [f"### `[[{part.name}]]`", "", f"Not yet: {part.message}.", ""]
             case Key():
                 raise AssertionError("every key stands in a table")
     return "\n".join(lines).rstrip("\n") + "\n"

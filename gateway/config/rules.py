@@ -11,6 +11,7 @@ from ipaddress import ip_address
 from gateway.config.gathering import Gathering
 from gateway.config.group_rules import check_groups
 from gateway.config.keys import PER_TOPIC, UPSTREAM
+from gateway.config.serial_rules import check_lines, is_udp_clear
 from gateway.config.settings import HostPort, Settings
 from gateway.config.spelling import KeyPath, dotted, quoted, shown
 
@@ -36,8 +37,10 @@ def check(settings: Settings, gathering: Gathering) -> None:
     _check_needs(settings, gathering)
     _check_at_least(settings, gathering)
     _check_segments(settings, gathering)
-    _check_listeners(settings, gathering)
-    check_groups(settings, gathering)
+    if is_udp_clear(settings, gathering):
+        _check_listeners(settings, gathering)
+        check_groups(settings, gathering)
+    check_lines(settings, gathering)
     _check_predefined_topics(settings, gathering)
     _check_client_ids(settings, gathering)
     _check_prefix(settings, gathering)
@@ -99,7 +102,7 @@ def _number(settings: Settings, path: KeyPath) -> float:
 
 def _check_listeners(settings: Settings, gathering: Gathering) -> None:
     seen: list[tuple[int, HostPort]] = []
-    for index, listener in enumerate(settings.udp):
+    for index, listener in enumerate(settings.listeners):
         path: KeyPath = ("udp", index, "listen")
         if path in gathering.unclear:
             continue

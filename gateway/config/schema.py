@@ -85,15 +85,7 @@ class Named:
     example: str  # a name
 
 
-@dataclass(frozen=True, slots=True)
-class Later:
-    """Known to the design but not in this release, which is not the same as unknown."""
-
-    name: str
-    message: str
-
-
-Node = Key | Table | Repeated | Named | Later
+Node = Key | Table | Repeated | Named
 
 
 def default_of(table: Table, key: Key) -> object:
@@ -126,5 +118,5 @@ def known_keys(table: Table, prefix: KeyPath = ()) -> Iterator[KeyPath]:
                 yield from known_keys(part, (*prefix, part.name))
             case Repeated():
                 yield from known_keys(part.entry, (*prefix, part.name, 0))
-            case Named() | Later():
+            case Named():
                 pass

@@ -22,12 +22,16 @@ NAME_LENGTH_MAX = 64
 
 
 class HostPort(NamedTuple):
-    """Where to listen: an IPv4 or IPv6 address without brackets. Port 0 takes any free port."""
+    """Where to listen: an IPv4 or IPv6 address without brackets. Port 0 takes any free port.
+    Without a host: nowhere.
+    """
 
     host: str
     port: int
 
     def __str__(self) -> str:
+        if not self.host:
+            return ""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
@@ -45,6 +49,7 @@ def client_id_for(gateway_name: str) -> str:
 
 
 ANY_ADDRESS = HostPort("0.0.0.0", 1883)
+NOWHERE = HostPort("", 0)
 THIS_MACHINE_ONLY = HostPort("127.0.0.1", 8080)
 
 
@@ -67,6 +72,25 @@ class UdpSettings:
     multicast: HostPort | None = None
     multicast_interface: str | None = None
     multicast_hops: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SerialSettings:
+    port: str
+    baud: int = 115_200
+    framing: Literal["hdlc", "slip", "raw"] = "hdlc"
+    parity: Literal["none", "even", "odd"] = "none"
+    stop_bits: int = 1
+    rtscts: bool = False
+    gap_ms: float = 50.0
+    burst_bytes_max: int = 0
+    frame_gap_ms: float = 0.0
+    advertise: bool = True
+
+    @property
+    def bits_per_octet(self) -> int:
+        """As they go over the line, with the start bit."""
+        return 1 + 8 + (self.parity != "none") + self.stop_bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +221,7 @@ class LogSettings:
 class Settings:
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
     udp: tuple[UdpSettings, ...] = (UdpSettings(),)
+    serial: tuple[SerialSettings, ...] = ()
     discovery: DiscoverySettings = DiscoverySettings()
     upstream: UpstreamSettings = field(default_factory=UpstreamSettings)
     journal: JournalSettings = JournalSettings()
@@ -209,6 +234,11 @@ class Settings:
     admin: AdminSettings = AdminSettings()
     limits: LimitsSettings = LimitsSettings()
     log: LogSettings = LogSettings()
+
+    @property
+    def listeners(self) -> tuple[UdpSettings, ...]:
+        """None of them if UDP is switched off."""
+        return tuple(udp for udp in self.udp if udp.listen != NOWHERE)
 
     @property
     def stores_readings(self) -> bool:

@@ -25,6 +25,7 @@ from gateway.effects import (
     Forward,
     ReadBacklog,
     Reason,
+    RecordConnect,
     RecordReceived,
     RecordRelease,
     Store,
@@ -40,7 +41,7 @@ BEAT_S = 0.1  # for what nobody waits for
 IDLE_S_MIN = 0.05  # between two looks that nobody asked for
 RETRY_READ_S = 1.0
 
-Work = Store | Finish | RecordReceived | RecordRelease | ReadBacklog
+Work = Store | Finish | RecordConnect | RecordReceived | RecordRelease | ReadBacklog
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -51,6 +52,7 @@ class Hearers:
     """Who hears what came of it."""
 
     stored: Callable[[list[Forward]], None]
+    unsure: Callable[[list[Forward], Reason], None]
     not_stored: Callable[[list[Forward], Reason], None]
     durable: Callable[[list[Effect]], None]
     backlog: Callable[[list[Forward]], None]
@@ -99,6 +101,8 @@ class JournalCommitter:
                 journal.finish(effect.forward)
             case RecordReceived():
                 self._waiting.append((journal.receive(effect.forward), effect.then))
+            case RecordConnect():
+                self._waiting.append((journal.begin_session(), effect.then))
             case RecordRelease():
                 mark = journal.release(effect.client_id, effect.message_id)
                 if effect.then is not None:
@@ -224,6 +228,8 @@ class JournalCommitter:
             self._last_group = len(group.readings)
         if outcome.stored:
             hearers.stored(outcome.stored)
+        if outcome.unsure:
+            hearers.unsure(outcome.unsure, outcome.reason)
         if outcome.not_stored:
             hearers.not_stored(outcome.not_stored, outcome.reason)
         if outcome.dropped:

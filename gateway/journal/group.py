@@ -25,6 +25,7 @@ class Group:
     """
 
     header: Header
+    session: int = 0  # of the broker, as a new segment says it
     readings: list[Pending] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     starts_segment: bool = False
@@ -48,6 +49,7 @@ class Group:
     started: list[Started] = field(default_factory=list)
     landed: Header | None = None
     end: int = 0
+    was_tried: bool = False  # some of it may be on the disk, whatever came of it
     abandoned: set[int] = field(default_factory=set)  # serials
     freed: list[Segment] = field(default_factory=list)
     dropped: dict[ClientId, int] = field(default_factory=dict)
@@ -95,6 +97,7 @@ class Outcome:
     """What a group came to, for the core, in this order."""
 
     stored: list[Forward] = field(default_factory=list)
+    unsure: list[Forward] = field(default_factory=list)  # not stored, but perhaps on the disk
     not_stored: list[Forward] = field(default_factory=list)
     reason: Reason = Reason.JOURNAL_FULL  # why not
     dropped: dict[ClientId, int] = field(default_factory=dict)  # parked ones, by drop_oldest

@@ -39,7 +39,7 @@ from gateway.journal.numbers import JournalNumbers, JournalState
 from gateway.journal.opening import Opening, journal_error
 from gateway.journal.placing import is_blocked, place, size_of
 from gateway.journal.reading import count_parked, read_backlog
-from gateway.journal.records import Kind, is_parked, reading_body, reading_flags
+from gateway.journal.records import is_parked, reading_body, reading_flags
 from gateway.journal.recovered import Recovered
 from gateway.journal.recovery import Clocks
 from gateway.journal.room import Room
@@ -84,8 +84,8 @@ class Journal:
         clocks = Clocks(now, unix_ms_at_zero, boot_id, self._rules.recent_s)
         opening = Opening(self._folder, self._files, self._rules)
         recovery = opening.run(self._ledger, self._volume, clocks)
-        self._next = self._bound = recovery.next_number
-        self._marks.done_up_to = recovery.done_up_to
+        self._next = self._bound = recovery.facts.next_number
+        self._marks.done_up_to = recovery.facts.done_up_to
         for number in recovery.superseded:
             self._marks.add_released(number)
         if self._volume.writing is not None:
@@ -159,14 +159,20 @@ class Journal:
         if forward.record < 0:
             return self._marks.last
         self._ledger.flag(forward.record, RECEIVED)
-        return self._marks.await_(Kind.UPSTREAM_RECEIVED, forward.record)
+        return self._marks.await_received(forward.record)
+
+    def begin_session(self) -> int:
+        """The broker is asked for its session, which may be another from now on: what it had
+        received counts no more, until it is recorded again. Returns as `receive` does.
+        """
+        return self._marks.await_session(self._ledger.begin_session())
 
     def release(self, client_id: ClientId, message_id: int) -> int:
         """The client has released this message id of a QoS 2 reading. Returns as `receive` does."""
         number = self._ledger.end_exchange((client_id, message_id))
         if number is None:
             return self._marks.last
-        return self._marks.await_(Kind.RELEASED, number)
+        return self._marks.await_released(number)
 
     @property
     def durable_mark(self) -> int:
@@ -201,7 +207,7 @@ class Journal:
         self._now = now
         if self._failed_until is not None and now < self._failed_until:
             return None
-        group = Group(self._next_header())
+        group = Group(self._next_header(), self._ledger.session)
         self._marks.take(group, group.header.done_below - 1)
         current = self._ledger.current
         is_stuck = is_blocked(self._pending, current, self._room)
@@ -301,7 +307,9 @@ class Journal:
         self._unsynced_since = None
         is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         outcome.reason = Reason.JOURNAL_FULL if is_full else Reason.JOURNAL_FAILED
-        outcome.not_stored += self._give_up_pending()
+        given_up = self._give_up_pending()
+        tried = len(group.readings) if group.was_tried else 0
+        outcome.unsure, outcome.not_stored = given_up[:tried], given_up[tried:]
 
     def _give_up_pending(self) -> list[Forward]:
         forwards = [forward for forward, _, _ in self._pending]

@@ -6,7 +6,8 @@ Rule 1: a segment is drained when each of its readings is finished. It may be fr
         that, no other living segment depends on it: `exchanges` (QoS 2 message ids not released
         whose record is here) and `about` (older segments with marks that were recorded here).
         `restated` in freeing.py writes both anew elsewhere.
-Rule 2: marks are set here at once, whether they are on disk or not: they are facts.
+Rule 2: marks are set here at once, whether they are on disk or not: they are facts. What the broker
+        has received is one as long as it has the session in which it said so: `session` numbers it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ RELEASED = 0x20
 WANTED = PRESENT | PARKED  # of these four, exactly these two: to be read back
 _WANTED_MASK = PRESENT | PARKED | TAKEN | FINISHED
 DURABLE = bytes(flags & ~TAKEN for flags in range(256))
+_NOT_RECEIVED = bytes(flags & ~RECEIVED for flags in range(256))
 
 
 @dataclass(slots=True)
@@ -136,6 +138,9 @@ class Segment:
         self.head = head
         return head
 
+    def forget_received(self) -> None:
+        self.flags[:] = self.flags.translate(_NOT_RECEIVED)
+
     def durable_flags(self) -> bytes:
         return bytes(self.flags.translate(DURABLE))
 
@@ -147,6 +152,7 @@ class Ledger:
         self.segments: list[Segment] = []
         self.current: Segment | None = None
         self.exchanges: dict[ExchangeKey, Segment] = {}
+        self.session = 0  # of the broker, counted by CONNECTs; RECEIVED is meant in it
         self._firsts: list[int] = []
         self._guests: dict[int, list[Segment]] = {}  # readings with restated exchanges, and where
 
@@ -239,6 +245,13 @@ class Ledger:
             self._guests.setdefault(number, []).append(home)
 
     # Marks
+
+    def begin_session(self) -> int:
+        """The broker may have another session from now on; returns its number."""
+        self.session += 1
+        for segment in self.segments:
+            segment.forget_received()
+        return self.session
 
     def flag(self, number: int, flags: int) -> None:
         segment = self.find(number)

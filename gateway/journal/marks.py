@@ -10,11 +10,12 @@ from itertools import islice
 
 from gateway.journal.group import Group
 from gateway.journal.ledger import Ledger
-from gateway.journal.records import Kind, number_body, run_body
+from gateway.journal.records import Kind, number_body, received_body, run_body
 
 # What one group takes of each kind, as a part of a segment's octets: 256 in the smallest one, where
-# they take 12 KiB together.
+# they take 15 KiB together.
 PART = 256
+NOTHING = -1  # what a mark is about that is about no reading
 
 
 class Marks:
@@ -23,7 +24,7 @@ class Marks:
         self.done_up_to = -1  # as it is written
         self._ledger = ledger
         self._count_max = segment_bytes // PART
-        self._awaited: list[tuple[Kind, int]] = []
+        self._awaited: list[tuple[Kind, int, bytes]] = []  # with what it is about, or -1
         self._idle: list[int] = []  # released, nobody waits for it
         self._done: set[int] = set()
 
@@ -39,8 +40,17 @@ class Marks:
     def is_any(self) -> bool:
         return bool(self._awaited or self._idle or self._done)
 
-    def await_(self, kind: Kind, number: int) -> int:
-        self._awaited.append((kind, number))
+    def await_released(self, number: int) -> int:
+        return self._await(Kind.RELEASED, number, number_body(number))
+
+    def await_received(self, number: int) -> int:
+        return self._await(Kind.RECEIVED, number, received_body(number, self._ledger.session))
+
+    def await_session(self, session: int) -> int:
+        return self._await(Kind.SESSION, NOTHING, number_body(session))
+
+    def _await(self, kind: Kind, number: int, body: bytes) -> int:
+        self._awaited.append((kind, number, body))
         return self.last
 
     def add_released(self, number: int) -> None:
@@ -52,8 +62,8 @@ class Marks:
     def take(self, group: Group, done_up_to: int) -> None:
         """Put what waits into the group; `done_up_to`: so far it is all finished."""
         marked_by = self._ledger.marked_by
-        for kind, number in islice(self._awaited, self._count_max):
-            group.marks.append((kind, number_body(number)))
+        for kind, number, body in islice(self._awaited, self._count_max):
+            group.marks.append((kind, body))
             group.about |= marked_by(number)
             group.awaited += 1
         group.idle = self._idle[: self._count_max]

@@ -7,8 +7,10 @@ The checksum covers all behind it, from the segment's salt on (checksums.py). Th
 `kind` says that everything before this record was durable when it was written: what is bad before
 such a record was damaged later; what is bad elsewhere may be a write that a crash cut short.
 
-Marks (everything but PUBLISH and BOOT) are facts about readings, true from then on; so their order
-does not matter, and one that was written twice, or by a group that failed, does no harm.
+Marks (everything but PUBLISH and BOOT) are facts, true from then on; so their order does not
+matter, and one that was written twice, or by a group that failed, does no harm. What the broker has
+received it may lose with its session. So RECEIVED names one, by a number that CONNECT raises: it
+counts while that number is the highest one that any record knows.
 """
 
 from __future__ import annotations
@@ -28,13 +30,16 @@ from gateway.saved import ClientId
 class Kind(IntEnum):
     PUBLISH = 1  # a reading
     RELEASED = 2  # its sensor has released the message id of this QoS 2 reading (PUBREL)
-    UPSTREAM_RECEIVED = 3  # the broker has received this QoS 2 reading (PUBREC)
+    RECEIVED_1 = 3  # as RECEIVED, in session 0; format 1 wrote it
     DONE_UP_TO = 4  # this reading and all before it are finished
     DONE_ONE = 5  # this reading and so many after it are finished
     EXCHANGE = 6  # a QoS 2 message id not yet released, whose reading's segment goes away
-    MARKS = 7  # all marks of one older segment; the records they came in go away
+    MARKS_1 = 7  # as MARKS, in session 0; format 1 wrote it
     BOOT = 8  # from here on `received_at` is of this boot of the machine
     FILLER = 9  # covers octets that a crash cut short
+    RECEIVED = 10  # the broker has received this QoS 2 reading (PUBREC) in this session
+    SESSION = 11  # CONNECT: which session the broker has is not known, so it counts as another
+    MARKS = 12  # all marks of one older segment, received ones in this session; their records go
 
 
 DURABLE_BEFORE = 0x80
@@ -48,7 +53,9 @@ _CHECKSUM = struct.Struct(">I")
 _NUMBER = struct.Struct(">Q")
 _RUN = struct.Struct(">QI")
 _EXCHANGE = struct.Struct(">QIH")
-_MARKS = struct.Struct(">QQ")
+_RECEIVED = struct.Struct(">QQ")
+_MARKS_1 = struct.Struct(">QQ")
+_MARKS = struct.Struct(">QQQ")
 
 # What a reading's body begins with: its number less the segment's first (24 bits) and its flags;
 # then in pairs sequence + 1 and topic id, unix_ms and packet id, received_at in ms and message id;
@@ -63,7 +70,7 @@ _QOS, _RETAIN, _PARKED = 0x03, 0x04, 0x08
 _LOW_48 = (1 << 48) - 1
 
 # Length and kind as a record may have them.
-_MAYBE = re.compile(rb"(?s)(?=[\x00-\x02]..[\x01-\x09\x81-\x89])")
+_MAYBE = re.compile(rb"(?s)(?=[\x00-\x02]..[\x01-\x0c\x81-\x8c])")
 
 
 @dataclass(slots=True)
@@ -138,8 +145,12 @@ def with_durable_before(record: bytes, salt: int, extend: Extend) -> bytes:
 
 
 def number_body(number: int) -> bytes:
-    """Of RELEASED, UPSTREAM_RECEIVED and DONE_UP_TO."""
+    """Of RELEASED, DONE_UP_TO and SESSION."""
     return _NUMBER.pack(number)
+
+
+def received_body(number: int, session: int) -> bytes:
+    return _RECEIVED.pack(number, session)
 
 
 def run_body(first: int, count: int) -> bytes:
@@ -151,8 +162,8 @@ def exchange_body(number: int, contents: int, message_id: int, client_id: Client
     return _EXCHANGE.pack(number, contents, message_id) + client_id.encode()
 
 
-def marks_body(serial: int, first: int, flags: bytes) -> bytes:
-    return _MARKS.pack(serial, first) + zlib.compress(flags, 1)
+def marks_body(serial: int, first: int, session: int, flags: bytes) -> bytes:
+    return _MARKS.pack(serial, first, session) + zlib.compress(flags, 1)
 
 
 # Decoding; of bodies that passed their checksum, so that lengths can be trusted
@@ -161,6 +172,11 @@ def marks_body(serial: int, first: int, flags: bytes) -> bytes:
 def decode_number(body: bytes) -> int:
     number: int = _NUMBER.unpack(body)[0]
     return number
+
+
+def decode_received(body: bytes) -> tuple[int, int]:
+    number, session = _RECEIVED.unpack(body)
+    return number, session
 
 
 def decode_run(body: bytes) -> tuple[int, int]:
@@ -173,9 +189,14 @@ def decode_exchange(body: bytes) -> tuple[int, int, int, ClientId]:
     return number, contents, message_id, ClientId(body[_EXCHANGE.size :].decode())
 
 
-def decode_marks(body: bytes) -> tuple[int, int, bytes]:
-    serial, first = _MARKS.unpack_from(body)
-    return serial, first, zlib.decompress(body[_MARKS.size :])
+def decode_marks(body: bytes) -> tuple[int, int, int, bytes]:
+    serial, first, session = _MARKS.unpack_from(body)
+    return serial, first, session, zlib.decompress(body[_MARKS.size :])
+
+
+def decode_marks_1(body: bytes) -> tuple[int, int, int, bytes]:
+    serial, first = _MARKS_1.unpack_from(body)
+    return serial, first, 0, zlib.decompress(body[_MARKS_1.size :])
 
 
 def decode_keys(octets: bytes, offset: int) -> tuple[int, int, int, int, int, int, bytes]:

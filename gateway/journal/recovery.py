@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from gateway.effects import Forward
 from gateway.journal.checksums import CHECKSUMS
+from gateway.journal.facts import Facts
 from gateway.journal.ledger import (
     FINISHED,
     PARKED,
@@ -38,10 +39,7 @@ from gateway.journal.records import (
     decode_contents,
     decode_exchange,
     decode_keys,
-    decode_marks,
-    decode_number,
     decode_reading,
-    decode_run,
     qos_of,
     records,
 )
@@ -57,9 +55,7 @@ from gateway.journal.segment import (
 )
 from gateway.saved import ClientId, Exchanges
 
-_FACTS = FINISHED | RECEIVED | RELEASED
 NEVER = 1 << 62  # behind every offset
-NUMBER_MAX = 1 << 62
 
 Keys = tuple[int, int, int, int, int, int, bytes]  # of records.decode_keys
 
@@ -97,9 +93,8 @@ class Recovery:
     def __init__(self, ledger: Ledger, read: Callable[[str, int], bytes], clocks: Clocks) -> None:
         self.ledger = ledger
         self.recovered = Recovered()
-        self.next_number = 0
+        self.facts = Facts(ledger)
         self.next_serial = 1
-        self.done_up_to = -1
         # The newest segment, and those before it as far as nothing came into the ones behind.
         self.unproven: list[Walk] = []
         self.damaged: dict[str, str] = {}  # what is wrong, by the segment's name
@@ -108,9 +103,6 @@ class Recovery:
         self.superseded: list[int] = []  # QoS 2 readings that are released without a mark
         self._read = read
         self._clocks = clocks
-        self._by_serial: dict[int, Segment] = {}
-        self._bounds: dict[int, int] = {}  # by serial, as MARKS say it
-        self._released: set[int] = set()  # of exchanges whose reading's segment is gone
         self._exchanges: dict[ExchangeKey, int] = {}  # met, released or not, and their number
         self._parked: dict[bytes, int] = {}
         self._recent: dict[ClientId, list[tuple[int, int, int, float]]] = {}
@@ -131,12 +123,10 @@ class Recovery:
     def _meet(self, names: Iterable[str], size_max: int) -> None:
         met = [(header, name) for name in names if (header := self._header(name, size_max))]
         for header, name in sorted(met, key=lambda item: (item[0].first, item[0].serial)):
-            self.next_number = max(self.next_number, header.first, header.bound)
             self.next_serial = max(self.next_serial, header.serial + 1)
-            self.done_up_to = max(self.done_up_to, header.done_below - 1)
             segment = Segment(header, name, size_max)
             self.ledger.append(segment)
-            self._by_serial[header.serial] = segment
+            self.facts.meet(segment)
 
     def _header(self, name: str, size_max: int) -> Header | None:
         header = decode_header(self._read(name, HEADER_BYTES))
@@ -156,7 +146,7 @@ class Recovery:
 
     def _walk(self, segment: Segment, octets: bytes, bound: int) -> Walk:
         header = segment.header
-        walk = Walk(segment, octets, min(bound, self._bounds.get(header.serial, bound)))
+        walk = Walk(segment, octets, min(bound, self.facts.bounds.get(header.serial, bound)))
         segment.size = len(octets)
         walk.is_same_boot = self._is_same_boot(header.boot_id)
         segment.same_boot_from = 0 if walk.is_same_boot else NEVER
@@ -182,7 +172,7 @@ class Recovery:
         if found.kind == Kind.PUBLISH:
             keys = decode_keys(walk.octets, found.offset)
             number = walk.segment.first + keys[0]
-            self._note(number)
+            self.facts.note(number)
             if number >= walk.bound:
                 walk.has_void = True
                 return False
@@ -190,71 +180,19 @@ class Recovery:
             return True
         body = walk.octets[found.offset + HEAD_BYTES : found.end]
         match found.kind:
-            case Kind.DONE_UP_TO:
-                self._done_up_to(walk.segment, decode_number(body))
-            case Kind.DONE_ONE:
-                self._done(walk.segment, *decode_run(body))
-            case Kind.RELEASED:
-                self._mark(walk.segment, decode_number(body), RELEASED)
-            case Kind.UPSTREAM_RECEIVED:
-                self._mark(walk.segment, decode_number(body), RECEIVED)
             case Kind.EXCHANGE:
                 number, contents, message_id, client_id = decode_exchange(body)
-                self._note(number)
+                self.facts.note(number)
                 walk.guests.append(((client_id, message_id), Exchange(number, contents)))
-            case Kind.MARKS:
-                self._marks(walk.segment, *decode_marks(body))
             case Kind.BOOT:
                 walk.is_same_boot = self._is_same_boot(body)
                 walk.segment.same_boot_from = found.end if walk.is_same_boot else NEVER
+            case _:
+                self.facts.apply(walk.segment, found.kind, body)
         return False
 
     def _is_same_boot(self, boot_id: bytes) -> bool:
         return boot_id == self._clocks.boot_id != NO_BOOT
-
-    # Marks
-
-    def _note(self, number: int) -> None:
-        if number >= self.next_number:
-            if number >= NUMBER_MAX:
-                raise ValueError(number)
-            self.next_number = number + 1
-
-    def _mark(self, by: Segment, number: int, flags: int) -> None:
-        self._note(number)
-        segment = self.ledger.find(number)
-        if segment is None:
-            if flags & RELEASED:
-                self._released.add(number)
-            return
-        segment.flag(number - segment.first, flags)
-        if segment is not by:
-            by.about.add(segment.serial)
-
-    def _done(self, by: Segment, first: int, count: int) -> None:
-        last = first + count - 1
-        self._note(last)
-        for segment in self.ledger.between(first, last):
-            start, end = segment.first, segment.first + segment.readings_max
-            for number in range(max(first, start), min(last + 1, end)):
-                segment.flag(number - start, FINISHED)
-            if segment is not by:
-                by.about.add(segment.serial)
-
-    def _done_up_to(self, by: Segment, number: int) -> None:
-        self._note(number)
-        self.done_up_to = max(self.done_up_to, number)
-        by.about |= {segment.serial for segment in self.ledger.between(0, number)} - {by.serial}
-
-    def _marks(self, by: Segment, serial: int, first: int, flags: bytes) -> None:
-        segment = self._by_serial.get(serial)
-        if segment is None:
-            return
-        self._bounds[serial] = first + len(flags)
-        by.about.add(serial)
-        for index, flag in enumerate(flags):
-            if flag & _FACTS:
-                segment.flag(index, flag & _FACTS)
 
     # What it comes to
 
@@ -294,7 +232,7 @@ class Recovery:
 
     def _flags_of(self, segment: Segment, index: int, qos: int) -> int:
         flags = segment.flags[index] if index < len(segment.flags) else 0
-        if segment.first + index <= self.done_up_to:
+        if segment.first + index <= self.facts.done_up_to:
             flags |= FINISHED
         # What the broker has received goes to the core at once, all else by way of the backlog.
         return flags | (TAKEN if flags & RECEIVED and qos == 2 else PARKED)
@@ -338,7 +276,7 @@ class Recovery:
     def _is_released(self, number: int) -> bool:
         home = self.ledger.find(number)
         if home is None:
-            return number in self._released
+            return number in self.facts.released
         index = number - home.first
         return index < len(home.flags) and bool(home.flags[index] & RELEASED)
 

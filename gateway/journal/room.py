@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from gateway.journal.group import Group
 from gateway.journal.ledger import Exchange, ExchangeKey, Ledger, Segment
-from gateway.journal.records import Kind, exchange_body, marks_body, number_body
+from gateway.journal.records import HEAD_BYTES, Kind, exchange_body, marks_body, number_body
 from gateway.journal.rules import RECENT_SHARE, RETRY_AFTER_S, JournalRules, WhenFull
 from gateway.journal.segment import HEADER_BYTES
 from gateway.journal.volume import Spare, Volume
 
 FREES_MAX = 4  # in one group
+SESSION_BYTES = HEAD_BYTES + len(number_body(0))  # a new segment begins with it
 
 
 class Room:
@@ -69,7 +70,7 @@ class Room:
 
     def group_bytes_max(self, segment_bytes: int) -> int:
         """What a new segment takes beside marks that must be written again."""
-        return segment_bytes - HEADER_BYTES - self._rules.lazy_bytes_max
+        return segment_bytes - HEADER_BYTES - SESSION_BYTES - self._rules.lazy_bytes_max
 
     # How it is made
 
@@ -152,7 +153,8 @@ class Room:
         return True
 
     def _restate_marks(self, group: Group, about: Segment) -> None:
-        body = marks_body(about.serial, about.first, about.durable_flags())
+        session = self._ledger.session
+        body = marks_body(about.serial, about.first, session, about.durable_flags())
         group.restate(Kind.MARKS, body)
         for number in about.released_guests:
             group.restate(Kind.RELEASED, number_body(number))

@@ -13,7 +13,9 @@ Rule 3: `serial` counts the segments of this journal, so that two with the same 
 Rule 4: header and name are durable before the first record is written. The name repeats what is
         needed to read the records when the header is damaged.
 Rule 5: the header has these 68 octets in every later version, so that an older release can say
-        what it met.
+        what it met. Format 2 has records that format 1 had not (RECEIVED, SESSION, MARKS). All
+        formats are read; the newest segment of an older one is made one of this format at the
+        start, the others stay what they are until they are used anew.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from gateway.journal.checksums import CHECKSUMS
 from gateway.journal.rules import JournalError
 
 MAGIC = b"TIDEJRNL"
-VERSION = 1
+VERSION = 2
 HEADER_BYTES = 68
 
 # Names in the journal's folder; what has none of these forms is not ours and stays as it is.

@@ -20,7 +20,13 @@ from gateway.journal.checksums import CHECKSUMS
 from gateway.journal.files import Files
 from gateway.journal.group import Group, Mark
 from gateway.journal.ledger import Segment, Started
-from gateway.journal.records import encode_reading, encode_record, with_durable_before
+from gateway.journal.records import (
+    Kind,
+    encode_reading,
+    encode_record,
+    number_body,
+    with_durable_before,
+)
 from gateway.journal.rules import SEGMENT_BYTES_MIN, JournalRules
 from gateway.journal.segment import HEADER_BYTES, MAKING_NAME, Header, spare_name
 
@@ -84,11 +90,17 @@ class Volume:
         if writing is None:
             raise OSError(errno.ENOSPC, "no segment to write to")
         marks = self._carried + group.marks
+        if group.session and writing.end == HEADER_BYTES:
+            marks.insert(0, (Kind.SESSION, number_body(group.session)))
         octets = self._encode(marks, group, writing)
         if writing.end + len(octets) > writing.size:
             raise OSError(errno.EFBIG, "the group is larger than its segment")
         if octets:
-            self._write_all(writing.file, octets, writing.end)
+            # A call that fails has written nothing; after one that has not, nobody knows.
+            written = self._files.write(writing.file, octets, writing.end)
+            group.was_tried = True
+            if written < len(octets):
+                self._write_all(writing.file, octets[written:], writing.end + written)
             writing.end += len(octets)
             group.bytes_written += len(octets)
         if group.is_lazy:

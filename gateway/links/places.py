@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address
 
+from gateway.links.serial_line import LINE_ADDRESS
 from gateway.links.socket_address import IPV4_BYTES, IPV6_BYTES, socket_address
 from gateway.nodes import split
 
@@ -18,14 +19,23 @@ Network = IPv4Network | IPv6Network
 
 
 def forwarders_within(networks: Sequence[Network]) -> Callable[[int, bytes], bool]:
-    """Whether an address of a link is in one of these networks."""
+    """Whether an address of a link is in one of these networks. Who is on a serial line is where
+    the configuration says, and may always.
+    """
 
     @lru_cache(KNOWN_MAX)
     def may_forward(_link: int, address: bytes) -> bool:
+        if address == LINE_ADDRESS:
+            return True
         host = ip_address(socket_address(address)[0].partition("%")[0])
         return any(host in network for network in networks)
 
     return may_forward
+
+
+def nobody(_link: int, _address: bytes) -> bool:
+    """For `forwarders.allow = false`."""
+    return False
 
 
 def nowhere(_former: bytes, _address: bytes) -> bool:
@@ -34,11 +44,15 @@ def nowhere(_former: bytes, _address: bytes) -> bool:
 
 
 def is_same_host(former: bytes, address: bytes) -> bool:
-    """Whether only the port differs, or the node behind one forwarder."""
+    """Whether only the port differs, or the node behind one forwarder or on one serial line. Both
+    are addresses of one link.
+    """
     return _host(former) == _host(address)
 
 
 def _host(address: bytes) -> str:
+    if address.startswith(LINE_ADDRESS):
+        return "line"
     for size in (IPV4_BYTES, IPV6_BYTES):
         behind = split(address, size)
         if behind is not None or len(address) == size:

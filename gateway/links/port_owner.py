@@ -1,7 +1,10 @@
-"""Who holds a UDP port, as far as /proc tells: for the one line that says why we cannot have it."""
+"""Who holds a UDP port or a device, as far as /proc tells: for the one line that says why we cannot
+have it.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,10 +16,21 @@ _LOCAL, _INODE = 1, 9  # columns of these tables
 def udp_port_owner(port: int, proc: Path = Path("/proc")) -> str | None:
     """`mosquitto (process 412)`; None if nobody, or if only root may know."""
     sockets = {f"socket:[{inode}]" for inode in _inodes(port, proc)}
-    if not sockets:
-        return None
+    return _holder(sockets, proc) if sockets else None
+
+
+def file_owner(path: str, proc: Path = Path("/proc")) -> str | None:
+    """Who else has the file open; this process itself only if nobody else."""
+    targets = {os.path.realpath(path)}
+    other = _holder(targets, proc, other_than=os.getpid())
+    if other is None and _holds(proc / str(os.getpid()), targets):
+        return "this program itself, under another name of the port,"
+    return other
+
+
+def _holder(targets: set[str], proc: Path, other_than: int | None = None) -> str | None:
     for process in proc.glob("[0-9]*"):
-        if _holds(process, sockets):
+        if process.name != str(other_than) and _holds(process, targets):
             return f"{_name(process)} (process {process.name})"
     return None
 
@@ -49,12 +63,12 @@ def _sockets(port: int, proc: Path) -> Iterator[list[str]]:
                 yield columns
 
 
-def _holds(process: Path, sockets: set[str]) -> bool:
+def _holds(process: Path, targets: set[str]) -> bool:
     try:
         descriptors = list((process / "fd").iterdir())
     except OSError:  # another user's, or gone
         return False
-    return any(_target(descriptor) in sockets for descriptor in descriptors)
+    return any(_target(descriptor) in targets for descriptor in descriptors)
 
 
 def _target(link: Path) -> str:

@@ -81,9 +81,10 @@ class Discovery:
         self._may_answer = may_answer
         self._received = received
         self._joined: set[int] = set()  # links
+        self._hearing: set[int] = set()  # of these, where other gateways would be heard
         self._turn_s = min(TURNS_S, rules.advertise_s) * rules.gateway_id / IDS
         self._silent_at: dict[int, float] = {}  # when a gateway, by its id, counts as silent
-        self._knows_at = inf  # since the first group was joined, N_ADV durations
+        self._knows_at = inf  # since the first such group was joined, N_ADV durations
         self._rivals: dict[int, float] = {}  # since when heard, while we stand in; ids above ours
         self._advertise_at = inf
         self._advertised_at = -inf
@@ -100,10 +101,14 @@ class Discovery:
             return self._become(Part.UNABLE, now, problem)
         return self._become(Part.STANDBY if self._rules.is_standby else Part.ADVERTISING, now)
 
-    def joined(self, link: int, now: float) -> None:
-        """What is said to the group of this link is heard from now on."""
-        if not self._joined:
-            self._knows_at = now + self._rules.missed_max * self._rules.advertise_s
+    def joined(self, link: int, now: float, *, hears: bool = True) -> None:
+        """What is said to the group of this link is heard from now on. `hears`: and other gateways
+        there are heard by us; on a serial line there are none.
+        """
+        if hears:
+            if not self._hearing:
+                self._knows_at = now + self._rules.missed_max * self._rules.advertise_s
+            self._hearing.add(link)
         self._joined.add(link)
         self._advertise_at = min(self._advertise_at, now + self._turn_s)
         self._schedule()
@@ -111,6 +116,7 @@ class Discovery:
     def left(self, link: int) -> None:
         """The group of this link is not to be had until further notice."""
         self._joined.discard(link)
+        self._hearing.discard(link)
         self._schedule()
 
     # From the sensors
@@ -225,5 +231,7 @@ class Discovery:
             self.due_at = inf
         elif self.part is Part.ADVERTISING:
             self.due_at = self._advertise_at
+        elif not self._hearing:
+            self.due_at = inf
         else:
             self.due_at = max([self._knows_at, *self._silent_at.values()]) + self._turn_s

@@ -24,13 +24,47 @@ Matches = list[tuple[ClientId, int]]
 Subscribers = dict[ClientId, int]
 
 
-@dataclass(slots=True)
 class _Filter:
-    """One filter: who hears by it, and how many asked for it and wait for the broker's word."""
+    """One filter: who hears by it, and how many asked for it and wait for the broker's word.
 
-    subscribers: Subscribers = field(default_factory=dict)
-    asked: int = 0
-    qos: int = 0  # the highest ever asked for; it does not fall while the filter lives
+    Most have one hearer: the dictionary is made for the second one.
+    """
+
+    __slots__ = ("_hearers", "_only", "asked", "qos")
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.qos = 0  # the highest ever asked for; it does not fall while the filter lives
+        self._only: tuple[ClientId, int] | None = None
+        self._hearers: Subscribers | None = None
+
+    @property
+    def is_unused(self) -> bool:
+        return self._only is None and not self._hearers and not self.asked
+
+    def hearers(self) -> Matches:
+        """Who hears by it, and with which QoS."""
+        if self._hearers is not None:
+            return list(self._hearers.items())
+        return [] if self._only is None else [self._only]
+
+    def put(self, client_id: ClientId, qos: int) -> None:
+        if self._hearers is not None:
+            self._hearers[client_id] = qos
+        elif self._only is None or self._only[0] == client_id:
+            self._only = (client_id, qos)
+        else:
+            self._hearers = {self._only[0]: self._only[1], client_id: qos}
+            self._only = None
+
+    def pop(self, client_id: ClientId) -> bool:
+        """Whether it heard by it until now."""
+        if self._hearers is not None:
+            return self._hearers.pop(client_id, None) is not None
+        if self._only is None or self._only[0] != client_id:
+            return False
+        self._only = None
+        return True
 
 
 @dataclass(slots=True)
@@ -60,7 +94,7 @@ class Subscriptions:
         if matches is None:
             best: Subscribers = {}
             for _, entry in self._tree.above(topic):
-                for client_id, qos in entry.subscribers.items():
+                for client_id, qos in entry.hearers():
                     best[client_id] = max(qos, best.get(client_id, 0))
             if len(self._matches) >= MATCHES_MAX:
                 self._matches.clear()
@@ -70,12 +104,12 @@ class Subscriptions:
     def subscribers_of(self, topic_filter: str) -> list[ClientId]:
         """The clients that hear by exactly this filter."""
         entry = self._tree.get(topic_filter)
-        return [] if entry is None else list(entry.subscribers)
+        return [] if entry is None else [client_id for client_id, _ in entry.hearers()]
 
     def heard_by(self, topic_filter: str) -> Mapping[ClientId, int]:
         """The same, with the QoS of each."""
         entry = self._tree.get(topic_filter)
-        return {} if entry is None else entry.subscribers
+        return {} if entry is None else dict(entry.hearers())
 
     def cover_of(self, topic_filter: str) -> str | None:
         """The filter of the covering set that brings what `topic_filter` matches."""
@@ -99,7 +133,7 @@ class Subscriptions:
         entry = self._tree.get(topic_filter)
         assert entry is not None, "asked for before"
         entry.asked -= 1
-        entry.subscribers[client_id] = qos
+        entry.put(client_id, qos)
         self._matches.clear()
 
     def withdraw(self, topic_filter: str) -> Change:
@@ -111,7 +145,7 @@ class Subscriptions:
 
     def leave(self, client_id: ClientId, topic_filter: str) -> Change:
         entry = self._tree.get(topic_filter)
-        if entry is None or entry.subscribers.pop(client_id, None) is None:
+        if entry is None or not entry.pop(client_id):
             return Change()
         self._matches.clear()
         return self._drop_unused(topic_filter, entry)
@@ -123,7 +157,7 @@ class Subscriptions:
             if entry is None:
                 entry = _Filter()
                 self._tree.put(row.topic_filter, entry)
-            entry.subscribers[row.client_id] = row.qos
+            entry.put(row.client_id, row.qos)
             entry.qos = max(entry.qos, row.qos)
         for topic_filter in self._tree:
             if len(self._tree.above(topic_filter)) == 1:
@@ -146,7 +180,7 @@ class Subscriptions:
 
     def _drop_unused(self, topic_filter: str, entry: _Filter) -> Change:
         change = Change()
-        if entry.subscribers or entry.asked:
+        if not entry.is_unused:
             return change
         self._tree.pop(topic_filter)
         if self.covering.pop(topic_filter, None) is None:

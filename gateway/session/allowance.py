@@ -57,11 +57,11 @@ class Allowance:
         self._left -= octets
         return True
 
-    def ask(self, questions_max: int) -> bool:
-        """Whether to ask, once more, if somebody is there."""
-        if self.credit is None or self.credit < QUESTION_BYTES or self.questions >= questions_max:
+    def ask(self, questions_max: int, octets: int) -> bool:
+        """Whether to ask, once more and with so many octets, if somebody is there."""
+        if self.credit is None or self.credit < octets or self.questions >= questions_max:
             return False
-        self.credit -= QUESTION_BYTES
+        self.credit -= octets
         self.questions += 1
         return True
 
@@ -132,9 +132,11 @@ class Rationed:
     def _ask(self, peer: Peer, now: float) -> list[Effect]:
         """Any answer will do: by it the address is believed."""
         self.due_at = now + self._rules.retry_after_s
-        if self._allowance is None or not self._allowance.ask(self._rules.retry_count_max):
-            return []
-        return [Send(peer, Pingreq())]
+        return [Send(peer, Pingreq())] if self._may_ask(QUESTION_BYTES) else []
+
+    def _may_ask(self, octets: int) -> bool:
+        allowance = self._allowance
+        return allowance is not None and allowance.ask(self._rules.retry_count_max, octets)
 
 
 def publish_bytes(payload: bytes) -> int:

@@ -15,7 +15,8 @@ Rule 4: a QoS 1 or 2 message has a position, which no other message of its clien
         is durable, PUBREL when it is durable that the client has received it: a restart in
         between would else send it as new to a client that has done with it.
 Rule 5: to an address from which nobody has answered goes no more than `allowance.py` has. What
-        does not fit waits in its place, and PINGREQ asks for a word, `retry_count_max` times.
+        does not fit waits in its place, and REGISTER or PINGREQ asks for a word, `retry_count_max`
+        times.
 
 Full: beyond `outbox_messages_max` or `outbox_bytes_max` a message that is not under way is dropped
 and counted, by `outbox_when_full` the oldest (the newest command is what an actuator should obey

@@ -12,6 +12,7 @@ from math import inf
 from gateway.effects import ClientId, Effect, Peer, Save, State, StateChanged
 from gateway.saved import SavedClient, SavedSession, SessionGone
 from gateway.session.delivering import Delivering
+from gateway.session.interrupted import Interrupted
 from gateway.session.publishing import Publishing
 from gateway.session.rules import PredefinedTopics, SessionRules, deadline_s
 from gateway.session.states import Input, after
@@ -25,9 +26,9 @@ _SAVED_AS = {State.AWAKE: State.ASLEEP, State.CONNECTING: State.DISCONNECTED}
 
 class LastingSession:
     __slots__ = (
-        "_publishing", "_row", "_rules", "_saved_positions", "_saved_state", "_subscribing",
-        "_testament", "_topics", "clean", "client_id", "delivering", "heard_at", "keep_alive_s",
-        "peer", "scheduled_at", "silence_max_s", "sleep_s", "state", "withheld",
+        "_interrupted", "_publishing", "_row", "_rules", "_saved_positions", "_saved_state",
+        "_subscribing", "_testament", "_topics", "clean", "client_id", "delivering", "heard_at",
+        "keep_alive_s", "peer", "scheduled_at", "silence_max_s", "sleep_s", "state", "withheld",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +54,7 @@ class LastingSession:
         self._row: int | None = None
         self._saved_state = State.DISCONNECTED
         self._saved_positions = 0
+        self._interrupted: Interrupted | None = None  # by the will handshake that is on
         self._rules = rules
         self._testament = Testament(rules)
         self._topics = TopicRegistry(predefined, rules.topics_max, first_topic_id)

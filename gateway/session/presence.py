@@ -18,11 +18,13 @@ from gateway.effects import (
     Admit,
     Bequeath,
     Effect,
+    Peer,
     Send,
     State,
     WhenSaved,
 )
-from gateway.frames import Connack, Pingresp, ReturnCode
+from gateway.frames import Connack, Connect, Pingresp, ReturnCode
+from gateway.session.interrupted import Interrupted
 from gateway.session.states import Input, after
 from gateway.session.whereabouts import Whereabouts
 
@@ -75,6 +77,7 @@ class Presence(Whereabouts):
 
     def _admit(self, given: Input, now: float) -> list[Effect]:
         """CONNACK, at once or when it is durable that the client is there."""
+        self._interrupted = None
         if self.clean and self.will is None:
             return [*self._welcome(given, now), *self._changed_row()]
         row = self._changed_row(State.ACTIVE)
@@ -86,7 +89,36 @@ class Presence(Whereabouts):
         effects.append(Send(self.peer, Connack(ReturnCode.ACCEPTED)))
         return effects + self.delivering.resume(self.client_id, self.peer, now)
 
+    def _interrupt(self, frame: Connect, peer: Peer) -> None:
+        """CONNECT came; if it begins a handshake with one that is here it may be a copy."""
+        if not frame.will or peer != self.peer:
+            self._interrupted = None
+            return
+        interrupted = Interrupted.of(self.state, self.clean, self.keep_alive_s)
+        if interrupted is not None:  # else it came again within the handshake
+            self._interrupted = interrupted
+
+    def _go_on(self) -> list[Effect]:
+        """The CONNECT was a copy: the client goes on where it was, if there is a way back."""
+        interrupted, self._interrupted = self._interrupted, None
+        assert interrupted is not None, "there is nothing to go on with"
+        detail = "its CONNECT was a copy"
+        self.clean, self.keep_alive_s = interrupted.clean, interrupted.keep_alive_s
+        if interrupted.state in ABSENT:
+            return self._leave(Input.DISCONNECT, f"{detail}, which ended its session")
+        is_active = interrupted.state is State.ACTIVE
+        self._supervise(self.keep_alive_s if is_active else self.sleep_s)
+        moved = self._move(Input.GOES_ON if is_active else Input.SLEEPS_ON, detail)
+        return moved + self._changed_row()
+
+    def _send_on(self, now: float) -> list[Effect]:
+        """What the handshake held up, to one that listens."""
+        if self.state is not State.ACTIVE:
+            return []
+        return self.delivering.resume(self.client_id, self.peer, now)
+
     def _leave(self, given: Input, detail: str, wills: Sequence[Effect] = ()) -> list[Effect]:
+        self._interrupted = None
         self._end_connection()
         self.silence_max_s = inf
         effects = [*self._move(given, detail), *wills]
@@ -99,9 +131,13 @@ class Presence(Whereabouts):
 
     def _silent(self, now: float) -> list[Effect]:
         detail = f"silent for {now - self.heard_at:.0f} s"
-        if self.state is State.CONNECTING:
+        if self.state is not State.CONNECTING:
+            return self._lose(Input.SILENT, detail, now)
+        if self._interrupted is None or self._interrupted.state in ABSENT:
             return self._leave(Input.SILENT, f"not admitted yet, {detail}")
-        return self._lose(Input.SILENT, detail, now)
+        effects = self._go_on()
+        is_lost = now >= self.heard_at + self.silence_max_s
+        return effects + (self._silent(now) if is_lost else self._send_on(now))
 
     def _unanswered(self, now: float) -> list[Effect]:
         """The client acknowledges nothing: its message is kept, but nobody waits (A3, A8)."""

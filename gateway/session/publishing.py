@@ -76,12 +76,13 @@ class Publishing:
     def __init__(self, topics: TopicRegistry, rules: SessionRules) -> None:
         self._topics = topics
         self._rules = rules
-        self._unsettled: dict[int, Forward] = {}
+        # None where there is nothing: sleepers are many, and each empty dictionary is 64 octets.
+        self._unsettled: dict[int, Forward] | None = None
         # Of these, those of a connection that ended: nobody listens for their acknowledgement.
         self._unheard: set[int] | None = None
         self._awaiting_release: dict[int, _Exchange] | None = None
         # What a copy would look like, and until when it is taken for one; the oldest first.
-        self._recent: dict[int, tuple[Contents, float]] = {}
+        self._recent: dict[int, tuple[Contents, float]] | None = None
 
     # From the client
 
@@ -99,8 +100,14 @@ class Publishing:
             client_id, topic, payload, qos, frame.retain, frame.topic_id, message_id, now
         )
         if qos > 0:
-            unsettled = self._unsettled
-            if message_id in self._recent or message_id in unsettled or self._awaiting_release:
+            unsettled, recent = self._unsettled, self._recent
+            if unsettled is None:
+                unsettled = self._unsettled = {}
+            if (
+                message_id in unsettled
+                or (recent is not None and message_id in recent)
+                or self._awaiting_release
+            ):
                 answer = self._repeated(frame, forward, peer)
                 if answer is not None:
                     return [Dropped(Reason.REPEATED, client_id), *answer]
@@ -152,8 +159,8 @@ class Publishing:
 
         A plain copy would be as large as the dictionary ever was.
         """
-        self._unsettled = dict(self._unsettled.items())
-        self._recent = dict(self._recent.items())
+        self._unsettled = dict((self._unsettled or {}).items()) or None
+        self._recent = dict((self._recent or {}).items()) or None
 
     def end_connection(self) -> None:
         """Whoever publishes from now on may be a client that restarted, or none."""
@@ -185,9 +192,8 @@ class Publishing:
         A client that was last heard at `heard_at` may send copies for `COPY_S` after it.
         """
         message_id, qos = forward.message_id, forward.qos
-        if self._unsettled.get(message_id) is not forward:
+        if not self._take_unsettled(forward):
             return []
-        del self._unsettled[message_id]
         contents = _contents(forward)
         effects: list[Effect] | None = None
         if qos == 1:
@@ -203,24 +209,30 @@ class Publishing:
     def refused(self, forward: Forward, return_code: int, peer: Peer) -> list[Effect]:
         """The reading cannot go on: say so, by PUBACK for QoS 2 as well (1.2, 5.4.13)."""
         message_id = forward.message_id
-        if self._unsettled.get(message_id) is not forward:
-            return []
-        del self._unsettled[message_id]
-        if self._take_from_unheard(message_id):
+        if not self._take_unsettled(forward) or self._take_from_unheard(message_id):
             return []
         return [Send(peer, Puback(forward.topic_id, message_id, return_code))]
+
+    def _take_unsettled(self, forward: Forward) -> bool:
+        """Whether this reading, and not a later one under its message id, waited for that."""
+        unsettled, message_id = self._unsettled, forward.message_id
+        if unsettled is None or unsettled.get(message_id) is not forward:
+            return False
+        del unsettled[message_id]
+        return True
 
     # What was here before
 
     def _repeated(self, frame: Publish, forward: Forward, peer: Peer) -> list[Effect] | None:
         """The answer to a copy of a reading that is known already; None for a new reading."""
         message_id = frame.message_id
-        before = self._unsettled.get(message_id)
+        unsettled = self._unsettled or {}
+        before = unsettled.get(message_id)
         if before is not None:
             self._take_from_unheard(message_id)
             if _is_copy_of(_contents(before), forward):
                 return []  # acknowledged when it is settled
-            del self._unsettled[message_id]  # goes on, but the client has begun anew
+            del unsettled[message_id]  # goes on, but the client has begun anew
             return None
         if forward.qos == 1:
             if not (frame.dup and self._is_recent(forward)):
@@ -233,7 +245,7 @@ class Publishing:
         return None
 
     def _is_recent(self, forward: Forward) -> bool:
-        recent = self._recent.get(forward.message_id)
+        recent = (self._recent or {}).get(forward.message_id)
         if recent is None or forward.received_at >= recent[1]:
             return False
         return _is_copy_of(recent[0], forward)
@@ -260,6 +272,8 @@ class Publishing:
 
     def _remember(self, message_id: int, contents: Contents, now: float, until: float) -> None:
         recent = self._recent
+        if recent is None:
+            recent = self._recent = {}
         if message_id in recent:
             del recent[message_id]
         if recent:

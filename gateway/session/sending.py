@@ -21,7 +21,7 @@ from gateway.effects import (
     Send,
     WhenSaved,
 )
-from gateway.frames import Pubrel, Register
+from gateway.frames import Pubrel, Register, TopicIdType
 from gateway.session.allowance import PUBREL_BYTES, Rationed, publish_bytes, register_bytes
 from gateway.session.outbox import (
     NOWHERE,
@@ -34,7 +34,7 @@ from gateway.session.outbox import (
     publish_frame,
 )
 from gateway.session.rules import SessionRules
-from gateway.session.topic_registry import TopicRegistry
+from gateway.session.topic_registry import Reference, TopicRegistry
 
 
 class Sending(Rationed):
@@ -127,7 +127,7 @@ class Sending(Rationed):
         if message.qos == 2 and current.position > self._durable_to:
             return self._save_first(current, client_id)
         if not self._may_send(publish_bytes(message.payload)):
-            return self._ask(peer, now)
+            return self._ask_about(current, reference, peer, now)
         if message.qos == 0:
             sent = Send(peer, publish_frame(message, reference, 0, dup=False))
             return [sent, *self._finish(client_id, peer, now)]
@@ -136,6 +136,19 @@ class Sending(Rationed):
         frame = publish_frame(message, reference, current.message_id, dup=current.published)
         current.published = True
         return [Send(peer, frame)]
+
+    def _ask_about(
+        self, current: UnderWay, reference: Reference, peer: Peer, now: float
+    ) -> list[Effect]:
+        """Ask for a word by REGISTER of a name that the client knows already, if that fits: all
+        clients answer it, and there are some that do not expect PINGREQ from a gateway.
+        """
+        kind, topic_id = reference
+        topic = current.message.topic
+        if kind is not TopicIdType.NORMAL or not self._may_ask(register_bytes(topic)):
+            return self._ask(peer, now)
+        current.stage = Stage.REGACK
+        return [Send(peer, Register(topic_id, current.message_id, topic.encode()))]
 
     def _save_first(self, current: UnderWay, client_id: ClientId) -> list[Effect]:
         current.stage = Stage.SAVING

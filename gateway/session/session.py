@@ -60,6 +60,7 @@ from gateway.frames import (
     WillTopicUpd,
 )
 from gateway.saved import Exchanges, SavedSubscription
+from gateway.session.interrupted import ENDED
 from gateway.session.presence import ABSENT as ABSENT
 from gateway.session.presence import LISTENING as LISTENING
 from gateway.session.presence import Presence
@@ -94,6 +95,8 @@ class Session(Presence):
     def connect(self, frame: Connect, peer: Peer, now: float) -> list[Effect]:
         """CONNECT, admitted by the engine, which makes a new session for a clean one (1.2, 6.2)."""
         self.heard_at = now
+        is_repeated = self.state is State.CONNECTING and frame.will and peer == self.peer
+        self._interrupt(frame, peer)
         self.moved_to(peer, len(frame.client_id) + CONNECT_HEAD_BYTES)
         self.keep_alive_s = frame.duration_s
         asleep = self.state in (State.ASLEEP, State.AWAKE)
@@ -101,13 +104,14 @@ class Session(Presence):
             return self._admit(Input.SIGNAL, now)
         self.clean = frame.clean_session
         effects = self._move(Input.CONNECT)
-        self._end_connection()
+        if not is_repeated:  # else a copy: WILLMSG may be on its way already
+            self._end_connection()
         self._topics.start_connection()
         self.silence_max_s = self._rules.patience_s
         if not frame.will:
             return effects + self._admit(Input.ADMITTED, now)
-        # Where it was it is no more, and another client may come there.
-        left = [] if self._row is None else self._changed_row()
+        # If it is where it was it may go on there; else another client may come there.
+        left = [] if self._row is None or self._interrupted else self._changed_row()
         return [*effects, Send(peer, WillTopicReq()), *left]
 
     def believed(self, frame: Frame, now: float) -> list[Effect]:
@@ -201,6 +205,15 @@ class Session(Presence):
         """Where the topic ids of the session begin that takes the place of this one."""
         return self._topics.next_id
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether a clean CONNECT has begun it and its will handshake is on: it holds nothing."""
+        return self.clean and self.state is State.CONNECTING and self.will is None
+
+    def take_over(self) -> None:
+        """It takes the place of one whose client was here, and may not know of it."""
+        self._interrupted = ENDED
+
     def end(self) -> list[Effect]:
         """The session is over for good: nothing of it stays."""
         effects: list[Effect] = [
@@ -222,9 +235,12 @@ class Session(Presence):
             case WillMsg() if self._testament.is_named:
                 refused = self._testament.receive_message(frame)
                 return self._refuse(refused) if refused else self._admit(Input.ADMITTED, now)
-            case Disconnect():
+            case Disconnect() if self._interrupted is None or not frame.duration_s:
                 return self._receive_disconnect(Disconnect(), now)  # nobody who could sleep yet
-        return self._out_of_turn(frame)
+        if self._interrupted is None or type(frame) is WillMsg or type(frame) not in _RECEIVERS:
+            return self._out_of_turn(frame)
+        effects = self._go_on() + self.receive(frame, now)
+        return effects + self._send_on(now)
 
     def _receive_will_topic(self, frame: WillTopic, now: float) -> list[Effect]:
         """A copy gets the same answer: that one was lost."""

@@ -17,6 +17,8 @@ class Input(Enum):
     CONNECT = "CONNECT"
     ADMITTED = "admitted"  # all that CONNECT asked for is here; CONNACK may go
     REFUSED = "refused"
+    GOES_ON = "CONNECT was a copy"  # of one that is here: it says what no handshake knows
+    SLEEPS_ON = "CONNECT was a copy, of a sleeper"
     SIGNAL = "CONNECT as a wake signal"  # clean=0 without will, from a client that sleeps (A14.1)
     SLEEP = "DISCONNECT with a duration"
     DISCONNECT = "DISCONNECT"
@@ -32,6 +34,8 @@ TRANSITIONS: dict[State, dict[Input, State]] = {
     State.CONNECTING:   {Input.CONNECT:    State.CONNECTING,
                          Input.ADMITTED:   State.ACTIVE,
                          Input.REFUSED:    State.DISCONNECTED,
+                         Input.GOES_ON:    State.ACTIVE,
+                         Input.SLEEPS_ON:  State.ASLEEP,
                          Input.DISCONNECT: State.DISCONNECTED,
                          Input.SILENT:     State.DISCONNECTED},
     State.ACTIVE:       {Input.CONNECT:    State.CONNECTING,

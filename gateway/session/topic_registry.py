@@ -20,6 +20,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from gateway.effects import ClientId, Effect, Save
 from gateway.frames import TopicIdType
@@ -29,6 +30,8 @@ from gateway.session.topic_rules import topic_name
 
 Reference = tuple[TopicIdType, int]
 
+FEW_TOPICS = 8
+REFERENCES_MAX = 4096
 SHORT_NAME_OCTETS = 2
 TOPIC_ID_MIN = 1
 TOPIC_ID_MAX = 0xFFFE  # 0x0000 and 0xFFFF are reserved (1.2, 5.3.11)
@@ -47,6 +50,12 @@ class Topic:
     name: str
     reference: Reference
     told: Told = Told.NOTHING
+
+
+@lru_cache(REFERENCES_MAX)
+def _normal(topic_id: int) -> Reference:
+    """One for all clients: they number alike, and there are very many of them."""
+    return TopicIdType.NORMAL, topic_id
 
 
 def _id_of(topic: Topic) -> int:
@@ -68,7 +77,8 @@ class TopicRegistry:
         self._next_id = first_id if first_id + topics_max <= TOPIC_ID_MAX else TOPIC_ID_MIN
         self.first_id = self._next_id  # of this life
         self._topics: list[Topic] = []  # in the order of their ids
-        self._by_name: dict[str, Topic] = {}
+        # Few are found as fast by looking at each, without the 184 octets of a dictionary.
+        self._by_name: dict[str, Topic] | None = None
         self._fresh: list[Topic] | None = None  # numbered, and not said to be saved yet
         # How the client itself spells a name: with a predefined id or as a short name. Most
         # clients never do, and an empty dictionary would cost each of them 64 bytes.
@@ -98,9 +108,10 @@ class TopicRegistry:
 
     def restore(self, saved: list[SavedTopic], next_id: int, told: Told) -> None:
         """Topics of a former life; new ones begin behind them, and not before this life's ids."""
-        self._topics = [Topic(row.name, (TopicIdType.NORMAL, row.topic_id), told) for row in saved]
+        self._topics = [Topic(row.name, _normal(row.topic_id), told) for row in saved]
         self._topics.sort(key=_id_of)
-        self._by_name = {topic.name: topic for topic in self._topics}
+        self._by_name = None
+        self._index_if_many()
         last = _id_of(self._topics[-1]) if self._topics else 0
         next_id = max(next_id, self._next_id, last + 1)
         self.first_id = next_id
@@ -123,7 +134,7 @@ class TopicRegistry:
         """The client's number for a name it now knows; None when the table is full."""
         topic_id = self.number(name)
         if topic_id is not None:
-            self._by_name[name].told = Told.NUMBER
+            self._named(name).told = Told.NUMBER
         return topic_id
 
     def spell(self, name: str, reference: Reference) -> None:
@@ -142,12 +153,12 @@ class TopicRegistry:
         """How a PUBLISH to this client names the topic; None while it must be told by REGISTER."""
         if self._spelled is not None and name in self._spelled:
             return self._spelled[name]
-        topic = self._by_name.get(name)
+        topic = self._find(name)
         return topic.reference if topic is not None and topic.told is Told.NUMBER else None
 
     def number(self, name: str) -> int | None:
         """The number of a name, given now if it has none; None when the table is full."""
-        topic = self._by_name.get(name)
+        topic = self._find(name)
         if topic is not None:
             return _id_of(topic)
         if len(self._topics) >= self._topics_max:
@@ -156,14 +167,14 @@ class TopicRegistry:
 
     def knows(self, name: str) -> bool:
         """Whether a PUBLISH on this name may have gone out already."""
-        return name in self._by_name or (self._spelled is not None and name in self._spelled)
+        return self._find(name) is not None or (self._spelled is not None and name in self._spelled)
 
     def refuse(self, name: str) -> None:
         """The client wants nothing on this name (REGACK with a rejection), until it asks again."""
-        self._by_name[name].told = Told.UNWANTED
+        self._named(name).told = Told.UNWANTED
 
     def is_refused(self, name: str) -> bool:
-        topic = self._by_name.get(name)
+        topic = self._find(name)
         return topic is not None and topic.told is Told.UNWANTED
 
     def forget(self, topic_id: int) -> None:
@@ -179,15 +190,36 @@ class TopicRegistry:
 
     # The table
 
+    def _find(self, name: str) -> Topic | None:
+        if self._by_name is not None:
+            return self._by_name.get(name)
+        for topic in self._topics:
+            if topic.name == name:
+                return topic
+        return None
+
+    def _named(self, name: str) -> Topic:
+        topic = self._find(name)
+        assert topic is not None, f"{name!r} has no number"
+        return topic
+
+    def _index_if_many(self) -> None:
+        if len(self._topics) > FEW_TOPICS:
+            self._by_name = {topic.name: topic for topic in self._topics}
+
     def _number(self, name: str, topic_id: int) -> Topic:
         while self._at(topic_id) is not None:  # only after the ids began again
             topic_id += 1
-        topic = self._by_name[name] = Topic(name, (TopicIdType.NORMAL, topic_id))
+        topic = Topic(name, _normal(topic_id))
         topics = self._topics
         if topics and _id_of(topics[-1]) > topic_id:
             topics.insert(bisect_left(topics, topic_id, key=_id_of), topic)
         else:
             topics.append(topic)
+        if self._by_name is not None:
+            self._by_name[name] = topic
+        else:
+            self._index_if_many()
         self._next_id = topic_id + 1
         if self._fresh is None:
             self._fresh = []

@@ -85,6 +85,9 @@ class InFlight:
         self.released[packet_id] = self.published.pop(packet_id)
         return True
 
+    def is_released(self, forward: Forward) -> bool:
+        return self.released.get(forward.packet_id) is forward
+
     def acknowledge(self, packet_id: int) -> Forward | None:
         """PUBACK came. None for an id that is not in flight at QoS 1."""
         forward = self.published.get(packet_id)

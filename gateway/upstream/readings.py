@@ -11,8 +11,9 @@ Rule 3: after a break, with the broker's session gone everything unsettled is pu
         DUP and the same packet id, because mosquitto says "session present" after a kill though
         it forgot the QoS 2 messages it had answered with PUBREC.
         PUBREL for a reading that is in the journal waits there for the record of PUBREC, or a
-        restart would publish again what the broker has released. Without `trust_session` nobody
-        would read that record.
+        restart would publish again what the broker has released; so it does in each connection,
+        because CONNECT has made that record void (session.py, Rule 4). Without `trust_session`
+        nobody would read it.
 Rule 4: a QoS 1 or 2 reading is refused by a broker that takes QoS 0 only, because nothing would
         ever say that it arrived.
 
@@ -66,6 +67,7 @@ class Readings:
         self.epoch = rules.epoch
         self._is_resumed = False  # the broker has a session of ours
         self._trust_session = rules.trust_session
+        self._records = rules.trust_session  # the journal may have some as received
         self._writer = PublishWriter(rules)
         self._packet_bytes_max = PACKET_BYTES_MAX  # of the broker
         self._sequence = 0
@@ -77,6 +79,14 @@ class Readings:
         """Go on where the life before ended: its packet ids may still mean something."""
         self.in_flight.restore(received)
         self._packet_id_before = last_packet_id
+        self._records = self._records or bool(received)
+
+    def may_be_on_record(self) -> bool:
+        """Whether the journal may have any of them as received by the broker."""
+        return self._records and any(
+            forward.record >= 0 and forward.upstream_qos == 2
+            for forward in self.in_flight.unsettled()
+        )
 
     # From the connection
 
@@ -115,7 +125,7 @@ class Readings:
         if code >= REFUSED:
             return self._refused(packet_id, "PUBREC", code, detail)
         forward = self.in_flight.published.get(packet_id)
-        if self._trust_session and forward is not None and (forward.record >= 0 or self._recording):
+        if forward is not None and self._must_record(forward):
             return self._record_received(packet_id, forward)
         answer = mqtt5.PubRelReasonCode.SUCCESS
         if not self.in_flight.release(packet_id):
@@ -124,16 +134,14 @@ class Readings:
 
     def recorded(self, release: ReleaseUpstream) -> list[Effect]:
         """PUBREC is on record: PUBREL may go, if the connection is still the one it came on."""
-        packet_id = release.packet_id
-        if release.connection == self._connection:
-            self._recording.discard(packet_id)
-        in_flight = self.in_flight
+        if not self.is_open or release.connection != self._connection:
+            return []  # it is void, and the broker says PUBREC again
+        packet_id, in_flight = release.packet_id, self.in_flight
+        self._recording.discard(packet_id)
         forward = in_flight.published.get(packet_id) or in_flight.released.get(packet_id)
         if forward is not release.forward:
             return []
         in_flight.release(packet_id)
-        if not self.is_open or release.connection != self._connection:
-            return []  # the broker says PUBREC again
         return [Transmit(mqtt5.PubRelPacket(packet_id).write())]
 
     def receive_pubcomp(self, packet_id: int) -> list[Effect]:
@@ -223,6 +231,10 @@ class Readings:
             return self._too_large(forward, packet_id)
         return Transmit(octets)
 
+    def _must_record(self, forward: Forward) -> bool:
+        """One that is not in the journal waits for those that are: PUBRELs keep their order."""
+        return self._trust_session and (forward.record >= 0 or bool(self._recording))
+
     def _record_received(self, packet_id: int, forward: Forward) -> list[Effect]:
         if packet_id in self._recording:
             return []
@@ -234,7 +246,10 @@ class Readings:
         effects: list[Effect] = []
         for packet_id, forward in self.in_flight.in_order():
             if packet_id in self.in_flight.released:
-                effects.append(Transmit(mqtt5.PubRelPacket(packet_id).write()))
+                if self._must_record(forward):
+                    effects += self._record_received(packet_id, forward)
+                else:
+                    effects.append(Transmit(mqtt5.PubRelPacket(packet_id).write()))
                 continue
             octets = self._writer.write(forward, packet_id, dup=True)
             if len(octets) > self._packet_bytes_max:

@@ -9,6 +9,10 @@ Rule 1: Clean Start 0 and a Session Expiry always, also at the first start: mosq
 Rule 2: a message from the broker is acknowledged when the engine says so (`acknowledge`), not
         when it comes, and on the connection that it came on or not at all.
 Rule 3: having asked for the end of a connection, we neither read from it nor write to it.
+Rule 4: what the journal has as received by the broker counts no more from before CONNECT on: its
+        session may be another one, now or by this very CONNECT, and if we are gone before the
+        answer nobody knows. What is in the session that it has is recorded again. A journal that
+        cannot be written to is waited for `RECORD_S`, because without a broker nothing is carried.
 
 Limits: those of the three, and `packet_bytes_max` for a packet from the broker.
 """
@@ -25,9 +29,11 @@ import mqtt5
 from gateway.effects import (
     Arrived,
     CompleteUpstream,
+    ConnectUpstream,
     DropUpstream,
     Effect,
     InGoodHands,
+    RecordConnect,
     Settled,
     Transmit,
     UpstreamRefused,
@@ -42,9 +48,13 @@ from gateway.upstream.receiving import Receiving, Verdict
 from gateway.upstream.rules import RECEIVE_MAX, UpstreamRules
 from gateway.upstream.subscribing import UpstreamSubscriptions
 
+# Twice the longest flush seen on a card that tidies up, twice over: a group may be under way.
+RECORD_S = 10.0
+
 
 class Phase(Enum):
     CLOSED = "closed"
+    RECORDING = "recording"  # CONNECT waits for the journal
     CONNECTING = "connecting"  # CONNECT sent, CONNACK due
     UP = "up"
 
@@ -57,6 +67,7 @@ class UpstreamSession:
         self._receiving = Receiving(rules.topic_prefix, self.subscriptions)
         self._rules = rules
         self._partial = b""
+        self._transport = 0  # counts them
         self._keep_alive_s = rules.keep_alive_s
         self._heard_at = 0.0
         self._pinged_at = 0.0
@@ -73,7 +84,21 @@ class UpstreamSession:
     # From the connection
 
     def opened(self, now: float) -> list[Effect]:
-        """The transport is there: introduce ourselves."""
+        """The transport is there: introduce ourselves (Rule 4)."""
+        self._transport += 1
+        if not self.readings.may_be_on_record():
+            return self._connect(now)
+        self.phase = Phase.RECORDING
+        self._deadline_at = now + RECORD_S
+        return [RecordConnect(ConnectUpstream(self._transport))]
+
+    def connect(self, word: ConnectUpstream, now: float) -> list[Effect]:
+        """That we are about to is durable."""
+        if self.phase is not Phase.RECORDING or word.transport != self._transport:
+            return []
+        return self._connect(now)
+
+    def _connect(self, now: float) -> list[Effect]:
         rules = self._rules
         self.phase = Phase.CONNECTING
         self._deadline_at = now + rules.connack_timeout_s
@@ -160,6 +185,8 @@ class UpstreamSession:
         """Ping at half the keep-alive; silence from one ping to the next is a dead link."""
         if now < self.wake_at():
             return []
+        if self.phase is Phase.RECORDING:
+            return self._connect(now)
         if self.phase is not Phase.UP:
             waited = self._rules.connack_timeout_s
             return [self._drop(f"no CONNACK within {waited:g} s; is it an MQTT 5 broker?")]
@@ -300,6 +327,7 @@ _Receiver = Callable[[UpstreamSession, Any, float], list[Effect]]
 
 # What may come when; anything else is a protocol error (MQTT 5, 4.13).
 _RECEIVERS: dict[Phase, dict[type, _Receiver]] = {
+    Phase.RECORDING: {},
     Phase.CONNECTING: {
         mqtt5.ConnAckPacket: UpstreamSession._receive_connack,
     },

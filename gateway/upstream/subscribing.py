@@ -15,7 +15,9 @@ Rule 3: filters with wildcards may overlap though none covers the other (`a/+` a
         brokers send a message once for each. So each has an identifier of its own, by which the
         copies are told (twins.py), and is subscribed at the highest QoS, so that the copies are
         alike; what a client gets is limited when it is delivered. Filters without wildcards never
-        overlap; they share packets and one identifier.
+        overlap; they share packets and one identifier. One that gives way to a filter with
+        wildcards is raised to the highest QoS before that is subscribed: else the copy that it
+        brings at a lower QoS until it is given up would be the one that is passed on.
 Rule 4: an identifier follows from its filter, so it is the same in every connection and every life
         of the gateway: a message that the broker kept for us comes with the one that its filter
         had then. Two filters with the same identifier (one pair in 134 million) cost a copy, not
@@ -105,7 +107,7 @@ class UpstreamSubscriptions:
 
     def want(self, topic_filter: str, qos: int, *, retained: bool) -> None:
         """Subscribe to a filter, or raise its QoS; `advance` does it."""
-        if "+" in topic_filter or "#" in topic_filter:
+        if _has_wildcard(topic_filter):
             qos = WILDCARD_QOS
             self._wildcards.add(topic_filter)
         self._wanted[topic_filter] = qos
@@ -131,7 +133,11 @@ class UpstreamSubscriptions:
         if not self.is_open:
             return []
         effects: list[Effect] = []
-        while self._missing and len(self._asked) < ASKED_MAX:
+        low = self._too_low()
+        while low and len(self._asked) < ASKED_MAX:
+            effects.append(self._raise(low[:FILTERS_PER_PACKET_MAX]))
+            del low[:FILTERS_PER_PACKET_MAX]
+        while self._missing and not low and len(self._asked) < ASKED_MAX:
             effects += self._subscribe_next()
         if self.settled and self._stale and not self._giving_up:
             effects.append(self._unsubscribe())
@@ -152,7 +158,7 @@ class UpstreamSubscriptions:
                 self._stale[topic_filter] = None  # who knows whether the broker heard it
         self._giving_up.clear()
         self._refused.clear()
-        self._actual = {topic_filter: _Actual(0) for topic_filter in self._stale}
+        self._actual = {each: _Actual(_qos_at_least(each)) for each in self._stale}
         self._missing = dict.fromkeys(self._wanted, True)
         return self.advance()
 
@@ -216,6 +222,17 @@ class UpstreamSubscriptions:
         effects.append(self._subscribe(filters, live=True, answers=filters))
         return effects
 
+    def _too_low(self) -> list[str]:
+        """The filters without wildcards that are to give way to one that is missing."""
+        if not self.tells_retained or self._wildcards.isdisjoint(self._missing):
+            return []
+        return [each for each in self._stale if self._actual[each].qos < WILDCARD_QOS]
+
+    def _raise(self, filters: list[str]) -> Transmit:
+        for topic_filter in filters:
+            self._actual[topic_filter] = _Actual(WILDCARD_QOS)  # a broker may refuse it now
+        return self._subscribe(filters, live=True, answers=[])
+
     def _alike(self, retained: bool) -> list[str]:
         wildcards = self._wildcards
         alike = (
@@ -231,7 +248,7 @@ class UpstreamSubscriptions:
         topic_filters = [
             mqtt5.TopicFilter(
                 self._prefix + topic_filter,
-                max_qos=mqtt5.QoS(self._wanted[topic_filter]),
+                max_qos=mqtt5.QoS(self._actual[topic_filter].qos),
                 retain_as_published=self.tells_retained,
                 retain_handling=handling,
             )
@@ -265,6 +282,15 @@ class UpstreamSubscriptions:
             if packet_id not in self._asked and packet_id not in self._giving_up:
                 self._last_packet_id = packet_id
                 return packet_id
+
+
+def _has_wildcard(topic_filter: str) -> bool:
+    return "+" in topic_filter or "#" in topic_filter
+
+
+def _qos_at_least(topic_filter: str) -> int:
+    """What is known of a subscription of a former life."""
+    return WILDCARD_QOS if _has_wildcard(topic_filter) else 0
 
 
 def identifier_of(topic_filter: str) -> int:

@@ -6,6 +6,7 @@ from gateway.admin.news import News
 from gateway.admin.numbers import (
     Condition,
     JournalNumbers,
+    LineNumbers,
     LinkNumbers,
     Numbers,
     StateNumbers,
@@ -37,6 +38,28 @@ LINK = LinkNumbers(
     receive_buffer_drops=104,
     truncated=105,
     group_joined=True,
+)
+LINE = LineNumbers(
+    is_open=True,
+    problem=None,
+    opened=111,
+    lost=110,
+    bytes_received=112,
+    bytes_sent=113,
+    waiting_bytes=114,
+    frames={"good": 115, "bad_check": 116},
+    resyncs=117,
+    chatter_bytes=118,
+)
+SERIAL_LINK = LinkNumbers(
+    name="serial0",
+    listening_on="/dev/ttyUSB0, 115200 baud, hdlc",
+    datagrams_received=115,
+    datagrams_sent=119,
+    send_failures=109,
+    receive_buffer_drops=0,
+    truncated=0,
+    line=LINE,
 )
 JOURNAL = JournalNumbers(
     condition=Condition.FULL,
@@ -93,7 +116,7 @@ NUMBERS = Numbers(
     frames_received={"PUBLISH": 51, "CONNECT": 52},
     frames_sent={"PUBACK": 53},
     outbox_messages=61,
-    links=(LINK,),
+    links=(LINK, SERIAL_LINK),
     event_loop_lag_s=0.25,
     discovery=Part.STANDBY,
     journal=JOURNAL,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from gateway.admin.alarms import alarms
 from gateway.admin.numbers import JournalNumbers, LinkNumbers, Numbers, StateNumbers
 from gateway.effects import Dropped, Reason, State
-from tests.admin.example import LINK, NUMBERS, news
+from tests.admin.example import LINE, LINK, NUMBERS, SERIAL_LINK, news
 
 QUIET_LINK: LinkNumbers = replace(LINK, receive_buffer_drops=0)
 QUIET: Numbers = replace(
@@ -24,6 +24,14 @@ def test_a_good_day_has_no_alarms() -> None:
     told = news()
     told.tell(Dropped(Reason.MALFORMED))
     assert alarms(QUIET, told) == []
+
+
+def test_a_line_that_is_not_to_be_had_is_told_by_its_name() -> None:
+    line = replace(LINE, problem="/dev/ttyUSB0: it was unplugged")
+    links = (QUIET_LINK, replace(SERIAL_LINK, line=line))
+    assert alarms(replace(QUIET, links=links), news()) == [
+        "serial0: /dev/ttyUSB0: it was unplugged"
+    ]
 
 
 def test_a_bad_day_says_what_to_do_about_each() -> None:

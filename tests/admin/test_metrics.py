@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -13,8 +14,9 @@ from gateway.admin.metric_table import METRICS, PROCESS_METRICS, Kind
 from gateway.admin.metrics import Metrics
 from gateway.admin.news import News
 from gateway.admin.numbers import Condition, JournalNumbers, Numbers
-from gateway.admin.reference import reference
+from gateway.admin.reference import FRAME_RESULTS, reference
 from gateway.effects import ClientId, Dropped, Reason, State
+from gateway.lines.counters import Fault
 from tests.admin.example import LINK, NUMBERS, eventful_news, news
 
 REPOSITORY = Path(__file__).parents[2]
@@ -115,6 +117,19 @@ EXPECTED = {
     "tidegate_datagram_send_failures_total{udp 0.0.0.0:1883}": 103,
     "tidegate_receive_buffer_drops_total{udp 0.0.0.0:1883}": 104,
     "tidegate_truncated_datagrams_total{udp 0.0.0.0:1883}": 105,
+    "tidegate_datagrams_total{received,serial0}": 115,
+    "tidegate_datagrams_total{sent,serial0}": 119,
+    "tidegate_datagram_send_failures_total{serial0}": 109,
+    "tidegate_serial_open{serial0}": 1,
+    "tidegate_serial_opens_total{serial0}": 111,
+    "tidegate_serial_losses_total{serial0}": 110,
+    "tidegate_serial_frames_total{serial0,good}": 115,
+    "tidegate_serial_frames_total{serial0,bad_check}": 116,
+    "tidegate_serial_resyncs_total{serial0}": 117,
+    "tidegate_serial_chatter_bytes_total{serial0}": 118,
+    "tidegate_serial_bytes_total{received,serial0}": 112,
+    "tidegate_serial_bytes_total{sent,serial0}": 113,
+    "tidegate_serial_waiting_bytes{serial0}": 114,
 }
 
 
@@ -134,6 +149,10 @@ def test_a_link_without_a_group_has_no_series_about_one() -> None:
     text = exposition(news(), replace(NUMBERS, links=links))
     (line,) = [line for line in text.splitlines() if line.startswith("tidegate_multicast_joined")]
     assert line == 'tidegate_multicast_joined{link="udp1"} 0.0'
+
+
+def test_the_results_of_frames_are_those_that_a_line_counts() -> None:
+    assert ("good", *get_args(Fault)) == FRAME_RESULTS
 
 
 def test_what_clients_choose_makes_no_series() -> None:

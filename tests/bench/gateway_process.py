@@ -32,7 +32,9 @@ PROBE_CONNECT = (
 PROBE_DISCONNECT = bytes([2, 0x18])
 
 
-def config_text(port: int, broker_port: int, state_dir: Path, admin: str, extra: str) -> str:
+def config_text(
+    port: int, broker_port: int, state_dir: Path, admin: str, extra: str, clients_max: int
+) -> str:
     return f"""\
 [gateway]
 name = "bench"
@@ -49,7 +51,7 @@ reconnect_delay_s_max = 1
 listen = "{admin}"
 
 [limits]
-clients_max = {CLIENTS_MAX}
+clients_max = {clients_max}
 {extra}"""
 
 
@@ -77,6 +79,7 @@ class GatewayProcess(LoggedProcess):
         extra_config: str = "",
         *,
         has_metrics: bool = False,
+        clients_max: int = CLIENTS_MAX,
     ) -> None:
         super().__init__(folder / "gateway.log")
         self.port = free_udp_port()
@@ -84,7 +87,9 @@ class GatewayProcess(LoggedProcess):
         state_dir.mkdir()
         admin = "127.0.0.1:0" if has_metrics else ""
         config = folder / "gateway.toml"
-        config.write_text(config_text(self.port, broker_port, state_dir, admin, extra_config))
+        config.write_text(
+            config_text(self.port, broker_port, state_dir, admin, extra_config, clients_max)
+        )
         self._command = filled_in(command, config, self.port, broker_port)
 
     def start(self) -> None:

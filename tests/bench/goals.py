@@ -169,6 +169,8 @@ FOR_EVERY_OUTAGE = (
     IN_ORDER,
     NONE_DISCONNECTED,
 )
+# A line carries so few messages that one stall of the machine would look like a step.
+FOR_EVERY_LINE = (ALL_CONNECTED, NONE_LOST, NONE_ACKNOWLEDGED_LOST, IN_ORDER)
 FOR_ALL_TRAFFIC = (ALL_CONNECTED, NONE_LOST, NONE_ACKNOWLEDGED_LOST, IN_ORDER, NO_STEP)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.bench.goals import (
     FOR_ALL_TRAFFIC,
+    FOR_EVERY_LINE,
     FOR_EVERY_OUTAGE,
     FOR_EVERY_STORM,
     Goal,
@@ -41,6 +42,8 @@ class Row:
         match self.scenario.kind:
             case Kind.TRAFFIC:
                 return (*self.scenario.goals, *FOR_ALL_TRAFFIC)
+            case Kind.LINE:
+                return (*self.scenario.goals, *FOR_EVERY_LINE)
             case Kind.STORM:
                 return (*self.scenario.goals, *FOR_EVERY_STORM)
             case Kind.OUTAGE:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.bench import generator, trouble
 from tests.bench.gateway_process import GatewayProcess
+from tests.bench.line_relay import LineRelay
 from tests.bench.measurement import Measurement, MeasurementError
 from tests.bench.scenarios import Kind, Scenario
 from tests.support.mosquitto import Mosquitto
@@ -61,16 +62,25 @@ def _at_broker(broker: Mosquitto, setting: Setting) -> list[str]:
 def _through_gateway(scenario: Scenario, setting: Setting, stack: ExitStack) -> str:
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-bench-")))
     broker = stack.enter_context(Mosquitto(scenario.broker_config))
+    config, relay = scenario.gateway_config, None
+    if scenario.line_octets_per_s is not None:
+        line = folder / "line"
+        relay = stack.enter_context(LineRelay(line, "hdlc", scenario.line_octets_per_s or None))
+        config += f'[[serial]]\nport = "{line}"\nadvertise = false\n'
     gateway = stack.enter_context(
         GatewayProcess(
             setting.gateway_command,
             folder,
             broker.port,
-            scenario.gateway_config,
+            config,
             has_metrics=scenario.counts_journal,
         )
     )
-    where = ["--port", str(gateway.port), "--gateway-pid", str(gateway.pid)]
+    port = gateway.port
+    if relay is not None:
+        gateway.wait_for_log("listening for sensors on serial")
+        port = relay.port
+    where = ["--port", str(port), "--gateway-pid", str(gateway.pid)]
     try:
         if scenario.kind is Kind.OUTAGE:
             # Without its pid: it does not stay the same process.

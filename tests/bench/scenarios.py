@@ -35,6 +35,7 @@ JOURNAL_BYTES_MAX = 300.0
 OUTAGE_PUBACK_MS_MAX = 50.0
 DRAIN_RATE_MIN = 20_000.0
 RESTART_S_MAX = 1.0
+SERIAL_OCTETS_PER_S = 11_520  # 115,200 baud, ten bits for each octet
 OUTAGE_S = 20.0
 # It keeps our session while it is away, and drops nothing that it took.
 RETURNING_BROKER_CONFIG = (
@@ -46,6 +47,7 @@ RETURNING_BROKER_CONFIG = (
 
 class Kind(Enum):
     TRAFFIC = auto()
+    LINE = auto()
     STORM = auto()
     OUTAGE = auto()
     RESTART = auto()
@@ -68,13 +70,16 @@ class Scenario:
     away_s: float = 0.0
     # Whether the gateway is asked how much it wrote.
     counts_journal: bool = False
+    # Clients are nodes behind a radio bridge on a serial line, framed as hdlc; with its speed in
+    # octets a second, or 0 for none.
+    line_octets_per_s: float | None = None
     # The row whose rate this one's is held against.
     beside: str = ""
 
     @property
     def lasts_as_asked(self) -> bool:
         """Whether `--seconds` is the length of the run."""
-        return self.kind in (Kind.TRAFFIC, Kind.YARDSTICK)
+        return self.kind in (Kind.TRAFFIC, Kind.LINE, Kind.YARDSTICK)
 
 
 def _up(qos: int, clients: int, goals: tuple[Goal, ...] = ()) -> Scenario:
@@ -194,6 +199,17 @@ def _restart(sessions: int) -> Scenario:
     )
 
 
+def _serial(name: str, title: str, octets_per_s: float, clients: int) -> Scenario:
+    return replace(
+        _up(1, clients),
+        name=name,
+        title=title,
+        kind=Kind.LINE,
+        arguments=("pub", "--qos", "1", "--clients", str(clients), "--window", str(clients)),
+        line_octets_per_s=octets_per_s,
+    )
+
+
 def _tuned(scenario: Scenario) -> Scenario:
     return Scenario(
         name=f"{scenario.name}-tuned",
@@ -257,6 +273,8 @@ MATRIX: tuple[Scenario, ...] = (
     _outage(200, OUTAGE_GOALS),
     _outage(2000, (*OUTAGE_GOALS, drained_at(DRAIN_RATE_MIN))),
     _restart(10000),
+    _serial("serial-115200", "QoS 1 up, a line at 115,200 baud, full", SERIAL_OCTETS_PER_S, 2),
+    _serial("serial-unbound", "QoS 1 up, the same line without its speed", 0, 20),
     *_yardsticks(),
 )
 TUNED: tuple[Scenario, ...] = (

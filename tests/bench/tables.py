@@ -43,7 +43,14 @@ class Table:
 
 def tables(rows: Sequence[Row]) -> list[Table]:
     """Those that have a line."""
-    kinds = (_traffic(rows), _outages(rows), _storms(rows), _restarts(rows), _yardsticks(rows))
+    kinds = (
+        _traffic(rows),
+        _lines(rows),
+        _outages(rows),
+        _storms(rows),
+        _restarts(rows),
+        _yardsticks(rows),
+    )
     drawn = (*kinds, _goals(rows))
     return [table for table in drawn if table.lines]
 
@@ -120,6 +127,39 @@ def _traffic_line(row: Row) -> tuple[str, ...]:
         NOTHING if figures.share_near_40ms is None else f"{figures.share_near_40ms:.2%}",
         _memory(row, figures.gateway_rss_kib_per_client),
         _written(figures),
+        _outcome(row),
+    )
+
+
+def _lines(rows: Sequence[Row]) -> Table:
+    return Table(
+        "Nodes on a serial line",
+        (
+            *("run", "messages/s", "gateway CPU µs", "of a processor", "mosquitto CPU µs"),
+            *("end to end p50 / p99 ms", "PUBACK p50 / p99 ms"),
+            *("lost", "twice", "out of order", "goals"),
+        ),
+        tuple(_line_line(row) for row in rows if row.scenario.kind is Kind.LINE),
+    )
+
+
+def _line_line(row: Row) -> tuple[str, ...]:
+    result = row.result
+    if result is None:
+        return (row.scenario.title, *[NOTHING] * 9, _outcome(row))
+    figures, faults = result.figures, result.faults
+    rate, cpu_us = figures.rate_per_s, figures.gateway_cpu_us
+    return (
+        row.scenario.title,
+        _number(rate, 0),
+        _number(cpu_us, 2),
+        NOTHING if rate is None or cpu_us is None else f"{rate * cpu_us / 1e6:.1%}",
+        _number(figures.broker_cpu_us, 2),
+        _two_times(figures.end_to_end_p50_us, figures.end_to_end_p99_us),
+        _two_times(figures.acknowledge_p50_us, figures.acknowledge_p99_us),
+        _number(faults.lost, 0),
+        _number(faults.duplicates, 0),
+        _number(faults.out_of_order, 0),
         _outcome(row),
     )
 

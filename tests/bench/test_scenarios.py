@@ -50,7 +50,7 @@ def test_the_tuned_broker_is_asked_for_by_name() -> None:
         chosen(["qos1-up-100-tuned"], with_tuned=False)
 
 
-def test_only_traffic_and_yardsticks_are_as_long_as_asked() -> None:
+def test_only_traffic_lines_and_yardsticks_are_as_long_as_asked() -> None:
     own = {row.kind for row in MATRIX if not row.lasts_as_asked}
     assert own == {Kind.STORM, Kind.OUTAGE, Kind.RESTART}
 

@@ -140,6 +140,42 @@ def test_leaving_without_an_answer_ends_after_the_retries() -> None:
     assert client.wake_at() is None
 
 
+def a_clean_client_that_came_back() -> SensorClient:
+    client = a_client(qos=2)
+    client.clean = True
+    assert client.connect(now=0.0) == [Send(Connect(b"s1", 60, clean_session=True))]
+    for answer in (Connack(0), Regack(5, 1, 0), Suback(6, 2, 0, qos=2)):
+        client.receive(answer, now=0.0)
+    client.publish(b"once", now=1.0)
+    client.receive(Disconnect(), now=2.0)
+    assert sent(client.handle_time(now=2.5)) == [Connect(b"s1", 60)]
+    return client
+
+
+def test_a_clean_one_comes_back_to_what_it_sent_at_qos_2() -> None:
+    client = a_clean_client_that_came_back()
+    for answer in (Connack(0), Regack(5, 4, 0)):
+        client.receive(answer, now=3.0)
+    again = sent(client.receive(Suback(6, 5, 0, qos=2), now=3.0))
+    assert again == [Publish(5, 3, b"once", qos=2, dup=True)]
+
+
+def test_a_clean_one_that_came_back_leaves_no_session_behind() -> None:
+    client = a_clean_client_that_came_back()
+    client.receive(Connack(0), now=3.0)
+    assert sent(client.leave(now=4.0)) == [Connect(b"s1", 60, clean_session=True)]
+    assert client.receive(Disconnect(), now=4.1) == []
+    assert sent(client.receive(Connack(0), now=4.2)) == [Disconnect()]
+    assert client.receive(Connack(0), now=4.3) == [], "a copy"
+    assert client.receive(Disconnect(), now=4.4) == [Left()]
+
+
+def test_a_clean_one_that_was_never_away_just_says_goodbye() -> None:
+    client = a_ready_client()
+    client.clean = True
+    assert sent(client.leave(now=1.0)) == [Disconnect()]
+
+
 def test_leaving_before_it_ever_connected_says_nothing_on_the_air() -> None:
     assert a_client().leave(now=0.0) == [Left()]
 

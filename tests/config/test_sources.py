@@ -127,7 +127,7 @@ def test_listeners_are_limited_in_number_from_every_source() -> None:
         ("UPSTREAM__URL__X", "upstream.url.x: unknown key, url is a single value"),
         ("UDP__LISTEN", 'udp: expected a number up to 1 after udp, got "listen"'),
         ("UDP__0", "udp.0: expected the key of a single value below it"),
-        ("SERIAL__0__PORT", "serial: serial lines come with a later release; this one serves UDP"),
+        ("SERIAL__1__PORT", 'serial: expected a number up to 0 after serial, got "1"'),
         ("LOG_LEVEL", "log.level: did you mean TIDEGATE_LOG__LEVEL, with two underscores?"),
         (
             "PREDEFINED_TOPICS__A",

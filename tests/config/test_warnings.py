@@ -26,6 +26,21 @@ def test_a_state_folder_in_memory_is_warned_about() -> None:
     )
 
 
+def test_two_names_of_one_port_are_warned_about(folder: Path) -> None:
+    (device := folder / "ttyUSB0").touch()
+    (name := folder / "usb-board-if00").symlink_to(device)
+    state = f'gateway.state_dir = "{folder}"\njournal.size_max = "512KiB"\n'
+    both = f'[[serial]]\nport = "{device}"\n[[serial]]\nport = "{name}"\n'
+    server = '[[serial]]\nport = "socket://10.0.0.5:4001"\n'
+    (warning,) = read(state + server + both).warnings
+    assert warning == (
+        f'c.toml:8:8: serial.2.port: "{name}" is the same device as serial.1.port now: only one '
+        "of the two can have it"
+    )
+    name.unlink()
+    assert read(state + server + both).warnings == ()
+
+
 def test_a_journal_larger_than_its_disk_is_warned_about(folder: Path) -> None:
     room = free_bytes(IN_MEMORY)
     assert room is not None

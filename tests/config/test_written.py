@@ -33,6 +33,9 @@ def block(header: str) -> list[int]:
 EXAMPLES = [number for number, line in enumerate(LINES) if is_example(line)]
 
 TOPIC = block("#[[topic]]")
+SERIAL = block("#[[serial]]")
+# What must be there of a table that is a comment as a whole, by its lines.
+NEEDED = dict.fromkeys(TOPIC, TOPIC[:3]) | dict.fromkeys(SERIAL, SERIAL[:2])
 
 
 def with_uncommented(numbers: set[int]) -> str:
@@ -53,22 +56,23 @@ def test_the_file_of_init_holds_every_key() -> None:
 
 
 def test_its_examples_stay_right_while_they_are_uncommented_one_after_another() -> None:
-    *incomplete, _first_option = TOPIC[:3]  # of what is of use only together
+    incomplete = [TOPIC[0], TOPIC[1], SERIAL[0]]  # of what is of use only together
+    incomplete.append(LINES.index("#burst_bytes_max = 32"))
     for count in range(len(EXAMPLES) + 1):
         if count == 0 or EXAMPLES[count - 1] not in incomplete:
             read(with_uncommented(set(EXAMPLES[:count])))
 
 
-def test_a_setting_for_topics_that_is_uncommented_without_its_table_is_found() -> None:
-    for number in TOPIC[1:]:
+def test_a_key_that_is_uncommented_without_its_table_is_found() -> None:
+    for number in (*TOPIC[1:], *SERIAL[1:]):
         assert complaints(with_uncommented({number}))
 
 
 @pytest.mark.parametrize("number", EXAMPLES, ids=lambda number: LINES[number])
 def test_each_example_is_right_with_what_its_comment_says_it_needs(number: int) -> None:
-    numbers = {number, *TOPIC[:3]} if number in TOPIC else {number}
+    numbers = {number, *NEEDED.get(number, ())}
     comment = LINES[number - 1]
-    for needed in ("username", "cert_file", "multicast"):
+    for needed in ("username", "cert_file", "multicast", "frame_gap_ms"):
         if f"needs {needed}" in comment:
             numbers.add(LINES.index(next(one for one in LINES if one.startswith(f"#{needed} "))))
     if "needs mqtts://" in comment:

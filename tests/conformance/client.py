@@ -25,6 +25,7 @@ from gateway.frames import (
     WillTopicUpd,
     encode,
 )
+from gateway.nodes import address_behind
 from gateway.routing.connectionless import ConnectionlessRules
 from gateway.rules import EngineRules
 from gateway.session.rules import PredefinedTopics
@@ -62,7 +63,13 @@ class GatewayBench(StateBench):
 
 
 class Client:
-    def __init__(self, state: str, before: str = "-", *, strict: bool = False) -> None:
+    """`envelope`: the head of the encapsulation, if it is the node of a forwarder."""
+
+    def __init__(
+        self, state: str, before: str = "-", *, strict: bool = False, envelope: bytes = b""
+    ) -> None:
+        self._envelope = envelope
+        self.at = address_behind(HERE, envelope[3:]) if envelope else HERE
         self.bench = GatewayBench(rules(allow_trailing_octets=not strict))
         self.bench.take(self.bench.engine.discovery.set_serving(None, 0.0))
         if state != "stranger":
@@ -71,6 +78,7 @@ class Client:
             self._enter(state)
         assert self.state() == state
         self.bench.seen()
+        self.bench.hear(self.at)
         self.bench.news.clear()
 
     def _connect(self) -> None:
@@ -96,8 +104,8 @@ class Client:
         will = Connect(b"dev1", 60, will=True)
         way: dict[str, list[Frame]] = {
             "disconnected": [Disconnect()],
-            "topic-due": [will],
-            "message-due": [will, WillTopic(b"lw/d", 1)],
+            "topic-due": [Disconnect(), will],
+            "message-due": [Disconnect(), will, WillTopic(b"lw/d", 1)],
             "asleep": [Disconnect(600)],
             "awake": [Disconnect(600), Pingreq(b"dev1")],
         }
@@ -107,7 +115,12 @@ class Client:
 
     def _say(self, *frames: Frame) -> None:
         for frame in frames:
-            self.bench.say(HERE, frame)
+            self._bring(encode(frame))
+
+    def _bring(self, datagram: bytes) -> list[Frame]:
+        """What it hears at once; a forwarder brings the whole datagram, as it came."""
+        heard = self.bench.say_octets(HERE, self._envelope + datagram)
+        return self.bench.hear(self.at) if self._envelope else heard
 
     # What it comes to
 
@@ -121,14 +134,14 @@ class Client:
 
     def _called(self) -> str:
         """One whose CONNECT was answered and who has said nothing since has no session yet."""
-        caller = self.bench.engine._door.callers.at(Peer(0, HERE))
+        caller = self.bench.engine._door.callers.at(Peer(0, self.at))
         if caller is None or caller.client_id != "dev1":
             return "stranger"
         return "topic-due" if caller.will else "active"
 
     def says(self, datagram: bytes) -> Outcome:
         before = self.state()
-        heard = self.bench.say_octets(HERE, datagram)
+        heard = self._bring(datagram)
         follows = self.state()
         drops = [drop.reason.value for drop in self.bench.told(Dropped)]
         return (

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.frames import Connect, Pingreq
+from gateway.frames import Connect, Pingreq, WillTopicReq
 from tests.conformance.client import BEFORE, HERE, STATES, Client, spelled
 from tests.conformance.matrix import (
     MATRIX_OF_THE_SPECIFICATION,
     RESERVED,
     SHAPES,
+    TYPE_NAMED,
     Matrix,
     Outcome,
     Said,
@@ -18,7 +19,21 @@ from tests.conformance.matrix import (
 
 MATRIX = MATRIX_OF_THE_SPECIFICATION
 OF_THE_SPECIFICATION = [said for said in MATRIX.said if said.kind not in RESERVED]
+# By these one is known that is here and in no will handshake; QoS -1 shows nothing.
+SHOWING = {
+    TYPE_NAMED[name]
+    for name in (
+        *("REGISTER", "REGACK", "PUBLISH", "PUBACK", "PUBREC", "PUBREL", "PUBCOMP", "SUBSCRIBE"),
+        *("UNSUBSCRIBE", "PINGREQ", "WILLTOPICUPD", "WILLMSGUPD"),
+    )
+}
+OF_NO_HANDSHAKE = [
+    said
+    for said in OF_THE_SPECIFICATION
+    if (said.kind in SHOWING and "QoS -1" not in said.name) or said.name == "DISCONNECT for 600 s"
+]
 DROPPED = ("short", "wide", "strict")
+ENVELOPE = bytes.fromhex("05 fe 00 0102")
 LATER_S = 1000.0  # longer than the sleep of 600 s, with its tolerance
 
 
@@ -52,6 +67,19 @@ def test_every_message_has_its_answer_in_every_state_and_shape(said: Said, state
             client.bench.wake(LATER_S)  # and no timer is left that cannot be served
 
 
+@pytest.mark.parametrize("said", OF_THE_SPECIFICATION, ids=lambda said: said.name)
+def test_a_node_behind_a_forwarder_is_answered_as_others_are(said: Said) -> None:
+    for state in STATES:
+        for shape in SHAPES:
+            client = Client(state, said.before, strict=shape == "strict", envelope=ENVELOPE)
+            for datagram in said.datagrams(shape)[:1]:  # of some none is too large
+                outcome = client.says(datagram)
+                if said.name == "FORWARDED":  # one inside another is no message
+                    assert outcome[::2] == ("-", "malformed"), (state, shape)
+                else:
+                    assert outcome == expected(said, shape, state), (state, shape)
+
+
 @pytest.mark.parametrize("state", STATES)
 def test_the_types_that_are_reserved_are_counted_and_change_nothing(state: str) -> None:
     reserved = [said for said in MATRIX.said if said.kind in RESERVED]
@@ -72,6 +100,23 @@ def test_who_has_said_connect_and_nothing_else_is_answered_as_others_are(said: S
     client.bench.say(HERE, Pingreq())
     answered, _, _, passed_on = client.says(said.octets)
     assert caller.says(said.octets)[::3] == (answered, passed_on)
+
+
+@pytest.mark.parametrize("state", ["active", "asleep"])
+@pytest.mark.parametrize("said", OF_NO_HANDSHAKE, ids=lambda said: said.name)
+def test_a_copy_of_connect_that_asks_for_the_will_again_changes_no_answer(
+    said: Said, state: str
+) -> None:
+    client = Client(state, said.before)
+    assert client.bench.say(HERE, Connect(b"dev1", 60, will=True)) == [WillTopicReq()]
+    answered, follows, counted, passed_on = client.says(said.octets)
+    answer, following, *others = expected(said, "well", state)
+    assert [counted, passed_on] == others
+    assert follows == (state if following == "=" else following)
+    if said.before in ("-", "reading", "will"):
+        assert answered == answer
+    else:  # what was under way comes again, and its name may have to be told again
+        assert answered.startswith((answer.removesuffix("-"), "REGISTER"))
 
 
 def test_each_cell_has_exactly_one_row() -> None:

@@ -115,9 +115,11 @@ class Total:
     def add(self, other: Outcome | Total) -> None:
         self.stored += other.stored
         self.not_stored += other.not_stored
+        if isinstance(other, Outcome):
+            self.not_stored += other.unsure
         if isinstance(other, Total):
             self.reasons |= other.reasons
-        elif other.not_stored:
+        elif other.not_stored or other.unsure:
             self.reasons.add(other.reason)
         for client_id, count in other.dropped.items():
             self.dropped[client_id] = self.dropped.get(client_id, 0) + count

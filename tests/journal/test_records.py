@@ -1,3 +1,5 @@
+import zlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,8 +16,10 @@ from gateway.journal.records import (
     decode_exchange,
     decode_keys,
     decode_marks,
+    decode_marks_1,
     decode_number,
     decode_reading,
+    decode_received,
     decode_run,
     encode_reading,
     encode_record,
@@ -26,6 +30,7 @@ from gateway.journal.records import (
     qos_of,
     reading_body,
     reading_flags,
+    received_body,
     record_at,
     records,
     run_body,
@@ -128,7 +133,28 @@ def test_marks_come_back_as_they_were() -> None:
     assert decode_run(run_body(2**40, 17)) == (2**40, 17)
     body = exchange_body(2**40, 0xCAFEBABE, 77, ClientId("sénsor"))
     assert decode_exchange(body) == (2**40, 0xCAFEBABE, 77, "sénsor")
-    assert decode_marks(marks_body(3, 2**40, b"\x0b" * 900)) == (3, 2**40, b"\x0b" * 900)
+    assert decode_received(received_body(2**40, 2**33)) == (2**40, 2**33)
+    marks = (3, 2**40, 2**33, b"\x0b" * 900)
+    assert decode_marks(marks_body(*marks)) == marks
+
+
+def test_marks_of_format_1_are_of_session_0() -> None:
+    body = bytes.fromhex("0000000000000003 0000010000000000") + zlib.compress(b"\x10\x00\x20")
+    assert decode_marks_1(body) == (3, 2**40, 0, b"\x10\x00\x20")
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "octets"),
+    [
+        (Kind.RECEIVED, received_body(0x0102, 0x03), "0A 0000000000000102 0000000000000003"),
+        (Kind.SESSION, number_body(0x04), "0B 0000000000000004"),
+    ],
+)
+def test_marks_of_the_broker_s_session_are_laid_out_as_their_kinds_say(
+    kind: Kind, body: bytes, octets: str
+) -> None:
+    size = len(body).to_bytes(3, "big")
+    assert encode_record(kind, body, SALT, extend_crc32)[4:] == size + bytes.fromhex(octets)
 
 
 FIRST, SECOND = encoded(ROW, 0), encode_record(Kind.RELEASED, number_body(1), SALT, extend_crc32)

@@ -17,7 +17,7 @@ HEADER = Header(
 )
 OCTETS = bytes.fromhex(
     "54494445 4A524E4C"  # magic
-    "0001 02 00 A1B2C3D4"  # version, algorithm, zero, salt
+    "0002 02 00 A1B2C3D4"  # version, algorithm, zero, salt
     "0000000102030405 0000000102030400"  # first, bound
     "0000000000000007 0000000000000009"  # done below, serial
     "00010203 04050607 08090A0B 0C0D0E0F"  # boot id
@@ -50,12 +50,18 @@ def test_another_magic_is_no_header() -> None:
     assert decode_header(sealed(b"X" + OCTETS[1:])) is None
 
 
-@pytest.mark.parametrize(("place", "value"), [(9, 2), (8, 1), (10, 3)])
+@pytest.mark.parametrize(("place", "value"), [(9, 3), (8, 1), (10, 3)])
 def test_a_header_of_a_newer_release_stops_the_start(place: int, value: int) -> None:
     octets = bytearray(OCTETS)
     octets[place] = value
     with pytest.raises(JournalError, match="newer release"):
         decode_header(sealed(bytes(octets)))
+
+
+def test_a_header_of_format_1_is_read() -> None:
+    octets = bytearray(OCTETS)
+    octets[9] = 1
+    assert decode_header(sealed(bytes(octets))) == HEADER
 
 
 def test_a_name_says_enough_to_read_the_records() -> None:

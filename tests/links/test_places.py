@@ -6,7 +6,8 @@ from ipaddress import ip_network
 
 import pytest
 
-from gateway.links.places import forwarders_within, is_same_host, nowhere
+from gateway.links.places import forwarders_within, is_same_host, nobody, nowhere
+from gateway.links.serial_line import LINE_ADDRESS
 from gateway.links.socket_address import address_of
 from gateway.nodes import address_behind
 
@@ -43,3 +44,22 @@ def test_another_host_is_another() -> None:
 
 def test_what_is_no_address_is_nowhere() -> None:
     assert not is_same_host(b"", address_of("10.0.0.7", 1883))
+
+
+# On a serial line
+
+
+@pytest.mark.parametrize("networks", [[], ["10.0.0.0/8"]])
+def test_who_is_on_a_line_may_forward_whatever_networks_are_listed(networks: list[str]) -> None:
+    may_forward = forwarders_within([ip_network(each) for each in networks])
+    assert may_forward(1, LINE_ADDRESS)
+    assert not nobody(1, LINE_ADDRESS)
+
+
+@pytest.mark.parametrize("node_octets", [0, 1, 6, 26, 252])
+def test_all_nodes_on_a_line_are_at_one_place(node_octets: int) -> None:
+    node = address_behind(LINE_ADDRESS, bytes(node_octets))
+    assert is_same_host(LINE_ADDRESS, node)
+    assert is_same_host(node, address_behind(LINE_ADDRESS, b"\x02\x03"))
+    for host in ("10.0.0.7", "2001:db8::7"):
+        assert not is_same_host(address_of(host, 1883), node)

@@ -102,7 +102,7 @@ def test_taking_everything_out_leaves_no_branch(keys: list[str], dice: Random) -
 def branches_of(tree: TopicTree[int]) -> int:
     count, nodes = 0, [tree._root]
     while nodes:
-        children = nodes.pop().children.values()
+        children = [child for _, child in nodes.pop().children()]
         count += len(children)
         nodes += children
     return count

@@ -135,7 +135,7 @@ def active() -> Client:
 
 
 def connecting() -> Client:
-    client = active()
+    client = disconnected()
     client.says(Connect(DEV1.encode(), 60, will=True))
     return client
 

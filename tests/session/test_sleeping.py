@@ -83,6 +83,7 @@ def test_a_duration_of_0_is_no_sleep() -> None:
 @pytest.mark.parametrize("duration_s", [None, 0, 60])
 def test_a_client_that_connects_cannot_go_to_sleep_yet(duration_s: int | None) -> None:
     client = connected()
+    client.says(Disconnect())
     client.says(Connect(DEV1.encode(), 60, will=True))
     assert client.says(Disconnect(duration_s)) == [Disconnect()]
     assert client.state() is State.DISCONNECTED

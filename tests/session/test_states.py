@@ -12,6 +12,8 @@ WHERE = """
             disconnected  connecting    active        asleep        awake         lost
 CONNECT     connecting    connecting    connecting    connecting    connecting    connecting
 ADMITTED    -             active        -             -             -             -
+GOES_ON     -             active        -             -             -             -
+SLEEPS_ON   -             asleep        -             -             -             -
 REFUSED     -             disconnected  -             -             -             -
 SIGNAL      -             -             -             active        active        -
 SLEEP       -             -             asleep        asleep        asleep        -

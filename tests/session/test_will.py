@@ -22,7 +22,7 @@ from gateway.frames import (
 )
 from gateway.session.rules import SessionRules
 from gateway.session.will import Will
-from tests.session.client import DEV1, Client, connected
+from tests.session.client import DEV1, ELSEWHERE, Client, connected
 
 ACCEPTED, _, INVALID_TOPIC_ID, NOT_SUPPORTED = ReturnCode
 CONNECT = Connect(DEV1.encode(), 60, will=True)
@@ -79,9 +79,25 @@ def test_connect_again_within_the_handshake_begins_it_again() -> None:
     client = shaking_hands()
     client.says(WillTopic(b"lw/dev1"))
     assert client.says(CONNECT, at=10.0) == [WillTopicReq()]
-    assert client.says(WillMsg(b"bye"), at=11.0) == []
+    assert client.says(WillTopic(b"lw/other"), at=12.0) == [WillMsgReq()]
+    client.says(WillMsg(b"bye"), at=13.0)
+    assert client.session.will == Will("lw/other", b"bye", 0, retain=False)
+
+
+def test_a_copy_of_connect_does_not_cost_the_topic_that_was_named() -> None:
+    client = shaking_hands()
+    client.says(WillTopic(b"lw/dev1", qos=1, retain=True))
+    assert client.says(CONNECT, at=0.1) == [WillTopicReq()]
+    assert client.says(WillMsg(b"bye"), at=0.2) == [Connack(ACCEPTED)]
+    assert client.session.will == STORED
+
+
+def test_a_topic_that_was_named_at_another_address_is_forgotten() -> None:
+    client = shaking_hands()
+    client.says(WillTopic(b"lw/dev1"))
+    client.says(CONNECT, at=0.1, peer=ELSEWHERE)
+    assert client.says(WillMsg(b"bye"), at=0.2) == []
     assert client.drops == [Reason.OUT_OF_TURN]
-    assert client.says(WillTopic(b"lw/dev1"), at=12.0) == [WillMsgReq()]
 
 
 def test_connect_without_will_ends_a_handshake() -> None:

@@ -1,4 +1,4 @@
-"""Replays worlds: `python -m tests.simulation SEED [--count N] [--trace]`."""
+"""Replays worlds: `python -m tests.simulation SEED [--count N] [--kind KIND] [--trace]`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import argparse
 import logging
 import sys
 
+from tests.simulation.hard_plans import KINDS
+from tests.simulation.stream import nothing
 from tests.simulation.watch import BrokenPromiseError
 from tests.simulation.world import World
 
@@ -18,12 +20,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("seed", type=int, help="the first world to run")
     parser.add_argument("--count", type=int, default=1, help="how many worlds, from SEED on")
+    kinds = "what is hard in them; else anything may be"
+    parser.add_argument("--kind", choices=KINDS, default="any", help=kinds)
     parser.add_argument("--trace", action="store_true", help="print every event as it happens")
     options = parser.parse_args()
     logging.disable()  # what the state store says of its disk is in the trace
     failed = 0
     for seed in range(options.seed, options.seed + options.count):
-        world = World(seed, say) if options.trace else World(seed)
+        world = World(seed, say if options.trace else nothing, options.kind)
         try:
             world.run()
         except BrokenPromiseError as error:

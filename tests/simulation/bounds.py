@@ -52,12 +52,12 @@ def check_bounds(gateway: GatewayHost, rules: EngineRules) -> None:
         broken(BOUNDED, f"{backlog.of_clients} parked, of whom {parked} are somewhere")
     for client_id, session in sessions.items():
         publishing = session._publishing
-        counted[f"unsettled of {client_id}"] = (len(publishing._unsettled), UNSETTLED_MAX)
+        counted[f"unsettled of {client_id}"] = (len(publishing._unsettled or ()), UNSETTLED_MAX)
         counted[f"releases of {client_id}"] = (
             len(publishing._awaiting_release or ()),
             RELEASES_MAX,
         )
-        counted[f"recent ids of {client_id}"] = (len(publishing._recent), RECENT_MAX)
+        counted[f"recent ids of {client_id}"] = (len(publishing._recent or ()), RECENT_MAX)
         outbox = (session.delivering.waiting, rules.session.outbox_messages_max + 1)
         counted[f"outbox of {client_id}"] = outbox
     for what, (count, limit) in counted.items():

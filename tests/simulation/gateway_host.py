@@ -15,23 +15,23 @@ from gateway.effects import (
     Effect,
     Finish,
     Forward,
-    ReadBacklog,
     Reason,
-    RecordReceived,
-    RecordRelease,
+    RecordConnect,
+    ReleaseUpstream,
     Save,
     Send,
-    Store,
     Transmit,
     WhenSaved,
 )
 from gateway.engine import Engine, EngineRules
 from gateway.frames import encode
-from gateway.journal.committer import Hearers, JournalCommitter
+from gateway.journal.committer import Hearers, JournalCommitter, Work
 from gateway.journal.journal import Journal
 from gateway.journal.numbers import JournalState
 from gateway.saved import ClientId
 from gateway.state.committer import StateCommitter
+from gateway.uplink import _Way
+from gateway.upstream.session import Phase
 from tests.simulation.agenda import Agenda
 from tests.simulation.disk import Disk
 from tests.simulation.model_broker import ModelBroker
@@ -63,6 +63,9 @@ class GatewayHost:
         self.on_octets: Callable[[bytes], None] = nothing
         self.on_step: Callable[[], None] = nothing
         self.on_news: Callable[[Effect], None] = nothing
+        self.on_stored: Callable[[list[Forward]], None] = nothing
+        # Beside the reading: whether it is on its way to the broker meanwhile.
+        self.on_unsure: Callable[[Forward, bool], None] = nothing
         self.on_unstored: Callable[[list[Forward]], None] = nothing
         self.on_saved: Callable[[Save], None] = nothing
         self.on_disk: Callable[[str], None] = nothing
@@ -80,6 +83,8 @@ class GatewayHost:
         self._stream_delay_s_max = stream_delay_s_max
         self._alarm_at = inf
         self._is_answered = False
+        # As received by the broker, on record before the last CONNECT and not yet again since.
+        self._doubted: set[Forward] = set()
 
     # Lives
 
@@ -94,6 +99,7 @@ class GatewayHost:
         self._loop = VirtualLoop(agenda, lambda: disk.job_s(agenda.now))
         hearers = Hearers(
             stored=self._stored,
+            unsure=self._unsure,
             not_stored=self._not_stored,
             durable=self._durable,
             backlog=self._read_back,
@@ -144,7 +150,8 @@ class GatewayHost:
         self._wind_down(stopped)
 
     def _leave_unanswered(self) -> None:
-        if self.connection is not None and not self._is_answered:
+        """The next life may not know which session the broker has."""
+        if self._doubted or (self.connection is not None and not self._is_answered):
             self.on_unanswered()
 
     def _let_go_of_broker(self) -> None:
@@ -198,8 +205,8 @@ class GatewayHost:
 
     def _receive_upstream(self, octets: bytes) -> None:
         if self.is_listening:
-            self._is_answered = True
             self._perform(self.engine.receive_upstream(octets, self._agenda.now))
+            self._is_answered |= self.engine.upstream.phase is Phase.UP
 
     def _reconnect(self) -> None:
         if not self.is_listening:
@@ -230,11 +237,24 @@ class GatewayHost:
     # From the disk
 
     def _durable(self, effects: list[Effect]) -> None:
+        readings = self.engine.upstream.readings
+        if readings.is_open:
+            releases = [one for one in effects if isinstance(one, ReleaseUpstream)]
+            current = [one for one in releases if one.connection == readings._connection]
+            self._doubted -= {one.forward for one in current}
         self._perform(self.engine.durable(effects, self._agenda.now))
 
     def _stored(self, forwards: list[Forward]) -> None:
         self.on_disk(f"stored {_payloads(forwards)}")
+        self.on_stored(forwards)
         self._perform(self.engine.stored(forwards, self._agenda.now))
+
+    def _unsure(self, forwards: list[Forward], reason: Reason) -> None:
+        self.on_disk(f"unsure {_payloads(forwards)}, {reason.value}")
+        storing = self.engine.uplink._storing
+        for forward in forwards:
+            self.on_unsure(forward, storing[forward] is _Way.SPILLED)
+        self._perform(self.engine.unsure(forwards, reason, self._agenda.now))
 
     def _not_stored(self, forwards: list[Forward], reason: Reason) -> None:
         self.on_disk(f"not stored {_payloads(forwards)}, {reason.value}")
@@ -283,10 +303,18 @@ class GatewayHost:
             self._state.save(effect.change)
         elif isinstance(effect, WhenSaved):
             self._state.when_saved(effect.effects, effect.urgency)
-        elif isinstance(effect, Store | Finish | RecordReceived | RecordRelease | ReadBacklog):
+        elif isinstance(effect, Work):
+            self._note_doubt(effect)
             self._committer.perform(effect)
         else:
             self.on_news(effect)
+
+    def _note_doubt(self, effect: Work) -> None:
+        if isinstance(effect, RecordConnect):
+            in_flight = self.engine.upstream.readings.in_flight
+            self._doubted = {one for one in in_flight.released.values() if one.record >= 0}
+        elif isinstance(effect, Finish):
+            self._doubted.discard(effect.forward)
 
     def _drop(self, connection: Connection) -> None:
         connection.lost_at_gateway = nothing

@@ -22,6 +22,7 @@ from tests.simulation.journal_memory import (
     BOUNDED,
     GOES_ON,
     NO,
+    RECEIVED,
     STARTS,
     YES,
     Key,
@@ -110,8 +111,9 @@ class Life:
         if self.dice.random() < self.plan.finishes:
             self.finish()
         else:
-            act = self.dice.choice([self.store, self.store, self.store, self.receive, self.release])
-            act()
+            stores = [self.store] * 6
+            acts = [*stores, *[self.receive] * 2, *[self.release] * 2, self.connect]
+            self.dice.choice(acts)()
 
     def store(self) -> Reason | None:
         dice, owner = self.dice, self.owner
@@ -174,13 +176,19 @@ class Life:
 
     def receive(self) -> None:
         told = self.memory.told
-        waiting = [forward for forward in self.held if told[forward.record].received is NO]
+        session = self.memory.session
+        waiting = [one for one in self.held if not told[one.record].is_received_in(session)]
         of_qos_2 = [forward for forward in waiting if forward.qos == 2]
         if of_qos_2:
             forward = self.dice.choice(of_qos_2)
             mark = self.journal.receive(forward)
             self.tell(f"receive {forward.record}, mark {mark}")
-            self.memory.mark(mark, told[forward.record], "received")
+            self.memory.mark(mark, told[forward.record], RECEIVED)
+
+    def connect(self) -> None:
+        mark = self.journal.begin_session()
+        self.tell(f"connect, mark {mark}")
+        self.memory.connect(mark)
 
     def release(self) -> None:
         keys = [key for key in self.memory.by_key if self.memory.open_exchange(key)]
@@ -207,15 +215,14 @@ class Life:
         if group is None:
             memory.durable(journal.durable_mark)
             return False
-        self._settle_refused(was_written=set())
+        self._settle_refused(unsure=set())
         drops = group.drops
         going = memory.drop(drops.first, drops.first + len(drops.flags)) if drops else []
-        written = {forward.record for forward, _, _ in group.readings}
         error = self._write(group)
         outcome = journal.end_group(group, error)
         self.tell(f"error {error}, room {group.room_error}, stored {len(outcome.stored)}")
         memory.stored([forward.record for forward in outcome.stored])
-        self._settle_refused(was_written=written)
+        self._settle_refused(unsure=set(outcome.unsure))
         if group.landed is not None:
             memory.segment_begun()
         if drops and drops in group.freed:
@@ -241,11 +248,11 @@ class Life:
             self.files.meanwhile = None
         return None
 
-    def _settle_refused(self, was_written: set[int]) -> None:
+    def _settle_refused(self, unsure: set[Forward]) -> None:
         for number, forward in list(self.waiting.items()):
             if forward.record < 0:
                 del self.waiting[number]
-                self.memory.not_stored(number, was_written=number in was_written)
+                self.memory.not_stored(number, was_written=forward in unsure)
 
     def read(self) -> bool:
         """Whether there may be more."""

@@ -40,6 +40,7 @@ class Known(Enum):
     YES = "yes"
 
 
+RECEIVED = "received"
 NO, PERHAPS, YES = Known.NO, Known.PERHAPS, Known.YES
 
 
@@ -64,6 +65,7 @@ class Told:
     dropped: Known = NO
     received: Known = NO
     released: Known = NO
+    received_in: int = 0  # the broker's session in which it was last said to be received
     has_failed: bool = False  # in this life: not stored, but perhaps on the disk
     is_forgotten: bool = False  # its segment is gone
     is_met: bool = False  # in this life the core has it, or had it
@@ -81,6 +83,10 @@ class Told:
     def opens_exchange(self) -> bool:
         """A will has no message id; nobody ever releases it."""
         return self.qos == 2 and self.message_id != 0
+
+    def is_received_in(self, session: int) -> bool:
+        """Or perhaps; so it need not be said again."""
+        return self.received is not NO and self.received_in == session
 
     @property
     def must_be_there(self) -> bool:
@@ -120,15 +126,19 @@ class Memory:
         self.last_group: set[int] = set()
         self._segments: list[str] = []
         self._asked: list[Told] = []  # to finish, in this life
-        self._marks: list[tuple[int, Told, str]] = []
+        self._marks: list[tuple[int, Told | None, str, int]] = []
+        self.session = 0  # of the broker, in this life
+        self._durable_session = 0
 
     def begin_life(self, boot: bytes) -> None:
         self.life += 1
         self.boot = boot
         self._marks.clear()
         self._asked.clear()
+        self.session = self._durable_session = 0
         for told in self.told.values():
             told.has_failed = told.is_met = False
+            told.received_in = 0
 
     # What the loop told it
 
@@ -176,7 +186,17 @@ class Memory:
         """`received` or `released` was asked for under this mark."""
         if getattr(told, fact) is NO:
             setattr(told, fact, PERHAPS)
-        self._marks.append((mark, told, fact))
+        if fact == RECEIVED:
+            told.received_in = self.session
+        self._marks.append((mark, told, fact, self.session))
+
+    def connect(self, mark: int) -> None:
+        """The broker may have another session: what it had received is in doubt."""
+        self.session += 1
+        for told in self.told.values():
+            if told.received is YES:
+                told.received = PERHAPS
+        self._marks.append((mark, None, RECEIVED, self.session))
 
     @property
     def last_mark(self) -> int:
@@ -205,8 +225,19 @@ class Memory:
 
     def durable(self, mark: int) -> None:
         while self._marks and self._marks[0][0] <= mark:
-            _, told, fact = self._marks.pop(0)
-            setattr(told, fact, YES)
+            _, told, fact, session = self._marks.pop(0)
+            if told is None:
+                self._connected(session)
+            elif fact != RECEIVED or session == self.session:
+                setattr(told, fact, YES)
+            elif told.received_in < self._durable_session:
+                told.received = NO
+
+    def _connected(self, session: int) -> None:
+        self._durable_session = session
+        for told in self.told.values():
+            if told.received_in < session:
+                told.received = NO
 
     def segment_begun(self) -> None:
         """Its header says that what failed before does not count."""

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from gateway.journal import checksums, opening, records, recovery
+from gateway.journal.facts import Facts
 from gateway.journal.journal import Journal
 from gateway.journal.ledger import Segment
 from gateway.journal.marks import Marks
@@ -178,7 +179,7 @@ def after(owner: Any, name: str, change: Callable[..., None]) -> Patch:
 
 
 def number_from_zero(self: Recovery, _: None) -> None:
-    self.next_number = 0
+    self.facts.next_number = 0
 
 
 def forget_carried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +192,7 @@ def forget_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     walk = Recovery._walk
 
     def mutant(self: Recovery, segment: Segment, octets: bytes, _: int) -> Any:
-        self._bounds.clear()
+        self.facts.bounds.clear()
         return walk(self, segment, octets, 1 << 64)
 
     monkeypatch.setattr(Recovery, "_walk", mutant)
@@ -296,6 +297,29 @@ def park_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Recovery, "_flags_of", mutant)
 
 
+def believe_former_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Facts, "_session", lambda self, session: None)
+    received = Facts._received
+    monkeypatch.setattr(
+        Facts, "_received", lambda self, by, number, _: received(self, by, number, 0)
+    )
+
+
+def restate_in_former_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What CONNECT made void is restated as received in the session that follows."""
+    monkeypatch.setattr(Segment, "forget_received", lambda _: None)
+
+
+def deny_the_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    fail = Journal._fail
+
+    def mutant(self: Journal, group: Any, outcome: Any, error: OSError) -> None:
+        group.was_tried = False
+        fail(self, group, outcome, error)
+
+    monkeypatch.setattr(Journal, "_fail", mutant)
+
+
 forget_recent = constant(Recovery, "_settle_recent", None)
 finish_read = after(Journal, "end_read", finish_what_was_read)
 read_finished = constant(Segment, "is_wanted", True)
@@ -312,7 +336,7 @@ MUTANTS = (
     Mutant("a short write is taken for a whole one", write_once, (NOT_LOST,), 64),
     Mutant("recovery ends at the first bad record", stop_at_damage, (ROT,), 64),
     Mutant("a segment with a bad header is given up", bad_header_is_the_end, (ROT,), 250),
-    Mutant("the page cache is believed", believe_the_page_cache, (STARTS,), 64),
+    Mutant("the page cache is believed", believe_the_page_cache, (STARTS,), 250),
     Mutant("what a crash tore is left as it is", leave_torn, (STARTS,), 64),
     Mutant("numbers begin again", after(Recovery, "run", number_from_zero), (NUMBERS,), 8),
     Mutant("the newest segment is freed", drain_newest, (NUMBERS,), 2000),
@@ -321,9 +345,12 @@ MUTANTS = (
     Mutant("marks are not restated", restate_no_marks, (NOTHING_ELSE,), 250),
     Mutant("exchanges are not restated", restate_no_exchange, (EXCHANGES,), 8),
     Mutant("unsynced marks are left behind", forget_carried, (NOTHING_ELSE,), 1000),
-    Mutant("a segment is recycled unsynced", recycle_unsynced, (STARTS, EXCHANGES), 1000),
-    Mutant("a mark counts before it is written", believe_marks, (EXCHANGES,), 64),
+    Mutant("a segment is recycled unsynced", recycle_unsynced, (STARTS, EXCHANGES), 2000),
+    Mutant("a mark counts before it is written", believe_marks, (EXCHANGES,), 250),
     Mutant("what the broker received is parked", park_all, (EXCHANGES,), 64),
+    Mutant("PUBREC of a former session counts", believe_former_sessions, (EXCHANGES,), 64),
+    Mutant("PUBREC outlasts CONNECT in memory", restate_in_former_session, (EXCHANGES,), 64),
+    Mutant("a failed write is said to have left nothing", deny_the_attempt, (NOTHING_ELSE,), 2000),
     Mutant("recent readings are forgotten", forget_recent, (EXCHANGES,), 8),
     Mutant("another boot's clock", constant(Recovery, "_is_same_boot", True), (AS_IT_WAS,), 64),
     Mutant("what was read back is finished", finish_read, (NOT_LOST,), 64),

@@ -19,6 +19,11 @@ class Mutant:
     patch: Patch
     promise: str
     within: int
+    kind: str = "any"  # of worlds, as in hard_plans
+
+    @property
+    def worlds(self) -> str:
+        return f"{self.within}" if self.kind == "any" else f"{self.within} {self.kind}"
 
 
 def constant(owner: Any, name: str, value: Any) -> Patch:

@@ -281,7 +281,7 @@ def first_catch(mutant: Mutant) -> tuple[int, str] | None:
     with switched_on(mutant):
         for seed in range(mutant.within):
             try:
-                World(seed).run()
+                World(seed, kind=mutant.kind).run()
             except BrokenPromiseError as error:
                 if isinstance(error.__cause__, AttributeError | TypeError):
                     raise  # that is a mistake in the mistake
@@ -291,7 +291,7 @@ def first_catch(mutant: Mutant) -> tuple[int, str] | None:
 
 
 def table() -> str:
-    rows = [f"| {one.name} | {one.promise.split()[0]} | {one.within} |" for one in MUTANTS]
+    rows = [f"| {one.name} | {one.promise.split()[0]} | {one.worlds} |" for one in MUTANTS]
     head = [
         "| mistake in the gateway | breaks promise | seen within worlds |",
         "| --- | --- | --: |",

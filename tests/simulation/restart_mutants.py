@@ -27,6 +27,7 @@ from gateway.session.topic_registry import TopicRegistry
 from gateway.state.store import StateStore
 from gateway.uplink import Uplink, _Way
 from gateway.upstream.backlog import Backlog
+from gateway.upstream.in_flight import InFlight
 from gateway.upstream.readings import Readings
 from tests.simulation import world
 from tests.simulation.downlink_watch import NOTHING_MISSED
@@ -39,8 +40,8 @@ from tests.simulation.will_watch import WILLS
 def acknowledge_before_durable(monkeypatch: pytest.MonkeyPatch) -> None:
     store_first = Uplink._store_first
 
-    def mutant(self: Uplink, forward: Forward) -> Any:
-        effects = store_first(self, forward)
+    def mutant(self: Uplink, forward: Forward, now: float) -> Any:
+        effects = store_first(self, forward, now)
         session = self._sessions.get(forward.client_id)
         return effects + ([] if session is None else session.settled(forward))
 
@@ -50,9 +51,9 @@ def acknowledge_before_durable(monkeypatch: pytest.MonkeyPatch) -> None:
 def send_before_durable(monkeypatch: pytest.MonkeyPatch) -> None:
     store_first = Uplink._store_first
 
-    def mutant(self: Uplink, forward: Forward) -> Any:
-        effects = store_first(self, forward)
-        if self._storing[forward] is not _Way.PASS_ON:
+    def mutant(self: Uplink, forward: Forward, now: float) -> Any:
+        effects = store_first(self, forward, now)
+        if self._storing.get(forward) is not _Way.PASS_ON:
             return effects
         self._let_follow(forward, 0.0)
         self._storing[forward] = _Way.SPILLED
@@ -152,6 +153,27 @@ RESTART_MUTANTS = (
         ONCE,
         within=250,
     ),
+    Mutant(
+        "CONNECT is not on record before it is sent",
+        constant(Readings, "may_be_on_record", False),
+        SAFE,
+        within=500,
+        kind="forgetful",
+    ),
+    Mutant(
+        "a reading that may be on the disk goes on at once",
+        constant(Uplink, "_hold", False),
+        ONCE,
+        within=1000,
+        kind="failing",
+    ),
+    Mutant(
+        "what the broker has released is stored as not received",
+        constant(InFlight, "is_released", False),
+        ONCE,
+        within=250,
+        kind="full",
+    ),
     Mutant("the epoch is not raised", constant(StateStore, "raise_epoch", 1), ONCE, 250),
     Mutant("topic ids begin again in each life", topic_ids_of_the_life, ONCE, 1000),
     Mutant(
@@ -172,7 +194,7 @@ RESTART_MUTANTS = (
     Mutant(
         "sessions are forgotten at a restart", constant(Engine, "restore", []), NOTHING_MISSED, 64
     ),
-    Mutant("PUBREL to a sensor before that is saved", release_sensor_at_once, COMMANDS_ONCE, 1000),
+    Mutant("PUBREL to a sensor before that is saved", release_sensor_at_once, COMMANDS_ONCE, 2000),
     Mutant("other message ids in the next life", other_message_ids, COMMANDS_ONCE, 1000),
     Mutant("wills are forgotten at a restart", forget_will, WILLS, 100),
     Mutant("a goodbye is not saved", forget_goodbye, WILLS, 1000),

@@ -97,5 +97,11 @@ SLEEP_MUTANTS = (
         WILLS,
         within=1000,
     ),
-    Mutant("a will that nobody takes is given up", constant(Bequests, "refused", []), WILLS, 1000),
+    Mutant(
+        "a will that nobody takes is given up",
+        constant(Bequests, "refused", []),
+        WILLS,
+        within=1000,
+        kind="full",
+    ),
 )

@@ -54,6 +54,11 @@ class Sleeper(Sensor):
         """It is gone, or about to be."""
         return self.is_gone or self._is_leaving
 
+    @property
+    def is_forgetful(self) -> bool:
+        """It lost readings itself, with its memory."""
+        return self.is_done_for or (self.boots > 1 and not self.plan.keeps)
+
     # From the world
 
     def die(self) -> None:

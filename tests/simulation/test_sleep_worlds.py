@@ -36,7 +36,7 @@ SEEN_MIN = {
     "lost with its will": 50,
     "came back from a gateway's end asleep": 100,
     "will due": 50,
-    "will due and restored": 2,
+    "will due and restored": 1,  # chance decides which worlds have one
     "will at the broker": 50,
 }
 

@@ -16,12 +16,14 @@ import pytest
 from gateway.effects import Send
 from gateway.frames import Puback, ReturnCode
 from tests.simulation.gateway_host import GatewayHost
+from tests.simulation.hard_plans import KINDS
 from tests.simulation.plan import Trouble
 from tests.simulation.watch import BrokenPromiseError
 from tests.simulation.world import World
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WORLDS = 2000
+HARD_WORLDS = 300  # of each kind
 WORLDS_SOAKED = 20_000
 CHUNK = 50
 SEEN_MIN = 5  # in 450 worlds
@@ -31,11 +33,11 @@ ON_DISK = (
 )
 
 
-def failures(seeds: range) -> list[str]:
+def failures(seeds: range, kind: str = "any") -> list[str]:
     found = []
     for seed in seeds:
         try:
-            World(seed).run()
+            World(seed, kind=kind).run()
         except BrokenPromiseError as error:
             found.append(str(error))
     return found
@@ -44,6 +46,13 @@ def failures(seeds: range) -> list[str]:
 @pytest.mark.parametrize("first", range(0, WORLDS, CHUNK))
 def test_the_gateway_keeps_its_promises_in_every_world(first: int) -> None:
     found = failures(range(first, first + CHUNK))
+    assert not found, "\n\n".join(found)
+
+
+@pytest.mark.parametrize("first", range(0, HARD_WORLDS, CHUNK))
+@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"any"}))
+def test_the_gateway_keeps_its_promises_in_hard_worlds(kind: str, first: int) -> None:
+    found = failures(range(first, first + CHUNK), kind)
     assert not found, "\n\n".join(found)
 
 

@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from gateway.effects import ClientId, Dropped, Effect, Forward, Reason, State
-from gateway.frames import Frame, Puback, Publish, Pubrec, ReturnCode
+from gateway.frames import Frame, Puback, Publish, Pubrec, Pubrel, ReturnCode
 from gateway.routing.reading_rules import Acknowledge
+from gateway.saved import Change, DueWillGone, SavedDueWill
 from gateway.session.publishing import COPY_S
 from gateway.session.session import Session
+from gateway.unsure import HELD_S
 from tests.simulation.model_broker import Publication, Restart, Tag, matches
 from tests.simulation.plan import Plan, Reading
 
@@ -43,7 +45,11 @@ class Fate:
     taken: int | None = None  # in which order the gateway heard it
     taken_before: int | None = None  # what was heard last may be refused
     copies: int = 0  # how often the gateway heard it
+    released: bool = False  # the gateway heard its sensor's PUBREL
     unstored: bool = False  # the journal could not take it, so the gateway's end forgets it
+    # The disk may have it though its write failed; until when it may not go on (0: it had before).
+    held_until: float | None = None
+    routed_at: float = 0.0  # first
     taken_at: float = 0.0
     heard_at: float = 0.0
     tags: dict[Tag, int] = field(default_factory=dict)  # how often the broker routed each
@@ -59,6 +65,7 @@ class ReadingsWatch:
         self._roots: dict[Session, Session] = {}  # what a session was in the gateway's first life
         self._excused: dict[str, set[int]] = {}  # sequences that were given up, by epoch
         self._coalesced = 0
+        self._due: dict[ClientId, SavedDueWill] = {}
         self.fates = {reading.payload: Fate(reading) for reading in plan.readings}
         self._heard: dict[tuple[str, int], Fate] = {}
         self._heard_in: set[tuple[bytes, Session]] = set()
@@ -74,6 +81,10 @@ class ReadingsWatch:
 
     def heard(self, client_id: str, frame: Frame, session: Session | None, now: float) -> None:
         """A datagram of this client reached the gateway, in this session."""
+        if isinstance(frame, Pubrel):
+            fate = self._heard.get((client_id, frame.message_id))
+            if fate is not None:
+                fate.released = True
         if not isinstance(frame, Publish):
             return
         fate = self.fates[frame.payload]
@@ -136,6 +147,31 @@ class ReadingsWatch:
                 return acknowledge
         return self._plan.acknowledge
 
+    def stored(self, forwards: list[Forward]) -> None:
+        """What a failed write has left of these is void."""
+        for forward in forwards:
+            if forward.payload in self.fates:
+                self.fates[forward.payload].held_until = None
+
+    def unsure(self, forward: Forward, is_on_its_way: bool, now: float) -> None:
+        """Its write failed, but the next life may find it."""
+        self.unstored([forward])
+        fate = self.fates.get(forward.payload)
+        if fate is not None and (fate.held_until is None or is_on_its_way):
+            fate.held_until = 0.0 if is_on_its_way else now + HELD_S
+
+    def saved(self, change: Change) -> None:
+        """Of a client that is lost twice before its will has gone anywhere the first one is not
+        sent.
+        """
+        if isinstance(change, SavedDueWill):
+            before = self._due.get(change.client_id)
+            if before is not None:
+                self._excused.setdefault(str(before.epoch), set()).add(before.sequence)
+            self._due[change.client_id] = change
+        elif isinstance(change, DueWillGone):
+            self._due.pop(change.client_id, None)
+
     def unstored(self, forwards: list[Forward]) -> None:
         """The journal could not take these."""
         for forward in forwards:
@@ -156,8 +192,11 @@ class ReadingsWatch:
             reading = fate.reading
             mode = self._mode_of(reading)
             from_memory = mode is Acknowledge.UPSTREAM or (
-                reading.qos == 1 and (mode is Acknowledge.AUTO or not self._plan.remembers_all)
+                reading.qos == 1 and mode is Acknowledge.AUTO
             )
+            # Of an open exchange the journal always knows.
+            is_settled = reading.qos == 1 or fate.released
+            from_memory = from_memory or (is_settled and not self._plan.remembers_all)
             fate.licences += from_memory or fate.unstored
             if not fate.routed and not self._is_on_disk(reading.payload):
                 fate.taken = None
@@ -183,7 +222,7 @@ class ReadingsWatch:
 
     # At the broker
 
-    def routed(self, publication: Publication) -> None:
+    def routed(self, publication: Publication, now: float) -> None:
         if publication.tag is not None:
             self._sequences.setdefault(publication.tag[1], set()).add(int(publication.tag[2]))
         fate = self.fates.get(publication.payload)
@@ -195,6 +234,7 @@ class ReadingsWatch:
         ):
             broken(ONCE, f"{reading} became {publication}")
         fate.routed += 1
+        fate.routed_at = fate.routed_at or now
         if publication.tag is not None:
             self._count(fate, publication.tag)
         if fate.routed == 1:
@@ -206,11 +246,12 @@ class ReadingsWatch:
         times = fate.tags[tag] = fate.tags.get(tag, 0) + 1
         if len(fate.tags) > fate.licences:
             broken(ONCE, f"{fate.reading} has the tags {sorted(fate.tags)}")
-        if times > 1 and not self._may_repeat(fate.reading):
+        if times > 1 and not self._may_repeat(fate):
             broken(ONCE, f"the broker got {fate.reading} {times} times")
 
-    def _may_repeat(self, reading: Reading) -> bool:
-        """Only a break makes a repeat, and at QoS 2 only a broker that is not trusted or forgot.
+    def _may_repeat(self, fate: Fate) -> bool:
+        """Only a break makes a repeat, and at QoS 2 only a broker that is not trusted or forgot, or
+        a disk that failed for long.
 
         A break between CONNECT and CONNACK leaves open which session the broker has.
         """
@@ -218,7 +259,8 @@ class ReadingsWatch:
             return False
         faithful = self._plan.trust_session and self._plan.restarts() <= {Restart.KEPT}
         faithful = faithful and not self._unanswered
-        return reading.qos == 1 or not faithful
+        went_on = fate.held_until is not None and fate.routed_at >= fate.held_until
+        return fate.reading.qos == 1 or not faithful or went_on
 
     def _check_order(self, fate: Fate) -> None:
         """As the sensor made them at QoS 1 and 2; as the gateway heard them at QoS 0 and 1.

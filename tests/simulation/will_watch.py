@@ -31,6 +31,7 @@ class WillWatch:
         self._was_lost: set[str] = set()
         self._left_at: dict[str, float] = {}
         self._dead: set[str] = set()
+        self._connecting: set[str] = set()
         self.routed_count = 0
 
     # At the gateway
@@ -50,15 +51,28 @@ class WillWatch:
             self._promised.add(client_id)
 
     def told(self, news: Effect) -> None:
-        if isinstance(news, StateChanged) and news.after is State.CONNECTING:
-            self._promised.discard(news.client_id)  # it is about to give another
-        elif isinstance(news, StateChanged) and news.after is State.LOST:
+        if not isinstance(news, StateChanged):
+            return
+        if news.after is State.CONNECTING:
+            self._connecting.add(news.client_id)
+            if news.before in ABSENT:
+                self._promised.discard(news.client_id)  # it is about to give another
+            return
+        self._connecting.discard(news.client_id)
+        if news.before is State.CONNECTING and news.after in ABSENT:
+            self._promised.discard(news.client_id)  # and has not
+        elif news.after is State.LOST:
             self._was_lost.add(news.client_id)
             if news.client_id in self._promised:
                 self._promised.discard(news.client_id)
                 self._due.add(news.client_id)
 
     def restored(self, sessions: Mapping[ClientId, Session], now: float) -> None:
+        for client_id in sorted(self._connecting):  # one that had moved is nowhere now
+            session = sessions.get(ClientId(client_id))
+            if session is None or session.state in ABSENT:
+                self._promised.discard(client_id)
+        self._connecting.clear()
         for client_id in sorted(self._due):
             session = sessions.get(ClientId(client_id))
             if session is not None and session.state not in ABSENT:

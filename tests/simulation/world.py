@@ -8,7 +8,7 @@ from struct import pack
 from zlib import crc32
 
 from gateway.assembly import first_topic_id
-from gateway.effects import ClientId, Effect, Save, Send
+from gateway.effects import ClientId, Effect, Forward, Save, Send
 from gateway.engine import EngineRules
 from gateway.frames import decode
 from gateway.journal.rules import JournalError
@@ -22,6 +22,7 @@ from tests.simulation.bounds import check_bounds
 from tests.simulation.disk import Disk
 from tests.simulation.downlink_watch import DownlinkWatch
 from tests.simulation.gateway_host import GatewayHost
+from tests.simulation.hard_plans import KINDS
 from tests.simulation.lossy_link import CALM, LossyLink
 from tests.simulation.model_broker import ModelBroker, Publication, Restart
 from tests.simulation.plan import (
@@ -34,7 +35,6 @@ from tests.simulation.plan import (
     Reading,
     SensorPlan,
     Trouble,
-    plan_for,
 )
 from tests.simulation.sensor import Sensor
 from tests.simulation.simulated_files import PowerCutError
@@ -55,15 +55,15 @@ RESTARTED_AFTER_S = 5.0  # by whoever supervises the daemon, when it could not s
 
 
 class World:
-    def __init__(self, seed: int, tell: Callable[[str], None] = nothing) -> None:
-        """`tell` hears every event as a line, if given."""
-        self.seed = seed
+    def __init__(self, seed: int, tell: Callable[[str], None] = nothing, kind: str = "any") -> None:
+        """`tell` hears every event as a line, if given. `kind`: of `hard_plans.KINDS`."""
+        self.seed, self.kind = seed, kind
         self.steps = 0
         self.digest = 0  # of everything that was on the air or the wire, and when
         self.agenda = Agenda()
         self.on_life: Callable[[GatewayHost], None] = nothing
         dice = self._dice = Random(seed)
-        self.plan: Plan = plan_for(dice)
+        self.plan: Plan = KINDS[kind](dice)
         self._tell = tell
         self._addresses = 0
         self._awaited: dict[str, Event] = {}  # what ends the gateway's life, by what it waits for
@@ -93,7 +93,7 @@ class World:
         try:
             self._run()
         except Exception as error:
-            replay = f"python -m tests.simulation {self.seed} --trace"
+            replay = f"python -m tests.simulation {self.seed} --kind {self.kind} --trace"
             raise BrokenPromiseError(
                 f"seed {self.seed}, {self.agenda.now:.3f} s: {type(error).__name__}: {error}\n"
                 f"replay: {replay}"
@@ -111,11 +111,7 @@ class World:
                 self.steps += 1
                 assert self.steps < STEPS_MAX, f"still busy after {STEPS_MAX} steps"
             agenda.now = until
-        forgetful = {
-            sensor.plan.client_id
-            for sensor in self._sensors.values()
-            if sensor.is_done_for or (sensor.boots > 1 and not sensor.plan.keeps)
-        }
+        forgetful = {one.plan.client_id for one in self._sensors.values() if one.is_forgetful}
         self.readings.check_end(self.gateway.rules.upstream.epoch, forgetful)
         self.downlink.check_end()
 
@@ -289,6 +285,8 @@ class World:
         host.on_step = self._check_step
         host.on_unanswered = self.readings.connect_unanswered
         host.on_unstored = self.readings.unstored
+        host.on_stored = self.readings.stored
+        host.on_unsure = self._unsure
         host.on_news = self._hear_news
         host.on_disk = self._on_disk
         host.on_saved = self._saves
@@ -314,6 +312,9 @@ class World:
                 plan.spill_after_s,
             ),
         )
+
+    def _unsure(self, forward: Forward, is_on_its_way: bool) -> None:
+        self.readings.unsure(forward, is_on_its_way, self.agenda.now)
 
     # On the air
 
@@ -363,6 +364,7 @@ class World:
         self.wills.said(client_id, send.frame, self._living.engine.sessions.get(client_id))
 
     def _saves(self, effect: Save) -> None:
+        self.readings.saved(effect.change)
         self._moment("will" if isinstance(effect.change, SavedDueWill) else "Save")
 
     def _hear_news(self, news: Effect) -> None:
@@ -386,7 +388,7 @@ class World:
 
     def _routed(self, publication: Publication) -> None:
         self._note(f"broker routes {publication}")
-        self.readings.routed(publication)
+        self.readings.routed(publication, self.agenda.now)
         self.downlink.routed(publication)
         self.wills.routed(publication)
 

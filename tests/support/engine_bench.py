@@ -46,6 +46,7 @@ class Bench:
         self.packets: list[Any] = []  # at the broker, and not yet looked at
         self.identifiers: dict[str, int] = {}  # of the subscriptions that the broker has
         self.subscribed: set[str] = set()  # what the broker was told, in order
+        self._named_by: dict[str, int] = {}  # which SUBSCRIBE came last for a filter
         self.holds = False  # whether the broker keeps its answers to itself
         self.refuses: set[str] = set()  # filters it does not grant
         if connected:
@@ -77,7 +78,12 @@ class Bench:
 
     def answer(self, packet: Any) -> None:
         if isinstance(packet, mqtt5.SubscribePacket):
-            self.subscribed -= self.refuses
+            named = {each.pattern for each in packet.topic_filters}
+            self.subscribed -= {
+                pattern
+                for pattern in named & self.refuses
+                if self._named_by[pattern] == packet.packet_id  # else it was asked for again
+            }
             codes = [
                 mqtt5.SubAckReasonCode(0x87 if each.pattern in self.refuses else int(each.max_qos))
                 for each in packet.topic_filters
@@ -186,6 +192,7 @@ class Bench:
         if isinstance(packet, mqtt5.SubscribePacket):
             for each in packet.topic_filters:
                 self.subscribed.add(each.pattern)
+                self._named_by[each.pattern] = packet.packet_id
                 self.identifiers[each.pattern] = (packet.subscription_id or 0) & ~1
         elif isinstance(packet, mqtt5.UnsubscribePacket):
             self.subscribed.difference_update(packet.patterns)

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
+
+import mqtt5
 
 from gateway.effects import (
     ClientId,
@@ -16,6 +19,7 @@ from gateway.effects import (
     Forward,
     ReadBacklog,
     Reason,
+    RecordConnect,
     RecordReceived,
     RecordRelease,
     Store,
@@ -26,6 +30,7 @@ from gateway.journal.rules import JournalRules
 from gateway.routing.reading_rules import Acknowledge, ReadingRules
 from gateway.uplink import UplinkRules
 from gateway.upstream.rules import UpstreamRules
+from gateway.upstream.session import Phase
 from tests.simulation.simulated_files import SimulatedFiles
 from tests.support.engine_bench import Bench
 
@@ -98,6 +103,8 @@ class JournalBench(Bench):
                 self.journal.finish(effect.forward)
             elif isinstance(effect, RecordReceived):
                 self._waiting.append((self.journal.receive(effect.forward), effect.then))
+            elif isinstance(effect, RecordConnect):
+                self._waiting.append((self.journal.begin_session(), effect.then))
             elif isinstance(effect, RecordRelease):
                 mark = self.journal.release(effect.client_id, effect.message_id)
                 if effect.then is not None:
@@ -106,6 +113,13 @@ class JournalBench(Bench):
                 self._reads = True
             else:
                 super().take([effect])
+
+    def connect_broker(self, **connack: Any) -> None:
+        self.take(self.engine.opened(self.at))
+        while self.engine.upstream.phase is Phase.RECORDING:
+            assert self.write(), "CONNECT waits for the journal"
+            self._tell_durable()
+        self.from_broker(mqtt5.ConnAckPacket(**connack).write())
 
     # The disk
 
@@ -122,6 +136,8 @@ class JournalBench(Bench):
         outcome = self.journal.end_group(group, error)
         if outcome.stored:
             self.take(self.engine.stored(outcome.stored, self.at))
+        if outcome.unsure:
+            self.take(self.engine.unsure(outcome.unsure, outcome.reason, self.at))
         if outcome.not_stored:
             self.take(self.engine.not_stored(outcome.not_stored, outcome.reason, self.at))
         return True

@@ -10,7 +10,15 @@ from typing import Any, TypeVar
 
 import mqtt5
 
-from gateway.effects import ClientId, Effect, Forward, Transmit, UpstreamUp
+from gateway.effects import (
+    ClientId,
+    ConnectUpstream,
+    Effect,
+    Forward,
+    RecordConnect,
+    Transmit,
+    UpstreamUp,
+)
 from gateway.upstream.rules import UpstreamRules
 from gateway.upstream.session import UpstreamSession
 
@@ -55,7 +63,10 @@ def tag(packet: mqtt5.PublishPacket) -> dict[str, str]:
 
 def connected(session: UpstreamSession, now: float = 0.0, **connack: Any) -> list[Effect]:
     """Open the connection and be accepted; what was written after that."""
-    session.opened(now)
+    for effect in session.opened(now):
+        if isinstance(effect, RecordConnect):
+            assert isinstance(effect.then, ConnectUpstream)
+            session.connect(effect.then, now)
     packet = mqtt5.ConnAckPacket(**connack)
     effects = session.receive(packet.write(), now)
     assert isinstance(effects[0], UpstreamUp), effects

@@ -305,3 +305,16 @@ def test_a_qos_0_reading_that_is_too_large_is_dropped() -> None:
 
 def test_a_broker_without_a_limit_takes_any_size() -> None:
     assert len(readings(publish(session_up(), reading(b"x" * 100_000)))) == 1
+
+
+def test_a_sequence_that_is_given_back_is_given_again_unless_a_later_one_was() -> None:
+    session = session_up()
+    first, second, third = reading(b"first"), reading(b"second"), reading(b"third")
+    session.readings.tag(first)
+    session.readings.tag(second)
+    session.readings.give_back(first)
+    session.readings.tag(third)
+    assert third.sequence == 2
+    session.readings.give_back(third)
+    session.readings.tag(again := reading(b"again"))
+    assert again.sequence == 2

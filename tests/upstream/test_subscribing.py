@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mqtt5
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -127,6 +128,62 @@ def test_a_wider_filter_is_granted_before_narrower_ones_are_given_up() -> None:
     (packet,) = only(mqtt5.UnsubscribePacket, answers)
     subscriptions.receive_unsuback(packet.packet_id)
     assert not subscriptions.overlapping
+
+
+def test_what_gives_way_to_a_wider_filter_brings_no_copy_at_a_lower_qos_meanwhile() -> None:
+    """The copy that came first was passed on: at QoS 0, which is lost to those who sleep."""
+    subscriptions = subscriptions_up()
+    grant(subscriptions, wanting(subscriptions, "a/b", "c", qos=0))
+    for topic_filter in ("a/b", "c"):
+        subscriptions.unwant(topic_filter)
+    effects = wanting(subscriptions, "a/+", "c/#", retained=False)
+    assert [(name, qos, handling) for name, _, qos, _, handling in asked(effects)] == [
+        ("site/a/b", 2, 2), ("site/c", 2, 2), ("site/a/+", 2, 2), ("site/c/#", 2, 2),
+    ]  # fmt: skip
+    answers = grant(subscriptions, effects)
+    assert Granted("a/b") not in answers
+    assert given_up(answers) == ["site/a/b", "site/c"]
+
+
+def test_a_filter_that_is_raised_and_wanted_again_is_granted_anew() -> None:
+    """The broker may have refused to raise it."""
+    subscriptions = subscriptions_up()
+    grant(subscriptions, wanting(subscriptions, "a/b", qos=0))
+    subscriptions.unwant("a/b")
+    raising, *_ = only(mqtt5.SubscribePacket, wanting(subscriptions, "a/+"))
+    assert subscriptions.receive_suback(raising.packet_id, [0x87]) == []
+    subscriptions.want("a/b", 0, retained=False)
+    assert not subscriptions.is_granted("a/b")
+    assert grant(subscriptions, subscriptions.advance())[0] == Granted("a/b")
+
+
+def test_what_just_ends_and_what_gives_way_without_identifiers_is_not_raised() -> None:
+    subscriptions = subscriptions_up()
+    grant(subscriptions, wanting(subscriptions, "a/b", "x/#", qos=0))
+    subscriptions.unwant("a/b")
+    assert asked(wanting(subscriptions, "c", qos=0, retained=False)) == [("site/c", 2, 0, True, 2)]
+    subscriptions = subscriptions_up(identifiers=False)
+    grant(subscriptions, wanting(subscriptions, "a/b", qos=0))
+    subscriptions.unwant("a/b")
+    assert [name for name, *_ in asked(wanting(subscriptions, "a/#"))] == ["site/a/#"]
+
+
+def test_so_many_are_raised_at_once_as_there_are_packet_ids(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(subscribing, "ASKED_MAX", 2)
+    monkeypatch.setattr(subscribing, "FILTERS_PER_PACKET_MAX", 1)
+    subscriptions = subscriptions_up()
+    names = ("a/1", "a/2", "a/3")
+    for name in names:
+        grant(subscriptions, wanting(subscriptions, name, qos=0, retained=False))
+    for name in names:
+        subscriptions.unwant(name)
+    subscriptions.want("a/#", 0, retained=False)
+    effects = subscriptions.advance()
+    assert [name for name, *_ in asked(effects)] == ["site/a/1", "site/a/2"]
+    effects = grant(subscriptions, effects)
+    assert [name for name, *_ in asked(effects)] == ["site/a/3", "site/a/#"]
 
 
 def test_narrower_filters_are_granted_before_a_wider_one_is_given_up() -> None:
@@ -318,6 +375,16 @@ def test_what_a_former_life_subscribed_to_is_kept_or_given_up_as_it_is_wanted() 
     subscriptions.close()
     subscriptions.open(identifiers_available=True, is_resumed=False)
     assert not subscriptions.overlapping
+
+
+def test_what_a_former_life_had_is_raised_before_what_it_gives_way_to() -> None:
+    """It may have ended between the two."""
+    subscriptions = UpstreamSubscriptions("")
+    subscriptions.want("a/#", 1, retained=False)
+    subscriptions.restore(["a/b", "a/+"])
+    effects = subscriptions.open(identifiers_available=True)
+    assert [name for name, *_ in asked(effects)] == ["a/b", "a/#", "a/#"]
+    assert given_up(grant(subscriptions, effects)) == ["a/b", "a/+"]
 
 
 def test_what_is_not_wanted_any_more_when_the_broker_comes_is_given_up_too() -> None:

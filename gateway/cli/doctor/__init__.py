@@ -1,23 +1,37 @@
 """`tidegate doctor`: examines what the gateway depends on, and says what to do about it.
 
-Each part of it has an option; without any all of them are examined.
+Each part of it has an option; without any all of them are examined. `--listen` is none of them, as
+it takes its time and a port.
 """
 
 import argparse
 import json
 import os
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any
 
-from gateway.cli.doctor.disk import DiskFacts, described, examine, facts_as_json
+from gateway.cli.doctor.disk import described, examine, facts_as_json
 from gateway.cli.doctor.findings import Finding, Level, findings
+from gateway.cli.doctor.serial_ports import (
+    examine_ports,
+    ports_as_json,
+    ports_described,
+    serial_findings,
+)
 from gateway.cli.doctor.syncs import SYNCS_DEFAULT, SYNCS_MAX, SYNCS_MIN
 from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import complain, say
 from gateway.cli.sources import add_source_arguments, configuration_of
 from gateway.config import ConfigError
+from gateway.config.kinds import MismatchError
+from gateway.config.serial_ports import SerialPort
+from gateway.config.settings import Settings
+from gateway.links.serial_line import LineError
 
 SCHEMA = "tidegate.doctor/1"
+BAUD_MIN, BAUD_MAX = 50, 4_000_000
+SECONDS_DEFAULT, SECONDS_MAX = 10, 3600
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,50 +46,137 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--syncs",
         metavar="N",
-        type=_count,
+        type=_whole_number(SYNCS_MIN, SYNCS_MAX),
         default=SYNCS_DEFAULT,
         help=f"how often the disk is asked to make a reading durable, {SYNCS_MIN} to {SYNCS_MAX} "
         f"(default {SYNCS_DEFAULT})",
     )
+    parser.add_argument(
+        "--serial",
+        action="store_true",
+        help="only the serial ports: their names, chips, who has them and who may; none is opened",
+    )
+    _add_listening_arguments(parser)
     parser.add_argument("--json", action="store_true", help="answer in JSON, on stdout")
 
 
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not SYNCS_MIN <= int(text[:9]) <= SYNCS_MAX:
-        message = f"expected a whole number from {SYNCS_MIN} to {SYNCS_MAX}, got {text[:20]!r}"
-        raise argparse.ArgumentTypeError(message)
-    return int(text)
+def _add_listening_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--listen",
+        metavar="PORT",
+        type=_port,
+        help="hear this serial port and say what speaks there: which framing, how many nodes, how "
+        "much is damaged, or a console, or noise. Nothing is sent; some boards start anew when "
+        "their port is opened. Exit code 0 if it is MQTT-SN, 1 if not, 69 or 77 if the port is not "
+        "to be had, as while a gateway has it",
+    )
+    parser.add_argument(
+        "--baud",
+        metavar="N",
+        type=_whole_number(BAUD_MIN, BAUD_MAX),
+        help=f"for --listen, {BAUD_MIN} to {BAUD_MAX}; without it as configured for the port, "
+        "or 115200",
+    )
+    parser.add_argument(
+        "--seconds",
+        metavar="N",
+        type=_whole_number(1, SECONDS_MAX),
+        default=SECONDS_DEFAULT,
+        help=f"for --listen, 1 to {SECONDS_MAX} (default {SECONDS_DEFAULT}); Ctrl-C ends it early",
+    )
+
+
+def _whole_number(least: int, most: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or not least <= int(text[:9]) <= most:
+            message = f"expected a whole number from {least} to {most}, got {text[:20]!r}"
+            raise argparse.ArgumentTypeError(message)
+        return int(text)
+
+    return read
+
+
+def _port(text: str) -> str:
+    try:
+        return SerialPort().read(text)
+    except MismatchError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def run(arguments: argparse.Namespace) -> int:
     """1 if something was found that must be mended; warnings and notes are 0."""
+    if arguments.listen is not None:
+        return _listen(arguments)
     try:
-        configuration = configuration_of(arguments, os.environ)
+        settings = configuration_of(arguments, os.environ).settings
     except ConfigError as error:
         complain(str(error))
         return ExitCode.CONFIGURATION
-    facts = examine(configuration.settings, arguments.syncs)
-    found = findings(facts)
+    all_of_them = not (arguments.disk or arguments.serial)
+    answer: dict[str, Any] = {}
+    lines: list[tuple[str, str]] = []
+    found: list[Finding] = []
+    if arguments.disk or all_of_them:
+        facts = examine(settings, arguments.syncs)
+        own = findings(facts)
+        answer["disk"] = facts_as_json(facts) | _as_json(own)
+        lines += described(facts)
+        found += own
+    if arguments.serial or all_of_them:
+        ports = examine_ports(settings)
+        own = serial_findings(ports)
+        answer["serial"] = ports_as_json(ports) | _as_json(own)
+        lines += ports_described(ports)
+        found += own
     is_ok = all(finding.level is not Level.FAILURE for finding in found)
     if arguments.json:
-        say(json.dumps(_answer(facts, found, is_ok), indent=2))
+        say(json.dumps({"schema": SCHEMA, "ok": is_ok, **answer}, indent=2))
     else:
-        _print_lines(facts, found)
+        _print_lines(lines, found)
     return ExitCode.OK if is_ok else ExitCode.FAILURE
 
 
-def _answer(facts: DiskFacts, found: list[Finding], is_ok: bool) -> dict[str, Any]:
-    listed = [asdict(finding) | {"level": finding.level.value} for finding in found]
-    return {"schema": SCHEMA, "ok": is_ok, "disk": facts_as_json(facts) | {"findings": listed}}
+def _listen(arguments: argparse.Namespace) -> int:
+    from gateway.cli.doctor import listening
+
+    rules = listening.rules_for(arguments.listen, arguments.baud, _settings_if_right(arguments))
+    try:
+        heard = listening.listen(rules, arguments.seconds)
+    except LineError as error:
+        complain(f"tidegate doctor: {error}")
+        return listening.failure_code(error)
+    code = listening.exit_code(heard)
+    if arguments.json:
+        told = listening.heard_as_json(rules, heard)
+        say(json.dumps({"schema": SCHEMA, "ok": code == ExitCode.OK, "heard": told}, indent=2))
+    else:
+        _say_all(listening.heard_described(rules, heard))
+    return code
 
 
-def _print_lines(facts: DiskFacts, found: list[Finding]) -> None:
-    for name, value in described(facts):
-        say(f"{name:<12}{value}")
+def _settings_if_right(arguments: argparse.Namespace) -> Settings | None:
+    """A port can be heard without any configuration, and so with a wrong one."""
+    try:
+        return configuration_of(arguments, os.environ).settings
+    except ConfigError:
+        return None
+
+
+def _as_json(found: list[Finding]) -> dict[str, Any]:
+    return {"findings": [asdict(each) | {"level": each.level.value} for each in found]}
+
+
+def _print_lines(lines: Iterable[tuple[str, str]], found: list[Finding]) -> None:
+    _say_all(lines)
     say("")
-    for finding in found:
+    for finding in sorted(found, key=lambda finding: list(Level).index(finding.level)):
         say(f"{finding.level.value}: {finding.what}")
         if finding.advice:
             say(f"  {finding.advice}")
     if not found:
         say("ok")
+
+
+def _say_all(lines: Iterable[tuple[str, str]]) -> None:
+    for name, value in lines:
+        say(f"{name:<12}{value}")

@@ -30,7 +30,7 @@ ANSWERS: dict[State, tuple[type[Frame], ...]] = {
     State.DOZING: (Disconnect,),
     State.FETCHING: (Pingresp,),
     State.RISING: (Connack,),
-    State.LEAVING: (Disconnect,),
+    State.LEAVING: (Connack, Disconnect),  # the one or the other
 }
 
 

@@ -7,6 +7,9 @@ acknowledged survives a reconnect and goes first, with DUP and the message id it
 gateway can recognise it. One that sleeps (`Pace.sleep_s`) says so by DISCONNECT, fetches what came
 for it by PINGREQ, and comes back by CONNECT when it has a reading (6.14).
 
+A clean client begins and ends without a session. In between it comes back to the one it has: a
+gateway that has forgotten what was sent at QoS 2 would take it a second time.
+
 Limits: `READINGS_WAITING_MAX` readings wait behind the one in flight, then the oldest is dropped;
 `TOPICS_MAX` topic ids are learned from the gateway, then REGISTER is refused as congestion.
 """
@@ -87,7 +90,7 @@ class SensorClient:
     qos: int
     dice: Random
     pace: Pace = field(default_factory=Pace)
-    clean: bool = False  # whether its session ends with its conversation; sleep does not end it
+    clean: bool = False  # whether it leaves no session behind
     state: State = field(default=State.AWAY, init=False)
     topic_id: int = field(default=0, init=False)
     names: dict[int, bytes] = field(default_factory=dict, init=False)  # topic ids from the gateway
@@ -100,6 +103,7 @@ class SensorClient:
         default_factory=lambda: deque(maxlen=RELEASES_AWAITED_MAX), init=False
     )
     last_message_id: int = field(default=0, init=False)
+    conversations: int = field(default=0, init=False)  # that were begun by CONNACK
 
     @property
     def has_readings(self) -> bool:
@@ -111,7 +115,7 @@ class SensorClient:
         """Begin a conversation, or wake to go on with the one there is."""
         self._step(Input.CONNECT)
         self.timers.clear()
-        is_clean = self.clean and self.state is State.CONNECTING
+        is_clean = self.clean and not self.conversations
         connect = Connect(self.client_id, self.pace.keep_alive_s, clean_session=is_clean)
         return self._ask(connect, now)
 
@@ -130,7 +134,13 @@ class SensorClient:
         self.timers.clear()
         if self._step(Input.LEAVE) is State.GONE:
             return [Left()]
-        return self._ask(Disconnect(), now)
+        return self._ask(self._goodbye(), now)
+
+    def _goodbye(self) -> Frame:
+        """The session of several conversations stays, unless a clean one takes its place."""
+        if self.clean and self.conversations > 1:
+            return Connect(self.client_id, self.pace.keep_alive_s, clean_session=True)
+        return Disconnect()
 
     # From the shell
 
@@ -209,7 +219,11 @@ class SensorClient:
 
     def _accepted(self, frame: Frame, now: float) -> list[Effect]:
         match frame:
+            case Connack() if self.state is State.LEAVING:
+                self._close_request()
+                return self._ask(Disconnect(), now)
             case Connack():
+                self.conversations += 1
                 return self._answered(Register(0, self._next_message_id(), self.topic), now)
             case Regack():
                 self.topic_id = frame.topic_id
@@ -228,6 +242,8 @@ class SensorClient:
 
     def _is_answer(self, frame: Frame) -> bool:
         expected = isinstance(frame, ANSWERS.get(self.state, ()))
+        if self.state is State.LEAVING:
+            expected = type(frame) is (Connack if type(self.request) is Connect else Disconnect)
         return expected and message_id_of(frame) == message_id_of(self.request)
 
     def _answered(self, following: Frame | None, now: float) -> list[Effect]:

@@ -24,7 +24,7 @@ class State(Enum):
     ASLEEP = auto()
     FETCHING = auto()  # woke by PINGREQ: awaits PINGRESP, which comes behind what waited (6.14)
     RISING = auto()  # awaits CONNACK to the CONNECT that wakes it; its topic ids still hold
-    LEAVING = auto()  # awaits the answer to its own DISCONNECT
+    LEAVING = auto()  # awaits the answer to its own DISCONNECT, or to the CONNECT before it
     GONE = auto()
 
 

@@ -174,14 +174,19 @@ class Fleet:
             link.finish()
         await _until(lambda: not self.unacknowledged(), SETTLE_S, progress)
         for link in self.links:
-            if not link.sensor.client.has_readings:
+            if not _stays(link):
                 link.stop()
         await _until(lambda: all(map(_has_ended, self.links)), LEAVE_S, progress)
 
 
-def _has_ended(link: SensorLink) -> bool:
+def _stays(link: SensorLink) -> bool:
+    """Its session knows how far its readings came, and it may come back one day."""
     client = link.sensor.client
-    return client.state is State.GONE or client.has_readings
+    return client.has_readings and not client.clean
+
+
+def _has_ended(link: SensorLink) -> bool:
+    return link.sensor.client.state is State.GONE or _stays(link)
 
 
 async def _until(condition: Callable[[], bool], seconds: float, progress: Progress) -> None:

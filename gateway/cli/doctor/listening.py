@@ -1,0 +1,92 @@
+"""`tidegate doctor --listen PORT`: hears a port for a while and says what speaks there.
+
+Nothing is sent. Opening a port makes some boards start anew, which is heard too.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from typing import Any
+
+from gateway.cli.exit_codes import ExitCode
+from gateway.cli.progress import Progress
+from gateway.config.settings import SerialSettings, Settings
+from gateway.lines.listener import Heard, LineListener, What
+from gateway.links.clock import now
+from gateway.links.serial_line import LineError, LineFailure, LineHearers, PortRules
+from gateway.links.serial_port import open_line, port_rules
+
+GAP_LOOK_S = 0.02  # between two looks at whether the line is silent
+
+MQTT_SN = frozenset({What.HDLC, What.SLIP, What.RAW})
+
+
+def rules_for(port: str, baud: int | None, settings: Settings | None) -> PortRules:
+    """As configured, if it is; what was asked for goes before that."""
+    lines = () if settings is None else settings.serial
+    same = (line for line in lines if os.path.realpath(line.port) == os.path.realpath(port))
+    line = next(same, SerialSettings(port=port))
+    rules = replace(port_rules(line), port=port)
+    return rules if baud is None else replace(rules, baud=baud)
+
+
+def listen(rules: PortRules, seconds: float) -> Heard:
+    """Ctrl-C ends it early. Raises LineError."""
+    return asyncio.run(_listen(rules, seconds))
+
+
+async def _listen(rules: PortRules, seconds: float) -> Heard:
+    loop = asyncio.get_running_loop()
+    listener = LineListener(rules.baud)
+    over = asyncio.Event()
+    octets_heard = 0
+
+    def hear(octets: bytes) -> None:
+        nonlocal octets_heard
+        octets_heard += len(octets)
+        listener.feed(octets, now())
+
+    # What was heard up to a loss of the port is worth telling.
+    hearers = LineHearers(hear, writable=lambda: None, lost=lambda _reason: over.set())
+    line = await open_line(rules, hearers)
+    loop.add_signal_handler(signal.SIGINT, over.set)
+    progress = Progress(lambda left: f"listening for {left} s more, {octets_heard} octets so far")
+    began = now()
+    line.begin()
+    try:
+        while not over.is_set() and now() - began < seconds:
+            try:
+                await asyncio.wait_for(over.wait(), GAP_LOOK_S)
+            except TimeoutError:
+                listener.feed(b"", now())
+            progress.at(int(seconds - (now() - began)))
+    finally:
+        progress.end()
+        loop.remove_signal_handler(signal.SIGINT)
+        line.close()
+        await line.closed()
+    return listener.heard(now() - began)
+
+
+def exit_code(heard: Heard) -> ExitCode:
+    return ExitCode.OK if heard.what in MQTT_SN else ExitCode.FAILURE
+
+
+def failure_code(error: LineError) -> ExitCode:
+    is_permission = error.failure is LineFailure.PERMISSION
+    return ExitCode.PERMISSION if is_permission else ExitCode.UNAVAILABLE
+
+
+def heard_described(rules: PortRules, heard: Heard) -> Iterator[tuple[str, str]]:
+    yield "port", f"{rules.port} at {rules.baud} baud"
+    yield "heard", heard.text
+    for line in heard.lines:
+        yield "", f"  {line}"
+    yield "advice", heard.advice
+
+
+def heard_as_json(rules: PortRules, heard: Heard) -> dict[str, Any]:
+    told = asdict(heard) | {"what": heard.what.value, "lines": list(heard.lines)}
+    return {"port": rules.port, "baud": rules.baud, **told}

@@ -1,0 +1,135 @@
+"""All links to sensors, built from the settings: UDP first and then the serial lines, by number.
+
+A link's number is its place in this list, by which the core knows it; its name (`udp0`, `serial0`)
+is its place in the configuration, by which operators do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from gateway.assembly import datagram_bytes_max
+from gateway.config.settings import SerialSettings, Settings, UdpSettings
+from gateway.effects import Peer
+from gateway.links.group import GroupHearers, GroupLink
+from gateway.links.serial_port import LineEars, LineGroup, SerialLink
+from gateway.links.udp import UdpLink, address_text
+from gateway.nodes import split
+from gateway.shell import Group, Shell
+
+log = logging.getLogger("tidegate")
+
+Check = Callable[[], str | None]
+
+
+class SensorLinks:
+    """`multicast` and `groups` are by link; a serial line is a group of those who are on it."""
+
+    def __init__(self) -> None:
+        self.udp: list[UdpLink] = []
+        self.serial: list[SerialLink] = []
+        self.multicast: dict[int, GroupLink] = {}
+        self.groups: dict[int, Group] = {}
+
+    def build(self, settings: Settings, shell: Shell) -> None:
+        bytes_max = datagram_bytes_max(settings)
+        for number, udp in enumerate(settings.listeners):
+            self.udp.append(_udp_link(udp, number, shell, bytes_max))
+            if udp.multicast is not None:
+                self.multicast[number] = _group(self.udp[number], udp, number, shell)
+        self.groups.update(self.multicast)
+        for place, line in enumerate(settings.serial):
+            number = len(self.udp) + place
+            link = _line(line, place, number, shell, bytes_max)
+            self.serial.append(link)
+            if line.advertise:
+                self.groups[number] = LineGroup(link)
+
+    # From the daemon
+
+    def open(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Raises LinkError for an address that is not to be had; a line may come later."""
+        for link in self.udp:
+            link.open(loop)
+            log.info("listening for sensors on udp %s port %d", *link.listening_on)
+        for group in self.multicast.values():
+            group.open(loop)
+        for line in self.serial:
+            line.open(loop)
+
+    def close(self) -> None:
+        for group in self.multicast.values():
+            group.close()
+        for link in self.all:
+            link.close()
+
+    # From those who show
+
+    @property
+    def all(self) -> list[UdpLink | SerialLink]:
+        return [*self.udp, *self.serial]
+
+    @property
+    def names(self) -> list[str]:
+        return [*(f"udp{number}" for number, _ in enumerate(self.udp)), *self._lines]
+
+    @property
+    def _lines(self) -> dict[str, SerialLink]:
+        return {line.name: line for line in self.serial}
+
+    def peer_text(self, peer: Peer) -> str:
+        link = self.all[peer.link]
+        behind = split(peer.address, link.address_bytes)
+        address, node_id = (peer.address, None) if behind is None else behind
+        text = link.short_name if isinstance(link, SerialLink) else address_text(address)
+        return text if node_id is None else f"{text} node {node_id.hex()}"
+
+    def checks(self) -> dict[str, Check]:
+        """What a restart would mend."""
+        return {f"udp{number}": link.check for number, link in enumerate(self.udp)}
+
+    def doubts(self) -> dict[str, Check]:
+        """What it would not: networks and cables."""
+        groups = {f"udp{number}_group": each.check for number, each in self.multicast.items()}
+        return groups | {name: line.check for name, line in self._lines.items()}
+
+
+def _udp_link(udp: UdpSettings, number: int, shell: Shell, bytes_max: int) -> UdpLink:
+    return UdpLink(
+        udp.listen,
+        partial(shell.on_datagrams, number),
+        receive_buffer_bytes=udp.receive_buffer_bytes,
+        tick_ms_max=udp.tick_ms_max,
+        datagram_bytes_max=bytes_max,
+        shares_port=udp.multicast is not None,
+    )
+
+
+def _group(link: UdpLink, udp: UdpSettings, number: int, shell: Shell) -> GroupLink:
+    assert udp.multicast is not None
+    hearers = GroupHearers(
+        joined=partial(shell.on_group_joined, number),
+        datagrams=partial(shell.on_group_datagrams, number),
+        left=partial(shell.on_group_left, number),
+    )
+    return GroupLink(
+        link,
+        udp.multicast,
+        hearers,
+        interface=udp.multicast_interface,
+        hops=udp.multicast_hops,
+    )
+
+
+def _line(
+    line: SerialSettings, place: int, number: int, shell: Shell, bytes_max: int
+) -> SerialLink:
+    heard = partial(shell.on_datagrams, number)
+    ears = LineEars(heard)
+    if line.advertise:
+        opened = partial(shell.on_line_opened, number)
+        ears = LineEars(heard, opened, partial(shell.on_group_left, number))
+    return SerialLink(line, f"serial{place}", ears, message_bytes_max=bytes_max)

@@ -1,0 +1,44 @@
+"""What the tests of serial lines share: lines by name, and the gateway's tables for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from pathlib import Path
+
+from tests.end_to_end.on_air import Node, fresh
+from tests.support.gateway import GatewayProcess
+from tests.support.hand_written_sensor import Wire
+from tests.support.line_framings import Kind
+from tests.support.pty_line import PtyLine
+
+NO_UDP = '[[udp]]\nlisten = ""\n'
+
+
+def table(port: Path | str, kind: Kind = "hdlc", more: str = "advertise = false") -> str:
+    return f'[[serial]]\nport = "{port}"\nframing = "{kind}"\n{more}\n'
+
+
+@asynccontextmanager
+async def lines(folder: Path, *kinds: Kind) -> AsyncIterator[list[PtyLine]]:
+    """Plugged in as `line0`, `line1` and so on."""
+    async with AsyncExitStack() as stack:
+        made = [PtyLine(folder / f"line{number}", kind) for number, kind in enumerate(kinds)]
+        for line in made:
+            stack.enter_context(closing(line))
+        yield made
+
+
+def node_on(line: Wire, client_id: str | None = None) -> Node:
+    """A node that has not connected yet."""
+    client_id = fresh() if client_id is None else client_id
+    made = Node(line, client_id)
+    made.client_id = client_id
+    return made
+
+
+def wait_until_open(gateway: GatewayProcess, port: Path | str, times: int = 1) -> None:
+    """The gateway has opened the port so often in this life."""
+    opened = rf"listening for sensors on serial {re.escape(str(port))}, [\s\S]*"
+    gateway.wait_for_log(opened * times)

@@ -1,0 +1,124 @@
+"""Worlds that are hard in one respect: a hundred of them find what ten thousand others find once.
+
+Each kind is an ordinary plan with other troubles, and with `trust = "session"`, because then it
+matters most what the journal says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+from gateway.journal.rules import SEGMENTS_MIN
+from tests.simulation.disk import SEGMENT_BYTES
+from tests.simulation.model_broker import Restart
+from tests.simulation.plan import Event, Plan, Trouble, plan_for
+
+BUSY_S = 40.0  # from the first reading on
+SHORT_S = 10.0
+ENDS = (Trouble.POWER, Trouble.KILL, Trouble.KILL)
+
+
+def forgetful(dice: Random) -> Plan:
+    """The broker loses its sessions with QoS 2 readings under way, and the gateway ends too."""
+    plan = _trusting(dice, qos_2=0.7)
+    restarts = (Restart.LOST, Restart.LOST, Restart.KEPT)
+    upon = ("packet", "release", "release", "stored", "", "")
+    return _with(plan, dice, [*_outages(plan, dice, restarts), *_ends(plan, dice, upon)])
+
+
+def faithful(dice: Random) -> Plan:
+    """The broker keeps its sessions, whatever ends: QoS 2 must arrive once."""
+    plan = _trusting(dice, qos_2=0.7)
+    upon = ("packet", "release", "release", "stored", "", "")
+    breaks = [Event(_busy(plan, dice), Trouble.BREAK, sensor=0) for _ in range(dice.randint(0, 3))]
+    events = [*_outages(plan, dice, (Restart.KEPT,)), *_ends(plan, dice, upon), *breaks]
+    return _with(plan, dice, events)
+
+
+def full(dice: Random) -> Plan:
+    """As faithful, but readings are long and the journal is full: many go without it."""
+    plan = _trusting(dice, qos_2=0.8)
+    plan.journal_bytes = SEGMENTS_MIN * SEGMENT_BYTES
+    plan.stream_delay_s_max = max(plan.stream_delay_s_max, 0.1)
+    plan.readings = [
+        replace(reading, payload=reading.payload.ljust(900, b".")) for reading in plan.readings
+    ]
+    upon = ("release", "release", "release", "release", "Pubrec", "not stored", "")
+    ends = [*_ends(plan, dice, upon), *_ends(plan, dice, upon)]
+    events = [replace(end, trouble=Trouble.STOP) if dice.random() < 0.3 else end for end in ends]
+    for _ in range(3):
+        lasts_s = dice.random() * 2 * SHORT_S
+        events.append(Event(_busy(plan, dice), Trouble.FULL_DISK, lasts_s=lasts_s))
+        events.append(Event(_busy(plan, dice), Trouble.BREAK))
+    return _with(plan, dice, [*events, *_outages(plan, dice, (Restart.KEPT,))[:2]])
+
+
+def failing(dice: Random) -> Plan:
+    """The disk fails for seconds, the broker is away or not, and the gateway ends."""
+    plan = _trusting(dice, qos_2=0.4)
+    plan.flush_s_max = min(plan.flush_s_max, 0.1)
+    upon = ("packet", "unsure", "not stored", "journal", "", "")
+    events = _ends(plan, dice, upon)
+    for _ in range(dice.randint(1, 4)):
+        at = _busy(plan, dice)
+        lasts_s = dice.random() ** 2 * 2 * SHORT_S
+        events.append(Event(at, Trouble.FAILING_DISK, lasts_s=lasts_s))
+        if dice.random() < 0.5:
+            away_at = max(0.0, at - 1.0 + dice.random() * 4)
+            events.append(Event(away_at, Trouble.OUTAGE, lasts_s=1.0 + dice.random() * SHORT_S))
+    return _with(plan, dice, events)
+
+
+KINDS: dict[str, Callable[[Random], Plan]] = {
+    "any": plan_for,
+    "forgetful": forgetful,
+    "faithful": faithful,
+    "full": full,
+    "failing": failing,
+}
+
+
+def _trusting(dice: Random, qos_2: float) -> Plan:
+    plan = plan_for(dice)
+    plan.trust_session = plan.replaces_contents = True
+    plan.readings = [
+        replace(reading, qos=2) if dice.random() < qos_2 else reading for reading in plan.readings
+    ]
+    return plan
+
+
+def _busy(plan: Plan, dice: Random) -> float:
+    return min(reading.at for reading in plan.readings) + dice.random() * BUSY_S
+
+
+def _outages(plan: Plan, dice: Random, restarts: tuple[Restart, ...]) -> list[Event]:
+    return [
+        Event(
+            _busy(plan, dice),
+            Trouble.OUTAGE,
+            lasts_s=dice.random() ** 2 * SHORT_S,
+            restart=dice.choice(restarts),
+        )
+        for _ in range(dice.randint(1, 6))
+    ]
+
+
+def _ends(plan: Plan, dice: Random, upon: tuple[str, ...]) -> list[Event]:
+    return [
+        Event(
+            _busy(plan, dice),
+            dice.choice(ENDS),
+            lasts_s=dice.random() ** 2 * SHORT_S,
+            cut=dice.random() < 0.2,
+            upon=dice.choice(upon),
+        )
+        for _ in range(dice.randint(1, 5))
+    ]
+
+
+def _with(plan: Plan, dice: Random, events: list[Event]) -> Plan:
+    reboots = [event for event in plan.events if event.trouble is Trouble.REBOOT]
+    plan.events = events + reboots[: dice.randint(0, 3)]
+    return plan
