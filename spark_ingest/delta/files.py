@@ -44,7 +44,9 @@ class TableFiles:
         """`schema` is the table's, as PyArrow has it."""
         self._folder = folder
         self._is_partitioned = DAY in schema.names
-        self._in_file = schema.remove(schema.get_field_index(DAY)) if self._is_partitioned else schema
+        self._in_file = (
+            schema.remove(schema.get_field_index(DAY)) if self._is_partitioned else schema
+        )
         self._schema = schema
         self._stats_of = stats_of
         self._open: dict[str | None, _OpenFile] = {}  # the one that is longest unused first

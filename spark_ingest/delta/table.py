@@ -38,7 +38,6 @@ class Table:
         self.stats_of = tuple(stats_of)
         self._partition_by = [DAY] if DAY in schema.names else None
         self._delta = self._opened()
-        self._prefix = f"{self._delta.table_uri.rstrip('/')}/"
         self._durable_version = self._delta.version()
 
     # Reading
@@ -53,7 +52,7 @@ class Table:
         """Of its files, as they are now, from the folder on."""
         self._delta.update_incremental()
         inside = "" if day is None else f"{DAY}={day}/"
-        found = (uri.removeprefix(self._prefix) for uri in self._delta.file_uris())
+        found = self._delta.get_add_actions(flatten=True)["path"].to_pylist()
         return sorted(path for path in found if path.startswith(inside))
 
     def files_by_day(self) -> Counter[str]:
@@ -134,8 +133,8 @@ class Table:
         self._durable_version = self._delta.version()
 
     def _opened(self) -> DeltaTable:
-        if not (self.folder / LOG).exists() and self.folder.is_dir() and any(self.folder.iterdir()):
-            raise TableError(f"{self.folder} is no Delta table, and there is something in it")
+        if not (self.folder / LOG).exists() and (strange := self._strange()) is not None:
+            raise TableError(f"{self.folder} is no Delta table, and {strange} is in it")
         try:
             delta = DeltaTable.create(
                 str(self.folder), self.schema, mode="ignore", partition_by=self._partition_by
@@ -144,6 +143,13 @@ class Table:
         except DeltaError as error:
             raise TableError(f"{self.folder} cannot be opened as a Delta table: {error}") from None
         return delta
+
+    def _strange(self) -> str | None:
+        """Something that no worker of ours has put there before the table was."""
+        if not self.folder.is_dir():
+            return None
+        names = (each.name for each in self.folder.iterdir())
+        return next((name for name in names if not name.startswith(("part-", f"{DAY}="))), None)
 
     def _evolve(self, delta: DeltaTable) -> None:
         """Rule 3."""
