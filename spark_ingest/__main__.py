@@ -14,7 +14,10 @@ from types import ModuleType
 
 from spark_ingest.cli.exit_codes import MEANING, ExitCode, VerbError, complain
 
-VERBS = ("collect", "init", "check", "segments")
+VERBS = (
+    *("collect", "run", "backfill", "compact", "gaps", "doctor"),
+    *("init", "check", "segments", "demo"),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -65,7 +65,11 @@ def row_rules(settings: Settings) -> RowRules:
 
 
 def registry(settings: Settings) -> Registry:
-    return Registry([_schema_rules(each) for each in settings.schema])
+    return Registry(schema_rules(settings))
+
+
+def schema_rules(settings: Settings) -> list[SchemaRules]:
+    return [_schema_rules(each) for each in settings.schema]
 
 
 def _schema_rules(schema: SchemaSettings) -> SchemaRules:

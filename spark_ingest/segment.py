@@ -39,7 +39,7 @@ def octets_of(columns: Columns, footer: Footer) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = _table(columns)
+    table = table_of(columns)
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(
         sink,
@@ -77,8 +77,8 @@ def read_footer(path: Path) -> Footer:
         raise FooterError(f"{path}: {error}") from None
 
 
-def _table(columns: Columns) -> Any:
-    """A column of messages becomes one of rows by their numbers, in compiled code."""
+def table_of(columns: Columns) -> Any:
+    """A `pyarrow.Table`. Columns of messages become columns of rows, in compiled code."""
     import pyarrow as pa
 
     message = pa.array(columns.message, pa.int32())

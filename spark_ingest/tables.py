@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spark_ingest.delta.files import DAY
 from spark_ingest.record import COLUMNS, Column
 
+DAY = "day"  # the partition column of every table that has one
 TABLES = "tables"
 CHECKPOINTS = "checkpoints"
 BRONZE = "bronze"

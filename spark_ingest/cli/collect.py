@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from spark_ingest.cli.exit_codes import ExitCode, VerbError, of_os_error
+from spark_ingest.cli.serving import metrics_served
 from spark_ingest.cli.sources import add_source_arguments, settings_from
 from spark_ingest.config import ConfigError, Settings
 from spark_ingest.segment import missing_pyarrow
 
 if TYPE_CHECKING:
     from spark_ingest.collector import Collector
-    from spark_ingest.counters import Counters
 
 HELP = "collect messages from the broker into segments, and acknowledge them when they are safe"
 EXAMPLE = "python -m spark_ingest collect --config ingest.toml --set collector.name=second"
@@ -83,34 +83,10 @@ def _collector(settings: Settings, arguments: argparse.Namespace) -> Iterator[Co
         writer.remember()
         log.info("segments go to %s from number %d on", shelf.folder, shelf.next_number)
         counters = Counters()
-        with _metrics_served(settings, counters):
+        with metrics_served(settings.metrics.listen, "metrics.listen", counters.registry):
             yield Collector(rules, writer, counters)
     finally:
         shelf.__exit__()
-
-
-@contextmanager
-def _metrics_served(settings: Settings, counters: Counters) -> Iterator[None]:
-    listen = settings.metrics.listen
-    if listen is None:
-        yield
-        return
-    from prometheus_client import start_http_server
-
-    try:
-        server, thread = start_http_server(listen.port, listen.host, counters.registry)
-    except OSError as error:
-        raise VerbError(
-            ExitCode.UNAVAILABLE,
-            f"metrics.listen: {listen}: {error.strerror or error}; give each collector its own",
-        ) from None
-    log.info("metrics on http://%s:%d/metrics", *server.server_address[:2])
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def _run(collector: Collector) -> None:

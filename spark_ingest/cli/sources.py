@@ -22,8 +22,8 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def settings_from(arguments: argparse.Namespace) -> Settings:
+def settings_from(arguments: argparse.Namespace, *, collects: bool = True) -> Settings:
     try:
-        return load(arguments.config, arguments.overrides)
+        return load(arguments.config, arguments.overrides, collects=collects)
     except ConfigError as error:
         raise VerbError(ExitCode.CONFIGURATION, str(error)) from None

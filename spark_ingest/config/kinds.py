@@ -20,6 +20,7 @@ MIB = 1024 * KIB
 GIB = 1024 * MIB
 TEXT_LENGTH_MAX = 1024
 FILTERS_MAX = 64
+PAIRS_MAX = 256
 
 _SIZE = re.compile(r"([0-9]{1,15}) ?(B|KiB|MiB|GiB)")
 _SIZE_UNITS = {"B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB}
@@ -151,6 +152,22 @@ def topic_filters() -> Kind:
         return tuple(raw) if fits else None
 
     return Kind(f'1 to {FILTERS_MAX} topic filters, such as ["sensors/#"]', convert)
+
+
+def pairs() -> Kind:
+    """Names and values as other programs have them, so the values are text."""
+
+    def convert(raw: object) -> dict[str, str] | None:
+        if not isinstance(raw, dict) or len(raw) > PAIRS_MAX:
+            return None
+        if not all(isinstance(each, str | int | float) for each in raw.values()):
+            return None
+        return {
+            name: str(each).lower() if isinstance(each, bool) else str(each)
+            for name, each in raw.items()
+        }
+
+    return Kind(f'at most {PAIRS_MAX} pairs, such as {{ "spark.driver.memory" = "2g" }}', convert)
 
 
 def broker_url() -> Kind:

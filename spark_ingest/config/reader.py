@@ -22,8 +22,10 @@ FILE_BYTES_MAX = 1 << 20
 COMMAND_LINE = "--set"
 
 
-def load(path: Path | None, overrides: Sequence[str] = ()) -> Settings:
-    """`overrides` are KEY=VALUE; without a path there are the defaults."""
+def load(path: Path | None, overrides: Sequence[str] = (), *, collects: bool = True) -> Settings:
+    """`overrides` are KEY=VALUE; without a path there are the defaults. Who does not collect need
+    not say what.
+    """
     text = "" if path is None else _text(path)
     file = str(path)
     reading = _Reading(file, Path() if path is None else path.parent)
@@ -31,7 +33,7 @@ def load(path: Path | None, overrides: Sequence[str] = ()) -> Settings:
     for override in overrides:
         reading.override(values, override)
     settings = reading.settings(values)
-    for key, message in rules.broken(settings):
+    for key, message in rules.broken(settings, collects=collects):
         if key not in reading.unclear:
             reading.complain(key, message)
     if reading.problems:

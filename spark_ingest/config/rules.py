@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from spark_ingest.config.problems import KeyPath, shown
 from spark_ingest.config.settings import SchemaSettings, Settings
+from spark_ingest.tables import reserved_names
 
 
-def broken(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
+def broken(settings: Settings, *, collects: bool) -> Iterator[tuple[KeyPath, str]]:
+    """`collects`: whether the settings are to be those of a collector."""
     if settings.lake.path is None:
         yield ("lake", "path"), 'must be given: the folder of all segments, such as path = "lake"'
-    if not settings.collector.topics:
+    if collects and not settings.collector.topics:
         yield (
             ("collector", "topics"),
             'must be given: the topics to collect, such as topics = ["sensors/#"]',
@@ -27,6 +29,18 @@ def broken(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
     for index, schema in enumerate(settings.schema):
         yield from _of_schema(schema, ("schema", index), names)
         names.add(schema.name)
+    yield from _of_routes(settings)
+
+
+def _of_routes(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
+    taken = reserved_names()
+    for index, route in enumerate(settings.route):
+        for key in ("name", "where"):
+            if not getattr(route, key):
+                yield ("route", index, key), f"must be given, for each [[route]] its own {key}"
+        if route.name in taken:
+            yield ("route", index, "name"), f"{shown(route.name)} is another table's name already"
+        taken.add(route.name)
 
 
 def _of_broker(settings: Settings) -> Iterator[tuple[KeyPath, str]]:

@@ -18,6 +18,7 @@ from spark_ingest.config.kinds import KIB, MIB, Broker, HostPort, Kind
 NAME_LENGTH_MAX = 64
 SCHEMAS_MAX = 256
 FIELDS_MAX = 256
+ROUTES_MAX = 64
 
 
 def key(kind: Kind, meaning: str, default: Any, why: str = "", example: str = "") -> Any:
@@ -148,6 +149,68 @@ class MetricsSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSettings:
+    """How Spark fills the tables"""
+
+    name: str = key(
+        kinds.name(), "Names the query, its checkpoint and its place in the lake", "tidegate"
+    )
+    master: str | None = key(
+        kinds.text(),
+        "Where Spark runs; a cluster needs the lake under the same path on all its machines",
+        None,
+        "this machine with all its cores, or what spark-submit is told",
+        example='"local[2,4]"',
+    )
+    conf: Mapping[str, str] = key(
+        kinds.pairs(), "Anything else that Spark shall know", dict,
+        example='{ "spark.driver.memory" = "2g" }',
+    )  # fmt: skip
+    trigger_s: float = key(
+        kinds.number(0, 86_400), "Seconds from the beginning of a batch to that of the next", 5.0
+    )
+    rows_max: int = key(
+        kinds.integer(1000, 100_000_000), "Rows of a batch; at least one segment", 1_000_000,
+        "what is behind is caught up with in several",
+    )  # fmt: skip
+    goes_on_without_lost_segments: bool = key(
+        kinds.boolean(), "Go on when a segment is gone, and leave a gap", False,
+        "else it is an error",
+    )  # fmt: skip
+    metrics_listen: HostPort | None = key(
+        kinds.listen_address(), "Where /metrics of `run` is", None, example='"127.0.0.1:9110"'
+    )
+    progress_file: Path | None = key(
+        kinds.file_path(), "A file that has the last batch's progress as JSON", None,
+        example='"progress.json"',
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GapsSettings:
+    """When a device counts as silent"""
+
+    silence_periods: float = key(
+        kinds.number(1.5, 10_000), "Silent is who says nothing for so many of its periods", 5.0
+    )
+    period_s: float | None = key(
+        kinds.number(0.001, 31_536_000), "How often devices speak", None,
+        "each device's own median", example="60",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteSettings:
+    """Good rows that meet a condition go to a table of their own as well"""
+
+    name: str = key(kinds.name(), "The table", "", example='"hot"')
+    where: str = key(
+        kinds.text(), "The condition, in Spark SQL over the columns of bronze", "",
+        example='''"metric = 'temperature' and value > 30"''',
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
     """What is written to stderr"""
 
@@ -197,8 +260,13 @@ class Settings:
     rotation: RotationSettings = field(default_factory=RotationSettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    spark: SparkSettings = field(default_factory=SparkSettings)
+    gaps: GapsSettings = field(default_factory=GapsSettings)
     schema: tuple[SchemaSettings, ...] = field(
         default=(), metadata={"repeated": SchemaSettings, "count_max": SCHEMAS_MAX}
+    )
+    route: tuple[RouteSettings, ...] = field(
+        default=(), metadata={"repeated": RouteSettings, "count_max": ROUTES_MAX}
     )
 
 
@@ -209,4 +277,6 @@ TABLES: dict[str, type] = {
     "rotation": RotationSettings,
     "metrics": MetricsSettings,
     "log": LogSettings,
+    "spark": SparkSettings,
+    "gaps": GapsSettings,
 }

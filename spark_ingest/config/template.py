@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_ingest.config.kinds import Broker, HostPort, with_unit
-from spark_ingest.config.settings import TABLES, FieldSettings, SchemaSettings
+from spark_ingest.config.settings import TABLES, FieldSettings, RouteSettings, SchemaSettings
 
 NEEDED = ("path", "topics")
 
@@ -32,6 +32,9 @@ def _lines() -> Iterator[str]:
             yield from _key(each, "# ")
     yield "# [schema.fields.temperature]"
     for each in fields(FieldSettings):
+        yield from _key(each, "# ")
+    yield from ("", f"# {RouteSettings.__doc__}.", "# [[route]]")
+    for each in fields(RouteSettings):
         yield from _key(each, "# ")
     yield ""
 

@@ -1,9 +1,9 @@
-"""Arrow batches to Parquet files in a table's folder, not yet part of the table. In any process.
+"""Arrow batches to Parquet files in a table's folder, not yet part of it. In any process.
 
-Rule 1: a file is durable before its `Added` is handed out; only a commit makes it part of the table.
+Rule 1: a file is durable before its `Added` is handed out; only a commit makes it the table's.
 Rule 2: a name is never used twice, so an attempt that is repeated leaves orphans and no damage.
 
-Limit: DAYS_OPEN_MAX files are open at a time. A batch with more days gets more files, not less rows.
+Limit: DAYS_OPEN_MAX files are open at a time. More days make more files, not less rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-DAY = "day"  # the partition column of every table of ours that has one
+from spark_ingest.tables import DAY
+
 DAYS_OPEN_MAX = 32
 COMPRESSION = "zstd"
 

@@ -19,9 +19,12 @@ from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
-from spark_ingest.delta.files import DAY, Added, now_ms, sync_file, sync_folder, write_files
+from spark_ingest.delta.files import Added, now_ms, sync_file, sync_folder, write_files
+from spark_ingest.tables import DAY
 
 LOG = "_delta_log"
+# One file for each batch; delta-rs looks through all of them for the newest.
+LOG_RETENTION = "interval 1 days"
 
 
 class TableError(Exception):
@@ -47,6 +50,11 @@ class Table:
         self._delta.update_incremental()
         version: int | None = self._delta.transaction_version(app)
         return version
+
+    @property
+    def version(self) -> int:
+        self._delta.update_incremental()
+        return int(self._delta.version())
 
     def paths(self, day: str | None = None) -> list[str]:
         """Of its files, as they are now, from the folder on."""
@@ -102,6 +110,15 @@ class Table:
         """All of it by a `pyarrow.Table`; for small tables that are made anew each time."""
         self.replace(self.paths(), write_files([data], self.folder, self.schema, self.stats_of))
 
+    def compact(self) -> None:
+        """Small files of a day to large ones; rows stay as they are."""
+        self._delta.update_incremental()
+        try:
+            self._delta.optimize.compact()
+        except CommitFailedError as error:
+            raise self._disturbed(error) from None
+        self._make_durable()
+
     def vacuum(self, older_than_h: int) -> int:
         """Removes files that no version of this age needs, and orphans; how many it were."""
         found = self._delta.vacuum(
@@ -116,15 +133,18 @@ class Table:
                 commit_properties=mark,
             )  # fmt: skip
         except CommitFailedError as error:
-            raise TableError(
-                f"{self.folder}: somebody else has written to it at the same time ({error}). One "
-                "job fills a table: is there another?"
-            ) from None
-        self._delta.update_incremental()
+            raise self._disturbed(error) from None
         self._make_durable()
+
+    def _disturbed(self, error: Exception) -> TableError:
+        return TableError(
+            f"{self.folder}: somebody else has written to it at the same time ({error}). One job "
+            "fills a table, and one compacts it: is there another?"
+        )
 
     def _make_durable(self) -> None:
         """delta-rs leaves that to the system, and Spark's checkpoint would be ahead of it."""
+        self._delta.update_incremental()
         for version in range(self._durable_version + 1, self._delta.version() + 1):
             path = self.folder / LOG / f"{version:020d}.json"
             if path.exists():  # else it is in a checkpoint already
@@ -137,8 +157,9 @@ class Table:
             raise TableError(f"{self.folder} is no Delta table, and {strange} is in it")
         try:
             delta = DeltaTable.create(
-                str(self.folder), self.schema, mode="ignore", partition_by=self._partition_by
-            )
+                str(self.folder), self.schema, mode="ignore", partition_by=self._partition_by,
+                configuration={"delta.logRetentionDuration": LOG_RETENTION},
+            )  # fmt: skip
             self._evolve(delta)
         except DeltaError as error:
             raise TableError(f"{self.folder} cannot be opened as a Delta table: {error}") from None

@@ -1,1 +1,1 @@
-"""Which segments a batch of Spark's has, and which readings in them were in an earlier one. Pure."""
+"""Which segments a batch has, and which readings in them an earlier one had. Pure."""

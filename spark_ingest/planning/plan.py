@@ -64,10 +64,10 @@ Ends = Mapping[str, int]  # the first segment that is not to be read any more, b
 def end_of_batch(start: Offset, segments: Segments, limits: Limits, ends: Ends | None) -> Offset:
     """Behind what one batch takes. The same as `start`, where there is nothing new."""
     following, seen = dict(start.next), start.seen
-    rows = taken = octets = 0
-    for collector, number, footer in _merged(start.next, segments, ends):
+    rows = octets = 0
+    merged = _merged(start.next, segments, ends)
+    for taken, (collector, number, footer) in enumerate(merged, 1):
         rows += footer.rows
-        taken += 1
         if limits.bytes is not None:
             octets += segments.bytes_of(collector, number)
         over = (

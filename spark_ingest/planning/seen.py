@@ -69,6 +69,10 @@ class SeenOfLife:
             expected = past
         return found
 
+    def encoded(self) -> list[object]:
+        partial = [[block, f"{bits:x}"] for block, bits in sorted(self.partial.items())]
+        return [[list(run) for run in self.runs], partial]
+
     def __len__(self) -> int:
         full = sum(past - first for first, past in self.runs) * BLOCK_BITS
         return full + sum(bits.bit_count() for bits in self.partial.values())
@@ -120,10 +124,7 @@ class Seen:
         return repeated
 
     def encoded(self) -> list[object]:
-        return [
-            [gateway, epoch, seen.runs, [[block, f"{seen.partial[block]:x}"] for block in sorted(seen.partial)]]
-            for (gateway, epoch), seen in self.lives.items()
-        ]  # fmt: skip
+        return [[*life, *seen.encoded()] for life, seen in self.lives.items()]
 
     @classmethod
     def decoded(cls, encoded: list[object]) -> Seen:

@@ -11,13 +11,15 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_ingest.spark.java import find_java
+from spark_ingest.java import find_java
 from spark_ingest.spark.sink import GatewayDelta
 from spark_ingest.spark.source import GatewayLog
 
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 # Few rows go through a shuffle, and each partition of it is a task.
 SHUFFLE_PARTITIONS = 4
+# All cores, and a task that fails is tried again: with plain `local` it would end the query.
+HERE = "local[*,4]"
 _LOCAL = re.compile(r"local(\[.*\])?")
 
 
@@ -27,6 +29,8 @@ class NoSessionError(Exception):
 
 def open_session(name: str, master: str | None, conf: Mapping[str, str]) -> SparkSession:
     """`master` None leaves that to `spark-submit`. Raises NoSessionError, and NoJavaError."""
+    if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:  # which spark-submit sets
+        master = HERE
     is_local = master is not None and _LOCAL.fullmatch(master) is not None
     if is_local:
         # Else Spark takes the first `python3` of the PATH, in which nothing of ours may be.
@@ -41,7 +45,9 @@ def open_session(name: str, master: str | None, conf: Mapping[str, str]) -> Spar
     try:
         spark = builder.getOrCreate()
     except (PySparkException, RuntimeError, OSError) as error:
-        raise NoSessionError(f"Spark does not start with master {master}: {first_line(error)}") from None
+        raise NoSessionError(
+            f"Spark does not start with master {master}: {first_line(error)}"
+        ) from None
     spark.dataSource.register(GatewayLog)
     spark.dataSource.register(GatewayDelta)
     return spark

