@@ -49,7 +49,7 @@ def _kept(batch: Any, left_out: Mapping[Life, Encoded]) -> Any:
     import pyarrow.compute as pc
 
     sequences = pc.fill_null(batch["seq"], -1).to_numpy(zero_copy_only=False)
-    kept = np.ones(len(sequences), bool)
+    kept: Any = np.ones(len(sequences), bool)
     for (gateway, epoch), blocks in left_out.items():
         of_life = pc.and_(pc.equal(batch["gw"], gateway), pc.equal(batch["epoch"], epoch))
         theirs = np.flatnonzero(pc.fill_null(of_life, False).to_numpy(zero_copy_only=False))
@@ -61,7 +61,7 @@ def _kept(batch: Any, left_out: Mapping[Life, Encoded]) -> Any:
 def _numbers(blocks: Encoded) -> Any:
     import numpy as np
 
-    found = [np.empty(0, np.int64)]
+    found: list[Any] = [np.empty(0, np.int64)]
     for block, digits in blocks:
         octets = int(str(digits), 16).to_bytes(BLOCK_BITS // 8, "little")
         bits = np.unpackbits(np.frombuffer(octets, np.uint8), bitorder="little")

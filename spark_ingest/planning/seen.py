@@ -15,6 +15,7 @@ reach of gateways, which number without holes; strangers who send tags of their 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
 from spark_ingest.sequences import BLOCK_BITS, Encoded
 
@@ -131,7 +132,7 @@ class Seen:
         """Raises ValueError or TypeError for what `encoded` did not write."""
         found = cls()
         for each in encoded:
-            gateway, epoch, runs, partial = each  # type: ignore[misc]  # anything else is caught
+            gateway, epoch, runs, partial = cast("tuple[Any, Any, Any, Any]", each)
             found.lives[str(gateway), int(epoch)] = SeenOfLife(
                 [(int(first), int(past)) for first, past in runs],
                 {int(block): int(digits, 16) for block, digits in partial},

@@ -57,7 +57,11 @@ def merged(partial: DataFrame, period: str) -> DataFrame:
 
 def with_statistics(merged_rows: DataFrame) -> DataFrame:
     """For people: mean and quantiles beside what partials have."""
-    quantiles = [quantile(share).alias(f"p{round(share * 100)}") for share in QUANTILES]
+    quantiles = [
+        # The middle of a bucket may be outside of what there was.
+        f.least(f.greatest(quantile(share), "min"), "max").alias(f"p{round(share * 100)}")
+        for share in QUANTILES
+    ]
     return merged_rows.select(
         "start", *SERIES, "n", (f.col("sum") / f.col("n")).alias("mean"),
         *("min", "max", "first", "first_ts", "last", "last_ts"), *quantiles,
