@@ -13,20 +13,25 @@ Limit: at most 36,000 buckets of each sign, for that is where doubles end.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
-from math import ceil, log
+from itertools import accumulate
+from math import ceil, exp, log
 
 ACCURACY = 0.01
 LEAST = 1e-9
 RATIO = (1 + ACCURACY) / (1 - ACCURACY)  # of a bucket's upper limit to its lower
 LOG_RATIO = log(RATIO)
+LOG_LEAST = log(LEAST)
+LOG_MIDDLE = log(2 / (1 + RATIO))  # from a bucket's upper limit to what stands for it
+LOG_MOST = log(sys.float_info.max)
 
 
 def bucket_of(value: float) -> int:
     size = abs(value)
     if size <= LEAST:
         return 0
-    bucket = ceil(log(size / LEAST) / LOG_RATIO)
+    bucket = ceil((log(size) - LOG_LEAST) / LOG_RATIO)  # a quotient of sizes could be infinite
     return bucket if value > 0 else -bucket
 
 
@@ -34,7 +39,7 @@ def value_of(bucket: int) -> float:
     """The one value that is within ACCURACY of all in the bucket."""
     if bucket == 0:
         return 0.0
-    size = LEAST * RATIO ** abs(bucket) * 2 / (1 + RATIO)
+    size = exp(min(LOG_LEAST + abs(bucket) * LOG_RATIO + LOG_MIDDLE, LOG_MOST))
     return size if bucket > 0 else -size
 
 
@@ -44,9 +49,6 @@ def quantile(sketch: Mapping[int, int], share: float) -> float | None:
     if not count:
         return None
     rank = max(1, ceil(share * count))
-    below = 0
-    for bucket in sorted(sketch):
-        below += sketch[bucket]
-        if below >= rank:
-            break
-    return value_of(bucket)
+    buckets = sorted(sketch)
+    up_to = accumulate(sketch[bucket] for bucket in buckets)
+    return value_of(next(bucket for bucket, n in zip(buckets, up_to, strict=True) if n >= rank))

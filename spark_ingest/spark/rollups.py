@@ -10,7 +10,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from spark_ingest.sketch import LEAST, LOG_RATIO, RATIO
+from spark_ingest.sketch import LEAST, LOG_LEAST, LOG_MIDDLE, LOG_MOST, LOG_RATIO
 from spark_ingest.tables import DAY, SERIES
 
 QUANTILES = (0.5, 0.95, 0.99)
@@ -110,13 +110,15 @@ def _finished(rows: DataFrame, sketch: Column) -> DataFrame:
 def _bucket(name: str) -> Column:
     """As `sketch.bucket_of`."""
     size = f.abs(f.col(name))
-    number = f.ceil(f.log(size / f.lit(LEAST)) / f.lit(LOG_RATIO)).cast("int")
+    number = f.ceil((f.log(size) - f.lit(LOG_LEAST)) / f.lit(LOG_RATIO)).cast("int")
     return f.when(size <= LEAST, 0).when(f.col(name) > 0, number).otherwise(-number)
 
 
 def _middle_of(bucket: Column) -> Column:
     """As `sketch.value_of`."""
-    size = f.lit(LEAST) * f.pow(f.lit(RATIO), f.abs(bucket)) * f.lit(2 / (1 + RATIO))
+    size = f.exp(
+        f.least(f.lit(LOG_LEAST + LOG_MIDDLE) + f.abs(bucket) * LOG_RATIO, f.lit(LOG_MOST))
+    )
     return f.when(bucket == 0, f.lit(0.0)).otherwise(f.signum(bucket.cast("double")) * size)
 
 
