@@ -13,6 +13,7 @@ import os
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -115,6 +116,9 @@ class _OpenFile:
         return Added(str(self._path), octets, self._stats.rows, self._day, self._stats.to_json())
 
     def remove(self) -> None:
+        # It writes the end of the file once more, on a disk that may take nothing.
+        with suppress(Exception):
+            self._writer.close()
         self._file.close()
         (self._folder / self._path).unlink(missing_ok=True)
 
