@@ -111,4 +111,4 @@ def check_routes(spark: SparkSession, routes: Mapping[str, str]) -> None:
 
 def first_of(error: Exception) -> str:
     """Spark's message without its plan and its codes."""
-    return str(error).partition("\n")[0].partition(" SQLSTATE")[0]
+    return str(error).strip().partition("\n")[0].partition(" SQLSTATE")[0]

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from spark_ingest import java
 from spark_ingest.java import NoJavaError, find_java
 
 
@@ -41,7 +40,7 @@ def test_where_there_is_none_it_says_what_was_tried_and_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = install(tmp_path / "a", "11.0.2")
-    monkeypatch.setattr(java.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(NoJavaError) as error:
         find_java({"JAVA_HOME": str(old), "PATH": str(tmp_path / "empty")})
     assert "is version 11" in str(error.value)
