@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from spark_ingest.checkpoint import Checkpoint
+from spark_ingest.delta.table import TableError
 from spark_ingest.spark.job_counters import JobCounters, Progress
 from spark_ingest.spark.pipeline import Pipeline, PipelineRules, check_routes
 from spark_ingest.spark.session import first_line
@@ -31,6 +32,7 @@ log = logging.getLogger("tidegate.ingest.job")
 Result = TypeVar("Result")
 
 LOOK_S = 0.2  # how often it looks whether it was told to end
+LAST_REPORT_S_MAX = 5.0
 
 
 class JobError(Exception):
@@ -74,6 +76,11 @@ class Job:
             self._spark.streams.addListener(listener)
             try:
                 self._await(self._started(pipeline, checkpoint))
+                listener.has_ended.wait(LAST_REPORT_S_MAX)
+            except JobError:
+                if isinstance(pipeline.error, TableError | OSError):
+                    raise pipeline.error from None
+                raise
             finally:
                 self._spark.streams.removeListener(listener)
 

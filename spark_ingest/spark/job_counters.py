@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,7 @@ class Progress(StreamingQueryListener):  # type: ignore[misc]  # PySpark's types
     def __init__(self, counters: JobCounters, file: Path | None) -> None:
         self._counters = counters
         self._file = file
+        self.has_ended = threading.Event()  # it tells of that last, and later than the query does
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         self._counters.running.set(1)
@@ -80,6 +82,7 @@ class Progress(StreamingQueryListener):  # type: ignore[misc]  # PySpark's types
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         self._counters.running.set(0)
+        self.has_ended.set()
 
 
 def summary(progress: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Values to partial aggregates of a period, and partials to fewer of them. DataFrame to DataFrame.
+"""Partial rollups to whole ones, and to what people want to see. DataFrame to DataFrame.
 
 Rule 1: merging is addition, minimum and maximum only, so every order and every grouping of merges
         gives the same row. A reading that is two days late makes one more partial.
@@ -10,37 +10,11 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from spark_ingest.sketch import LEAST, LOG_LEAST, LOG_MIDDLE, LOG_MOST, LOG_RATIO
+from spark_ingest.sketch import LOG_LEAST, LOG_MIDDLE, LOG_MOST, LOG_RATIO
 from spark_ingest.tables import DAY, SERIES
 
 QUANTILES = (0.5, 0.95, 0.99)
 _NO_BUCKETS = "cast(map() as map<int, bigint>)"
-
-
-def partials(measured: DataFrame, period: str) -> DataFrame:
-    """Of `transforms.measured`; `period` as `date_trunc` knows it."""
-    each = measured.select(
-        f.date_trunc(period, "ts").alias("start"),
-        *SERIES,
-        "value",
-        f.struct("ts", "value").alias("at"),
-        _bucket("value").alias("bucket"),
-    )
-    # Rows of one key are brought together once, for both steps.
-    by_bucket = (
-        each.repartition("start", *SERIES)
-        .groupBy("start", *SERIES, "bucket")
-        .agg(
-            f.count("*").alias("n"),
-            f.sum("value").alias("sum"),
-            f.min("value").alias("min"),
-            f.max("value").alias("max"),
-            f.min("at").alias("first"),
-            f.max("at").alias("last"),
-        )
-    )
-    entries = f.collect_list(f.struct("bucket", "n"))
-    return _finished(by_bucket, f.map_from_entries(f.array_sort(entries)))
 
 
 def merged(partial: DataFrame, period: str) -> DataFrame:
@@ -52,7 +26,22 @@ def merged(partial: DataFrame, period: str) -> DataFrame:
         f.struct(f.col("first_ts").alias("ts"), f.col("first").alias("value")).alias("first"),
         f.struct(f.col("last_ts").alias("ts"), f.col("last").alias("value")).alias("last"),
     )
-    return _finished(each, f.reduce(f.collect_list("sketch"), f.expr(_NO_BUCKETS), _sum_of_buckets))
+    sketch = f.reduce(f.collect_list("sketch"), f.expr(_NO_BUCKETS), _sum_of_buckets)
+    return (
+        each.groupBy("start", *SERIES)
+        .agg(
+            *(f.sum(name).alias(name) for name in ("n", "sum")),
+            *(f.min(name).alias(name) for name in ("min", "first")),
+            *(f.max(name).alias(name) for name in ("max", "last")),
+            sketch.alias("sketch"),
+        )
+        .select(
+            *("start", *SERIES, "n", "sum", "min", "max"),
+            *(f.col("first.value").alias("first"), f.col("first.ts").alias("first_ts")),
+            *(f.col("last.value").alias("last"), f.col("last.ts").alias("last_ts")),
+            *("sketch", f.to_date("start").alias(DAY)),
+        )
+    )
 
 
 def with_statistics(merged_rows: DataFrame) -> DataFrame:
@@ -84,34 +73,6 @@ def quantile(share: float) -> Column:
         ),
     )
     return _middle_of(found["at"])
-
-
-def _finished(rows: DataFrame, sketch: Column) -> DataFrame:
-    return (
-        rows.groupBy("start", *SERIES)
-        .agg(
-            f.sum("n").alias("n"),
-            f.sum("sum").alias("sum"),
-            f.min("min").alias("min"),
-            f.max("max").alias("max"),
-            f.min("first").alias("first"),
-            f.max("last").alias("last"),
-            sketch.alias("sketch"),
-        )
-        .select(
-            "start", *SERIES, "n", "sum", "min", "max",
-            f.col("first.value").alias("first"), f.col("first.ts").alias("first_ts"),
-            f.col("last.value").alias("last"), f.col("last.ts").alias("last_ts"),
-            "sketch", f.to_date("start").alias(DAY),
-        )
-    )  # fmt: skip
-
-
-def _bucket(name: str) -> Column:
-    """As `sketch.bucket_of`."""
-    size = f.abs(f.col(name))
-    number = f.ceil((f.log(size) - f.lit(LOG_LEAST)) / f.lit(LOG_RATIO)).cast("int")
-    return f.when(size <= LEAST, 0).when(f.col(name) > 0, number).otherwise(-number)
 
 
 def _middle_of(bucket: Column) -> Column:

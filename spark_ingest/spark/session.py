@@ -56,9 +56,10 @@ def open_session(name: str, master: str | None, conf: Mapping[str, str]) -> Spar
 def first_line(error: BaseException) -> str:
     """What a person can use of Spark's pages: the last exception in it, or the first line."""
     text = str(error)
-    ours = re.findall(r"^(?:\w+\.)*(\w+Error): (.+)$", text, re.MULTILINE)
-    if ours:
-        return f"{ours[-1][1]}"
+    raised = re.findall(r"^(?:\w+\.)*(\w+Error)(?:: (.+))?$", text, re.MULTILINE)
+    if raised:
+        name, said = raised[-1]
+        return str(said or name)
     lines = [line for line in text.splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
 

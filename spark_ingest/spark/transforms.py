@@ -31,11 +31,6 @@ def with_tables(rows: DataFrame, routes: Mapping[str, str]) -> DataFrame:
     return rows.withColumn(TABLE, f.explode(f.array_compact(f.array(home, *also))))
 
 
-def measured(rows: DataFrame) -> DataFrame:
-    """Good rows whose value is a number: what rollups are made of."""
-    return rows.where(f.col("error").isNull() & f.col("value").isNotNull())
-
-
 def _meets(where: str) -> Column:
     """What is neither true nor false, because a column is null, is not met."""
     return f.coalesce(f.expr(where), f.lit(False))

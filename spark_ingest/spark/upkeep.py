@@ -21,7 +21,7 @@ from spark_ingest.delta.table import Table, TableError
 from spark_ingest.registry import SchemaRules
 from spark_ingest.rows import RowRules
 from spark_ingest.spark import audit, rollups
-from spark_ingest.spark.pipeline import open_tables, to_rollups
+from spark_ingest.spark.pipeline import open_tables
 from spark_ingest.spark.replay import replayed
 from spark_ingest.spark.tables_read import table_frame
 from spark_ingest.spark.transforms import TABLE, with_day, with_tables
@@ -109,10 +109,10 @@ class Upkeep:
         """From bronze, for these days by `ts`; how many rows each rollup has for them now."""
         self._must_be_level(checkpoint)
         days = f.to_date("ts").between(f.lit(first), f.lit(last))
-        found = to_rollups(self.frame(BRONZE).where(days).withColumn("error", f.lit(None)))
+        measured = self.frame(BRONZE).where(days).withColumn(TABLE, f.lit(BRONZE))
         targets = {name: self._tables[name] for name in ROLLUPS}
         rows = {}
-        for name, added in files_of(found, targets).items():
+        for name, added in files_of(measured, targets).items():
             table = targets[name]
             old = [
                 path
@@ -138,9 +138,8 @@ class Upkeep:
         again = replayed(table_frame(self._spark, quarantine, paths), schemas, rules).persist()
         try:
             good = with_tables(with_day(again.where("error is null")), {})
-            counts = append(good, {BRONZE: self._tables[BRONZE]}, REPLAY_APP, version)
-            rollup_tables = {name: self._tables[name] for name in ROLLUPS}
-            append(to_rollups(again), rollup_tables, REPLAY_APP, version)
+            to_good = {name: self._tables[name] for name in (BRONZE, *ROLLUPS)}
+            counts = append(good, to_good, REPLAY_APP, version)
             bad = with_tables(with_day(again.where("error is not null")), {})
             left = files_of(bad, {QUARANTINE: quarantine})[QUARANTINE]
             quarantine.replace(paths, left)

@@ -1,14 +1,14 @@
 """Rows to several Delta tables in one pass over them: files in the workers, commits in the driver.
 
-Spark's own way to write from Python starts a process for each commit of each table, which a batch
-of every few seconds would feel; so the files are written by `mapInArrow`, whose result is the list
-of them, and whoever has the list commits.
+One job for each batch, whose result is the list of files, and whoever has the list commits. Spark's
+own way to write from Python would be a job and a new process for each table, which a batch of every
+few seconds would feel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,13 @@ from pyspark.sql import DataFrame
 
 from spark_ingest.delta.files import Added, TableFiles
 from spark_ingest.delta.table import Table
+from spark_ingest.partials import NEEDED, partials_of
 from spark_ingest.spark.transforms import TABLE
+from spark_ingest.tables import BRONZE, ROLLUPS
 
 ADDED = f"{TABLE} string, path string, bytes bigint, rows bigint, day string, stats string"
+# Values that wait for a worker's last row to be rolled up with it; beyond, partials are more.
+ROLLED_UP_MAX = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +36,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class RowsToFiles:
-    """For `mapInArrow`: rows with a column `table` to rows of ADDED, in the order of the files.
+    """For `mapInArrow`: rows with a column `table` to rows of ADDED.
 
-    What goes to a table that is no target is left out: it has this batch already.
+    Rows of bronze go to the rollups as well. What goes to a table that is no target is left out:
+    it has this batch already.
     """
 
     targets: Mapping[str, Target]
@@ -42,34 +47,60 @@ class RowsToFiles:
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
-        files: dict[str, TableFiles] = {}
+        work = _Work(self.targets)
         try:
             for batch in batches:
-                for name, rows in _by_table(pa.Table.from_batches([batch])):
-                    if name in self.targets:
-                        self._files_of(name, files).write(rows)
-            added = [(name, each) for name, of in files.items() for each in of.close()]
+                work.add(pa.Table.from_batches([batch]))
+            added = work.finished()
         except BaseException:
-            for of in files.values():
-                of.discard()
+            work.discard()
             raise
-        yield pa.RecordBatch.from_arrays(
-            [
-                pa.array([name for name, _ in added], pa.string()),
-                pa.array([each.path for _, each in added], pa.string()),
-                pa.array([each.bytes for _, each in added], pa.int64()),
-                pa.array([each.rows for _, each in added], pa.int64()),
-                pa.array([each.day for _, each in added], pa.string()),
-                pa.array([each.stats for _, each in added], pa.string()),
-            ],
-            names=[TABLE, "path", "bytes", "rows", "day", "stats"],
-        )
+        yield _as_batch(added)
 
-    def _files_of(self, name: str, files: dict[str, TableFiles]) -> TableFiles:
-        if name not in files:
+
+@dataclass(slots=True)
+class _Work:
+    """Of one worker for one batch."""
+
+    targets: Mapping[str, Target]
+    files: dict[str, TableFiles] = field(default_factory=dict)
+    measured: list[Any] = field(default_factory=list)
+    measured_rows: int = 0
+
+    def add(self, rows: Any) -> None:
+        for name, of_table in _by_table(rows):
+            if name in self.targets:
+                self._write(name, of_table)
+            if name == BRONZE and not ROLLUPS.keys().isdisjoint(self.targets):
+                self.measured.append(of_table.select(NEEDED))
+                self.measured_rows += of_table.num_rows
+        if self.measured_rows >= ROLLED_UP_MAX:
+            self._roll_up()
+
+    def finished(self) -> list[tuple[str, Added]]:
+        self._roll_up()
+        return [(name, each) for name, files in self.files.items() for each in files.close()]
+
+    def discard(self) -> None:
+        for files in self.files.values():
+            files.discard()
+
+    def _roll_up(self) -> None:
+        import pyarrow as pa
+
+        if not self.measured:
+            return
+        rows = pa.concat_tables(self.measured)
+        self.measured, self.measured_rows = [], 0
+        for name, period in ROLLUPS.items():
+            if name in self.targets:
+                self._write(name, partials_of(rows, period))
+
+    def _write(self, name: str, rows: Any) -> None:
+        if name not in self.files:
             target = self.targets[name]
-            files[name] = TableFiles(Path(target.folder), target.schema, target.stats_of)
-        return files[name]
+            self.files[name] = TableFiles(Path(target.folder), target.schema, target.stats_of)
+        self.files[name].write(rows)
 
 
 def files_of(rows: DataFrame, tables: Mapping[str, Table]) -> dict[str, list[Added]]:
@@ -108,3 +139,19 @@ def _by_table(rows: Any) -> Iterator[tuple[str, Any]]:
         return
     for name in names:
         yield name, rows.filter(pc.equal(rows[TABLE], name))
+
+
+def _as_batch(added: list[tuple[str, Added]]) -> Any:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([name for name, _ in added], pa.string()),
+            pa.array([each.path for _, each in added], pa.string()),
+            pa.array([each.bytes for _, each in added], pa.int64()),
+            pa.array([each.rows for _, each in added], pa.int64()),
+            pa.array([each.day for _, each in added], pa.string()),
+            pa.array([each.stats for _, each in added], pa.string()),
+        ],
+        names=[TABLE, "path", "bytes", "rows", "day", "stats"],
+    )

@@ -23,6 +23,11 @@ def at(seconds: float) -> datetime:
     return MIDNIGHT + timedelta(seconds=seconds)
 
 
+def naive(seconds: float) -> datetime:
+    """As PySpark hands times out: those of the session's zone, which is UTC, without saying so."""
+    return at(seconds).replace(tzinfo=None)
+
+
 def readings(spark: SparkSession, *rows: Mapping[str, Any]) -> DataFrame:
     """As segments have them; what is not given is null, `seq` counts, `rx_ts` is `ts`."""
     names = [each.name for each in COLUMNS]

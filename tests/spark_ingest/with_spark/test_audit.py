@@ -5,8 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_ingest.spark.audit import SilenceRules, arrived, completeness, gaps, silences
-from tests.spark_ingest.with_spark.frames import at, readings, rows_of
-from tests.spark_ingest.with_spark.test_rollups import naive
+from tests.spark_ingest.with_spark.frames import at, naive, readings, rows_of
 
 GAP = ("gw", "epoch", "first_seq", "last_seq", "missing", "after_ts", "before_ts")
 

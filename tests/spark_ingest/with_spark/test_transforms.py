@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_ingest.spark.pipeline import RouteError, check_routes
-from spark_ingest.spark.transforms import measured, with_day, with_tables
+from spark_ingest.spark.transforms import with_day, with_tables
 from tests.spark_ingest.with_spark.frames import at, readings, rows_of
 
 
@@ -37,11 +37,6 @@ def test_a_row_is_of_the_day_on_which_it_came(spark: SparkSession) -> None:
     rows = readings(spark, {"ts": at(-100_000), "rx_ts": at(-1)}, {"ts": at(0), "rx_ts": at(0)})
     days = [(seq, str(day)) for seq, day in rows_of(with_day(rows), "seq", "day")]
     assert days == [(0, "2026-11-20"), (1, "2026-11-21")]
-
-
-def test_only_numbers_that_are_good_are_measured(spark: SparkSession) -> None:
-    rows = readings(spark, {"value": 1.0}, {"value": 2.0, "error": "range"}, {"text": "on"})
-    assert rows_of(measured(rows), "seq") == [(0,)]
 
 
 @pytest.mark.parametrize(
