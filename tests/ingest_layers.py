@@ -73,7 +73,7 @@ INGEST_LAYERS = {
             "record",
         ),
         *("registry", "rows", "segment", "sequences", "shelf", "sketch", "tables"),
-        packages=("prometheus_client", "pyarrow", "pyspark"),
+        packages=("prometheus_client", "py4j", "pyarrow", "pyspark"),
     ),
     "cli": allowed(
         *("assembly", "collector", "config", "counters", "footer", "segment", "shelf", "writing"),

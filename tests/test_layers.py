@@ -395,6 +395,7 @@ def test_every_package_the_rules_name_is_a_declared_dependency() -> None:
     distributions = {
         "google_crc32c": "google-crc32c",
         "numpy": "pandas",  # which cannot be without it
+        "py4j": "pyspark",
         "paho": "paho-mqtt",
         "prometheus_client": "prometheus-client",
         "serial": "pyserial",

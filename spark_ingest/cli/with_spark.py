@@ -7,7 +7,7 @@ import importlib.util
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from spark_ingest.cli.exit_codes import ExitCode, VerbError, of_os_error
@@ -62,7 +62,8 @@ def spark_session(settings: Settings) -> Iterator[SparkSession]:
         try:
             yield spark
         finally:
-            spark.stop()
+            with suppress(Exception):  # what was done is done, and Java may be gone
+                spark.stop()
 
 
 @contextmanager

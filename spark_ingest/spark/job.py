@@ -12,10 +12,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -82,12 +84,13 @@ class Job:
                     raise pipeline.error from None
                 raise
             finally:
-                self._spark.streams.removeListener(listener)
+                with suppress(Py4JNetworkError, ConnectionError):
+                    self._spark.streams.removeListener(listener)
 
     def _started(self, pipeline: Pipeline, checkpoint: Checkpoint) -> StreamingQuery:
         rules = self._rules
         log.info("filling the tables of %s from batch %d on", rules.lake,
-                 -1 if checkpoint.last_batch is None else checkpoint.last_batch + 1)  # fmt: skip
+                 0 if checkpoint.last_batch is None else checkpoint.last_batch + 1)  # fmt: skip
         stream = (
             self._spark.readStream.format("gwlog")
             .option("maxRowsPerTrigger", str(rules.rows_max))
@@ -122,3 +125,5 @@ def _guarded(action: Callable[[], Result]) -> Result:
         return action()
     except PySparkException as error:
         raise JobError(first_line(error)) from None
+    except (Py4JNetworkError, ConnectionError) as error:
+        raise JobError(f"Spark's Java process is gone ({error}); start it again") from None

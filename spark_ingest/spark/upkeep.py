@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from spark_ingest.checkpoint import Checkpoint
@@ -63,13 +63,13 @@ class Upkeep:
         """Raises TableError."""
         self._spark = spark
         self._lake = lake
-        self._tables = open_tables(lake, core())
+        self.tables = open_tables(lake, core())
         self._routes = open_tables(lake, [*map(readings, routes)])
 
     # Beside the job
 
     def compact(self) -> Iterator[Compacted]:
-        for name, table in {**self._tables, **self._routes}.items():
+        for name, table in {**self.tables, **self._routes}.items():
             before = len(table.paths())
             if name in ROLLUPS:
                 for day, files in sorted(table.files_by_day().items()):
@@ -81,7 +81,7 @@ class Upkeep:
 
     def vacuum(self, older_than_h: int) -> int:
         """How many files it were."""
-        tables = {**self._tables, **self._routes, **open_tables(self._lake, audits())}
+        tables = {**self.tables, **self._routes, **open_tables(self._lake, audits())}
         return sum(table.vacuum(older_than_h) for table in tables.values())
 
     def audit(self, rules: audit.SilenceRules) -> dict[str, Table]:
@@ -101,16 +101,16 @@ class Upkeep:
         return tables
 
     def frame(self, name: str) -> DataFrame:
-        return table_frame(self._spark, self._tables[name])
+        return table_frame(self._spark, self.tables[name])
 
     # Instead of the job
 
     def rebuild_rollups(self, checkpoint: Checkpoint, first: date, last: date) -> dict[str, int]:
         """From bronze, for these days by `ts`; how many rows each rollup has for them now."""
         self._must_be_level(checkpoint)
-        days = f.to_date("ts").between(f.lit(first), f.lit(last))
+        days = f.to_date("ts").between(_date(first), _date(last))
         measured = self.frame(BRONZE).where(days).withColumn(TABLE, f.lit(BRONZE))
-        targets = {name: self._tables[name] for name in ROLLUPS}
+        targets = {name: self.tables[name] for name in ROLLUPS}
         rows = {}
         for name, added in files_of(measured, targets).items():
             table = targets[name]
@@ -133,12 +133,12 @@ class Upkeep:
         schemas stay the same.
         """
         self._must_be_level(checkpoint)
-        quarantine = self._tables[QUARANTINE]
+        quarantine = self.tables[QUARANTINE]
         version, paths = quarantine.version, quarantine.paths()
         again = replayed(table_frame(self._spark, quarantine, paths), schemas, rules).persist()
         try:
             good = with_tables(with_day(again.where("error is null")), {})
-            to_good = {name: self._tables[name] for name in (BRONZE, *ROLLUPS)}
+            to_good = {name: self.tables[name] for name in (BRONZE, *ROLLUPS)}
             counts = append(good, to_good, REPLAY_APP, version)
             bad = with_tables(with_day(again.where("error is not null")), {})
             left = files_of(bad, {QUARANTINE: quarantine})[QUARANTINE]
@@ -149,7 +149,7 @@ class Upkeep:
 
     def _must_be_level(self, checkpoint: Checkpoint) -> None:
         """Rule 2."""
-        versions = {name: table.version_of(checkpoint.app) for name, table in self._tables.items()}
+        versions = {name: table.version_of(checkpoint.app) for name, table in self.tables.items()}
         if len(set(versions.values())) > 1:
             shown = ", ".join(f"{name} at {version}" for name, version in versions.items())
             raise TableError(
@@ -168,3 +168,8 @@ class Upkeep:
     def _swap(self, name: str, table: Table, paths: list[str], frame: DataFrame) -> None:
         rows = frame.coalesce(1).withColumn(TABLE, f.lit(name))
         table.replace(paths, files_of(rows, {name: table})[name])
+
+
+def _date(day: date) -> Column:
+    """As text: py4j writes the year 1 with one digit, which Java does not read."""
+    return f.lit(day.isoformat()).cast("date")
