@@ -20,7 +20,7 @@ LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 SHUFFLE_PARTITIONS = 4
 # All cores, and a task that fails is tried again: with plain `local` it would end the query.
 HERE = "local[*,4]"
-_LOCAL = re.compile(r"local(\[.*\])?")
+_LOCAL = re.compile(r"local(-cluster)?(\[.*\])?")
 
 
 class NoSessionError(Exception):

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from tests.support.logged_process import LoggedProcess
@@ -28,7 +29,9 @@ class JobProcess(LoggedProcess):
 
     def start(self) -> None:
         command = [sys.executable, "-m", "spark_ingest", "run", "--config", str(self.config_path)]
-        self.launch([*command, *self._arguments])
+        # Executors of a `local-cluster` are started from there.
+        (home,) = find_spec("pyspark").submodule_search_locations  # type: ignore[union-attr,misc]
+        self.launch([*command, *self._arguments], environment={"SPARK_HOME": home})
 
     def below(self, word: str) -> list[int]:
         """Processes that it has started, or they, with this word in their command."""
