@@ -6,11 +6,10 @@ import argparse
 import signal
 from typing import TYPE_CHECKING
 
-from spark_ingest.cli.exit_codes import ExitCode, VerbError
+from spark_ingest.cli.exit_codes import ExitCode
 from spark_ingest.cli.serving import metrics_served
 from spark_ingest.cli.with_spark import add_spark_arguments, spark_session, spark_settings
 from spark_ingest.config import Settings
-from spark_ingest.shelf import SEGMENTS
 
 if TYPE_CHECKING:
     from spark_ingest.spark.job import JobRules
@@ -28,7 +27,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     settings = spark_settings(arguments)
-    must_be_lake(settings)
     from spark_ingest.spark.job import Job
     from spark_ingest.spark.job_counters import JobCounters
 
@@ -57,13 +55,3 @@ def job_rules(settings: Settings, *, once: bool) -> JobRules:
         once=once,
         progress_file=rules.progress_file,
     )
-
-
-def must_be_lake(settings: Settings) -> None:
-    """Before Spark takes its ten seconds to start."""
-    if not (settings.lake.folder / SEGMENTS).is_dir():
-        raise VerbError(
-            ExitCode.FAILURE,
-            f"{settings.lake.folder} has no folder {SEGMENTS!r}: nothing has been collected there; "
-            "begin with  python -m spark_ingest collect  or look at  python -m spark_ingest demo",
-        )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from spark_ingest.cli.exit_codes import ExitCode, VerbError, of_os_error
 from spark_ingest.cli.sources import add_source_arguments, settings_from
 from spark_ingest.config import Settings
+from spark_ingest.shelf import SEGMENTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +35,7 @@ def spark_settings(arguments: argparse.Namespace) -> Settings:
         arguments.overrides.append(f"spark.master={arguments.master}")
     settings = settings_from(arguments, collects=False)
     configure_log(settings.log.level)
+    _must_be_lake(settings)
     return settings
 
 
@@ -99,3 +101,13 @@ def configure_log(level: str) -> None:
     logging.getLogger("tidegate").setLevel(level.upper())
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _must_be_lake(settings: Settings) -> None:
+    """Before Spark takes its ten seconds to start."""
+    if not (settings.lake.folder / SEGMENTS).is_dir():
+        raise VerbError(
+            ExitCode.FAILURE,
+            f"{settings.lake.folder} has no folder {SEGMENTS!r}: nothing has been collected there; "
+            "begin with  python -m spark_ingest collect  or look at  python -m spark_ingest demo",
+        )

@@ -167,7 +167,7 @@ def pairs() -> Kind:
             for name, each in raw.items()
         }
 
-    return Kind(f'at most {PAIRS_MAX} pairs, such as {{ "spark.driver.memory" = "2g" }}', convert)
+    return Kind(f"a table of at most {PAIRS_MAX} keys with a text or a number each", convert)
 
 
 def broker_url() -> Kind:

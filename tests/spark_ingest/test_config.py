@@ -88,7 +88,7 @@ def test_the_command_line_replaces_what_the_file_says(
          "ingest.toml:5:1: collector.url: unknown key, did you mean broker.url?"),
         (LEAST + "[kafka]\n",
          "ingest.toml:5:2: kafka: unknown key, the file knows lake, broker, collector, rotation, "
-         "metrics, log, schema"),
+         "metrics, log, spark, gaps, schema, route"),
         (LEAST + "[log]\nlevel = 'loud'\n",
          'ingest.toml:6:1: log.level: expected "debug", "info", "warning" or "error", got "loud"'),
         (LEAST + "[broker]\nurl = 'http://x'\n",
@@ -170,9 +170,9 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) 
         ("collector.name=a b", "--set: collector.name: expected a name of letters, digits, dots, "
          'dashes and underscores, at most 64, got "a b"'),
         ("name=x", "--set: expected TABLE.KEY=VALUE with a table of lake, broker, collector, "
-         'rotation, metrics, log, got "name"'),
+         'rotation, metrics, log, spark, gaps, got "name"'),
         ("collector.name", "--set: expected TABLE.KEY=VALUE with a table of lake, broker, "
-         'collector, rotation, metrics, log, got "collector.name"'),
+         'collector, rotation, metrics, log, spark, gaps, got "collector.name"'),
     ],
 )  # fmt: skip
 def test_a_mistake_on_the_command_line_is_told_too(
@@ -230,3 +230,13 @@ def test_the_password_is_the_first_line_of_its_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"secret\nrest")
     text = LEAST + '[broker]\nusername = "u"\npassword_file = "file"\n'
     assert assembly.session_rules(loaded(tmp_path, text)).password == b"secret"
+
+
+def test_who_does_not_collect_need_not_say_what(tmp_path: Path) -> None:
+    path = tmp_path / "ingest.toml"
+    path.write_text(
+        '[lake]\npath = "lake"\n[spark]\nconf = { "spark.ui.enabled" = true, "a.b" = 2 }\n'
+    )
+    settings = load(path, collects=False)
+    assert settings.collector.topics == ()
+    assert settings.spark.conf == {"spark.ui.enabled": "true", "a.b": "2"}
