@@ -16,12 +16,17 @@ class JobProcess(LoggedProcess):
     """`python -m spark_ingest run`."""
 
     def __init__(
-        self, lake: Path, *arguments: str, master: str = "local[2,4]", extra_config: str = ""
+        self,
+        lake: Path,
+        *arguments: str,
+        master: str = "local[2,4]",
+        trigger_s: float = 0.2,
+        extra_config: str = "",
     ) -> None:
         super().__init__(lake.parent / "job.log")
         self.config_path = lake.parent / "job.toml"
         self.config_path.write_text(
-            f'[lake]\npath = "{lake}"\n[spark]\nmaster = "{master}"\ntrigger_s = 0.2\n'
+            f'[lake]\npath = "{lake}"\n[spark]\nmaster = "{master}"\ntrigger_s = {trigger_s}\n'
             + extra_config,
             encoding="utf-8",
         )
