@@ -27,9 +27,7 @@ def latencies(seconds: int) -> list[float]:
     with (
         TemporaryDirectory(prefix="bench-") as folder,
         Mosquitto(["max_queued_messages 0"]) as broker,
-        CollectorProcess(
-            Path(folder), broker.url, "c1", "[rotation]\nlinger_ms = 200\n"
-        ) as collector,
+        CollectorProcess(Path(folder), broker.url, "c1", COLLECTING) as collector,
         Publisher(broker.port) as publisher,
     ):
         lake = collector.lake

@@ -42,13 +42,12 @@ def fill(spark: SparkSession, lake: Path) -> None:
 def rolled_up(spark: SparkSession, lake: Path) -> dict[str, list[dict[str, Any]]]:
     """What a reader of the rollups gets, in order."""
     upkeep = Upkeep(spark, lake)
-    return {
-        name: sorted(
-            rollups.merged(upkeep.frame(name), period).toArrow().to_pylist(),
-            key=lambda row: (row["start"], row["unit"] or ""),
-        )
-        for name, period in ROLLUPS.items()
-    }
+    found = {}
+    for name, period in ROLLUPS.items():
+        rows = rollups.merged(upkeep.frame(name), period).toArrow().to_pylist()
+        rows = [{**row, "sketch": dict(row["sketch"])} for row in rows]
+        found[name] = sorted(rows, key=lambda row: (row["start"], row["unit"] or ""))
+    return found
 
 
 def checkpoint_of(lake: Path) -> Checkpoint:
