@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_ingest.java import find_java
+from spark_ingest.spark.mqtt_source import MqttStream
 from spark_ingest.spark.sink import GatewayDelta
 from spark_ingest.spark.source import GatewayLog
 
@@ -50,6 +51,7 @@ def open_session(name: str, master: str | None, conf: Mapping[str, str]) -> Spar
         ) from None
     spark.dataSource.register(GatewayLog)
     spark.dataSource.register(GatewayDelta)
+    spark.dataSource.register(MqttStream)
     return spark
 
 
