@@ -43,9 +43,11 @@ lock_more() { # file, its first line, what of pyproject.toml, uv's options
     } >"$file"
 }
 
+# shellcheck disable=SC2016 # these are not to expand
 lock_more requirements-spark.lock \
     '# What `make spark-setup` adds to requirements.lock: Spark, Delta and a Java.' \
     --extra spark "$@" pyproject.toml
+# shellcheck disable=SC2016
 lock_more requirements-types.lock \
     '# What `make test` adds to requirements.lock: pyright, a Node.js, and stubs of MicroPython.' \
     --group types "$@"
