@@ -184,7 +184,10 @@ def test_a_driver_that_hangs_is_ended_by_the_watchdog_and_counted(
 ) -> None:
     node = new_node(gateway.port, watchdog_s=2, sensors=[{"kind": "drivers.hangs"}])
     node.put("drivers/hangs.py", HANGS)
-    assert [node.run("import main").how for _ in range(3)] == ["watchdog"] * 3
+    assert node.run("import main").how == "watchdog"
+    for _ in range(2):  # in other ways
+        node.put("drivers/hangs.py", "from machine import reset\nreset()\n")
+        assert node.run("import main").how == "reset"
     assert "safe mode" in woken(node)
     listener.wait_for(lambda: bool(listener.states()))
     assert listener.states()[-1]["mode"] == "safe"
