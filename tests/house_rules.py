@@ -29,6 +29,7 @@ GENERATED = {
     "docs/states.svg": "gateway.session.states_drawing",
     "docs/conformance.md": "tests.conformance",
 }
+LOCKED_EXTRAS = ("demo", "flash", "hil")
 GENERATED_MARK = re.compile(r"\bby `?python3? -m ([\w.]+)")
 PACKAGES = ("gateway", "spark_ingest")
 RUN_AS_MODULE = re.compile(rf"python3? -m ((?:{'|'.join(PACKAGES)})[\w.]*)")
@@ -182,6 +183,23 @@ def dead_files(root: Path) -> Iterator[str]:
             yield f"{path.relative_to(root)}: no file of its package names it"
 
 
+def unused_parts(root: Path, tree: str) -> Iterator[str]:
+    """Of a tree that is not the gateway: modules that no file imports, names or documents."""
+    sources = [path for path in tracked(root) if path.suffix == ".py"]
+    imported = {used.module for path in sources for used in imports_of(path, root)}
+    texts = "\n".join(text_of(path) for path in tracked(root) if path.suffix in (".md", ".json"))
+    for path in sources:
+        if not path.is_relative_to(root / tree) or is_marker(path):
+            continue
+        name = ".".join(path.relative_to(root).with_suffix("").parts)
+        short = path.relative_to(root / tree).as_posix()
+        package = name.removesuffix(".__main__")
+        started = any(f'"{package}"' in text_of(other) for other in sources)
+        is_imported = any(f"{each}.".startswith(f"{name}.") for each in imported)
+        if not (is_imported or started or short in texts or f"python -m {name}" in texts):
+            yield f"{path.relative_to(root)}: nothing imports, names or documents it; remove it"
+
+
 def links_in(path: Path) -> set[Path]:
     found = (first or second for first, second in MARKDOWN_LINK.findall(text_of(path)))
     return {(path.parent / target).resolve() for target in found if "://" not in target}
@@ -224,7 +242,8 @@ def unlocked(root: Path) -> Iterator[str]:
     pyproject = tomllib.loads((root / "pyproject.toml").read_text())
     project, groups = pyproject["project"], pyproject.get("dependency-groups", {})
     wanted = [*project["dependencies"], *groups.get("dev", [])]
-    wanted += project.get("optional-dependencies", {}).get("demo", [])
+    for extra in LOCKED_EXTRAS:
+        wanted += project.get("optional-dependencies", {}).get(extra, [])
     lines = (root / "requirements.lock").read_text().splitlines()
     pins = [Requirement(line.split("#")[0]) for line in lines if line.split("#")[0].strip()]
     for requirement in map(Requirement, wanted):

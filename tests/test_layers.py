@@ -20,7 +20,7 @@ from tests.ingest_layers import INGEST_LAYERS, INGEST_ONE_FILE, INGEST_PURE, All
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 # Import packages that never see each other; golden files bind them.
-TREES = ("gateway", "firmware", "spark_ingest")
+TREES = ("gateway", "firmware", "hil", "spark_ingest")
 
 PURE = frozenset(
     {
@@ -43,7 +43,7 @@ EVERY_LAYER = (
     *("session", "routing", "upstream", "bequests", "unsure"),
     *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
-    *("roster", "census", "keeping", "sensor_links"),
+    *("roster", "census", "keeping", "sensor_links", "flashing"),
     *("version", "daemon", "cli", "__main__"),
 )
 EVERY_PACKAGE = (
@@ -99,6 +99,7 @@ LAYERS = {
     "roster": allowed("admin", "effects", "engine", "routing", "session"),
     "census": allowed("roster", "admin", "effects", "engine", "lines", "links", "journal", "state"),
     "sensor_links": allowed("assembly", "config", "effects", "links", "nodes", "shell"),
+    "flashing": allowed("config", "frames", "lines", "links", packages=("serial",)),
     "version": allowed(),
     "daemon": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),
     "cli": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),
@@ -367,9 +368,9 @@ def test_no_pure_layer_of_the_ingest_may_either(tmp_path: Path, layer: str) -> N
         ("gateway/daemon.py", "from gateway import admin, engine, links, state\nimport uvloop"),
         ("gateway/cli/sensors/sensor.py", "import cbor2\nfrom gateway.frames import codec"),
         ("gateway/__main__.py", "from gateway.cli import run"),
+        ("firmware/app/main.py", "import machine\nfrom mqttsn import Client"),
         ("spark_ingest/segment.py", "import pyarrow\nfrom spark_ingest.rows import Columns"),
         ("spark_ingest/collector.py", "import asyncio\nfrom spark_ingest import session, batch"),
-        ("firmware/mqttsn/engine.py", "import machine\nfrom mqttsn import frames"),
     ],
 )
 def test_what_points_down_is_free(tmp_path: Path, path: str, source: str) -> None:
