@@ -13,7 +13,8 @@ export PATH := $(PATH):/usr/sbin:/usr/local/sbin
 
 BIN := .venv/bin
 
-# Whether `make test` has the tests of the tables too: yes, no, or auto, where Spark is installed.
+# Whether `make test` has the tests of the tables too: yes, no, or auto, where Spark is installed or the
+# machine is one for it (.ci/fits-spark.sh).
 SPARK ?= auto
 
 .PHONY: help setup demo test check bench soak lock wheel clean
@@ -46,7 +47,7 @@ spark-test: spark-setup ## the tests of the tables, two minutes
 	@$(BIN)/python -m pytest -m "not soak" tests/spark_ingest/with_spark $(ARGS)
 
 spark-test-if-wanted:
-	@if [[ $(SPARK) == yes || ( $(SPARK) == auto && -e .venv/.spark-ready ) ]]; then \
+	@if [[ $(SPARK) == yes ]] || { [[ $(SPARK) == auto ]] && bash .ci/fits-spark.sh; }; then \
 	  $(MAKE) --no-print-directory spark-test; \
 	else echo "The tests of the tables need Spark and were left out:  make spark-test"; fi
 
