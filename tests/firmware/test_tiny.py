@@ -99,8 +99,8 @@ def test_readings_of_an_outage_come_afterwards_with_their_age(
             await readings(app, 1)
             gateway.kill()
             before = board.output.count("~")
-            # It tries, and nobody answers.
-            await asyncio.to_thread(board.wait_for, rf"(?s)(~[^~]*){{{before + 8}}}")
+            # It tries in three turns, four times each, and nobody answers.
+            await asyncio.to_thread(board.wait_for, rf"(?s)(~[^~]*){{{before + 24}}}")
             gateway.start()
             packs = await readings(app, 3)
         ages = [-pack.time_s for pack in packs]  # times below 2**28 count from now

@@ -1,8 +1,9 @@
 """The line between a board's UART and a serial port of this machine: a pseudo-terminal.
 
 Rules
-- Octets go to the board no faster than a line of 115,200 baud would carry them. QEMU itself knows
-  no baud rate, and the board's ring of 64 octets then runs over as no real one does.
+- Octets go to the board no faster than a line of 115,200 baud would carry them, and none while QEMU
+  has not taken those before: it may stand still on a busy machine. QEMU itself knows no baud rate,
+  and the board's ring of 64 octets then runs over as no real one does.
 - `errors` is the share of octets, each way, of which one bit is turned over, by dice of one seed.
 - What the board says while nobody has the port open is lost, as with a USB adapter; `heard` has it
   all the same.
@@ -10,10 +11,13 @@ Rules
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import select
 import socket
+import sys
+import termios
 import threading
 import time
 import tty
@@ -97,6 +101,13 @@ class Wire:
             return
         uart.sendall(self._noisy(octets))
         time.sleep(PAUSE_S)
+        while self._waiting(uart) and not self._ends.is_set():
+            time.sleep(PAUSE_S)
+
+    def _waiting(self, uart: socket.socket) -> int:
+        """What QEMU has not taken."""
+        answer = fcntl.ioctl(uart, termios.TIOCOUTQ, bytes(4))
+        return int.from_bytes(answer, sys.byteorder)
 
     def _noisy(self, octets: bytes) -> bytes:
         found = bytearray(octets)
