@@ -160,8 +160,9 @@ def test_the_command_line_makes_a_node_and_an_update(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--number", "0"], "--number: 1 to 4294967295"),
-        (["--key-file", "absent"], "not built: [Errno 2]"),
+        (["--number", "0"], "--number: 0 is none from 1 to 4294967295"),
+        (["--number", "1.5"], "--number: 1.5 is none from 1 to 4294967295"),
+        (["--key-file", "absent"], "absent: No such file or directory"),
         (["--key-file", "short"], "a key of 2 octets, at least 16"),
         (["--key-file", "wrong"], "the key is to be hexadecimal"),
     ],
@@ -194,12 +195,35 @@ def test_the_depot_says_what_is_wrong_with_an_image(tmp_path: Path) -> None:
 
 def test_the_depot_says_which_file_it_cannot_read(tmp_path: Path) -> None:
     (tmp_path / "ca").write_text("no certificate")
-    for option, path in (("--password-file", tmp_path / "absent"), ("--ca-file", tmp_path / "ca")):
+    (tmp_path / "octets").write_bytes(b"\xff\xfe")
+    for option, name in (
+        ("--password-file", "absent"),
+        ("--password-file", "octets"),
+        ("--ca-file", "ca"),
+    ):
+        path = tmp_path / name
         command = [sys.executable, "-m", "firmware.depot", "--broker", "127.0.0.1:9"]
         ended = subprocess.run([*command, option, str(path)], capture_output=True, text=True)
         assert ended.returncode == 65
         assert str(path) in ended.stderr
         assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["--broker", "somewhere:99999"], 2, "somewhere:99999 is no HOST or HOST:PORT"),
+        (["--nodes", "sensors/#"], 2, "sensors/# is no filter of nodes; it is like sensors/+"),
+        (["--nodes", "sensors+/x"], 2, "is no filter of nodes"),
+        (["--node", "sensors/+"], 2, "sensors/+ is no topic of one node"),
+        (["--broker", "127.0.0.1:9", "--withdraw"], 69, "nothing was withdrawn: broker 127.0.0.1"),
+    ],
+)
+def test_the_depot_says_which_argument_is_wrong(arguments: list[str], code: int, told: str) -> None:
+    command = [sys.executable, "-m", "firmware.depot", *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert (ended.returncode, told in ended.stderr) == (code, True), ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def test_manifests_can_be_withdrawn(
