@@ -25,12 +25,12 @@ PURE = frozenset(
     {
         *("frames", "lines", "saved", "part", "reasons", "effects", "nodes"),
         *("session", "routing", "upstream", "bequests"),
-        *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
+        *("uplink", "downlink", "rules", "withholding", "restoring", "door", "desk", "engine"),
     }
 )
 ONE_FILE = (
     *("saved", "part", "reasons", "effects", "nodes", "bequests", "unsure"),
-    *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
+    *("uplink", "downlink", "rules", "withholding", "restoring", "door", "desk", "engine"),
 )
 FORBIDDEN_TO_PURE = frozenset(
     {"asyncio", "socket", "time", "random", "logging", "os", "threading", "sqlite3"}
@@ -50,7 +50,7 @@ def allowed(*layers: str, packages: tuple[str, ...] = ()) -> Allowed:
 EVERY_LAYER = (
     *("frames", "lines", "saved", "part", "reasons", "effects", "nodes"),
     *("session", "routing", "upstream", "bequests", "unsure"),
-    *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
+    *("uplink", "downlink", "rules", "withholding", "restoring", "door", "desk", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
     *("roster", "census", "keeping", "sensor_links"),
     *("version", "daemon", "cli", "__main__"),
@@ -91,8 +91,9 @@ LAYERS = {
     "withholding": allowed("session", "effects", "saved", "frames"),
     "restoring": allowed("downlink", "routing", "session", "upstream", "effects", "saved"),
     "door": allowed("downlink", "rules", "routing", "session", "effects", "frames"),
+    "desk": allowed("door", "uplink", "downlink", "session", "effects"),
     "engine": allowed(
-        *("bequests", "uplink", "downlink", "rules", "withholding", "restoring", "door"),
+        *("bequests", "uplink", "downlink", "rules", "withholding", "restoring", "door", "desk"),
         *("routing", "session", "upstream", "effects", "nodes", "saved", "frames"),
     ),
     "config": allowed(),
@@ -101,7 +102,9 @@ LAYERS = {
     ),
     "journal": allowed("effects", "saved", "frames", "config", packages=("google_crc32c",)),
     "state": allowed("effects", "saved", "frames", "config"),
-    "admin": allowed("effects", "frames", "config", packages=("microdot", "prometheus_client")),
+    "admin": allowed(
+        "effects", "frames", "config", packages=("cbor2", "microdot", "prometheus_client")
+    ),
     "shell": allowed("engine", "effects", "nodes", "saved", "frames", "links"),
     "assembly": allowed("config", "engine", "journal", "routing", "session", "uplink", "upstream"),
     "keeping": allowed(*EVERY_LAYER),

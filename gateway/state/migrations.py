@@ -48,6 +48,14 @@ STEPS: tuple[Step, ...] = (
         ) WITHOUT ROWID;
         """,
     ),
+    Step(
+        3,
+        """
+        CREATE TABLE permits (
+            client_id TEXT NOT NULL PRIMARY KEY
+        ) WITHOUT ROWID;
+        """,
+    ),
 )
 
 

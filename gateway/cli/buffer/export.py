@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gateway.cli.buffer.on_disk import BufferError, waiting
-from gateway.cli.buffer.readings import as_json
+from gateway.admin.readings import as_json
 from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import complain, put
 from gateway.cli.progress import Progress

@@ -8,12 +8,13 @@ from typing import Any
 from gateway.admin.answers import BUFFER_SCHEMA
 from gateway.admin.durations import duration
 from gateway.cli.buffer.on_disk import waiting
-from gateway.cli.buffer.readings import age_s
+from gateway.admin.readings import age_s
 from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import complain, say
 from gateway.cli.progress import Progress
 from gateway.config.mounts import taken_bytes
 from gateway.config.settings import MIB, Settings
+from gateway.links.clock import now
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -45,7 +46,7 @@ def _from_files(settings: Settings) -> dict[str, Any]:
     progress = Progress(lambda count: f"reading {folder}: {count} readings")
     for forward in waiting(folder):
         depth += 1
-        oldest_age_s = max(oldest_age_s, age_s(forward))
+        oldest_age_s = max(oldest_age_s, age_s(forward, now()))
         progress.at(depth)
     progress.end()
     return {
