@@ -55,6 +55,7 @@ class Census:
     groups: Mapping[int, GroupLink] = field(default_factory=dict)  # by link
     is_journal_used: bool = True
     drops_oldest: bool = False
+    is_listed_only: bool = False
 
     # From the daemon
 
@@ -123,6 +124,9 @@ class Census:
             ),
             discovery=engine.discovery.part,
             event_loop_lag_s=self.event_loop_lag_s(),
+            drain_paused=engine.desk.is_drain_paused,
+            permit_left_s=self._permit_left_s(),
+            permitted_clients=engine.desk.permitted,
             readings_per_s=self.traffic.rates.in_per_s,
             deliveries_per_s=self.traffic.rates.out_per_s,
             journal=replace(
@@ -132,6 +136,16 @@ class Census:
             ),
             state=self.state(),
         )
+
+    def pulse(self) -> object:
+        """Another value when a client has come or gone, or the broker."""
+        engine = self.engine
+        return len(engine.sessions), len(engine.callers), self.broker.state
+
+    def _permit_left_s(self) -> float | None:
+        if not self.is_listed_only:
+            return None
+        return max(0.0, self.engine.desk.permitted_until - self.now())
 
     def _sessions(self) -> tuple[dict[State, int], int, int]:
         """By state; how many of them are overdue; how many messages wait for them."""

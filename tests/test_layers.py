@@ -52,7 +52,8 @@ EVERY_LAYER = (
     *("session", "routing", "upstream", "bequests", "unsure"),
     *("uplink", "downlink", "rules", "withholding", "restoring", "door", "desk", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
-    *("roster", "census", "keeping", "sensor_links"),
+    *("roster", "census", "keeping", "sensor_links", "lookout", "clerk", "buffer_reader"),
+    "admin_parts",
     *("version", "daemon", "cli", "__main__"),
 )
 EVERY_PACKAGE = (
@@ -111,6 +112,10 @@ LAYERS = {
     "roster": allowed("admin", "effects", "engine", "routing", "session"),
     "census": allowed("roster", "admin", "effects", "engine", "lines", "links", "journal", "state"),
     "sensor_links": allowed("assembly", "config", "effects", "links", "nodes", "shell"),
+    "lookout": allowed("admin", "engine"),
+    "clerk": allowed("admin", "effects", "engine", "session"),
+    "buffer_reader": allowed("admin", "config"),
+    "admin_parts": allowed(*EVERY_LAYER),
     "version": allowed(),
     "daemon": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),
     "cli": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),

@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
 from http import HTTPStatus
 from typing import Any
 
 from microdot import Microdot, Request, Response
 
 from gateway.admin.logs import fields
-from gateway.admin.operating import PERMIT_MINUTES_MAX, CannotError, Operating, Publication
+from gateway.admin.operating import PERMIT_MINUTES_MAX, Operating, Publication
 from gateway.admin.responses import RefusedError, guarded, json_response
 from gateway.admin.sign_in import SESSION_S_MAX, Session, SignIn, SignInError, is_token_of
 
@@ -55,13 +54,11 @@ class Actions:
 
     async def _session(self, request: Request) -> Response:
         session = self._sign_in.session_of(request.cookies.get(self._cookie_name))
-        standing = None if self._operating is None else asdict(self._operating.standing())
         body = {
             "schema": SESSION_SCHEMA,
             "can_sign_in": self._sign_in.is_possible,
             "signed_in": session is not None,
             "token": None if session is None else session.token,
-            "standing": standing,
         }
         return json_response(HTTPStatus.OK, body)
 
@@ -105,13 +102,12 @@ class Actions:
             if self._operating is None:
                 raise RefusedError(HTTPStatus.CONFLICT, "the gateway does not run yet")
             asked = _object(request)
-            try:
-                said = done(self._operating, asked)
-            except CannotError as error:
-                raise RefusedError(HTTPStatus.CONFLICT, str(error)) from None
+            said = done(self._operating, asked)
             client = asked.get("client") if isinstance(asked.get("client"), str) else None
             host = str(request.client_addr[0])
-            log.info("asked on the page: %s, %s", name, said, extra=fields(client=client, peer=host))
+            log.info(
+                "asked on the page: %s, %s", name, said, extra=fields(client=client, peer=host)
+            )
             return json_response(HTTPStatus.OK, {"done": said})
 
         return act
@@ -130,9 +126,9 @@ class Actions:
         host = request.headers.get("Host", "")
         if origin is not None and origin.partition("://")[2] != host:
             raise RefusedError(HTTPStatus.FORBIDDEN, f"not from {origin[:100]}")
-        if not request.headers.get("Content-Type", "").startswith("application/json"):
-            if request.method == "POST":
-                raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "only application/json")
+        kind = request.headers.get("Content-Type", "")
+        if request.method == "POST" and not kind.startswith("application/json"):
+            raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "only application/json")
 
 
 # What may be asked for
@@ -156,7 +152,9 @@ def _publish(operating: Operating, asked: dict[str, Any]) -> str:
         raise RefusedError(HTTPStatus.BAD_REQUEST, "qos is 0, 1 or 2")
     payload = asked.get("payload", "")
     if not isinstance(payload, str):
-        raise RefusedError(HTTPStatus.BAD_REQUEST, "payload is a text, or hexadecimal with hex: true")
+        raise RefusedError(
+            HTTPStatus.BAD_REQUEST, "payload is a text, or hexadecimal with hex: true"
+        )
     try:
         octets = bytes.fromhex(payload) if asked.get("hex") else payload.encode()
     except ValueError:

@@ -2,8 +2,8 @@
 
 A page says which view it shows (`views.py`), and hears of it from then on:
 
-- at once when a sensor has come, gone or changed its state, at most once in BEAT_S; of all else, such
-  as rates and values, once in LOOK_S;
+- at once when a sensor has come, gone or changed its state, at most once in BEAT_S; of all else,
+  such as rates and values, once in LOOK_S;
 - what takes long to find out (a list of 100,000 sensors by state) is looked for less often, so that
   looking never takes more than a twentieth of the time;
 - nothing while nothing has changed, but a comment each IDLE_S, so that a page that is gone is

@@ -1,8 +1,8 @@
-"""What sensors said last, for those who look: by sensor and topic, with a short past of its numbers.
+"""What sensors said last, for those who look: by sensor and topic, with the past of its numbers.
 
 A *strand* is one topic of one sensor. Hearing a reading costs a look into a dictionary and three
 assignments; what its payload says is found out once a second (`beat`), for what came since then.
-The engine lets us hear only while somebody looks or little comes (`Listening`): at full load with
+The engine lets us hear only while somebody looks or little comes (lookout.py): at full load with
 nobody looking the way of a reading costs nothing more.
 
 Limits: STRANDS_MAX strands, of one sensor STRANDS_OF_ONE_MAX; when they are full, the twentieth of

@@ -48,7 +48,11 @@ def log_json(gateway: str, tail: LogTail, lines: list[Line]) -> dict[str, object
         "gateway": gateway,
         "last": tail.last,
         "lines": [
-            {"number": line.number, "level": logging.getLevelName(line.level).lower(), "text": line.text}
+            {
+                "number": line.number,
+                "level": logging.getLevelName(line.level).lower(),
+                "text": line.text,
+            }
             for line in lines
         ],
     }

@@ -22,17 +22,6 @@ class Publication:
     qos: int
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How what an operator can change stands now. `permit_left_s` is 0 while only listed sensors
-    may come, None where all may (`admission.permit`).
-    """
-
-    is_drain_paused: bool
-    permit_left_s: float | None
-    permitted: int = 0  # how many were let in so
-
-
 class CannotError(Exception):
     """Why it cannot be done, in a sentence."""
 
@@ -40,7 +29,6 @@ class CannotError(Exception):
 class Operating(Protocol):
     """Each says what came of it, or raises CannotError."""
 
-    def standing(self) -> Standing: ...
     def pause_drain(self) -> str: ...
     def resume_drain(self) -> str: ...
     def forget(self, client_id: str) -> str: ...

@@ -12,7 +12,6 @@ from typing import Any
 from gateway.config.spelling import printable, shortened
 from gateway.effects import Forward
 
-PEEK_SCHEMA = "tidegate.buffer.peek/1"
 PAYLOAD_LENGTH_MAX = 100  # shown to people
 
 # RFC 8428, table 4: the labels of CBOR and the names of JSON.
@@ -25,14 +24,6 @@ SENML_NAMES = {
 def age_s(forward: Forward, now: float) -> float:
     """0 where nobody can know: the machine was restarted, and a wall clock was not set."""
     return max(0.0, now - forward.received_at)
-
-
-def peeked(gateway: str, forward: Forward, now: float) -> dict[str, Any]:
-    """As the next to go is shown, by `tidegate buffer peek` and on the page."""
-    return as_json(gateway, forward) | {
-        "age_s": age_s(forward, now),
-        "shown": shown(forward.payload),
-    }
 
 
 def as_json(gateway: str, forward: Forward) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from http import HTTPStatus
 from microdot import Request, Response
 
 from gateway.admin.connections import BODY_BYTES_MAX, HEAD_BYTES_MAX
+from gateway.admin.operating import CannotError
 from gateway.admin.queries import QueryError
 
 Responder = Callable[[Request], Awaitable[Response]]
@@ -21,7 +22,6 @@ HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
-    "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -53,9 +53,11 @@ def guarded(answer: Responder) -> Responder:
             return await answer(request)
         except QueryError as error:
             return json_response(HTTPStatus.BAD_REQUEST, {"error": str(error)})
+        except CannotError as error:
+            return json_response(HTTPStatus.CONFLICT, {"error": str(error)})
         except RefusedError as error:
             response = json_response(error.status, {"error": str(error)})
-            response.headers.update(error.headers)
+            response.headers.update(dict(error.headers))
             return response
         except Exception:  # Microdot would print it
             log.exception("cannot answer")

@@ -9,13 +9,9 @@ This module brings Microdot with it. The daemon imports it only when `admin.list
 
 from __future__ import annotations
 
-import asyncio
-import json
 import time
 from asyncio import StreamReader, StreamWriter
-from collections.abc import Iterator
 from http import HTTPStatus
-from itertools import islice
 from typing import cast
 
 from microdot import AsyncBytesIO, Microdot, Request, Response
@@ -37,7 +33,6 @@ from gateway.admin.feed import RETRY_MS, Feeds
 from gateway.admin.listening import AdminError, open_listener
 from gateway.admin.log_tail import log_json
 from gateway.admin.queries import clients_query, latest_query, log_query, topics_query
-from gateway.admin.readings import PEEK_SCHEMA, as_json, peeked
 from gateway.admin.responses import (
     RefusedError,
     asked,
@@ -50,13 +45,10 @@ from gateway.admin.sign_in import SignIn
 from gateway.admin.sources import Sources
 from gateway.admin.topics import topics_json
 from gateway.admin.views import Statuses, latest_json, view_of
-from gateway.effects import Forward
 
 __all__ = ["AdminError", "AdminServer"]
 
 CONFIGURATION_SCHEMA = "tidegate.configuration/1"
-PEEK_MAX = 50
-EXPORT_AT_ONCE = 200  # readings, in one piece
 
 # The bound is on the whole head; Microdot's own on each line would refuse large cookies.
 Request.max_readline = HEAD_BYTES_MAX
@@ -147,29 +139,21 @@ class AdminServer:
 
     async def _peek(self, _request: Request) -> Response:
         """The next readings on disk, as `tidegate buffer peek` shows them."""
-        sources = self._sources
-        waiting = await asyncio.to_thread(_some, sources.waiting(), PEEK_MAX)
-        readings = [peeked(sources.name, each, sources.now()) for each in waiting]
-        body = {"schema": PEEK_SCHEMA, "gateway": sources.name, "readings": readings}
-        return json_response(HTTPStatus.OK, body)
+        octets = await self._sources.peek()
+        return plain_response(HTTPStatus.OK, octets, "application/json")
 
     async def _export(self, request: Request) -> Response:
         """All of them as JSON lines, as `tidegate buffer export` writes them."""
         self._actions.require(request)
         name = f"{self._sources.name}-{time.strftime('%Y%m%d-%H%M%S')}.jsonl"
-        safe = "".join(one if one.isalnum() or one in "-_." else "-" for one in name)
+        safe = "".join(
+            one if (one.isascii() and one.isalnum()) or one in "-_." else "-" for one in name
+        )
         headers = {
             "Content-Type": "application/jsonl",
-            "Content-Disposition": f'attachment; filename="{safe.encode("ascii", "replace").decode()}"',
+            "Content-Disposition": f'attachment; filename="{safe}"',
         }
-        return Response(self._exported(), 200, headers)
-
-    async def _exported(self) -> Pieces:
-        sources = self._sources
-        waiting = sources.waiting()
-        while some := await asyncio.to_thread(_some, waiting, EXPORT_AT_ONCE):
-            lines = (json.dumps(as_json(sources.name, each), ensure_ascii=False) for each in some)
-            yield "".join(f"{line}\n" for line in lines).encode()
+        return _in_pieces(self._sources.export(), headers)
 
     async def _events(self, request: Request) -> Response:
         view = view_of(asked(request), self._sources, self._statuses)
@@ -178,7 +162,7 @@ class AdminServer:
             message = "too many pages are open: close one"
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, message, wait)
         headers = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
-        return Response(self._feeds.pieces(view), 200, headers)
+        return _in_pieces(self._feeds.pieces(view), headers)
 
     async def _page(self, request: Request) -> Response:
         return self._file(request, "index.html")
@@ -233,15 +217,16 @@ class AdminServer:
         response = await self._response_to(received)
         for name, value in responses.HEADERS.items():
             response.headers.setdefault(name, value)
-        pieces = response.body if hasattr(response.body, "__anext__") else None
-        if pieces is not None and response.is_head:
-            await pieces.aclose()
-            pieces = None
-        if pieces is not None:
-            response.is_head = True  # the body follows piece by piece
+        pieces: Pieces | None = None
+        if not isinstance(response.body, bytes):
+            pieces = cast("Pieces", response.body)
+            if response.is_head:
+                await pieces.aclose()
+                pieces = None
+            response.is_head = True  # the body follows, piece by piece
         written = AsyncBytesIO(b"")
         await response.write(cast("StreamWriter", written))
-        return Reply(written.stream.getvalue(), cast("Pieces | None", pieces))
+        return Reply(written.stream.getvalue(), pieces)
 
     async def _response_to(self, received: Received) -> Response:
         if received.head is None:
@@ -252,6 +237,10 @@ class AdminServer:
         response = await self._app.dispatch_request(request)
         assert isinstance(response, Response)
         return response
+
+
+def _in_pieces(pieces: Pieces, headers: dict[str, str]) -> Response:
+    return Response(cast("bytes", pieces), HTTPStatus.OK.value, headers)
 
 
 async def _parsed(app: Microdot, received: Received) -> Request | None:
@@ -269,7 +258,3 @@ def _always(status: HTTPStatus) -> responses.Responder:
         return responses.error_response(status)
 
     return always
-
-
-def _some(forwards: Iterator[Forward], count: int) -> list[Forward]:
-    return list(islice(forwards, count))

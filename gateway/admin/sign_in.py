@@ -1,8 +1,8 @@
 """Who may act: one password for all, sessions by cookie, a token against forged requests.
 
 - The password stands in a file. It is compared by digest in constant time, and never kept.
-- ATTEMPTS_MAX wrong passwords from one address in WINDOW_S, or ATTEMPTS_OF_ALL_MAX from all of them,
-  and nobody's is looked at until the window is over; who has a session keeps it meanwhile.
+- ATTEMPTS_MAX wrong passwords from one address in WINDOW_S, or ATTEMPTS_OF_ALL_MAX from all, and
+  nobody's is looked at until the window is over; who has a session keeps it meanwhile.
 - A session is a random cookie, valid for SESSION_S after it was used last and for SESSION_S_MAX in
   all, or until the gateway stops. Of more than SESSIONS_MAX the one that was used the longest ago
   ends.

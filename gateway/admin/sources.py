@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from gateway.admin.answers import Check
@@ -14,7 +14,6 @@ from gateway.admin.numbers import Numbers
 from gateway.admin.operating import Operating
 from gateway.admin.queries import ClientsQuery, TopicsQuery
 from gateway.admin.topics import TopicsFound
-from gateway.effects import Forward
 
 Configured = Callable[[], list[dict[str, object]]]
 
@@ -23,8 +22,13 @@ def _nothing() -> list[dict[str, object]]:
     return []
 
 
-def _no_readings() -> Iterator[Forward]:
-    return iter(())
+async def _no_peek() -> bytes:
+    return b"{}"
+
+
+async def _no_export() -> AsyncGenerator[bytes, None]:
+    return
+    yield b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +37,8 @@ class Sources:
     but is no reason to call the gateway dead. `now` is in monotonic seconds.
 
     `pulse` is another value when a client has come, gone or changed its state. `looked_at` hears
-    how many live pages are open. `waiting` reads what is on disk, and blocks; `operating` does what
-    an operator asks for, if someone may ask for anything: who knows `password`.
+    how many live pages are open. `peek` and `export` read what is on disk, the next few as JSON and
+    all of it as JSON lines. `operating` does what an operator asks for who knows `password`.
     """
 
     name: str
@@ -52,6 +56,7 @@ class Sources:
     configured: Configured = _nothing
     pulse: Callable[[], object] = lambda: None
     looked_at: Callable[[int], None] = lambda _count: None
-    waiting: Callable[[], Iterator[Forward]] = _no_readings
+    peek: Callable[[], Awaitable[bytes]] = _no_peek
+    export: Callable[[], AsyncGenerator[bytes, None]] = _no_export
     operating: Operating | None = None
     password: bytes | None = None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from gateway.admin import answers
@@ -49,8 +48,6 @@ class Statuses:
                 sources.name, sources.version, sources.numbers(), sources.news
             )
             self._body["time"] = round(time.time(), 1)
-            if sources.operating is not None:
-                self._body["standing"] = asdict(sources.operating.standing())
             self._until = sources.now() + STATUS_S
         return self._body
 
@@ -147,7 +144,7 @@ class Devices(View):
     def __init__(self, sources: Sources, statuses: Statuses, query: ClientsQuery) -> None:
         super().__init__(sources, statuses)
         self._query = query
-        self._rows: dict[str, Mapping[str, Any]] = {}
+        self._rows: dict[str, dict[str, Any]] = {}
         self._order: list[str] | None = None
         self._total = -1
 

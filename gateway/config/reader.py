@@ -18,6 +18,7 @@ from gateway.config.problems import DEFAULT, Origin
 from gateway.config.schema import separated
 from gateway.config.settings import (
     AdminSettings,
+    AdmissionSettings,
     ClientSettings,
     DiscoverySettings,
     ForwardersSettings,
@@ -99,6 +100,7 @@ def _settings(gathering: Gathering) -> Settings:
         qos_minus_one=QosMinusOneSettings(**tables[("qos_minus_one",)]),
         mqtt_sn=MqttSnSettings(**tables[("mqtt_sn",)]),
         forwarders=ForwardersSettings(**tables[("forwarders",)]),
+        admission=AdmissionSettings(**tables[("admission",)]),
         admin=AdminSettings(**tables[("admin",)]),
         limits=LimitsSettings(**tables[("limits",)]),
         log=LogSettings(**tables[("log",)]),

@@ -7,8 +7,8 @@ from typing import Any
 
 from gateway.admin.answers import BUFFER_SCHEMA
 from gateway.admin.durations import duration
-from gateway.cli.buffer.on_disk import waiting
 from gateway.admin.readings import age_s
+from gateway.cli.buffer.on_disk import waiting
 from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import complain, say
 from gateway.cli.progress import Progress
@@ -61,6 +61,7 @@ def _from_files(settings: Settings) -> dict[str, Any]:
         "in_per_s": None,
         "out_per_s": None,
         "drain_s": None,
+        "drain_paused": None,
         "dropped": None,
     }
 
@@ -72,6 +73,8 @@ def described(answer: Mapping[str, Any], where: str) -> Iterator[tuple[str, str]
         error = f": {answer['error']}" if answer["error"] else ""
         yield "journal", f"{answer['condition']}{error}"
         yield "broker", str(answer["upstream_state"])
+        if answer["drain_paused"]:
+            yield "drain", "paused by the operator"
     age = answer["oldest_age_s"]
     oldest = "" if age is None else f", the oldest for {duration(age)}"
     yield "waiting", f"{answer['depth']} readings{oldest}"

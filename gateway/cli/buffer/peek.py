@@ -5,8 +5,8 @@ import json
 from itertools import islice
 
 from gateway.admin.durations import duration
-from gateway.cli.buffer.on_disk import waiting
 from gateway.admin.readings import age_s, as_json, shown
+from gateway.cli.buffer.on_disk import waiting
 from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import say
 from gateway.config.settings import Settings
@@ -14,6 +14,7 @@ from gateway.config.spelling import printable, shortened
 from gateway.effects import Forward
 from gateway.links.clock import now
 
+SCHEMA = "tidegate.buffer.peek/1"
 COUNT_DEFAULT = 10
 COUNT_MAX = 10_000
 NAME_LENGTH_MAX = 60
@@ -48,8 +49,11 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     forwards = list(islice(waiting(settings.gateway.journal_dir), arguments.count))
     if arguments.json:
         name = settings.gateway.name
-        readings = [peeked(name, one, now()) for one in forwards]
-        say(json.dumps({"schema": PEEK_SCHEMA, "gateway": name, "readings": readings}, indent=2))
+        readings = [
+            as_json(name, one) | {"age_s": age_s(one, now()), "shown": shown(one.payload)}
+            for one in forwards
+        ]
+        say(json.dumps({"schema": SCHEMA, "gateway": name, "readings": readings}, indent=2))
     elif forwards:
         for line in _table([HEAD, *map(_row, forwards)]):
             say(line)
