@@ -53,7 +53,7 @@ EVERY_LAYER = (
     *("uplink", "downlink", "rules", "withholding", "restoring", "door", "desk", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
     *("roster", "census", "keeping", "sensor_links", "lookout", "clerk", "buffer_reader"),
-    "admin_parts",
+    *("admin_parts", "mending"),
     *("version", "daemon", "cli", "__main__"),
 )
 EVERY_PACKAGE = (
@@ -116,6 +116,7 @@ LAYERS = {
     "clerk": allowed("admin", "effects", "engine", "session"),
     "buffer_reader": allowed("admin", "config"),
     "admin_parts": allowed(*EVERY_LAYER),
+    "mending": allowed("admin", "config", "version"),
     "version": allowed(),
     "daemon": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),
     "cli": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),

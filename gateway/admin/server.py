@@ -1,33 +1,25 @@
 """The admin server: health, metrics, JSON, live updates and the page, on the gateway's own loop.
 
-Microdot routes and formats. Sockets, limits and the reading of requests are ours
-(connections.py): Microdot's own server prints a traceback for each malformed request, takes any
-number of headers and waits for ever.
-
-This module brings Microdot with it. The daemon imports it only when `admin.listen` is set.
+Here is which path answers with what; how requests are read and errors answered is in
+application.py. This module brings Microdot with it. The daemon imports it only when `admin.listen` is set.
 """
 
 from __future__ import annotations
 
 import time
-from asyncio import StreamReader, StreamWriter
 from http import HTTPStatus
 from typing import cast
 
-from microdot import AsyncBytesIO, Microdot, Request, Response
+from microdot import Microdot, Request, Response
 
-from gateway.admin import answers, responses
+from gateway.admin import answers
 from gateway.admin.actions import Actions
-from gateway.admin.assets import asset
+from gateway.admin.application import answering, application, file_response
 from gateway.admin.clients import clients_json
 from gateway.admin.connections import (
-    BODY_BYTES_MAX,
     CONNECTION_S_MAX,
-    HEAD_BYTES_MAX,
     Connections,
     Pieces,
-    Received,
-    Reply,
 )
 from gateway.admin.feed import RETRY_MS, Feeds
 from gateway.admin.listening import AdminError, open_listener
@@ -50,10 +42,6 @@ __all__ = ["AdminError", "AdminServer"]
 
 CONFIGURATION_SCHEMA = "tidegate.configuration/1"
 
-# The bound is on the whole head; Microdot's own on each line would refuse large cookies.
-Request.max_readline = HEAD_BYTES_MAX
-Request.max_content_length = Request.max_body_length = BODY_BYTES_MAX
-
 
 class AdminServer:
     listening_on: tuple[str, int]
@@ -72,7 +60,7 @@ class AdminServer:
         sign_in = SignIn(sources.password, sources.now)
         self._actions = Actions(sign_in, sources.operating, lambda: self.listening_on[1])
         self._app = self._routed()
-        self._connections = Connections(self._answer, connection_s_max)
+        self._connections = Connections(answering(self._app), connection_s_max)
 
     async def start(self) -> None:
         """Listens; raises AdminError with a sentence for the operator."""
@@ -165,24 +153,10 @@ class AdminServer:
         return _in_pieces(self._feeds.pieces(view), headers)
 
     async def _page(self, request: Request) -> Response:
-        return self._file(request, "index.html")
-
-    async def _asset(self, request: Request, name: str) -> Response:
-        return self._file(request, name)
-
-    def _file(self, request: Request, name: str) -> Response:
-        found = asset(name)
-        if found is None:
-            return responses.error_response(HTTPStatus.NOT_FOUND)
-        status, body = HTTPStatus.OK, found.octets
-        if request.headers.get("If-None-Match") == found.etag:
-            status, body = HTTPStatus.NOT_MODIFIED, b""
-        response = plain_response(status, body, found.content_type)
-        response.headers.update({"ETag": found.etag, "Cache-Control": "no-cache"})
-        return response
+        return file_response(request, "index.html")
 
     def _routed(self) -> Microdot:
-        app = Microdot()
+        app = application()
         for path, answer in {
             "/healthz": self._health,
             "/readyz": self._readiness,
@@ -203,58 +177,9 @@ class AdminServer:
             "/api/events": self._events,
         }.items():
             app.get(path)(guarded(responder))
-        app.get("/web/<name>")(self._asset)
         self._actions.add_to(app)
-        for status in responses.ERRORS:
-            app.errorhandler(status)(_always(status))
-        # Else it would answer OPTIONS with 200 for paths that do not exist.
-        app.options_handler = None  # type: ignore[assignment]
         return app
-
-    # From the connections
-
-    async def _answer(self, received: Received) -> Reply:
-        response = await self._response_to(received)
-        for name, value in responses.HEADERS.items():
-            response.headers.setdefault(name, value)
-        pieces: Pieces | None = None
-        if not isinstance(response.body, bytes):
-            pieces = cast("Pieces", response.body)
-            if response.is_head:
-                await pieces.aclose()
-                pieces = None
-            response.is_head = True  # the body follows, piece by piece
-        written = AsyncBytesIO(b"")
-        await response.write(cast("StreamWriter", written))
-        return Reply(written.stream.getvalue(), pieces)
-
-    async def _response_to(self, received: Received) -> Response:
-        if received.head is None:
-            return responses.error_response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
-        request = await _parsed(self._app, received)
-        if request is None:
-            return responses.error_response(HTTPStatus.BAD_REQUEST)
-        response = await self._app.dispatch_request(request)
-        assert isinstance(response, Response)
-        return response
 
 
 def _in_pieces(pieces: Pieces, headers: dict[str, str]) -> Response:
     return Response(cast("bytes", pieces), HTTPStatus.OK.value, headers)
-
-
-async def _parsed(app: Microdot, received: Received) -> Request | None:
-    stream = AsyncBytesIO((received.head or b"") + received.body)
-    reader, writer = cast("StreamReader", stream), cast("StreamWriter", stream)
-    try:
-        return await Request.create(app, reader, writer, (received.host, 0))
-    except Exception:
-        # Microdot's way to say that it is malformed, and of whatever type it happens to be.
-        return None
-
-
-def _always(status: HTTPStatus) -> responses.Responder:
-    async def always(_request: Request) -> Response:
-        return responses.error_response(status)
-
-    return always

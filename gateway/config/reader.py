@@ -12,7 +12,7 @@ from typing import Any
 
 from gateway.config import doubts, rules
 from gateway.config.assignments import gather_environment, gather_overrides
-from gateway.config.files import gather_file
+from gateway.config.files import gather_file, gather_table
 from gateway.config.gathering import Gathering
 from gateway.config.problems import DEFAULT, Origin
 from gateway.config.schema import separated
@@ -23,6 +23,7 @@ from gateway.config.settings import (
     DiscoverySettings,
     ForwardersSettings,
     GatewaySettings,
+    HostPort,
     JournalSettings,
     LimitsSettings,
     LogSettings,
@@ -72,6 +73,20 @@ def load(
         warnings=tuple(doubts.doubts(settings, gathering)),
         origins={dotted(key): given.origin for key, given in gathering.given.items()},
     )
+
+
+def page_address(
+    path: Path, *, environment: Mapping[str, str], overrides: Sequence[str]
+) -> HostPort | None:
+    """Where the status page would be, as far as a wrong configuration says so."""
+    gathering = Gathering()
+    gather_file(path, gathering)
+    if None in gathering.unclear:  # no TOML; its [admin] may be
+        gathering = Gathering()
+        gather_table(path, "admin", gathering)
+    gather_environment(environment, gathering)
+    gather_overrides(overrides, gathering)
+    return AdminSettings(**_tables(gathering)[("admin",)]).listen
 
 
 def _settings(gathering: Gathering) -> Settings:

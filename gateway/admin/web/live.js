@@ -43,7 +43,9 @@ export class Live {
       return;
     }
     const answer = await fetch("healthz").catch(() => null);
-    this.onState(answer ? "full" : "lost");
+    const health = await answer?.json().catch(() => null);
+    if (health?.checks?.configuration) location.reload(); // it was started anew, with a wrong one
+    this.onState(health ? "full" : "lost");
     this.again = setTimeout(() => this.#open(), AGAIN_MS);
   }
 
