@@ -75,7 +75,7 @@ class Roster:
         now, wanted = self.now(), choose(last, wanted)
         shown = [self._shown_if_there(ClientId(each), now) for _, each in wanted[query.offset :]]
         more = max(0, matching - len(wanted))
-        return ClientsFound([each for each in shown if each], more, matching)
+        return ClientsFound([each for each in shown if each], more, total=matching)
 
     def again(self, client_ids: Iterable[str]) -> list[ClientShown]:
         """Clients that were found before, as they are now; those that are there still."""

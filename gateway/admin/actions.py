@@ -124,7 +124,7 @@ class Actions:
         """Browsers say where a POST comes from; who says nothing has no browser's cookies."""
         origin = request.headers.get("Origin")
         host = request.headers.get("Host", "")
-        if origin is not None and origin.partition("://")[2] != host:
+        if origin is not None and (not host or origin.partition("://")[2] != host):
             raise RefusedError(HTTPStatus.FORBIDDEN, f"not from {origin[:100]}")
         kind = request.headers.get("Content-Type", "")
         if request.method == "POST" and not kind.startswith("application/json"):

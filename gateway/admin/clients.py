@@ -66,8 +66,8 @@ class ClientsFound:
 
     clients: Sequence[ClientShown]
     more: int = 0
-    total: int = 0
     details: Details | None = None
+    total: int = 0
 
 
 def clients_json(gateway: str, found: ClientsFound, unix_s: float) -> dict[str, object]:
