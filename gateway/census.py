@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from gateway.admin import conditions
 from gateway.admin.numbers import (
@@ -30,9 +30,11 @@ from gateway.journal.files import OsFiles
 from gateway.lines.counters import Fault
 from gateway.links.broker import BrokerLink, LinkState
 from gateway.links.group import GroupLink
-from gateway.links.serial_port import SerialLink
 from gateway.links.udp import UdpLink
 from gateway.roster import is_overdue
+
+if TYPE_CHECKING:
+    from gateway.links.serial_port import SerialLink
 
 
 @dataclass(frozen=True, slots=True)

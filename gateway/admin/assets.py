@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
-from importlib.resources import files
+from pathlib import Path
 
+FOLDER = Path(__file__).with_name("web")
 TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -28,7 +29,7 @@ class Asset:
 
 @cache
 def names() -> frozenset[str]:
-    return frozenset(each.name for each in files("gateway.admin").joinpath("web").iterdir())
+    return frozenset(each.name for each in FOLDER.iterdir())
 
 
 def asset(name: str) -> Asset | None:
@@ -38,6 +39,6 @@ def asset(name: str) -> Asset | None:
 
 @cache
 def _read(name: str) -> Asset:
-    octets = files("gateway.admin").joinpath("web", name).read_bytes()
+    octets = (FOLDER / name).read_bytes()
     suffix = name[name.rfind(".") :]
     return Asset(octets, TYPES[suffix], f'"{sha256(octets).hexdigest()[:16]}"')

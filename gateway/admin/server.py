@@ -1,7 +1,8 @@
 """The admin server: health, metrics, JSON, live updates and the page, on the gateway's own loop.
 
 Here is which path answers with what; how requests are read and errors answered is in
-application.py. This module brings Microdot with it. The daemon imports it only when `admin.listen` is set.
+application.py. This module brings Microdot with it. The daemon imports it only when `admin.listen`
+is set.
 """
 
 from __future__ import annotations
