@@ -87,17 +87,18 @@ class Roster:
         """By what it is sorted, then by its id."""
         if query.sort == "id":
             return 0.0, client_id
-        session = self.engine.sessions.get(ClientId(client_id))
-        if session is None:  # it has said CONNECT and nothing else
-            return 0.0, client_id
+        known = ClientId(client_id)
+        session, caller = self.engine.sessions.get(known), self.engine.callers.of(known)
         match query.sort:
-            case "heard":
+            case "heard" if session is not None:
                 return session.heard_at, client_id
-            case "due":
+            case "due" if session is not None:
                 return session.due_at or inf, client_id
-            case "state":
+            case "state" if session is not None:
                 return _STATES.index(session.state), client_id
-        return -float(session.delivering.waiting), client_id
+            case "queued" if session is not None:
+                return -float(session.delivering.waiting), client_id
+        return 0.0 if caller is None else _key_of_caller(caller, query.sort), client_id
 
     def _shown_if_there(self, client_id: ClientId, now: float) -> ClientShown | None:
         session = self.engine.sessions.get(client_id)
@@ -292,6 +293,18 @@ class _Gathering:
         if len(kept) < len(self._topics):
             self._last = kept[-1]
         self._topics = {name: self._topics[name] for name in kept}
+
+
+def _key_of_caller(caller: Caller, sort: str) -> float:
+    """Of one that has said CONNECT and nothing else."""
+    match sort:
+        case "heard":
+            return caller.at
+        case "due":
+            return caller.at + caller.keep_alive_s if caller.keep_alive_s else inf
+        case "state":
+            return _STATES.index(caller.state)
+    return 0.0
 
 
 def is_overdue(session: Session, now: float) -> bool:
