@@ -17,7 +17,7 @@ from gateway.config import HostPort, page_address
 from gateway.config.settings import THIS_MACHINE_ONLY
 from tests.cli.tidegate import tidegate
 from tests.support.gateway import GatewayProcess
-from tests.support.ports import free_tcp_port
+from tests.support.mosquitto import free_tcp_port
 
 NOWHERE = "mqtt://127.0.0.1:1"
 CONFIGURATION = 78
@@ -50,7 +50,7 @@ def test_a_wrong_file_is_shown_and_the_gateway_starts_when_it_is_mended(tmp_path
         assert asked(port, "/healthz")[0] == 503
         assert asked(port, "/api/status")[0] == 404
         text = gateway.config_path.read_text()
-        gateway.config_path.write_text(text.replace("keep_alive =", "keep_alive_s = -"))
+        gateway.config_path.write_text(text.replace("keep_alive = 3", "keep_alive_s = -3"))
         gateway.wait_for_log("keep_alive_s: expected a whole number")
         (fault,) = asked(port, "/api/faults")[1]["faults"]
         assert "got -3" in fault["message"]

@@ -22,11 +22,3 @@ def free_udp_port() -> int:
             else:
                 return port
     raise OSError(errno.EADDRINUSE, f"100 ports from {PORTS[0]} to {PORTS[-1]} are all in use")
-
-
-def free_tcp_port() -> int:
-    """A port of 127.0.0.1 that no TCP listener has at the moment."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
