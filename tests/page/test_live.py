@@ -236,7 +236,7 @@ def test_the_drain_is_paused_shown_and_goes_on(tmp_path: Path) -> None:
             await page.get_by_role("button", name="Pause the drain").click()
             await page.get_by_text("the drain is paused").wait_for()
             here.broker.start()
-            await page.get_by_text("1 to look at").wait_for()
+            await page.get_by_text(" to look at").wait_for()
             assert (await here.buffer())["depth"] == 1
             async with page.expect_download() as download:
                 await page.get_by_role("link", name="Export").click()

@@ -91,7 +91,7 @@ export function bar(legend, choices, chosen, change) {
     counts.set(value, count);
     const input = el("input", { type: "radio", name, value, on: { change: () => change(value) } });
     input.checked = value === chosen;
-    return el("label", {}, input, el("span", { class: "face" }, text, count));
+    return el("label", {}, input, el("span", { class: "face" }, text, " ", count));
   });
   const node = el("fieldset", { class: "bar" }, el("legend", { class: "unseen", text: legend }), items);
   return { node, setCount: (value, count) => setText(counts.get(value), count) };
