@@ -27,6 +27,7 @@ demo: setup ## five simulated sensors, a broker and the gateway, live in this te
 
 # A part of the tests cannot cover the core whole, so with ARGS coverage is not measured.
 test: setup ## all tests but the soak tests, under five minutes; ARGS="-k name" for some
+	@bash .ci/browser.sh
 	@$(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist loadfile $(or $(ARGS),--cov)
 
 check: setup ## lint, format and types, exactly as CI does

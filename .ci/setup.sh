@@ -13,7 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 VENV=.venv
 READY=$VENV/.ready
 LOG=$VENV/setup.log
-DISK_FREE_KIB_MIN=409600 # measured: 220 MiB of environment, 60 MiB of downloads on their way
+DISK_FREE_KIB_MIN=614400 # measured: 390 MiB of environment, 110 MiB of downloads on their way
 started=$SECONDS
 
 say() { printf 'setup: %s\n' "$*"; }

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from tests.page.browser import DESKTOP, PHONE, needs_browser, opened
 from tests.page.served import PASSWORD, Served, served
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
 pytestmark = needs_browser
 
 WITHIN_S = 1.0
+DEMO_S_MAX = 5.0  # with the start of a browser in it
 SENML = b'[{"n":"temperature","u":"Cel","v":21.5},{"n":"battery","u":"V","v":3.1}]'
 DISCONNECT, PINGREQ = 0x18, 0x16
 
@@ -264,3 +270,37 @@ def test_a_new_device_is_let_in_for_a_while(tmp_path: Path) -> None:
 
     with served(tmp_path, '[admission]\npermit = "listed"\n', password=True) as here:
         asyncio.run(story(here))
+
+
+def test_the_demo_says_where_its_page_is_first_and_shows_a_device_within_five_seconds() -> None:
+    async def first_row(url: str, began: float) -> float:
+        await asyncio.to_thread(wait_for_port, url)
+        async with opened(f"{url}#/devices") as page:
+            await page.get_by_role("link", name="sensor-1", exact=True).wait_for()
+            return time.monotonic() - began
+
+    began = time.monotonic()
+    command = [sys.executable, "-m", "gateway", "demo", "--plain", "--seconds", "30"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as demo:
+        assert demo.stdout is not None
+        first = demo.stdout.readline()
+        found = re.match(r"Status page: (http://127\.0\.0\.1:\d+/)", first)
+        assert found is not None, first
+        taken_s = asyncio.run(first_row(found[1], began))
+        demo.terminate()
+        demo.stdout.read()
+    assert taken_s < DEMO_S_MAX
+
+
+def wait_for_port(url: str) -> None:
+    """Until somebody listens there."""
+    address = urlsplit(url)
+    deadline = time.monotonic() + DEMO_S_MAX
+    while True:
+        try:
+            socket.create_connection((address.hostname or "", address.port or 0), 1.0).close()
+        except OSError:
+            assert time.monotonic() < deadline, "nobody listens"
+            time.sleep(0.01)
+        else:
+            return

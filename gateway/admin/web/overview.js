@@ -58,8 +58,10 @@ export class Overview {
 
   #showAlarms(alarms) {
     this.calm.hidden = alarms.length > 0;
-    const shown = [...this.alarms.children].map((item) => item.textContent);
-    if (shown.join("\n") !== alarms.join("\n")) this.alarms.replaceChildren(...alarms.map((text) => el("li", { text })));
+    const now = alarms.join("\n");
+    if (now === this.alarmsShown) return;
+    this.alarmsShown = now;
+    this.alarms.replaceChildren(...alarms.map(alarm));
   }
 
   #showBroker(status) {
@@ -99,6 +101,16 @@ export class Overview {
     this.parts.buffer.show(count(journal.depth), journal.depth ? [age, drained].filter(Boolean).join(", ") : "nothing waits for the broker", room);
     this.parts.buffer.draw(el("meter", { min: 0, max: 1, high: 0.8, low: 0.6, optimum: 0, value: journal.fill, "aria-label": "Buffer full" }));
   }
+}
+
+// Where on this page more is to be seen of an alarm, by how it begins.
+const PLACES = [["lost:", "#/devices?state=lost"], ["overdue:", "#/devices?state=overdue"], ["the drain", "#/buffer"], ["the journal", "#/buffer"], ["new sensors", "#/devices"]];
+
+// What stands between backticks is something to type.
+function alarm(text) {
+  const words = text.split("`").map((part, index) => (index % 2 ? el("code", { text: part }) : part));
+  const [, href] = PLACES.find(([start]) => text.startsWith(start)) ?? [];
+  return el("li", {}, el("span", {}, words), href && el("a", { href, text: "Show", "aria-label": `Show: ${text.split(":")[0]}` }));
 }
 
 function tile(title, href = null) {
