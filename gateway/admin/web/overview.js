@@ -90,7 +90,7 @@ export class Overview {
     if (!last || status.time > last.time) Overview.last = { time: status.time, total };
     this.parts.readings.show(rate(status.readings_per_s), "a second up, in the last minute",
       `${rate(status.deliveries_per_s)} a second down, ${count(total)} readings in all`);
-    this.parts.readings.draw(spark(rates, { width: 240, height: 36, label: "Readings a second, in the last minute" }));
+    this.parts.readings.draw(spark(rates, { width: 240, height: 36, fromZero: true, label: "Readings a second, in the last minute" }));
   }
 
   #showBuffer(status) {

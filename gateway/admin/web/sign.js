@@ -26,12 +26,12 @@ export function sign(kind) {
 }
 
 // Points from the oldest to the newest, over the whole width; nothing for less than two.
-export function spark(points, { width = 96, height = 26, label = "" } = {}) {
+export function spark(points, { width = 96, height = 26, label = "", fromZero = false } = {}) {
   const box = { class: "spark", viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none" };
   const name = label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" };
   const picture = svg("svg", { ...box, ...name });
   if (points.length < 2) return picture;
-  const [least, most] = [Math.min(...points), Math.max(...points)];
+  const [least, most] = [fromZero ? 0 : Math.min(...points), Math.max(...points)];
   const [range, pad] = [most - least || 1, 3];
   const x = (index) => (index * (width - 2 * pad)) / (points.length - 1) + pad;
   const y = (point) => (most === least ? height / 2 : height - pad - ((point - least) * (height - 2 * pad)) / range);
