@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -93,7 +94,7 @@ class Connections:
             if reply.pieces is not None:
                 del self._open[task]
                 self._streams[task] = writer
-                await _write_pieces(writer, reply.pieces)
+                await _write_pieces(reader, writer, reply.pieces)
         except (OSError, EOFError, asyncio.CancelledError):  # TimeoutError is an OSError
             pass
         finally:
@@ -117,14 +118,41 @@ async def _received(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
     return Received(head, body, host)
 
 
-async def _write_pieces(writer: asyncio.StreamWriter, pieces: Pieces) -> None:
-    async with aclosing(pieces):
-        async for piece in pieces:
-            if writer.is_closing():
-                return
-            writer.write(piece)
-            async with asyncio.timeout(PIECE_S_MAX):
-                await writer.drain()
+async def _write_pieces(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pieces: Pieces
+) -> None:
+    """Until there are no more, or the peer hangs up, which makes room for the next one at once."""
+    gone = asyncio.create_task(_hung_up(reader))
+    try:
+        async with aclosing(pieces):
+            while (piece := await _unless_gone(pieces, gone)) is not None:
+                writer.write(piece)
+                async with asyncio.timeout(PIECE_S_MAX):
+                    await writer.drain()
+    finally:
+        gone.cancel()
     writer.close()
     async with asyncio.timeout(PIECE_S_MAX):
         await writer.wait_closed()
+
+
+async def _unless_gone(pieces: Pieces, gone: asyncio.Task[None]) -> bytes | None:
+    """The next piece; None at the end, or when nobody wants it."""
+    piece = asyncio.create_task(_next_of(pieces))
+    try:
+        await asyncio.wait((piece, gone), return_when=asyncio.FIRST_COMPLETED)
+        return piece.result() if piece.done() else None
+    finally:
+        if not piece.done():
+            piece.cancel()
+            await asyncio.wait((piece,))
+
+
+async def _next_of(pieces: Pieces) -> bytes | None:
+    return await anext(pieces, None)
+
+
+async def _hung_up(reader: asyncio.StreamReader) -> None:
+    with contextlib.suppress(OSError):
+        while await reader.read(HEAD_BYTES_MAX):  # it has nothing more to say
+            pass

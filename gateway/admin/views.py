@@ -196,12 +196,12 @@ def view_of(asked: Mapping[str, str], sources: Sources, statuses: Statuses) -> V
             return Topics(sources, statuses, latest_query(rest))
         case "devices":
             return Devices(sources, statuses, _live(clients_query(rest)))
-        case "device":
+        case "device" if "id" in rest:
             return Device(sources, statuses, clients_query(rest))
         case "log":
             return Log(sources, statuses, rest)
         case other:
-            raise QueryError(f"no view {other[:20]!r}")
+            raise QueryError(f"no view {other[:20]!r}, or one that needs an id")
 
 
 def _live(query: ClientsQuery) -> ClientsQuery:

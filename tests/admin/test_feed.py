@@ -250,7 +250,13 @@ def test_health_is_answered_while_all_pages_are_open(run: Run) -> None:
 @pytest.mark.parametrize(
     "asked",
     [
-        *("view=nothing", "view=devices&limit=1000", "view=devices&stat=lost", "view=log&level=x"),
+        *(
+            "view=device",
+            "view=nothing",
+            "view=devices&limit=1000",
+            "view=devices&stat=lost",
+            "view=log&level=x",
+        ),
         *("view=topics&limit=0", "view=devices&sort=colour", "view=devices&offset=-1"),
         "view=log&after=x",
     ],
@@ -261,5 +267,16 @@ def test_what_cannot_be_looked_at_is_refused(run: Run, asked: str) -> None:
             answer = await get(server, f"/api/events?{asked}")
             assert answer.status == 400
             assert answer.json["error"]
+
+    run(story())
+
+
+def test_who_goes_from_view_to_view_as_fast_as_can_be_is_never_refused(run: Run) -> None:
+    async def story() -> None:
+        async with serving() as server:
+            for _ in range(3 * FEEDS_MAX):
+                async with listening(server, "view=overview") as page:
+                    await page.hear("status")
+                await asyncio.sleep(0.02)  # the time of a very fast finger
 
     run(story())

@@ -96,7 +96,7 @@ async def opened(
         await page.goto(url)
         yield page
         await browser.close()
-    assert errors == []
-    assert seen.foreign == []
+    assert errors == [], errors
+    assert seen.foreign == [], seen.foreign
     if not expects_failures:
-        assert seen.problems == []
+        assert seen.problems == [], seen.problems

@@ -134,7 +134,17 @@ def test_a_wrong_configuration_is_shown_and_the_page_goes_on_when_it_is_mended(
 
 
 def test_every_view_asks_this_host_alone_and_complains_of_nothing(tmp_path: Path) -> None:
-    views = ("", "devices", "topics", "buffer", "log", "configuration", "devices/nobody", "?x")
+    views = (
+        "",
+        "devices",
+        "topics",
+        "buffer",
+        "log",
+        "configuration",
+        "devices/nobody",
+        "devices/%zz",
+    )
+    views += ("?x", "nowhere", "devices?sort=colour&state=x&offset=-3", "log?level=loud")
 
     async def story(here: Served) -> None:
         for size in (DESKTOP, PHONE):

@@ -10,6 +10,8 @@ const PAGE = 50;
 const TYPING_MS = 250;
 const FILTERS = [["", "All"], ["overdue", "Overdue"], ["lost", "Lost"], ["asleep", "Asleep"], ["active", "Active"]];
 const COLUMNS = [["id", "Device"], ["state", "State"], ["-heard", "Last heard"], [null, "Values"], ["queued", "Waiting"]];
+const SORTS = ["id", "heard", "due", "state", "queued"].flatMap((sort) => [sort, `-${sort}`]);
+const STATES = ["active", "awake", "asleep", "connecting", "disconnected", "lost", "overdue"];
 const PERMIT_MINUTES = [5, 15, 60];
 
 export class Devices {
@@ -18,9 +20,9 @@ export class Devices {
   constructor(page, parameters) {
     this.page = page;
     this.search = parameters.get("search") ?? "";
-    this.state = parameters.get("state") ?? "";
-    this.sort = parameters.get("sort") ?? "id";
-    this.offset = Number(parameters.get("offset")) || 0;
+    this.state = known(STATES, parameters.get("state"), "");
+    this.sort = known(SORTS, parameters.get("sort"), "id");
+    this.offset = Math.max(0, Math.floor(Number(parameters.get("offset")) || 0));
     this.rows = new Map();
     this.total = null;
     this.body = el("tbody");
@@ -162,6 +164,10 @@ export class Devices {
     });
     if (said) this.page.say(said);
   }
+}
+
+function known(words, word, otherwise) {
+  return words.includes(word) ? word : otherwise;
 }
 
 function deviceRow(id) {

@@ -71,13 +71,22 @@ function showHead() {
   document.title = `${trouble ? `(${trouble}) ` : ""}${view?.title ?? "Overview"} – ${status.gateway}`;
 }
 
+// An address that somebody typed may be anything.
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 function show() {
   const [path, rest] = location.hash.replace(/^#\/?/, "").split("?");
   const [name, ...more] = path.split("/");
   const parameters = new URLSearchParams(rest);
   let key = name || "overview";
   let id = "";
-  if (key === "devices" && more.length) [key, id] = ["device", decodeURIComponent(more.join("/"))];
+  if (key === "devices" && more.length) [key, id] = ["device", decoded(more.join("/"))];
   if (!(key in VIEWS)) key = "overview";
   view?.close?.();
   main.replaceChildren();
