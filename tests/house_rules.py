@@ -29,8 +29,10 @@ GENERATED = {
     "docs/states.svg": "gateway.session.states_drawing",
     "docs/conformance.md": "tests.conformance",
 }
+LOCKED_EXTRAS = ("demo", "flash", "hil")
 GENERATED_MARK = re.compile(r"\bby `?python3? -m ([\w.]+)")
-RUN_AS_MODULE = re.compile(r"python3? -m (gateway[\w.]*)")
+PACKAGES = ("gateway", "spark_ingest")
+RUN_AS_MODULE = re.compile(rf"python3? -m ((?:{'|'.join(PACKAGES)})[\w.]*)")
 MARKDOWN_LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)|(?:src|href)=\"([^\"#]+)")
 
 # Spelt with spaces, or these lines would break their own rule.
@@ -104,9 +106,9 @@ def forbidden_text(root: Path) -> Iterator[str]:
 
 
 def modules_of(root: Path) -> dict[str, Path]:
-    """Every module of the gateway by its dotted name; a package stands for its __init__.py."""
+    """Every module of ours by its dotted name; a package stands for its __init__.py."""
     modules = {}
-    for path in (root / "gateway").rglob("*.py"):
+    for path in (path for package in PACKAGES for path in (root / package).rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
         modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return modules
@@ -120,14 +122,15 @@ def named_in_strings(path: Path) -> Iterator[str]:
         for node in ast.walk(ast.parse(path.read_text(), str(path)))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
-    prefixes = [text for text in strings if re.fullmatch(r"gateway[\w.]*\.", text)]
+    prefix = re.compile(rf"(?:{'|'.join(PACKAGES)})[\w.]*\.")
+    prefixes = [text for text in strings if prefix.fullmatch(text)]
     yield from strings
     yield from (prefix + text for prefix in prefixes for text in strings)
 
 
 def entry_points(root: Path) -> set[str]:
-    """The gateway's own start, the scripts of pyproject.toml, and what is documented to be run."""
-    entries = {"gateway.__main__", *GENERATED.values()}
+    """The packages' own starts, the scripts of pyproject.toml, and what is documented to be run."""
+    entries = {*(f"{package}.__main__" for package in PACKAGES), *GENERATED.values()}
     if (root / "pyproject.toml").exists():
         project = tomllib.loads((root / "pyproject.toml").read_text()).get("project", {})
         entries |= {target.split(":")[0] for target in project.get("scripts", {}).values()}
@@ -170,12 +173,31 @@ def dead_files(root: Path) -> Iterator[str]:
     for name, path in sorted(modules.items()):
         if name not in reached and not is_marker(path):
             yield f"{path.relative_to(root)}: nothing started imports it; use it or remove it"
-    package = [path for path in tracked(root) if path.is_relative_to(root / "gateway")]
+    package = [
+        path for path in tracked(root) for name in PACKAGES if path.is_relative_to(root / name)
+    ]
     for path in package:
         if path.suffix == ".py" or path.name == "py.typed":
             continue
         if not any(path.name in text_of(other) for other in package if other != path):
-            yield f"{path.relative_to(root)}: no file of the gateway names it"
+            yield f"{path.relative_to(root)}: no file of its package names it"
+
+
+def unused_parts(root: Path, tree: str) -> Iterator[str]:
+    """Of a tree that is not the gateway: modules that no file imports, names or documents."""
+    sources = [path for path in tracked(root) if path.suffix == ".py"]
+    imported = {used.module for path in sources for used in imports_of(path, root)}
+    texts = "\n".join(text_of(path) for path in tracked(root) if path.suffix in (".md", ".json"))
+    for path in sources:
+        if not path.is_relative_to(root / tree) or is_marker(path):
+            continue
+        name = ".".join(path.relative_to(root).with_suffix("").parts)
+        short = path.relative_to(root / tree).as_posix()
+        package = name.removesuffix(".__main__")
+        started = any(f'"{package}"' in text_of(other) for other in sources)
+        is_imported = any(f"{each}.".startswith(f"{name}.") for each in imported)
+        if not (is_imported or started or short in texts or f"python -m {name}" in texts):
+            yield f"{path.relative_to(root)}: nothing imports, names or documents it; remove it"
 
 
 def links_in(path: Path) -> set[Path]:
@@ -220,7 +242,8 @@ def unlocked(root: Path) -> Iterator[str]:
     pyproject = tomllib.loads((root / "pyproject.toml").read_text())
     project, groups = pyproject["project"], pyproject.get("dependency-groups", {})
     wanted = [*project["dependencies"], *groups.get("dev", [])]
-    wanted += project.get("optional-dependencies", {}).get("demo", [])
+    for extra in LOCKED_EXTRAS:
+        wanted += project.get("optional-dependencies", {}).get(extra, [])
     lines = (root / "requirements.lock").read_text().splitlines()
     pins = [Requirement(line.split("#")[0]) for line in lines if line.split("#")[0].strip()]
     for requirement in map(Requirement, wanted):

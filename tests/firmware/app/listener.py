@@ -1,0 +1,80 @@
+"""An operator at the broker: hears what a node says, and publishes settings. It is paho."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion
+
+from gateway.cli.sensors import senml
+from tests.support.mosquitto import Mosquitto
+
+PATIENCE_S = 20.0
+
+
+class Listener:
+    def __init__(self, broker: Mosquitto, name: str) -> None:
+        """`name`: of the node whose topics they are."""
+        self.topic = f"sensors/{name}"
+        self.messages: list[tuple[str, bytes]] = []
+        self._ready = threading.Event()
+        self._came = threading.Condition()
+        self._client = paho.Client(CallbackAPIVersion.VERSION2)
+        self._client.on_message = self._heard
+        self._client.on_subscribe = lambda *_: self._ready.set()
+        self._client.connect("127.0.0.1", broker.port)
+        self._client.loop_start()
+        self._client.subscribe(f"{self.topic}/#", 2)
+        assert self._ready.wait(PATIENCE_S)
+
+    def publish(self, topic: str, payload: bytes, *, retain: bool = True) -> None:
+        self._client.publish(f"{self.topic}/{topic}", payload, 1, retain).wait_for_publish(
+            PATIENCE_S
+        )
+
+    def on(self, topic: str) -> list[bytes]:
+        return [payload for name, payload in self.messages if name == topic]
+
+    def readings(self) -> dict[int, senml.Pack]:
+        """By sequence number; what is no pack raises."""
+        found = {}
+        for payload in self.on(self.topic):
+            pack = senml.decode(payload)
+            sequence = pack.value("seq")
+            assert sequence is not None
+            found[int(sequence)] = pack
+        return found
+
+    def states(self) -> list[dict[str, Any]]:
+        return [json.loads(payload) for payload in self.on(f"{self.topic}/state")]
+
+    def wait_for(self, is_so: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        with self._came:
+            while not is_so():
+                left = deadline - time.monotonic()
+                assert left > 0, self.messages
+                self._came.wait(left)
+
+    def _heard(self, client: object, userdata: object, message: paho.MQTTMessage) -> None:
+        with self._came:
+            self.messages.append((message.topic, bytes(message.payload)))
+            self._came.notify_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._client.disconnect()
+        self._client.loop_stop()

@@ -1,0 +1,211 @@
+"""Applications over the air, on real MicroPython: image, manifest, depot, gateway and broker."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from firmware import image
+from hil.boards.wasi.board import WasiBoard
+from tests.firmware.app.conftest import KEY, NodeMaker, woken
+from tests.firmware.app.listener import Listener
+from tests.firmware.app.power_cuts import IMPORTS_ONLY, Lives
+from tests.support.boards import require_board
+from tests.support.gateway import GatewayProcess
+from tests.support.logged_process import LoggedProcess
+from tests.support.mosquitto import Mosquitto
+
+DIES = b"def run(files, slots, is_safe):\n    raise ValueError('the new one is broken')\n"
+MUTE = b"""
+def run(files, slots, is_safe):
+    slots.lived(is_safe)
+    import machine
+    machine.deepsleep(1000)
+"""
+
+
+class DepotProcess(LoggedProcess):
+    def __init__(self, folder: Path, broker: Mosquitto, name: str) -> None:
+        super().__init__(folder / "depot.log")
+        self._node = f"sensors/{name}"
+        self._command = [sys.executable, "-m", "firmware.depot"]
+        self._command += ["--broker", f"127.0.0.1:{broker.port}", "--nodes", self._node]
+
+    def serve(self, update: Path | None) -> None:
+        self.kill()
+        offered = ["--update", str(update), "--node", self._node] if update else []
+        self.launch(self._command + offered)
+        self.wait_for_log("is offered" if update else "is there")
+
+    def start(self) -> None:
+        self.serve(None)
+
+
+@pytest.fixture
+def depot(tmp_path: Path, broker: Mosquitto, name: str) -> Iterator[DepotProcess]:
+    with DepotProcess(tmp_path, broker, name) as process:
+        yield process
+
+
+def published(folder: Path, number: int, content: bytes, key: bytes = KEY) -> Path:
+    image.write(
+        folder,
+        {
+            f"node-{number}.img": content,
+            f"node-{number}.manifest": image.manifest(number, content, key),
+        },
+    )
+    return folder / f"node-{number}.img"
+
+
+def until(node: WasiBoard, is_so: Callable[[], bool], wakes: int = 8) -> None:
+    for _ in range(wakes):
+        node.run("import main")
+        if is_so():
+            return
+    pytest.fail(f"not after {wakes} wakes: {node.output}")
+
+
+@pytest.fixture
+def node(new_node: NodeMaker, gateway: GatewayProcess) -> WasiBoard:
+    return new_node(gateway.port, listen_every=1)
+
+
+def test_a_new_application_is_fetched_tried_and_stays_when_its_first_reading_has_arrived(
+    node: WasiBoard, depot: DepotProcess, listener: Listener, tmp_path: Path
+) -> None:
+    woken(node)
+    depot.serve(published(tmp_path, 2, image.image(image.application(2))))
+    until(node, lambda: listener.states()[-1]["app"] == 2)
+    until(node, lambda: listener.states()[-1]["mode"] == "normal")
+    state = listener.states()[-1]
+    assert (state["slot"], state["update"]) == ("b", "")
+    assert not (node.flash / "update.img").exists()
+    depot.serve(published(tmp_path, 3, image.image(image.application(3))))
+    until(node, lambda: listener.states()[-1]["app"] == 3)
+    assert listener.states()[-1]["slot"] == "a"
+
+
+@pytest.mark.parametrize("broken", [DIES, MUTE], ids=["dies", "is mute"])
+def test_one_that_dies_or_never_publishes_is_left_for_the_former_one_and_not_tried_again(
+    node: WasiBoard, depot: DepotProcess, listener: Listener, tmp_path: Path, broken: bytes
+) -> None:
+    woken(node)
+    depot.serve(published(tmp_path, 2, image.image({"app/start.py": broken})))
+    until(node, lambda: (node.flash / "b/app/start.py").exists())
+    until(node, lambda: "in a" in node.output, wakes=16)
+    until(node, lambda: "rolled back" in listener.states()[-1]["update"])
+    before = (node.flash / "boot").read_bytes()
+    for _ in range(3):
+        assert "in a" in woken(node)
+    assert (node.flash / "boot").read_bytes() == before
+
+
+def test_a_node_in_safe_mode_takes_an_update(
+    node: WasiBoard, depot: DepotProcess, listener: Listener, tmp_path: Path
+) -> None:
+    woken(node)
+    depot.serve(published(tmp_path, 2, image.image(image.application(2))))
+    with Lives(node.flash) as lives:
+        imported = lives.live(program=IMPORTS_ONLY).fuel
+        for _ in range(3):
+            assert lives.live(fuel=imported).how == "power_cut"
+        safe = lives.live()
+        assert (safe.how, "safe mode" in safe.output) == ("reset", True)
+        assert "2 in b\n" in lives.live().output
+    listener.wait_for(lambda: listener.states()[-1]["app"] == 2)
+
+
+def test_an_application_with_another_key_is_refused(
+    node: WasiBoard, depot: DepotProcess, listener: Listener, tmp_path: Path
+) -> None:
+    depot.serve(published(tmp_path, 2, image.image({"app/start.py": DIES}), key=b"x" * 16))
+    until(node, lambda: bool(listener.states()))
+    assert listener.states()[-1]["update"] == "refused 2: wrong key"
+    assert not (node.flash / "update").exists()
+
+
+def test_the_time_comes_from_the_depot(
+    node: WasiBoard, depot: DepotProcess, listener: Listener
+) -> None:
+    woken(node)
+    woken(node)
+    listener.wait_for(lambda: 2 in listener.readings())
+    assert listener.readings()[1].time_s == 0
+    assert listener.readings()[2].time_s > 1_700_000_000
+
+
+def test_the_command_line_makes_a_node_and_an_update(tmp_path: Path) -> None:
+    require_board()
+    key = tmp_path / "key"
+    key.write_text(KEY.hex() + "\n")
+    command = [sys.executable, "-m", "firmware.image", "--number", "7", "--into", str(tmp_path)]
+    made = subprocess.run([*command, "--key-file", str(key)], capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    assert (tmp_path / "node" / "main.py").read_bytes() == image.MAIN
+    content = (tmp_path / "node-7.img").read_bytes()
+    assert (tmp_path / "node-7.manifest").read_bytes() == image.manifest(7, content, KEY)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--number", "0"], "--number: 1 to 4294967295"),
+        (["--key-file", "absent"], "not built: [Errno 2]"),
+        (["--key-file", "short"], "a key of 2 octets, at least 16"),
+        (["--key-file", "wrong"], "the key is to be hexadecimal"),
+    ],
+)
+def test_the_command_line_says_what_is_wrong(
+    tmp_path: Path, arguments: list[str], told: str
+) -> None:
+    require_board()
+    (tmp_path / "short").write_text("0011")
+    (tmp_path / "wrong").write_text("not hex")
+    arguments = [str(tmp_path / each) if each.isalpha() else each for each in arguments]
+    command = [sys.executable, "-m", "firmware.image", "--into", str(tmp_path), *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode != 0
+    assert told in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_the_depot_says_what_is_wrong_with_an_image(tmp_path: Path) -> None:
+    path = published(tmp_path, 2, b"image")
+    path.write_bytes(b"other")
+    command = [sys.executable, "-m", "firmware.depot", "--update"]
+    for given, told in ((path, "is of another image"), (tmp_path / "absent.img", "make it with")):
+        path.write_bytes(b"longer than before")
+        ended = subprocess.run([*command, str(given)], capture_output=True, text=True)
+        assert ended.returncode == 65
+        assert told in ended.stderr
+        assert "Traceback" not in ended.stderr
+
+
+def test_the_depot_says_which_file_it_cannot_read(tmp_path: Path) -> None:
+    (tmp_path / "ca").write_text("no certificate")
+    for option, path in (("--password-file", tmp_path / "absent"), ("--ca-file", tmp_path / "ca")):
+        command = [sys.executable, "-m", "firmware.depot", "--broker", "127.0.0.1:9"]
+        ended = subprocess.run([*command, option, str(path)], capture_output=True, text=True)
+        assert ended.returncode == 65
+        assert str(path) in ended.stderr
+        assert "Traceback" not in ended.stderr
+
+
+def test_manifests_can_be_withdrawn(
+    node: WasiBoard, depot: DepotProcess, broker: Mosquitto, listener: Listener, tmp_path: Path
+) -> None:
+    depot.serve(published(tmp_path, 2, image.image(image.application(2))))
+    depot.kill()
+    command = [sys.executable, "-m", "firmware.depot", "--broker", f"127.0.0.1:{broker.port}"]
+    command += ["--nodes", listener.topic, "--withdraw"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert (ended.returncode, "is withdrawn" in ended.stderr) == (0, True)
+    woken(node)
+    assert "in a" in woken(node)
+    listener.wait_for(lambda: bool(listener.states()))
+    assert listener.states()[-1]["update"] == ""

@@ -1,0 +1,59 @@
+"""What tests of nodes at a real gateway share: boards that run a program, and an application."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import aiomqtt
+
+from hil.boards.wasi.board import Life, WasiBoard
+from tests.support.application import application, heard
+from tests.support.gateway import GatewayProcess
+from tests.support.mosquitto import Mosquitto
+
+Result = TypeVar("Result")
+
+
+def run(board: WasiBoard, text: str, timeout_s: float = 60.0) -> list[str]:
+    """What the program printed, if it came to its end."""
+    outcome = board.run(text, timeout_s=timeout_s)
+    assert (outcome.how, outcome.code) == ("exit", 0), board.output
+    return board.output.splitlines()
+
+
+async def shows(life: Life, pattern: str) -> re.Match[str]:
+    return await asyncio.to_thread(life.wait_for, pattern, 20.0)
+
+
+def with_application(
+    broker: Mosquitto, inner: Callable[[aiomqtt.Client], Awaitable[Result]]
+) -> Result:
+    async def outer() -> Result:
+        async with application(broker, "#") as app:
+            return await inner(app)
+
+    return asyncio.run(outer())
+
+
+async def next_heard(app: aiomqtt.Client, count: int) -> list[tuple[str, bytes, int]]:
+    """What nodes published."""
+    found: list[tuple[str, bytes, int]] = []
+    while len(found) < count:
+        message = await heard(app)
+        payload = message.payload
+        assert isinstance(payload, bytes)
+        if not str(message.topic).startswith("tidegate/"):
+            found.append((str(message.topic), payload, message.qos))
+    return found
+
+
+def forget(gateway: GatewayProcess) -> None:
+    """As a new gateway with a new card would."""
+    gateway.kill()
+    shutil.rmtree(gateway.folder / "state")
+    gateway.start()
+    gateway.wait_until_connected()
