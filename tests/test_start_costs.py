@@ -14,8 +14,10 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 TRIES = 5  # the best counts: these machines are shared
 READY_S_MAX = 1.0
 RSS_KIB_MAX = 40 * 1024
-# 200 ms where asyncio alone takes 25 ms, as on the machine of docs/performance.md.
-TIMES_ASYNCIO_MAX = 9.0
+# 200 ms where asyncio alone takes 25 ms, which is 8 times as long, and half of that for the noise
+# of shared machines. What is imported is the same everywhere, so it is counted as well.
+TIMES_ASYNCIO_MAX = 12.0
+MODULES_MAX = 400
 PAGE = '[admin]\nlisten = "127.0.0.1:0"\n'
 OURS = "gateway.cli.run, gateway.daemon, gateway.admin_parts"
 TIMED = "import time; began = time.process_time(); import {}; print(time.process_time() - began)"
@@ -43,7 +45,9 @@ def test_what_few_need_is_not_imported() -> None:
         [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )
     heavy = {"prometheus_client", "serial", "cbor2", "email", "importlib.metadata", "http.client"}
-    assert heavy.isdisjoint(done.stdout.split())
+    modules = set(done.stdout.split())
+    assert heavy.isdisjoint(modules)
+    assert len(modules) <= MODULES_MAX
 
 
 def rss_kib(pid: int) -> int:
