@@ -17,11 +17,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable
 from time import perf_counter
 
 from gateway.admin.connections import Pieces
 from gateway.admin.views import Events, View
+
+log = logging.getLogger("tidegate.admin")
 
 BEAT_S = 0.25
 LOOK_S = 1.0
@@ -50,6 +53,8 @@ class Feeds:
             yield f"retry: {RETRY_MS}\n\n".encode()
             async for piece in self._updates(view):
                 yield piece
+        except Exception:  # asyncio would write a traceback
+            log.exception("cannot look")
         finally:
             self._count(-1)
 

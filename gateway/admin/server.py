@@ -8,6 +8,7 @@ is set.
 from __future__ import annotations
 
 import time
+from contextlib import aclosing
 from http import HTTPStatus
 from typing import cast
 
@@ -142,7 +143,9 @@ class AdminServer:
             "Content-Type": "application/jsonl",
             "Content-Disposition": f'attachment; filename="{safe}"',
         }
-        return _in_pieces(self._sources.export(), headers)
+        pieces = self._sources.export()
+        first = await anext(pieces, b"")  # what refuses does so before it is answered with 200
+        return _in_pieces(_with(first, pieces), headers)
 
     async def _events(self, request: Request) -> Response:
         view = view_of(asked(request), self._sources, self._statuses)
@@ -180,6 +183,13 @@ class AdminServer:
             app.get(path)(guarded(responder))
         self._actions.add_to(app)
         return app
+
+
+async def _with(first: bytes, rest: Pieces) -> Pieces:
+    async with aclosing(rest):
+        yield first
+        async for piece in rest:
+            yield piece
 
 
 def _in_pieces(pieces: Pieces, headers: dict[str, str]) -> Response:

@@ -221,6 +221,21 @@ def test_who_guesses_is_told_to_wait_and_logged(run: Run, log: Log) -> None:
     assert "guess" not in "".join(lines)
 
 
+def test_an_export_that_cannot_be_made_is_refused(run: Run) -> None:
+    async def busy() -> AsyncIterator[bytes]:
+        raise CannotError("somebody else reads the journal just now")
+        yield b""
+
+    async def story() -> None:
+        async with serving(operating=Noted(), password=b"tide", export=busy) as server:
+            await post(server, "/api/session", {"password": "tide"})
+            headers = await headers_of(server)
+            answer = await get(server, "/api/buffer/export", Cookie=headers["Cookie"])
+            assert (answer.status, "somebody else" in answer.json["error"]) == (409, True)
+
+    run(story())
+
+
 def test_an_export_is_for_who_is_signed_in(run: Run) -> None:
     async def exported() -> AsyncIterator[bytes]:
         yield b'{"seq":0}\n'

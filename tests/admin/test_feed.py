@@ -20,7 +20,7 @@ from gateway.admin.log_tail import LINES_MAX, LogTail
 from gateway.admin.queries import ClientsQuery
 from gateway.admin.server import AdminServer
 from gateway.effects import ClientId, Forward, State
-from tests.admin.conftest import Run
+from tests.admin.conftest import Log, Run
 from tests.admin.eventually import eventually
 from tests.admin.http_client import answer_of, exchange, get, serving
 from tests.admin.test_lists import SLEEPER
@@ -269,6 +269,23 @@ def test_what_cannot_be_looked_at_is_refused(run: Run, asked: str) -> None:
             assert answer.json["error"]
 
     run(story())
+
+
+def test_a_fault_of_ours_ends_the_stream_with_one_line_in_the_log(
+    run: Run, log: Log, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def broken(_query: ClientsQuery) -> ClientsFound:
+        raise KeyError("no such sensor")
+
+    async def story() -> None:
+        async with serving(clients=broken) as server:
+            answered = await exchange(server, b"GET /api/events?view=devices HTTP/1.1\r\n\r\n")
+            assert answered.startswith(b"HTTP/1.0 200")
+            (line,) = log.read()
+            assert line.startswith("<3>ERROR tidegate.admin cannot look error=")
+
+    run(story())
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_who_goes_from_view_to_view_as_fast_as_can_be_is_never_refused(run: Run) -> None:
