@@ -16,9 +16,11 @@ PAUSES_MAX = 5
 PAUSE_S_MAX = 30.0
 
 
-def fill_with_pauses(agenda: Agenda, seed: int, pause: Callable[[bool], None]) -> None:
-    """The last pause is over soon after the calm began: then all must drain."""
-    if seed % PAUSED_WORLDS:
+def fill_with_pauses(agenda: Agenda, seed: int, kind: str, pause: Callable[[bool], None]) -> None:
+    """The last pause is over soon after the calm began: then all must drain. In worlds of other
+    kinds than "any" one thing alone is hard.
+    """
+    if seed % PAUSED_WORLDS or kind != "any":
         return
     dice = Random(f"operator {seed}")
     for _ in range(dice.randint(1, PAUSES_MAX)):

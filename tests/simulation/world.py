@@ -130,7 +130,7 @@ class World:
         for event in self.plan.events:
             agenda.at(event.at, self._trouble, event)
         agenda.at(CALM_AT_S, self._calm_down)
-        fill_with_pauses(agenda, self.seed, self._pause)
+        fill_with_pauses(agenda, self.seed, self.kind, self._pause)
 
     def _pause(self, is_paused: bool) -> None:
         self.gateway.pause_drain(is_paused=is_paused)
