@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import socket
 import ssl
 import struct
 import sys
@@ -117,6 +118,7 @@ def client(asked: argparse.Namespace) -> aiomqtt.Client:
         password=asked.password_file and asked.password_file.read_text().strip(),
         tls_context=asked.ca_file and ssl.create_default_context(cafile=asked.ca_file),
         max_queued_incoming_messages=PENDING_MAX,
+        socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],  # nodes wait for an answer
     )
 
 

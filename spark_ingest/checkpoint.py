@@ -6,12 +6,16 @@
         offsets, commits  Spark's own
 
 Rule 1: one process runs a query at a time. Spark notices two only after both have begun.
-Rule 2: the name is made once and durable before anything is written under it.
+Rule 2: what a batch has is durable before any table has the batch. Spark leaves that to the system;
+        after a power cut the same number could stand for other rows, which the tables would then
+        take for a replay.
+Rule 3: the name is made once and durable before anything is written under it.
 """
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import uuid
 from pathlib import Path
@@ -81,14 +85,26 @@ class Checkpoint:
         """The last one that Spark knows to be done."""
         return _last_of(self.folder / "commits")
 
+    def make_durable(self, batch: int) -> None:
+        """Rule 2; from within the batch."""
+        self._disk.sync_file(self.folder / "offsets" / str(batch))
+        self._disk.sync_folder(self.folder / "offsets")
+
     @property
-    def last_offset(self) -> str | None:
-        """Of the source, as text; None before the first batch."""
-        number = _last_of(self.folder / "offsets")
-        if number is None:
-            return None
-        lines = (self.folder / "offsets" / str(number)).read_text(encoding="utf-8").splitlines()
-        return lines[2] if len(lines) > 2 else None
+    def segments_read(self) -> dict[str, int]:
+        """The first segment of each collector that no finished batch has had."""
+        batch = self.last_batch
+        if batch is None:
+            return {}
+        lines = (self.folder / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
+        try:
+            # A version, Spark's own affairs, and a line for each source: we have one.
+            return dict(json.loads(lines[2])["next"])
+        except (IndexError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(
+                f"{self.folder}/offsets/{batch} is not what Spark and gwlog write: {error!r}; "
+                "bring the checkpoint back from a backup, or build it and the tables anew"
+            ) from None
 
 
 def _last_of(folder: Path) -> int | None:

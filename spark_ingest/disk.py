@@ -22,11 +22,11 @@ class Disk:
         path.rename(to)
 
     def sync_folder(self, folder: Path) -> None:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+    def sync_file(self, path: Path) -> None:
+        """One that somebody else has written."""
+        _sync(path, os.O_RDONLY)
 
     def make_folder(self, folder: Path) -> None:
         """With those above it; each new one is on the disk when this returns."""
@@ -37,3 +37,11 @@ class Disk:
         self.make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
         self.sync_folder(folder.parent)
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

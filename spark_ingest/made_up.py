@@ -25,7 +25,7 @@ PERIOD_S = 60
 DAY_S = 86_400
 AWAY_S = (8 * 3600, 14 * 3600)  # when the second gateway had no network
 SILENT_S = 18 * 3600  # from when on the last sensor says nothing
-HOLE = range(3000, 3012)  # sequences of the first gateway that nobody has
+HOLE = range(1000, 1012)  # sequences of the first gateway that nobody has
 SEGMENT_MESSAGES = 2000
 CLIMATE = SchemaRules(
     "climate",

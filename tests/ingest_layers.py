@@ -56,7 +56,7 @@ INGEST_LAYERS = {
     "checkpoint": allowed("disk"),
     "tables": allowed("record", packages=("pyarrow",)),
     "partials": allowed("sketch", "tables", packages=("pyarrow",)),
-    "delta": allowed("tables", packages=("deltalake", "pyarrow")),
+    "delta": allowed("disk", "tables", packages=("deltalake", "pyarrow")),
     "java": allowed(),
     "made_up": allowed("record", "registry", "rows", "shelf", "writing"),
     # The only one that knows PySpark.

@@ -28,6 +28,7 @@ BURST_OCTETS = 16
 BURST_PAUSE_S = 0.004
 STOP_S_MAX = 8.0
 STOP_AGAIN_S = 0.2
+ATTEMPTS_MAX = 3
 ANSWER_S_MAX = 5.0
 LOOK_S = 0.05
 RESET_S = 0.1
@@ -82,13 +83,25 @@ class Console:
             self._read_until(b">>> ", STOP_AGAIN_S)
             self._held = b""
             self._write(b"\r\x01")
-            if self._read_until(_RAW, STOP_AGAIN_S) is not None:
+            if self._read_until(_RAW, STOP_AGAIN_S) is not None and self._obeys():
                 return
         text = (
             f"no MicroPython answers on {self.port}: if it is there and asleep, press RESET and "
             "try again; else  tidegate flash install  puts it there"
         )
         raise FlashError(Failure.ABSENT, text)
+
+    def _obeys(self) -> bool:
+        """A Ctrl-C that came too late for the program would end the next snippet instead."""
+        for _ in range(ATTEMPTS_MAX):
+            try:
+                self.run("0", STOP_AGAIN_S)
+            except SnippetError:
+                continue
+            except FlashError:
+                return False
+            return True
+        return False
 
     def _reset(self) -> None:
         """As esptool does, by RTS with DTR off; on boards without those wires it does nothing."""
@@ -115,6 +128,17 @@ class Console:
         if raised.strip():
             raise SnippetError(raised.decode(errors="replace").strip().splitlines()[-1])
         return printed.decode(errors="replace").replace("\r\n", "\n")
+
+    def ask(self, snippet: str) -> str:
+        """The same for what may be run more than once: again when the line has damaged it."""
+        for left in reversed(range(ATTEMPTS_MAX)):
+            try:
+                return self.run(snippet)
+            except (SnippetError, FlashError):
+                if not left:
+                    raise
+                self.stop()
+        raise AssertionError("the last attempt returns or raises")
 
     def leave(self) -> None:
         """Start its program, as after power on."""
@@ -192,4 +216,4 @@ class Identity:
 
 def who(console: Console) -> Identity:
     """Of one at its raw REPL."""
-    return Identity(console.run(WHO))
+    return Identity(console.ask(WHO))

@@ -17,6 +17,8 @@ HELP = "fill tables with a day of made-up readings, with repeats, a hole and a s
 EXAMPLE = "python -m spark_ingest demo --folder demo-lake"
 
 SHOWN_HOURS = 6
+# Code that is generated for so few rows takes longer to make than it saves.
+SMALL = '{ "spark.sql.shuffle.partitions" = 2, "spark.sql.codegen.wholeStage" = false }'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _fill_and_show(lake: Path) -> None:
-    settings = load(None, [f"lake.path={lake}"], collects=False)
+    settings = load(None, [f"lake.path={lake}", f"spark.conf={SMALL}"], collects=False)
     with spark_session(settings) as spark:
         from pyspark.sql import functions as f
 

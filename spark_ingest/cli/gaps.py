@@ -68,8 +68,9 @@ def described(found: dict[str, list[dict[str, Any]]]) -> list[str]:
     readings, expected = sum(h["readings"] for h in hours), sum(h["expected"] for h in hours)
     percent = min(100.0, 100.0 * readings / expected) if expected else 100.0
     lines.append(
-        f"{sum(each['missing'] for each in found[GAPS])} readings missing in {len(found[GAPS])} "
-        f"gaps; {len(found[SILENCES])} silences; {percent:.2f} % of what is expected is there"
+        f"missing readings: {sum(each['missing'] for each in found[GAPS])}, gaps: "
+        f"{len(found[GAPS])}, silences: {len(found[SILENCES])}; "
+        f"{percent:.2f} % of what is expected is there"
     )
     return lines
 

@@ -19,6 +19,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+from spark_ingest.disk import Disk
 from spark_ingest.tables import DAY
 
 DAYS_OPEN_MAX = 32
@@ -112,7 +113,7 @@ class _OpenFile:
         os.fsync(self._file.fileno())
         octets = self._file.tell()
         self._file.close()
-        sync_folder((self._folder / self._path).parent)
+        Disk().sync_folder((self._folder / self._path).parent)
         return Added(str(self._path), octets, self._stats.rows, self._day, self._stats.to_json())
 
     def remove(self) -> None:
@@ -164,22 +165,6 @@ def write_files(
     except BaseException:
         files.discard()
         raise
-
-
-def sync_folder(folder: Path) -> None:
-    _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
-
-
-def sync_file(path: Path) -> None:
-    _sync(path, os.O_RDONLY)
-
-
-def _sync(path: Path, flags: int) -> None:
-    descriptor = os.open(path, flags)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def now_ms() -> int:

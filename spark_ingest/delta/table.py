@@ -19,7 +19,8 @@ from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
-from spark_ingest.delta.files import Added, now_ms, sync_file, sync_folder, write_files
+from spark_ingest.delta.files import Added, now_ms, write_files
+from spark_ingest.disk import Disk
 from spark_ingest.tables import DAY
 
 LOG = "_delta_log"
@@ -148,8 +149,8 @@ class Table:
         for version in range(self._durable_version + 1, self._delta.version() + 1):
             path = self.folder / LOG / f"{version:020d}.json"
             if path.exists():  # else it is in a checkpoint already
-                sync_file(path)
-        sync_folder(self.folder / LOG)
+                Disk().sync_file(path)
+        Disk().sync_folder(self.folder / LOG)
         self._durable_version = self._delta.version()
 
     def _opened(self) -> DeltaTable:

@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from spark_ingest.checkpoint import Checkpoint
+from spark_ingest.consumers import Consumers
 from spark_ingest.delta.table import TableError
 from spark_ingest.spark.job_counters import JobCounters, Progress
 from spark_ingest.spark.pipeline import Pipeline, PipelineRules, check_routes
@@ -71,14 +72,14 @@ class Job:
         check_routes(self._spark, rules.routes)
         listener = Progress(self._counters, rules.progress_file)
         with Checkpoint(checkpoint_folder(rules.lake, rules.query)) as checkpoint:
-            pipeline = Pipeline(
-                PipelineRules(rules.lake, rules.routes), checkpoint.app, self._counters
-            )
-            pipeline.check(checkpoint)
+            pipeline = Pipeline(PipelineRules(rules.lake, rules.routes), checkpoint, self._counters)
+            pipeline.check()
             self._spark.streams.addListener(listener)
             try:
                 self._await(self._started(pipeline, checkpoint))
                 listener.has_ended.wait(LAST_REPORT_S_MAX)
+                # Spark tells the source of finished batches with the next one, and there is none.
+                Consumers(rules.lake).note(rules.query, checkpoint.segments_read)
             except JobError:
                 if isinstance(pipeline.error, TableError | OSError):
                     raise pipeline.error from None

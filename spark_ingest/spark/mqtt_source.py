@@ -31,7 +31,13 @@ from pyspark.sql.types import StructType
 
 from spark_ingest.shelf import SEGMENTS
 from spark_ingest.spark.options import OptionError, required
-from spark_ingest.spark.source import GatewayLog, LogStreamReader, Rules, checked
+from spark_ingest.spark.source import (
+    GatewayLog,
+    LogStreamReader,
+    Rules,
+    checked,
+    reader_or_refusal,
+)
 
 STOP_S_MAX = 15.0  # the collector gives its last segment ten
 LOG_TAIL_OCTETS = 2_000
@@ -48,14 +54,19 @@ class MqttStream(GatewayLog):
         return "mqtt"
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return reader_or_refusal(lambda: self._reader(schema))
+
+    def _reader(self, schema: StructType) -> DataSourceStreamReader:
         lake = Path(required(self.options, "path", "the folder of the lake, as load() takes it"))
         arguments = collector_arguments(self.options, lake)
         (lake / SEGMENTS).mkdir(parents=True, exist_ok=True)
-        collector = Child(arguments, lake / f"{self.options.get('name', 'mqtt')}.log")
-        return MqttStreamReader(Rules(self.options), checked(schema), collector)
+        log = lake / f"{self.options.get('name', 'mqtt')}.log"
+        return MqttStreamReader(Rules(self.options), checked(schema), Child(arguments, log))
 
 
 class MqttStreamReader(LogStreamReader):
+    """Spark makes several of them; the one that is asked how far the stream is has the child."""
+
     def __init__(self, rules: Rules, columns: list[str], collector: Child) -> None:
         super().__init__(rules, columns)
         self._collector = collector
@@ -72,15 +83,18 @@ class Child:
     """`python -m spark_ingest collect`; told to end when this process does, however that is."""
 
     def __init__(self, arguments: list[str], log: Path) -> None:
+        self._arguments = arguments
         self._log = log
-        with log.open("ab") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "spark_ingest", "collect", *arguments],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                preexec_fn=_end_with_parent,  # safe: the reader's process has one thread
-            )  # fmt: skip
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        """For copies in workers, which have no child."""
+        return {**self.__dict__, "_process": None}
 
     def must_run(self) -> None:
+        """Started when first asked."""
+        if self._process is None:
+            self._process = self._started()
         code = self._process.poll()
         if code is not None:
             said = self._log.read_bytes()[-LOG_TAIL_OCTETS:].decode(errors="replace").splitlines()
@@ -89,12 +103,22 @@ class Child:
             )
 
     def stop(self) -> None:
+        if self._process is None:
+            return
         self._process.terminate()
         try:
             self._process.wait(STOP_S_MAX)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as output:
+            return subprocess.Popen(
+                [sys.executable, "-m", "spark_ingest", "collect", *self._arguments],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                preexec_fn=_end_with_parent,  # safe: the reader's process has one thread
+            )  # fmt: skip
 
 
 def collector_arguments(options: Mapping[str, str], lake: Path) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 
 class OptionError(Exception):
@@ -31,3 +32,11 @@ def truth(options: Mapping[str, str], name: str, default: bool) -> bool:
     if given not in ("true", "false"):
         raise OptionError(f"the option {name!r} must be true or false, not {given!r}")
     return given == "true"
+
+
+def local_folder(location: str) -> Path | None:
+    """Of a path or URI as Spark takes them; None for stores that are no folder here."""
+    scheme, colon, rest = location.partition(":")
+    if not colon or "/" in scheme:
+        return Path(location)
+    return Path("/" + rest.lstrip("/")) if scheme == "file" else None

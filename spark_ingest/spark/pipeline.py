@@ -41,16 +41,18 @@ class PipelineRules:
 
 
 class Pipeline:
-    def __init__(self, rules: PipelineRules, app: str, counters: JobCounters) -> None:
-        """Raises TableError."""
+    def __init__(self, rules: PipelineRules, checkpoint: Checkpoint, counters: JobCounters) -> None:
+        """Raises TableError, CheckpointError, and OSError."""
         self._rules = rules
-        self._app = app
+        self._checkpoint = checkpoint
+        self._app = checkpoint.app
         self._counters = counters
         self.error: Exception | None = None  # of `write`, before Spark made pages of it
         self._tables = open_tables(rules.lake, [*core(), *map(readings, rules.routes)])
 
-    def check(self, checkpoint: Checkpoint) -> None:
+    def check(self) -> None:
         """Rule 1. Raises TableError."""
+        checkpoint = self._checkpoint
         done = checkpoint.last_batch
         for table in self._tables.values():
             table.must_belong_to(self._app, checkpoint.folder)
@@ -67,6 +69,7 @@ class Pipeline:
         began = time.monotonic()
         to_tables = with_tables(with_day(rows), self._rules.routes)
         try:
+            self._checkpoint.make_durable(batch)
             written = append(to_tables, self._tables, self._app, batch)
         except Exception as error:
             self.error = error

@@ -10,6 +10,7 @@ a column of dates.
 
 Options
     path          the table's folder, which workers and driver see under one path
+    checkpointLocation    of streams, as always; made durable before a commit, if it is a folder
     appId         of streams: who writes, one for each checkpoint. Another checkpoint that writes to
                   the same table has another; one that begins anew with the old name would have its
                   first batches taken for replays and left out
@@ -32,10 +33,11 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from spark_ingest.checkpoint import Checkpoint
 from spark_ingest.delta.files import Added, write_files
 from spark_ingest.delta.table import Table
 from spark_ingest.spark.arrow import arrow_schema
-from spark_ingest.spark.options import OptionError, required
+from spark_ingest.spark.options import OptionError, local_folder, required
 from spark_ingest.tables import DAY
 
 # Columns by which readers leave files out, where a table has them.
@@ -80,6 +82,7 @@ class GatewayDelta(DataSource):  # type: ignore[misc]
         return StreamWriter(
             Writing(self.options, checked(schema)),
             required(self.options, "appId", "who writes, one name for each checkpoint"),
+            required(self.options, "checkpointLocation", "a folder, as for every stream"),
         )
 
     def writer(self, schema: t.StructType, overwrite: bool) -> DataSourceArrowWriter:
@@ -88,14 +91,17 @@ class GatewayDelta(DataSource):  # type: ignore[misc]
 
 
 class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
-    def __init__(self, writing: Writing, app: str) -> None:
+    def __init__(self, writing: Writing, app: str, checkpoint: str) -> None:
         self._writing = writing
         self._app = app
+        self._checkpoint = checkpoint
 
     def write(self, iterator: Iterator[Any]) -> Files:
         return self._writing.write(iterator)
 
     def commit(self, messages: list[Files | None], batchId: int) -> None:
+        if (folder := local_folder(self._checkpoint)) is not None:
+            Checkpoint(folder).make_durable(batchId)
         self._writing.table().append(added_of(messages), self._app, batchId)
 
     def abort(self, messages: list[Files | None], batchId: int) -> None:

@@ -23,7 +23,7 @@ Options
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,7 @@ class GatewayLog(DataSource):  # type: ignore[misc]
         return LogReader(Rules(self.options), checked(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return LogStreamReader(Rules(self.options), checked(schema))
+        return reader_or_refusal(lambda: LogStreamReader(Rules(self.options), checked(schema)))
 
 
 class LogReader(DataSourceReader):  # type: ignore[misc]
@@ -193,6 +193,37 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         if isinstance(limit, ReadMaxBytes):
             return Limits(own.rows, own.segments, limit.max_bytes)
         return own
+
+
+class Refusal(DataSourceStreamReader):  # type: ignore[misc]
+    """Says what is wrong when Spark first asks. What a reader raises before that, Spark loses: it
+    tells of a variable of its own instead.
+    """
+
+    def __init__(self, error: OptionError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, object]:
+        raise self._error
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        raise self._error
+
+    def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:
+        raise self._error
+
+    def partitions(self, start: dict[str, object], end: dict[str, object]) -> list[Part]:
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        raise self._error
+
+
+def reader_or_refusal(make: Callable[[], DataSourceStreamReader]) -> DataSourceStreamReader:
+    try:
+        return make()
+    except OptionError as error:
+        return Refusal(error)
 
 
 def checked(schema: StructType) -> list[str]:

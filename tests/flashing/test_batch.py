@@ -58,7 +58,9 @@ def test_each_board_that_is_plugged_in_gets_the_next_number(
     running.wait_until(lambda said: "plug in the next, which is shed-5" in said)
     running.process.send_signal(signal.SIGINT)
     assert running.process.wait(PATIENCE_S) == 0
-    assert re.findall(r'enrolment: {"id": "(.*?)"', running.said) == ["shed-3", "shed-4"]
+    assert re.findall(r'enrolment: {"id": "(.*?)"', running.said) == ["shed-3", "shed-4"], (
+        running.said
+    )
     assert running.said.rstrip().endswith("2 done, 0 failed")
 
 
@@ -74,7 +76,7 @@ def test_a_board_that_failed_keeps_its_number_for_the_next(
     port.symlink_to(microbit.device)
     assert running.process.wait(PATIENCE_S) == 1
     assert "tidegate flash: shed-3: port is no serial port" in running.said
-    assert re.findall(r'enrolment: {"id": "(.*?)"', running.said) == ["shed-3"]
+    assert re.findall(r'enrolment: {"id": "(.*?)"', running.said) == ["shed-3"], running.said
     assert running.said.rstrip().endswith("1 done, 1 failed")
 
 

@@ -11,8 +11,7 @@ NEED_PYARROW = (
     *("test_with_gateway.py", "test_command_line.py", "test_lake.py", "test_retention.py"),
     "test_partials.py",
 )
-NEED_SPARK = ("test_delta_table.py", "test_table_verbs.py", "with_spark")
 collect_ignore = [
     *([] if find_spec("pyarrow") else NEED_PYARROW),
-    *([] if find_spec("pyspark") and find_spec("deltalake") else NEED_SPARK),
+    *([] if find_spec("pyspark") and find_spec("deltalake") else ["with_spark"]),
 ]

@@ -43,6 +43,27 @@ def test_a_name_that_is_lost_after_batches_were_written_is_not_replaced(tmp_path
             _ = checkpoint.app
 
 
+def test_how_far_it_is_stands_in_the_offset_of_the_last_batch_that_is_done(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path)
+    assert checkpoint.segments_read == {}
+    commits(tmp_path, 0)
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "0").write_text('v1\n{}\n{"v": 1, "next": {"c1": 4}, "seen": []}')
+    (tmp_path / "offsets" / "1").write_text('v1\n{}\n{"v": 1, "next": {"c1": 9}, "seen": []}')
+    assert checkpoint.segments_read == {"c1": 4}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "v1\n{}", "v1\n{}\nnonsense", 'v1\n{}\n{"v": 1}', "v1\n{}\n7"]
+)
+def test_an_offset_that_a_power_cut_left_half_written_is_told(tmp_path: Path, text: str) -> None:
+    commits(tmp_path, 0)
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "0").write_text(text)
+    with pytest.raises(CheckpointError, match=r"offsets/0 is not what Spark and gwlog write"):
+        _ = Checkpoint(tmp_path).segments_read
+
+
 def test_the_last_batch_is_the_highest_number_and_not_the_last_name(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path)
     assert checkpoint.last_batch is None

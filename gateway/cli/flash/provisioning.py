@@ -190,7 +190,7 @@ def _place_on_board(target: Target, program: Program, report: Report) -> None:
 def _has_script(console: Console) -> bool:
     """Whether there is a program in the micro:bit's flash, which goes before those in files."""
     snippet = f"import machine\nprint(machine.mem8[{SCRIPT_AT}], machine.mem8[{SCRIPT_AT + 1}])"
-    return console.run(snippet).split() == ["77", "80"]
+    return console.ask(snippet).split() == ["77", "80"]
 
 
 def _verify_script(console: Console, script: bytes, report: Report) -> None:
@@ -200,7 +200,7 @@ def _verify_script(console: Console, script: bytes, report: Report) -> None:
             f"import machine\nprint(bytes(machine.mem8[i] for i in range({at},{at + READ_OCTETS})))"
         )
         try:
-            found += ast.literal_eval(console.run(snippet).strip())
+            found += ast.literal_eval(console.ask(snippet).strip())
         except (SnippetError, ValueError, SyntaxError):
             break  # the line damaged it: it will not be the same
         report.at("verifying", len(found), len(script))

@@ -65,6 +65,6 @@ def _script_in_flash(console: Console) -> bool:
 
 def _asked(console: Console, snippet: str) -> str:
     try:
-        return console.run(snippet).strip()
+        return console.ask(snippet).strip()
     except SnippetError:
         return ""

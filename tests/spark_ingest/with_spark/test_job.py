@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_ingest.checkpoint import Checkpoint, CheckpointError
+from spark_ingest.consumers import Consumers
 from spark_ingest.delta.table import Table, TableError
 from spark_ingest.spark.job import Job, JobError, JobRules
 from spark_ingest.spark.job_counters import JobCounters
@@ -68,8 +70,29 @@ def test_all_tables_have_every_reading_once(spark: SparkSession, lake: Path) -> 
     assert sample("tidegate_tables_batches_total") == 3
     report = json.loads(progress.read_text())
     assert (report["segments_behind"], report["segments_read"]) == (0, {"c1": 2, "c2": 1})
+    assert Consumers(lake).read_by_all() == {"c1": 2, "c2": 1}
     run(spark, lake, routes=routes)
     assert_exact(lake)
+
+
+def test_what_a_batch_has_is_on_the_disk_before_any_table_has_the_batch(
+    spark: SparkSession, lake: Path
+) -> None:
+    """Else, after a power cut, its number could stand for other rows."""
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def recording(descriptor: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        fsync(descriptor)
+
+    with patch.object(os, "fsync", recording):
+        run(spark, lake)
+    for batch in range(3):
+        offset = synced.index(str(checkpoint_folder(lake, "tidegate") / "offsets" / str(batch)))
+        log = table_folder(lake, "bronze") / "_delta_log"
+        assert offset < synced.index(str(log / f"{batch + 1:020d}.json"))
+    assert str(checkpoint_folder(lake, "tidegate") / "offsets") in synced
 
 
 # Commits in the order in which a batch makes them.

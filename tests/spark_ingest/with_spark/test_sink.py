@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_ingest.spark.options import local_folder
 from spark_ingest.spark.session import first_line
 from tests.spark_ingest.examples import delivery, tagged
 from tests.support.lakes import write_segments
@@ -50,6 +51,19 @@ def test_a_batch_that_spark_repeats_is_not_written_again(
     stream(spark, tmp_path, {"appId": "q"})
     assert rows(tmp_path / "t") == [0.0, 1.0, 2.0]
     assert len(list((tmp_path / "t").glob("day=*/*.parquet"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("location", "folder"),
+    [
+        ("/c/q", "/c/q"), ("c/q", "c/q"), ("file:/c/q", "/c/q"), ("file:///c/q", "/c/q"),
+        ("c/a:b", "c/a:b"), ("hdfs://name/c/q", None), ("s3a://bucket/c", None),
+    ],
+)  # fmt: skip
+def test_a_checkpoint_is_made_durable_where_it_is_a_folder(
+    location: str, folder: str | None
+) -> None:
+    assert local_folder(location) == (None if folder is None else Path(folder))
 
 
 def test_a_stream_must_say_who_writes(spark: SparkSession, tmp_path: Path) -> None:

@@ -125,6 +125,14 @@ def test_a_wrong_schema_or_option_is_an_error_in_one_line(
     assert said in first_line(error.value)
 
 
+def test_a_wrong_option_of_a_stream_is_an_error_in_one_line(
+    spark: SparkSession, lake: Path
+) -> None:
+    with pytest.raises(PySparkException) as error:
+        run(spark, lake, maxBytesPerTrigger="0")
+    assert "'maxBytesPerTrigger' must be a whole number above 0" in first_line(error.value)
+
+
 def test_a_folder_that_is_no_lake_is_an_error_that_says_how_it_becomes_one(
     spark: SparkSession, tmp_path: Path
 ) -> None:

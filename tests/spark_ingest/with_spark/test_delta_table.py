@@ -116,6 +116,7 @@ def test_more_days_than_files_may_be_open_lose_no_row(table: Table) -> None:
     days = [NOON.date() + timedelta(days=n % 5) for n in range(40)]
     with patch.object(files, "DAYS_OPEN_MAX", 2):
         made = added(table, *(rows(n, day=day) for n, day in enumerate(days)))
+    assert len(made) > 5, "files were closed and others begun"
     table.append(made, "app", 0)
     assert numbers_in(table) == list(range(40))
 
