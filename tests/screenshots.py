@@ -54,7 +54,6 @@ class Picture:
 CALM = (
     Picture("overview", "", DESKTOP, "light", "connected"),
     Picture("devices", "devices", DESKTOP, "light", "greenhouse-1"),
-    Picture("devices-dark", "devices", DESKTOP, "dark", "greenhouse-1"),
     Picture("device", "devices/greenhouse-1", DESKTOP, "light", "temperature"),
     Picture("devices-phone", "devices", PHONE, "light", "greenhouse-1"),
     Picture("device-phone-dark", "devices/greenhouse-1", PHONE, "dark", "temperature"),
