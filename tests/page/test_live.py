@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tests.page.browser import DESKTOP, PHONE, needs_browser, opened
@@ -134,17 +134,10 @@ def test_a_wrong_configuration_is_shown_and_the_page_goes_on_when_it_is_mended(
 
 
 def test_every_view_asks_this_host_alone_and_complains_of_nothing(tmp_path: Path) -> None:
-    views = (
-        "",
-        "devices",
-        "topics",
-        "buffer",
-        "log",
-        "configuration",
-        "devices/nobody",
-        "devices/%zz",
-    )
-    views += ("?x", "nowhere", "devices?sort=colour&state=x&offset=-3", "log?level=loud")
+    views = ["", "devices", "topics", "buffer", "log", "configuration", "devices/nobody"]
+    # Addresses that somebody typed.
+    views += ["devices/%zz", "?x", "nowhere"]
+    views += ["devices?sort=colour&state=x&offset=-3", "log?level=loud"]
 
     async def story(here: Served) -> None:
         for size in (DESKTOP, PHONE):
@@ -285,8 +278,8 @@ def test_a_new_device_is_let_in_for_a_while(tmp_path: Path) -> None:
 def test_the_demo_says_where_its_page_is_first_and_shows_a_device_within_five_seconds() -> None:
     command = [sys.executable, "-m", "gateway", "demo", "--plain", "--seconds", "30"]
 
-    async def first_row(page: Page, output: IO[str]) -> None:
-        first = await asyncio.to_thread(output.readline)
+    async def first_row(page: Page, output: asyncio.StreamReader) -> None:
+        first = (await output.readline()).decode()
         found = re.match(r"Status page: (http://127\.0\.0\.1:\d+/)", first)
         assert found is not None, first
         await asyncio.to_thread(wait_for_port, found[1])
@@ -296,13 +289,14 @@ def test_the_demo_says_where_its_page_is_first_and_shows_a_device_within_five_se
     async def story() -> float:
         async with opened("about:blank") as page:
             began = time.monotonic()
-            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as demo:
-                assert demo.stdout is not None
+            demo = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
+            assert demo.stdout is not None
+            try:
                 await first_row(page, demo.stdout)
-                taken_s = time.monotonic() - began
+                return time.monotonic() - began
+            finally:
                 demo.terminate()
-                await asyncio.to_thread(demo.stdout.read)
-        return taken_s
+                await demo.communicate()
 
     assert asyncio.run(story()) < DEMO_S_MAX
 
