@@ -39,11 +39,12 @@ def test_a_number_that_the_gateway_does_not_know_is_registered_again(
         assert lines == ["True"]
         return await next_heard(app, 4)
 
-    assert with_application(broker, inner) == [
+    arrived = with_application(broker, inner)
+    assert sorted(arrived) == [  # the broker's order is one for each QoS
         ("some/name", b"1", 1),
+        ("some/name", b"with 0", 0),
         ("some/name", b"with 1", 1),
         ("some/name", b"with 2", 2),
-        ("some/name", b"with 0", 0),
     ]
 
 
