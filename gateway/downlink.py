@@ -80,6 +80,7 @@ class Downlink:
         # away.
         self._newcomers: dict[ClientId, float] = {}
         self._confirm_until = inf
+        self._overheard: str | None = None  # a filter of the gateway's own
 
     def restore(
         self, subscriptions: Iterable[SavedSubscription], retained: list[SavedRetained]
@@ -89,6 +90,11 @@ class Downlink:
         for topic_filter, qos in self.subscriptions.covering.items():
             self._upstream.subscriptions.want(topic_filter, qos, retained=True)
         self.retained.restore(retained)
+
+    def overhear(self, topic_filter: str) -> list[Effect]:
+        """Subscribe to what the gateway listens to for itself; the upstream session hears it."""
+        self._overheard = topic_filter
+        return self._apply(self.subscriptions.ask(topic_filter, 0), retained=False)
 
     # From the clients
 
@@ -188,6 +194,9 @@ class Downlink:
         for client_id in losers:
             self._sessions[client_id].unsubscribed(refused)
             effects += self._apply(self.subscriptions.leave(client_id, refused), retained=True)
+        if refused == self._overheard:
+            self._overheard = None
+            effects += self._apply(self.subscriptions.withdraw(refused), retained=True)
         client_ids = tuple(dict.fromkeys([*losers, *(asked.client_id for asked in own)]))
         effects += [Save(SubscriptionGone(client_id, refused)) for client_id in client_ids]
         return [SubscriptionRefused(refused, news.reason, client_ids), *effects]

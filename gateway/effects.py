@@ -268,6 +268,13 @@ class SubscriptionRefused:
     client_ids: tuple[ClientId, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Overheard:
+    """The broker brought the topic that the gateway itself listens to."""
+
+    payload: bytes
+
+
 # Between the upstream session and the engine
 
 
@@ -417,6 +424,7 @@ Effect = (
     | UpstreamRefused
     | SubscriptionRefused
     | DiscoveryChanged
+    | Overheard
     | Settled
     | Refused
     | ConnectUpstream

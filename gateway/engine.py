@@ -111,6 +111,9 @@ class Engine:
         effects = restoring.restore(saved, members, downlink, upstream, self._door.new_session, now)
         self._bequests.restore(saved.due_wills, now)
         self._door.admission.restore(saved.permits)
+        overheard = self._rules.upstream.overheard_filter
+        if overheard is not None:
+            effects += downlink.overhear(overheard)
         return self._perform(effects, now)
 
     def restore_readings(

@@ -26,6 +26,12 @@ from gateway.config.kinds import (
     Text,
     Texts,
 )
+from gateway.config.notice_keys import (
+    HOME_ASSISTANT,
+    HOME_ASSISTANT_VALUE,
+    PRESENCE,
+    VALUES_MAX,
+)
 from gateway.config.schema import Key, Named, Repeated, Table
 from gateway.config.serial_ports import SerialPort
 from gateway.config.settings import (
@@ -410,6 +416,9 @@ ROOT = Table(
         MQTT_SN,
         FORWARDERS,
         ADMISSION,
+        PRESENCE,
+        HOME_ASSISTANT,
+        Repeated(HOME_ASSISTANT_VALUE, VALUES_MAX, is_optional=True),
         ADMIN,
         LIMITS,
         LOG,

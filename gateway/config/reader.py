@@ -14,6 +14,11 @@ from gateway.config import doubts, rules
 from gateway.config.assignments import gather_environment, gather_overrides
 from gateway.config.files import gather_file, gather_table
 from gateway.config.gathering import Gathering
+from gateway.config.notice_settings import (
+    HomeAssistantSettings,
+    HomeAssistantValueSettings,
+    PresenceSettings,
+)
 from gateway.config.problems import DEFAULT, Origin
 from gateway.config.schema import separated
 from gateway.config.settings import (
@@ -97,6 +102,7 @@ def _settings(gathering: Gathering) -> Settings:
     listeners = len(gathering.entries.get(("udp",), [DEFAULT]))
     lines = len(gathering.entries.get(("serial",), []))
     filters = len(gathering.entries.get(("topic",), []))
+    values = len(gathering.entries.get(("home_assistant_value",), []))
     clients = {
         str(path[1]): ClientSettings(predefined_topics=topics)
         for path, topics in list(tables.items())
@@ -116,6 +122,11 @@ def _settings(gathering: Gathering) -> Settings:
         mqtt_sn=MqttSnSettings(**tables[("mqtt_sn",)]),
         forwarders=ForwardersSettings(**tables[("forwarders",)]),
         admission=AdmissionSettings(**tables[("admission",)]),
+        presence=PresenceSettings(**tables[("presence",)]),
+        home_assistant=HomeAssistantSettings(**tables[("home_assistant",)]),
+        home_assistant_value=tuple(
+            _value(tables[("home_assistant_value", index)]) for index in range(values)
+        ),
         admin=AdminSettings(**tables[("admin",)]),
         limits=LimitsSettings(**tables[("limits",)]),
         log=LogSettings(**tables[("log",)]),
@@ -130,6 +141,11 @@ def _line(given: dict[str, Any]) -> SerialSettings:
 def _topic(given: dict[str, Any]) -> TopicSettings:
     """A filter that is missing is a problem, which the rules report."""
     return TopicSettings(**({"filter": ""} | given))
+
+
+def _value(given: dict[str, Any]) -> HomeAssistantValueSettings:
+    """A name that is missing is a problem, which the rules report."""
+    return HomeAssistantValueSettings(**({"name": ""} | given))
 
 
 def _tables(gathering: Gathering) -> defaultdict[KeyPath, dict[str, Any]]:

@@ -11,6 +11,7 @@ from ipaddress import ip_address
 from gateway.config.gathering import Gathering
 from gateway.config.group_rules import check_groups
 from gateway.config.keys import PER_TOPIC, UPSTREAM
+from gateway.config.notice_rules import check_notices
 from gateway.config.serial_rules import check_lines, is_udp_clear
 from gateway.config.settings import HostPort, Settings
 from gateway.config.spelling import KeyPath, dotted, quoted, shown
@@ -45,6 +46,7 @@ def check(settings: Settings, gathering: Gathering) -> None:
     _check_client_ids(settings, gathering)
     _check_prefix(settings, gathering)
     _check_topic_filters(settings, gathering)
+    check_notices(settings, gathering)
 
 
 def _check_needs(settings: Settings, gathering: Gathering) -> None:

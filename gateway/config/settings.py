@@ -15,6 +15,12 @@ from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from gateway.config.notice_settings import (
+    HomeAssistantSettings,
+    HomeAssistantValueSettings,
+    PresenceSettings,
+)
+
 KIB = 1024
 MIB = 1024 * KIB
 
@@ -239,6 +245,9 @@ class Settings:
     mqtt_sn: MqttSnSettings = MqttSnSettings()
     forwarders: ForwardersSettings = ForwardersSettings()
     admission: AdmissionSettings = AdmissionSettings()
+    presence: PresenceSettings = PresenceSettings()
+    home_assistant: HomeAssistantSettings = HomeAssistantSettings()
+    home_assistant_value: tuple[HomeAssistantValueSettings, ...] = ()
     admin: AdminSettings = AdminSettings()
     limits: LimitsSettings = LimitsSettings()
     log: LogSettings = LogSettings()

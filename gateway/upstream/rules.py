@@ -19,7 +19,9 @@ RECEIVE_MAX = 1000  # unacknowledged messages from the broker at once
 
 @dataclass(frozen=True, slots=True)
 class UpstreamRules:
-    """`epoch` counts the starts of this gateway; name, epoch and sequence name a reading."""
+    """`epoch` counts the starts of this gateway; name, epoch and sequence name a reading.
+    `overheard`: a topic as the broker has it, which the gateway listens to for itself.
+    """
 
     gateway_name: str
     epoch: int
@@ -34,7 +36,16 @@ class UpstreamRules:
     packet_bytes_max: int = 1 << 20
     waiting_messages_max: int = 100_000
     waiting_bytes_max: int = 64 << 20
+    overheard: str | None = None
 
     @property
     def presence_topic(self) -> str:
         return f"{self.topic_prefix}tidegate/{self.gateway_name}/state"
+
+    @property
+    def overheard_filter(self) -> str | None:
+        """The same as clients would name it, if they can: then it is one subscription of many."""
+        topic, prefix = self.overheard, self.topic_prefix
+        if topic is None or not topic.startswith(prefix) or len(topic) == len(prefix):
+            return None
+        return topic.removeprefix(prefix)

@@ -33,6 +33,7 @@ from gateway.effects import (
     DropUpstream,
     Effect,
     InGoodHands,
+    Overheard,
     RecordConnect,
     Settled,
     Transmit,
@@ -168,6 +169,12 @@ class UpstreamSession:
             answer = mqtt5.PubCompReasonCode.PACKET_ID_NOT_FOUND
         return [Transmit(mqtt5.PubCompPacket(word.packet_id, reason_code=answer).write())]
 
+    def say(self, topic: str, payload: bytes) -> list[Effect]:
+        """Something of the gateway's own, retained; `topic` as the broker has it. At QoS 0, which
+        needs no packet id, no place in the window and none in the journal: it delays no reading.
+        """
+        return [self._retained(topic, payload)] if self.phase is Phase.UP else []
+
     def stop(self) -> list[Effect]:
         """Say goodbye: presence `offline`, then DISCONNECT, which discards the will."""
         if self.phase is not Phase.UP:
@@ -254,6 +261,8 @@ class UpstreamSession:
             identifiers_available=packet.subscription_id_available,
             is_resumed=packet.session_present,
         )
+        if self._rules.overheard is not None and self._rules.overheard_filter is None:
+            effects.append(self.subscriptions.overhear(self._rules.overheard))
         resent = self.readings.open(packet)
         waiting = len(self.readings.in_flight.waiting)
         return [UpstreamUp(packet.session_present, len(resent) + waiting), *effects, *resent]
@@ -266,6 +275,12 @@ class UpstreamSession:
 
     def _receive_publish(self, packet: mqtt5.PublishPacket, _now: float) -> list[Effect]:
         arrived, verdict = self._receiving.receive(packet)
+        effects = self._answer(arrived, verdict)
+        if packet.topic == self._rules.overheard:
+            effects.append(Overheard(packet.payload))
+        return effects
+
+    def _answer(self, arrived: Arrived, verdict: Verdict) -> list[Effect]:
         if verdict is Verdict.NEW:
             return [arrived]
         if verdict is Verdict.KNOWN:
@@ -307,10 +322,13 @@ class UpstreamSession:
         return []  # that it came was noted with its octets
 
     def _presence(self, word: bytes) -> Transmit:
-        """Retained, at QoS 0: it needs no packet id, and the connection itself is its guarantee."""
+        """At QoS 0: the connection itself is its guarantee."""
+        return self._retained(self._rules.presence_topic, word)
+
+    def _retained(self, topic: str, payload: bytes) -> Transmit:
         packet = mqtt5.PublishPacket(
-            self._rules.presence_topic,
-            word,
+            topic,
+            payload,
             retain=self._retain_presence,
             user_properties=[("gw", self._rules.gateway_name)],
         )

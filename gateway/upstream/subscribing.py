@@ -143,6 +143,13 @@ class UpstreamSubscriptions:
             effects.append(self._unsubscribe())
         return effects
 
+    def overhear(self, topic: str) -> Transmit:
+        """Subscribe to what no client's filter can match; the engine never hears of it."""
+        packet_id = self._new_packet_id()
+        self._asked[packet_id] = []
+        packet = mqtt5.SubscribePacket(packet_id, [mqtt5.TopicFilter(topic)])
+        return Transmit(packet.write())
+
     # From the connection
 
     def open(self, *, identifiers_available: bool, is_resumed: bool = True) -> list[Effect]:
