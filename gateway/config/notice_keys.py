@@ -1,5 +1,7 @@
 """The keys of what the gateway says on MQTT of itself and its devices: a part of `keys.py`."""
 
+from dataclasses import dataclass
+
 from gateway.config.kinds import Boolean, Choice, Integer, Text
 from gateway.config.notice_settings import (
     HomeAssistantSettings,
@@ -35,6 +37,20 @@ DEVICE_CLASSES = tuple(dict.fromkeys((*SENSOR_CLASSES, *BINARY_CLASSES)))
 STATE_CLASSES = ("measurement", "measurement_angle", "total", "total_increasing")
 
 NAME = Text(1, 128)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClass(Choice):
+    """One of many words, so they are not all listed."""
+
+    @property
+    def range(self) -> str:
+        return "those of Home Assistant"
+
+    @property
+    def expected(self) -> str:
+        return 'a device class of Home Assistant, such as "temperature" or "door"'
+
 
 # fmt: off
 PRESENCE = Table(
@@ -74,7 +90,7 @@ HOME_ASSISTANT_VALUE = Table(
     Key("label", NAME, "What Home Assistant shows", default="the name", example='"CO2"'),
     Key("unit", Text(1, 32), "Unit of measurement, as Home Assistant writes it",
         default="as the SenML unit says", example='"ppm"'),
-    Key("device_class", Choice(DEVICE_CLASSES), "What kind of value it is",
+    Key("device_class", DeviceClass(DEVICE_CLASSES), "What kind of value it is",
         default="as the SenML unit says", example='"carbon_dioxide"'),
     Key("state_class", Choice(STATE_CLASSES), "How Home Assistant makes statistics of it",
         default="as the SenML unit says", example='"measurement"'),
