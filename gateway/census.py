@@ -31,7 +31,7 @@ from gateway.lines.counters import Fault
 from gateway.links.broker import BrokerLink, LinkState
 from gateway.links.group import GroupLink
 from gateway.links.udp import UdpLink
-from gateway.roster import is_overdue
+from gateway.notices.standing import is_overdue
 
 if TYPE_CHECKING:
     from gateway.links.serial_port import SerialLink

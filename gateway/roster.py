@@ -27,6 +27,7 @@ from gateway.admin.topics import (
 )
 from gateway.effects import ClientId, Peer, State
 from gateway.engine import Engine
+from gateway.notices.standing import is_overdue
 from gateway.routing.callers import Caller
 from gateway.session.session import Session
 
@@ -305,15 +306,6 @@ def _key_of_caller(caller: Caller, sort: str) -> float:
         case "state":
             return _STATES.index(caller.state)
     return 0.0
-
-
-def is_overdue(session: Session, now: float) -> bool:
-    """It said that it would be heard by now; its tolerance is not used up yet."""
-    declared_s = session.sleep_s if session.state is State.ASLEEP else session.keep_alive_s
-    if now <= session.heard_at + declared_s:  # most of all, at a third of the price
-        return False
-    due_at = session.due_at
-    return due_at is not None and now > due_at
 
 
 def _slices(names: Sequence[str]) -> Iterator[list[str]]:

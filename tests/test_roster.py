@@ -13,7 +13,8 @@ from gateway.admin.queries import LIMIT_DEFAULT, STATES, ClientsQuery, TopicsQue
 from gateway.admin.topics import CLIENTS_NAMED_MAX, TopicShown
 from gateway.effects import Peer, State
 from gateway.frames import Connect, Disconnect, Pingreq, WillMsg, WillTopic
-from gateway.roster import SLICE, Roster, is_overdue
+from gateway.notices.standing import is_overdue
+from gateway.roster import SLICE, Roster
 from tests.support.engine_bench import Bench
 
 PREDEFINED = {"sensors/boot": 7}

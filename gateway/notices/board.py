@@ -1,0 +1,188 @@
+"""What the broker was told of each device, and what it is to be told next.
+
+Nobody reports changes here: the board looks at all sessions, slice by slice and round by round, and
+compares them with what it said. So the way of a reading asks nothing of it, what was missed is seen
+in the next round, and a device that wakes for a moment within two looks is told once. The design
+that lost queued a message for each change of state: with 100,000 sleepers that is thousands a
+second, and one that gets lost stays wrong.
+
+Rule 1: what somebody should see goes first: overdue, lost, gone, back, forgotten; then new devices;
+        then what only goes on.
+Rule 2: a device that only goes on is told again when it was heard and what was said of it is over
+        (the time until it sleeps) or `REFRESH_S` old. What was told is told again after `AGAIN_S`,
+        should a broker have lost it unnoticed.
+Rule 3: what is said is made when it goes, not when it was due, and a device is due at most once.
+Rule 4: a new connection makes everything due again: the broker may have lost what it retained.
+Rule 5: what is forgotten here is cleared there. A device without a session to come back to (clean)
+        is told as lost or disconnected for `LEFT_S`, then forgotten.
+
+Limits: one entry for each session, and `LEFT_MAX` of devices without one; the oldest gives way. A
+round takes at most `ROUND_LOOKS` looks. How many notices go is for the caller to say.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping
+from math import inf
+
+from gateway.effects import ClientId, Peer, State
+from gateway.notices.documents import Device, Notice, device_json, device_of
+from gateway.notices.standing import GONE, Standing, standing_in, standing_of
+from gateway.notices.topics import Topics
+from gateway.session.session import Session
+
+SLICE_MIN = 1000  # sessions at one look: half a millisecond
+ROUND_LOOKS = 40
+REFRESH_S = 60.0
+AGAIN_S = 6 * 3600.0
+LEFT_S = 7 * 24 * 3600.0
+LEFT_MAX = 1000
+
+_NOT_WELL = frozenset({Standing.OVERDUE, *GONE})
+_FIRST, _NEW, _REST = range(3)  # Rule 1
+
+
+class _Said:
+    """What the broker knows of a device: 100,000 of them are 9 MiB."""
+
+    __slots__ = ("connection", "heard_at", "standing", "told_at", "valid_until")
+
+    def __init__(self, standing: Standing, heard_at: float, now: float, until: float) -> None:
+        self.standing = standing
+        self.heard_at = heard_at
+        self.told_at = now
+        self.valid_until = until
+        self.connection = 0
+
+
+class Board:
+    def __init__(
+        self,
+        sessions: Mapping[ClientId, Session],
+        topics: Topics,
+        link_of: Callable[[Peer], str],
+        born_at: float,
+    ) -> None:
+        self.unix_s_at_zero = 0.0
+        self.counts: Mapping[Standing, int] = Counter()  # of the last whole round
+        self._sessions = sessions
+        self._topics = topics
+        self._link_of = link_of
+        self._born_at = born_at
+        self._said: dict[ClientId, _Said] = {}
+        self._left: OrderedDict[ClientId, tuple[Device, float]] = OrderedDict()
+        self._due: tuple[OrderedDict[ClientId, None], ...] = tuple(OrderedDict() for _ in range(3))
+        self._connection = 0
+        self._round: list[ClientId] = []
+        self._tally: Counter[Standing] = Counter()
+
+    # From the connection
+
+    def connected(self) -> None:
+        """Rule 4."""
+        self._connection += 1
+        self._round.clear()
+        self._tally.clear()
+
+    # From the engine's news
+
+    def left(self, client_id: ClientId, state: State, peer: Peer | None, now: float) -> None:
+        """A device is lost or said goodbye, and if it has no session any more, this is known."""
+        if client_id in self._sessions:
+            return
+        link = "" if peer is None else self._link_of(peer)
+        self._left[client_id] = (Device(client_id, standing_in(state), link, now), now)
+        if len(self._left) > LEFT_MAX:
+            self._left.popitem(last=False)
+        self._due[_FIRST][client_id] = None
+
+    # Time
+
+    def look(self, now: float) -> None:
+        """At the next slice."""
+        if not self._round:
+            self._begin_round(now)
+        slice_size = max(SLICE_MIN, -(-len(self._sessions) // ROUND_LOOKS))
+        for client_id in self._round[-slice_size:]:
+            session = self._sessions.get(client_id)
+            if session is not None:
+                self._look_at(session, now)
+            elif client_id in self._said and client_id not in self._left:
+                self._due[_FIRST][client_id] = None
+        del self._round[-slice_size:]
+        if not self._round:
+            self.counts, self._tally = self._tally, Counter()
+
+    def next_first(self, now: float) -> Notice | None:
+        """What somebody should see, if there is any such thing to say."""
+        return self._next(self._due[:_REST], now)
+
+    def next_rest(self, now: float) -> Notice | None:
+        """What only goes on."""
+        return self._next(self._due[_REST:], now)
+
+    def _next(self, queues: tuple[OrderedDict[ClientId, None], ...], now: float) -> Notice | None:
+        for queue in queues:
+            while queue:
+                client_id, _ = queue.popitem(last=False)
+                notice = self._notice(client_id, now)
+                if notice is not None:
+                    return notice
+        return None
+
+    # Looking
+
+    def _begin_round(self, now: float) -> None:
+        while self._left:
+            client_id, (_, left_at) = next(iter(self._left.items()))
+            if now - left_at < LEFT_S:
+                break
+            del self._left[client_id]
+        sessions = self._sessions
+        gone = [each for each in self._said if each not in sessions]
+        self._round = [*gone, *reversed(list(sessions))]
+
+    def _look_at(self, session: Session, now: float) -> None:
+        client_id = session.client_id
+        standing = standing_of(session, now)
+        self._tally[standing] += 1
+        said = self._said.get(client_id)
+        if said is None:
+            self._due[_FIRST if standing in _NOT_WELL else _NEW][client_id] = None
+        elif said.standing is not standing:
+            is_news = said.standing in _NOT_WELL or standing in _NOT_WELL
+            self._due[_FIRST if is_news else _REST][client_id] = None
+        elif said.connection != self._connection:
+            self._due[_FIRST if standing in _NOT_WELL else _REST][client_id] = None
+        elif session.heard_at != said.heard_at:
+            if now >= said.valid_until:
+                self._due[_REST][client_id] = None
+        elif now >= said.told_at + AGAIN_S:
+            self._due[_REST][client_id] = None
+
+    # Saying
+
+    def _notice(self, client_id: ClientId, now: float) -> Notice | None:
+        for queue in self._due:
+            queue.pop(client_id, None)
+        device = self._device(client_id, now)
+        topic = self._topics.client(client_id)
+        if device is None:
+            was_said = self._said.pop(client_id, None) is not None
+            return Notice(topic, b"", client_id) if was_said else None
+        session = self._sessions.get(client_id)
+        heard_at = 0.0 if session is None else session.heard_at
+        until = min(inf if device.until is None else device.until, now + REFRESH_S)
+        said = self._said[client_id] = _Said(device.standing, heard_at, now, until)
+        said.connection = self._connection
+        return Notice(topic, device_json(device, self.unix_s_at_zero), client_id)
+
+    def _device(self, client_id: ClientId, now: float) -> Device | None:
+        session = self._sessions.get(client_id)
+        if session is not None:
+            self._left.pop(client_id, None)
+            link = self._link_of(session.peer)
+            return device_of(session, standing_of(session, now), link, self._born_at)
+        left = self._left.get(client_id)
+        return None if left is None else left[0]

@@ -1,0 +1,36 @@
+"""Where the gateway says something of its own: topics as the broker has them, and how any client
+id becomes one level of a topic.
+"""
+
+from __future__ import annotations
+
+import re
+
+# What would be a wildcard or another level, what MQTT 5 advises against (1.5.4), and the sign that
+# begins an escape.
+_ESCAPED = re.compile("[%+#/\x00-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]|_(?=[0-9a-f]{2})")
+
+
+class Topics:
+    def __init__(self, prefix: str, gateway_name: str) -> None:
+        self._base = f"{prefix}tidegate/{gateway_name}"
+        self.state = f"{self._base}/state"
+        self.stats = f"{self._base}/stats"
+
+    def client(self, client_id: str) -> str:
+        return f"{self._base}/clients/{level(client_id)}"
+
+    def values(self, client_id: str) -> str:
+        """What the client's readings say, as JSON, for those who cannot read SenML."""
+        return f"{self._base}/values/{level(client_id)}"
+
+
+def level(text: str) -> str:
+    """As in a URL: `a/b` is `a%2Fb`; two texts are never the same level."""
+    return _ESCAPED.sub(lambda one: "".join(f"%{octet:02X}" for octet in one[0].encode()), text)
+
+
+def plain_name(text: str) -> str:
+    """Of letters, digits, `_` and `-` alone: `a/b` is `a_2fb`; two texts never have the same."""
+    return _NOT_PLAIN.sub(lambda one: "".join(f"_{octet:02x}" for octet in one[0].encode()), text)
