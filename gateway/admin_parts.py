@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gateway.admin.lag import LagMeter
-from gateway.admin.latest import Latest
 from gateway.admin.log_tail import LogTail
 from gateway.admin.news import News
 from gateway.admin.server import AdminServer
@@ -41,12 +40,13 @@ class Shown:
     lag: LagMeter
     log: LogTail
     password: bytes | None
+    lookout: Lookout
 
 
-def admin_server(listen: tuple[str, int], shown: Shown) -> tuple[AdminServer, Lookout]:
+def admin_server(listen: tuple[str, int], shown: Shown) -> AdminServer:
     settings, census, links = shown.configuration.settings, shown.census, shown.links
     checks = {"event_loop": shown.lag.check, "journal": census.journal_failure, **links.checks()}
-    lookout = Lookout(shown.engine, Latest())
+    lookout = shown.lookout
     reader = BufferReader(settings.gateway)
     clerk = Clerk(
         engine=shown.engine,
@@ -81,4 +81,4 @@ def admin_server(listen: tuple[str, int], shown: Shown) -> tuple[AdminServer, Lo
         operating=clerk,
         password=shown.password,
     )
-    return AdminServer(listen, sources), lookout
+    return AdminServer(listen, sources)

@@ -143,6 +143,7 @@ def upstream_rules(settings: Settings, epoch: int, password: bytes | None) -> Up
         packet_bytes_max=settings.limits.payload_bytes_max + PACKET_HEAD_BYTES,
         waiting_messages_max=upstream.waiting_messages_max,
         waiting_bytes_max=upstream.waiting_bytes_max,
+        overheard=settings.home_assistant.birth_topic if settings.home_assistant.enable else None,
     )
 
 

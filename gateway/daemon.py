@@ -31,6 +31,8 @@ from gateway.cli.exit_codes import ExitCode
 from gateway.config import Configuration, HostPort
 from gateway.config.settings import Settings, UpstreamSettings
 from gateway.engine import Engine, EngineRules
+from gateway.herald import Herald
+from gateway.herald_parts import Voice, herald_of
 from gateway.journal.rules import JournalError
 from gateway.keeping import Keeping, Stores, open_stores
 from gateway.links.broker import BrokerLink
@@ -112,10 +114,12 @@ class _Parts:
     lag: LagMeter
     admin: AdminServer | None
     lookout: Lookout | None
+    herald: Herald
     broker: BrokerLink
 
     async def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Raises LinkError or AdminError with a sentence for the operator."""
+        self.herald.start(loop)
         self.links.open(loop)
         self.lag.start()
         if self.admin is not None:
@@ -125,6 +129,7 @@ class _Parts:
 
     async def stop(self) -> None:
         self.links.close()
+        self.herald.stop()
         await self.keeping.flush()
         self.shell.stop()
         await self.broker.stop()
@@ -185,8 +190,9 @@ def _build(
     shell.journal, shell.state = keeping.journal, keeping.state
     lag = LagMeter(loop)
     census = _census(settings, engine, links, broker, shell, keeping, lag)
-    admin, lookout = None, None
-    if settings.admin.listen is not None:
+    lookout = _lookout(settings, engine)
+    admin = None
+    if settings.admin.listen is not None and lookout is not None:
         # Imported only when wanted.
         from gateway.admin_parts import Shown, admin_server
 
@@ -201,9 +207,32 @@ def _build(
             lag=lag,
             log=log_tail,
             password=secrets.admin_password,
+            lookout=lookout,
         )
-        admin, lookout = admin_server(settings.admin.listen, shown)
-    return _Parts(engine, news, shell, keeping, census, links, lag, admin, lookout, broker)
+        admin = admin_server(settings.admin.listen, shown)
+    voice = Voice(
+        settings=settings,
+        engine=engine,
+        shell=shell,
+        census=census,
+        links=links,
+        news=news,
+        lookout=lookout,
+    )
+    herald = herald_of(voice)
+    shell.also_tell = herald.tell
+    return _Parts(engine, news, shell, keeping, census, links, lag, admin, lookout, herald, broker)
+
+
+def _lookout(settings: Settings, engine: Engine) -> Lookout | None:
+    """Readings are looked at for the page and for Home Assistant."""
+    for_home_assistant = settings.home_assistant.enable
+    if settings.admin.listen is None and not for_home_assistant:
+        return None
+    from gateway.admin.latest import Latest
+    from gateway.lookout import Lookout
+
+    return Lookout(engine, Latest(), hears_all=for_home_assistant)
 
 
 def _census(

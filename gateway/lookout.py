@@ -2,7 +2,8 @@
 
 To hear one costs a third of a microsecond of the four that a reading takes. So they are heard while
 somebody looks, and while so few come that nobody could measure it; else for one second of
-SAMPLE_EVERY, so that who opens the page later sees what most sensors said not long ago.
+SAMPLE_EVERY, so that who opens the page later sees what most sensors said not long ago. Home
+Assistant looks always.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ SAMPLE_EVERY = 10
 
 
 class Lookout:
-    def __init__(self, engine: Engine, latest: Latest) -> None:
+    def __init__(self, engine: Engine, latest: Latest, *, hears_all: bool = False) -> None:
+        """`hears_all`: somebody wants every reading, whatever it costs."""
         self.latest = latest
         self._watch: Callable[..., None] = engine.watch
         self._taken: Sequence[int] = engine.uplink.taken
@@ -25,6 +27,7 @@ class Lookout:
         self._beats = 0
         self._pages = 0
         self._hears = False
+        self._hears_all = hears_all
         self._set(hears=True)
 
     # From the page
@@ -43,7 +46,8 @@ class Lookout:
         came, self._total = total - self._total, total
         self._beats += 1
         is_sample = self._beats % SAMPLE_EVERY == 0
-        self._set(hears=self._pages > 0 or came < FEW_PER_S or is_sample)
+        is_wanted = self._hears_all or self._pages > 0
+        self._set(hears=is_wanted or came < FEW_PER_S or is_sample)
         self.latest.beat()
 
     def _set(self, *, hears: bool) -> None:

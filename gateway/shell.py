@@ -95,6 +95,7 @@ class Shell:
     ) -> None:
         self.sent: dict[type, int] = {}  # frames, by kind
         self.groups: Mapping[int, Group] = {}  # by link
+        self.also_tell: Callable[[Effect], None] | None = None
         self._engine = engine
         self._tell = tell
         self._loop = loop
@@ -225,6 +226,8 @@ class Shell:
             if type(effect) is UpstreamUp:
                 self.broker.settled()
             self._tell(effect)
+            if self.also_tell is not None:
+                self.also_tell(effect)
 
     def _broadcast(self, effect: Broadcast) -> None:
         kind = type(effect.frame)

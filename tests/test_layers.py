@@ -44,7 +44,7 @@ EVERY_LAYER = (
     *("uplink", "downlink", "rules", "withholding", "restoring", "door", "desk", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
     *("roster", "census", "keeping", "sensor_links", "lookout", "clerk", "buffer_reader"),
-    *("admin_parts", "mending", "flashing"),
+    *("admin_parts", "mending", "flashing", "notices", "herald", "herald_parts"),
     *("version", "daemon", "cli", "__main__"),
 )
 EVERY_PACKAGE = (
@@ -100,8 +100,13 @@ LAYERS = {
     "shell": allowed("engine", "effects", "nodes", "saved", "frames", "links"),
     "assembly": allowed("config", "engine", "journal", "routing", "session", "uplink", "upstream"),
     "keeping": allowed(*EVERY_LAYER),
-    "roster": allowed("admin", "effects", "engine", "routing", "session"),
-    "census": allowed("roster", "admin", "effects", "engine", "lines", "links", "journal", "state"),
+    "notices": allowed("admin", "effects", "session"),
+    "herald": allowed("admin", "effects", "engine", "links", "notices", "upstream"),
+    "herald_parts": allowed(*EVERY_LAYER),
+    "roster": allowed("admin", "effects", "engine", "notices", "routing", "session"),
+    "census": allowed(
+        "notices", "admin", "effects", "engine", "lines", "links", "journal", "state"
+    ),
     "sensor_links": allowed("assembly", "config", "effects", "links", "nodes", "shell"),
     "lookout": allowed("admin", "engine"),
     "clerk": allowed("admin", "effects", "engine", "session"),

@@ -15,11 +15,11 @@ read at the next one.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import nlargest, nsmallest
 from itertools import islice
 
-from gateway.admin.payloads import values_of
+from gateway.admin.payloads import Value, found_in, values_of
 from gateway.effects import ClientId, Forward
 
 STRANDS_MAX = 20_000
@@ -43,9 +43,9 @@ class Strand:
         self.count = 0  # heard by us
         self.series: dict[str, array[float]] = {}  # by the value's name, the oldest first
 
-    def note(self) -> None:
+    def note(self, values: Iterable[Value]) -> None:
         """The numbers of its payload become the newest ones of its past."""
-        for name, value, _unit in values_of(self.payload):
+        for name, value, _unit in values:
             if isinstance(value, str):
                 continue
             points = self.series.get(name)
@@ -60,6 +60,7 @@ class Strand:
 
 class Latest:
     def __init__(self) -> None:
+        self.noted: Callable[[Strand, list[Value]], None] | None = None  # hears of each, decoded
         self._strands: dict[tuple[ClientId, str], Strand] = {}
         self._of_client: dict[ClientId, list[Strand]] = {}
         self._fresh: dict[Strand, None] = {}
@@ -96,7 +97,10 @@ class Latest:
         """Once a second."""
         for strand in list(islice(self._fresh, DECODED_MAX)):
             del self._fresh[strand]
-            strand.note()
+            values = found_in(strand.payload)
+            strand.note(values)
+            if self.noted is not None:
+                self.noted(strand, values)
         if self._is_full:
             self._is_full = False
             oldest = nsmallest(STRANDS_MAX // GIVE_WAY, self._strands.values(), key=_heard_at)
@@ -108,6 +112,10 @@ class Latest:
             self._forget(strand)
 
     # From the page
+
+    def clients(self) -> list[ClientId]:
+        """Who said anything."""
+        return list(self._of_client)
 
     def __len__(self) -> int:
         return len(self._strands)

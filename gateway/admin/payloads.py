@@ -34,15 +34,20 @@ class Value(NamedTuple):
 def values_of(payload: bytes) -> list[Value]:
     if not payload:
         return [Value("", "(empty)")]
-    if len(payload) <= PAYLOAD_BYTES_MAX:
-        try:
-            found = list(islice(_values(payload), VALUES_MAX))
-        except Exception:  # of any type: tags of CBOR make objects of any kind
-            found = []
-        if found:
-            return found
+    if found := found_in(payload):
+        return found
     text = _text(payload)
     return [Value("", _cut(text or f"0x{payload[:TEXT_LENGTH_MAX].hex()}"))]
+
+
+def found_in(payload: bytes) -> list[Value]:
+    """The values alone: nothing for what is none, and only octets to look at."""
+    if not payload or len(payload) > PAYLOAD_BYTES_MAX:
+        return []
+    try:
+        return list(islice(_values(payload), VALUES_MAX))
+    except Exception:  # of any type: tags of CBOR make objects of any kind
+        return []
 
 
 def _values(payload: bytes) -> Iterator[Value]:

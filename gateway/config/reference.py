@@ -28,10 +28,10 @@ The file is read once, at the start.
 | 3 | file | `[upstream]` and `url = "mqtt://10.0.0.5"` |
 | 4 | default | the tables below |
 
-Variables have two underscores between the parts of a key. Entries of `[[udp]]`, `[[serial]]`, `[[topic]]` and
-`[[home_assistant_value]]` have numbers from 0; the next free number adds one. Names with other signs than letters,
-digits, `_` and `-` are quoted: `--set 'predefined_topics."sensors/boot"=1'`. Predefined topics
-cannot be variables.
+Variables have two underscores between the parts of a key. Entries of `[[udp]]`, `[[serial]]`,
+`[[topic]]` and `[[home_assistant_value]]` have numbers from 0; the next free number adds one. Names
+with other signs than letters, digits, `_` and `-` are quoted:
+`--set 'predefined_topics."sensors/boot"=1'`. Predefined topics cannot be variables.
 
 ## Values
 

@@ -62,14 +62,13 @@ class Board:
         sessions: Mapping[ClientId, Session],
         topics: Topics,
         link_of: Callable[[Peer], str],
-        born_at: float,
     ) -> None:
         self.unix_s_at_zero = 0.0
+        self.born_at = 0.0  # up to then the gateway was not there to hear anybody
         self.counts: Mapping[Standing, int] = Counter()  # of the last whole round
         self._sessions = sessions
         self._topics = topics
         self._link_of = link_of
-        self._born_at = born_at
         self._said: dict[ClientId, _Said] = {}
         self._left: OrderedDict[ClientId, tuple[Device, float]] = OrderedDict()
         self._due: tuple[OrderedDict[ClientId, None], ...] = tuple(OrderedDict() for _ in range(3))
@@ -174,15 +173,17 @@ class Board:
         session = self._sessions.get(client_id)
         heard_at = 0.0 if session is None else session.heard_at
         until = min(inf if device.until is None else device.until, now + REFRESH_S)
+        is_first = client_id not in self._said
         said = self._said[client_id] = _Said(device.standing, heard_at, now, until)
         said.connection = self._connection
-        return Notice(topic, device_json(device, self.unix_s_at_zero), client_id)
+        payload = device_json(device, self.unix_s_at_zero)
+        return Notice(topic, payload, client_id, is_first)
 
     def _device(self, client_id: ClientId, now: float) -> Device | None:
         session = self._sessions.get(client_id)
         if session is not None:
             self._left.pop(client_id, None)
             link = self._link_of(session.peer)
-            return device_of(session, standing_of(session, now), link, self._born_at)
+            return device_of(session, standing_of(session, now), link, self.born_at)
         left = self._left.get(client_id)
         return None if left is None else left[0]

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
+from gateway.admin.payloads import Value
 from gateway.effects import ClientId
 
 VALUES_OF_ONE_MAX = 32
@@ -34,14 +35,6 @@ class Known(NamedTuple):
     unit: str = ""
 
 
-class Heard(NamedTuple):
-    """As `admin/payloads.py` has values; by this name, so that nothing here depends on it."""
-
-    name: str
-    value: float | str | bool
-    unit: str
-
-
 class Catalogue:
     def __init__(self) -> None:
         self._of: dict[ClientId, dict[tuple[str, str], Known]] = {}
@@ -49,7 +42,7 @@ class Catalogue:
     def of(self, client_id: ClientId) -> list[Known]:
         return list(self._of.get(client_id, {}).values())
 
-    def learn(self, client_id: ClientId, topic: str, values: Iterable[Heard]) -> bool:
+    def learn(self, client_id: ClientId, topic: str, values: Iterable[Value]) -> bool:
         """Whether anything of it is new."""
         known = self._of.setdefault(client_id, {})
         is_new = False

@@ -11,17 +11,24 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gateway.effects import ClientId
+from gateway.notices.catalogue import Known
 from gateway.notices.standing import Standing
 from gateway.session.session import Session
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A retained message; without a payload the broker forgets what it retains there."""
+    """A retained message; without a payload the broker forgets what it retains there.
+
+    `client_id`: None for what is in no need of being cleared some day. `is_first`: its presence was
+    not said in this life. `values`: those that an announcement has.
+    """
 
     topic: str
     payload: bytes
     client_id: ClientId | None = None
+    is_first: bool = False
+    values: tuple[Known, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +44,9 @@ class Device:
 
 
 def device_of(session: Session, standing: Standing, link: str, born_at: float) -> Device:
-    """`born_at`: up to then the gateway was not there to hear anybody."""
+    """`born_at`: up to then the gateway was not there to hear anybody, and what it was told of a
+    former life says nothing of when.
+    """
     heard_at = session.heard_at if session.heard_at > born_at else None
     due_at = session.due_at
     if due_at is None or standing not in (Standing.ASLEEP, Standing.OVERDUE):

@@ -86,7 +86,7 @@ class Announcer:
             state_topic=where,
             value_template="{{ value_json.last_seen }}",
         )
-        device = {
+        device: Entry = {
             "identifiers": [device_id],
             "name": client_id,
             "model": "MQTT-SN device",
@@ -96,7 +96,7 @@ class Announcer:
 
     def gateway_device(self) -> bytes:
         device_id = self._gateway_id
-        components = {
+        components: dict[str, Entry] = {
             "online": {
                 "platform": "binary_sensor",
                 "unique_id": f"{device_id}_online",
@@ -119,7 +119,7 @@ class Announcer:
                 value_template=f"{{{{ value_json.{path} }}}}",
                 **({} if unit is None else {"unit_of_measurement": unit}),
             )
-        device = {
+        device: Entry = {
             "identifiers": [device_id],
             "name": f"Tidegate {self.gateway}",
             "model": "MQTT-SN gateway",
@@ -141,7 +141,7 @@ class Announcer:
             "state_topic": self.topics.values(client_id),
         }
         if known.kind is Kind.TRUTH:
-            said = f"{{{{ ('ON' if {path} else 'OFF') if {exists} }}}}"
+            said = f"{{{{ ('ON' if {path} else 'OFF') if {exists} else '' }}}}"
             entry |= {"platform": "binary_sensor", "value_template": said}
             wanted = {"device_class": None if wish is None else wish.device_class}
         elif known.kind is Kind.TEXT:
@@ -149,7 +149,7 @@ class Announcer:
             entry["value_template"] = f"{{{{ {path} if {exists} else this.state }}}}"
             wanted = {"device_class": None if wish is None else wish.device_class}
         else:
-            entry["value_template"] = f"{{{{ {path} if {exists} }}}}"
+            entry["value_template"] = f"{{{{ {path} if {exists} else '' }}}}"
             wanted = _meaning(known, wish)
         return entry | {name: value for name, value in wanted.items() if value is not None}
 
@@ -187,7 +187,7 @@ class Announcer:
         return f"tidegate_{plain_name(self.gateway)}"
 
     def _device_id(self, client_id: str) -> str:
-        return f"{self._gateway_id}-{plain_name(client_id)}"
+        return f"tidegate_{plain_name(f'{self.gateway}/{client_id}')}"
 
     def _topic(self, device_id: str) -> str:
         return f"{self.prefix}/device/{device_id}/config"

@@ -1,0 +1,127 @@
+"""Says on MQTT what `notices/` has to say: of the gateway, of its devices, to Home Assistant.
+
+Readings come first. What is said is QoS 0 and goes past the journal: it needs no packet id, no
+place in the broker's window and no write, so no PUBACK waits for it, and it can be made anew at any
+time, which a reading cannot. It goes a few messages at a time (`BEAT_S`), a tenth of that while
+readings wait for the broker, and nothing while the broker takes nothing.
+
+Limit: `presence.messages_per_s_max`, and one message a beat however low that is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from gateway.admin.payloads import Value
+from gateway.effects import Effect, Overheard, StateChanged, UpstreamUp
+from gateway.engine import Engine
+from gateway.links.clock import now, unix_ms_at_zero
+from gateway.notices.saying import ONLINE, Saying
+from gateway.notices.standing import GONE, standing_in
+from gateway.upstream.session import Phase
+
+if TYPE_CHECKING:
+    from gateway.admin.latest import Latest, Strand
+
+log = logging.getLogger("tidegate.presence")
+
+BEAT_S = 0.25
+WHILE_READINGS_WAIT = 10  # the pace is divided by it
+
+
+class Herald:
+    def __init__(
+        self,
+        engine: Engine,
+        saying: Saying,
+        perform: Callable[[list[Effect]], None],
+        messages_per_s_max: float,
+    ) -> None:
+        self.said = 0
+        self._engine = engine
+        self._saying = saying
+        self._perform = perform
+        self._per_beat = messages_per_s_max * BEAT_S
+        self._credit = 0.0
+        self._latest: Latest | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    # From the daemon
+
+    def listen_to(self, latest: Latest) -> None:
+        """For Home Assistant: what readings say."""
+        self._latest = latest
+        latest.noted = self._noted
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """With what a former life left restored, and before anybody is heard."""
+        sessions = self._engine.sessions
+        if self._saying.board is not None:
+            self._saying.board.born_at = now()
+        self._saying.restore(lambda client_id: client_id in sessions)
+        self._timer = loop.call_later(BEAT_S, self._beat, loop)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._saying.flush()
+
+    # From the shell
+
+    def tell(self, effect: Effect) -> None:
+        """News of the engine."""
+        if type(effect) is StateChanged:
+            board = self._saying.board
+            if board is not None and standing_in(effect.after) in GONE:
+                board.left(effect.client_id, effect.after, effect.peer, now())
+        elif type(effect) is UpstreamUp:
+            self._saying.connected([] if self._latest is None else self._latest.clients())
+        elif type(effect) is Overheard:
+            self._overheard(effect.payload)
+
+    def _overheard(self, payload: bytes) -> None:
+        if payload == ONLINE and self._saying.announcements is not None:
+            log.info("Home Assistant has started: everything is announced again")
+            self._saying.announcements.born()
+
+    def _noted(self, strand: Strand, values: Iterable[Value]) -> None:
+        announcements = self._saying.announcements
+        if announcements is not None and strand.client_id in self._engine.sessions:
+            announcements.heard(strand.client_id, strand.topic, values)
+
+    # Time
+
+    def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = loop.call_later(BEAT_S, self._beat, loop)
+        upstream, at = self._engine.upstream, now()
+        if upstream.phase is not Phase.UP:
+            return
+        if self._saying.board is not None:
+            self._saying.board.unix_s_at_zero = unix_ms_at_zero() / 1000
+        self._saying.look(at)
+        effects: list[Effect] = []
+        for _ in range(self._messages()):
+            notice = self._saying.next(at)
+            if notice is None:
+                break
+            effects += upstream.say(notice.topic, notice.payload)
+        self.said += len(effects)
+        if effects:
+            self._perform(effects)
+        self._saying.flush()
+
+    def _messages(self) -> int:
+        """How many may go now."""
+        readings = self._engine.upstream.readings
+        if readings.is_clogged:
+            return 0
+        pace = self._per_beat
+        if readings.in_flight.has_waiting:
+            pace /= WHILE_READINGS_WAIT
+        self._credit = min(self._credit + pace, max(1.0, self._per_beat))
+        whole = int(self._credit)
+        self._credit -= whole
+        return whole

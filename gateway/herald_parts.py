@@ -1,0 +1,136 @@
+"""The herald with all that it says, from the parts of the daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gateway.admin.news import News
+from gateway.admin.payloads import found_in
+from gateway.census import Census
+from gateway.config.settings import Settings
+from gateway.effects import ClientId, Peer
+from gateway.engine import Engine
+from gateway.herald import Herald
+from gateway.links.clock import now, unix_ms_at_zero
+from gateway.lookout import Lookout
+from gateway.notices.announcements import Announcements, Values
+from gateway.notices.board import Board
+from gateway.notices.documents import utc
+from gateway.notices.home_assistant import Announcer, Wish
+from gateway.notices.ledger import Ledger
+from gateway.notices.saying import Saying
+from gateway.notices.standing import Standing
+from gateway.notices.topics import Topics
+from gateway.sensor_links import SensorLinks
+from gateway.shell import Shell
+from gateway.version import version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voice:
+    """The parts that the herald speaks of."""
+
+    settings: Settings
+    engine: Engine
+    shell: Shell
+    census: Census
+    links: SensorLinks
+    news: News
+    lookout: Lookout | None
+
+
+def herald_of(voice: Voice) -> Herald:
+    settings = voice.settings
+    topics = Topics(settings.upstream.topic_prefix, settings.gateway.name)
+    board = None
+    if settings.presence.clients:
+        board = Board(voice.engine.sessions, topics, _link_of(voice.links))
+    announcements = None
+    if settings.home_assistant.enable and voice.lookout is not None:
+        announcements = Announcements(_announcer(settings, topics), _values_of(voice.lookout))
+    saying = Saying(
+        topics,
+        Ledger(settings.gateway.state_dir),
+        board=board,
+        announcements=announcements,
+        stats=lambda: statistics(voice.census, voice.news, board),
+        stats_s=settings.presence.stats_s,
+    )
+    herald = Herald(
+        voice.engine, saying, voice.shell.on_asked, settings.presence.messages_per_s_max
+    )
+    if announcements is not None and voice.lookout is not None:
+        herald.listen_to(voice.lookout.latest)
+    return herald
+
+
+def statistics(census: Census, news: News, board: Board | None) -> dict[str, object]:
+    """`tidegate/<name>/stats`. Nothing here goes through all sessions: the board has counted."""
+    engine, journal, rates = census.engine, census.journal(), census.traffic.rates
+    document: dict[str, object] = {
+        "at": utc(unix_ms_at_zero() / 1000 + now()),
+        "version": version(),
+        "uptime_s": int(now() - census.started_at),
+        "readings": {"taken": sum(engine.uplink.taken), "per_s": _rounded(rates.in_per_s)},
+        "deliveries": {
+            "given": sum(engine.downlink.delivered),
+            "per_s": _rounded(rates.out_per_s),
+        },
+        "buffer": {
+            "readings": journal.depth,
+            "bytes": journal.used_bytes,
+            "bytes_max": journal.budget_bytes,
+            "fill": round(journal.fill, 3),
+            "oldest_s": _rounded(journal.oldest_age_s) or 0,
+        },
+        "dropped": {reason.value: count for reason, count in news.dropped.items() if count},
+        "broker": {"connects": census.broker.counters.connects},
+    }
+    if board is not None:
+        document["clients"] = {each.value: board.counts.get(each, 0) for each in Standing}
+    return document
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)
+
+
+def _link_of(links: SensorLinks) -> Callable[[Peer], str]:
+    names = links.names
+
+    def link_of(peer: Peer) -> str:
+        return names[peer.link] if 0 <= peer.link < len(names) else ""
+
+    return link_of
+
+
+def _announcer(settings: Settings, topics: Topics) -> Announcer:
+    return Announcer(
+        topics,
+        settings.home_assistant.discovery_prefix,
+        settings.gateway.name,
+        version(),
+        tuple(
+            Wish(
+                name=each.name,
+                client=each.client,
+                label=each.label,
+                unit=each.unit,
+                device_class=each.device_class,
+                state_class=each.state_class,
+                hide=each.hide,
+            )
+            for each in settings.home_assistant_value
+        ),
+        has_stats=settings.presence.stats_s > 0 and settings.presence.clients,
+    )
+
+
+def _values_of(lookout: Lookout) -> Callable[[ClientId], Values]:
+    """What a device said last on each topic; decoded when it goes."""
+
+    def values_of(client_id: ClientId) -> Values:
+        return {each.topic: found_in(each.payload) for each in lookout.latest.of(client_id)}
+
+    return values_of
