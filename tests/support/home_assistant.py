@@ -1,0 +1,154 @@
+"""What Home Assistant accepts as the announcement of a device, written down from its source.
+
+Source: the package `homeassistant` 2025.4.4, `components/mqtt/schemas.py`
+(DEVICE_DISCOVERY_SCHEMA, MQTT_ENTITY_COMMON_SCHEMA), `discovery.py` (TOPIC_MATCHER), `sensor.py`
+and `binary_sensor.py` (their PLATFORM_SCHEMA_MODERN), `components/sensor/const.py`
+(DEVICE_CLASS_UNITS, DEVICE_CLASS_STATE_CLASSES). The package itself needs another Python and a
+hundred others; what is here is all of it that decides about what we send.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+TOPIC = re.compile(
+    r"(?P<component>\w+)/(?:(?P<node_id>[a-zA-Z0-9_-]+)/)?(?P<object_id>[a-zA-Z0-9_-]+)/config"
+)
+DOCUMENT_NEEDS = {"device", "origin", "components"}
+DOCUMENT = DOCUMENT_NEEDS | {"availability", "availability_mode", "state_topic", "qos", "encoding"}
+ORIGIN_NEEDS = {"name"}
+ORIGIN = ORIGIN_NEEDS | {"sw_version", "support_url"}
+DEVICE_NEEDS = {"identifiers"}
+DEVICE = DEVICE_NEEDS | {
+    *("connections", "manufacturer", "model", "model_id", "name", "hw_version", "serial_number"),
+    *("sw_version", "via_device", "suggested_area", "configuration_url"),
+}
+AVAILABILITY_NEEDS = {"topic"}
+AVAILABILITY = AVAILABILITY_NEEDS | {
+    *("payload_available", "payload_not_available", "value_template"),
+}
+AVAILABILITY_MODES = {"all", "any", "latest"}
+ENTITY_NEEDS = {"platform", "unique_id", "state_topic"}
+ENTITY = ENTITY_NEEDS | {
+    *("availability", "availability_mode", "enabled_by_default", "entity_category", "icon"),
+    *("json_attributes_topic", "json_attributes_template", "object_id", "qos", "encoding"),
+    *("value_template", "device_class", "expire_after", "force_update", "name"),
+}
+OF_PLATFORM = {
+    "sensor": ENTITY
+    | {
+        *("last_reset_value_template", "options", "suggested_display_precision"),
+        *("state_class", "unit_of_measurement"),
+    },
+    "binary_sensor": ENTITY | {"off_delay", "payload_on", "payload_off"},
+}
+ENTITY_CATEGORIES = {"config", "diagnostic"}
+
+_ANY_NUMBER = {"measurement", "total", "total_increasing"}
+_TOTALS = {"total", "total_increasing"}
+_MEASURED = {"measurement"}
+_LENGTHS = {"mm", "cm", "m", "km", "in", "ft", "yd", "mi", "nmi"}
+_PRESSURES = {"Pa", "hPa", "kPa", "bar", "cbar", "mbar", "mmHg", "inHg", "psi"}
+_VOLUMES = {"ft³", "CCF", "m³", "L", "mL", "gal", "fl. oz."}
+_SPEEDS = {"Beaufort", "ft/s", "in/s", "m/s", "km/h", "kn", "mph", "mm/s"}
+# Device class: its units, and its state classes. Of those that we use or that a test names.
+SENSOR_CLASSES: dict[str, tuple[set[str | None], set[str]]] = {
+    "apparent_power": ({"VA"}, _MEASURED),
+    "area": ({"m²", "cm²", "km²", "mm²", "in²", "ft²", "yd²", "mi²", "ac", "ha"}, _ANY_NUMBER),
+    "battery": ({"%"}, _MEASURED),
+    "carbon_dioxide": ({"ppm"}, _MEASURED),
+    "current": ({"mA", "A"}, _MEASURED),
+    "distance": (_LENGTHS, _ANY_NUMBER),
+    "duration": ({"d", "h", "min", "s", "ms", "µs"}, _ANY_NUMBER),
+    "energy": ({"J", "kJ", "MJ", "GJ", "mWh", "Wh", "kWh", "MWh", "GWh", "TWh"}, _TOTALS),
+    "enum": ({None}, set()),
+    "frequency": ({"Hz", "kHz", "MHz", "GHz"}, _MEASURED),
+    "humidity": ({"%"}, _MEASURED),
+    "illuminance": ({"lx"}, _MEASURED),
+    "irradiance": ({"W/m²", "BTU/(h⋅ft²)"}, _MEASURED),
+    "ph": ({None}, _MEASURED),
+    "power": ({"mW", "W", "kW", "MW", "GW", "TW"}, _MEASURED),
+    "pressure": (_PRESSURES, _MEASURED),
+    "reactive_power": ({"var"}, _MEASURED),
+    "signal_strength": ({"dB", "dBm"}, _MEASURED),
+    "speed": (_SPEEDS | {"in/d", "in/h", "mm/d", "mm/h"}, _MEASURED),
+    "temperature": ({"°C", "°F", "K"}, _MEASURED),
+    "timestamp": ({None}, set()),
+    "voltage": ({"µV", "mV", "V", "kV", "MV"}, _MEASURED),
+    "volume_storage": (_VOLUMES, _MEASURED),
+    "weight": ({"g", "kg", "mg", "µg", "oz", "lb", "st"}, _ANY_NUMBER),
+}
+BINARY_CLASSES = {"connectivity", "door", "motion", "problem", "window"}
+
+
+def objections(prefix: str, topic: str, payload: bytes) -> list[str]:
+    """Why Home Assistant would not take it, or would warn; nothing if it takes it."""
+    found = TOPIC.fullmatch(topic.removeprefix(f"{prefix}/"))
+    if found is None or found["component"] != "device":
+        return [f"the topic {topic} is no discovery of a device"]
+    return list(_of_document(json.loads(payload)))
+
+
+def _of_document(document: dict[str, Any]) -> Iterator[str]:
+    yield from _members("the document", document, DOCUMENT_NEEDS, DOCUMENT)
+    yield from _members("origin", document.get("origin", {}), ORIGIN_NEEDS, ORIGIN)
+    device = document.get("device", {})
+    yield from _members("device", device, DEVICE_NEEDS, DEVICE)
+    if not device.get("identifiers"):
+        yield "a device needs an identifier"
+    yield from _of_availability(document)
+    components = document.get("components", {})
+    unique = [each.get("unique_id") for each in components.values()]
+    if len(set(unique)) != len(unique):
+        yield f"unique ids that are not: {unique}"
+    for key, entity in components.items():
+        if " " in key:
+            yield f"{key!r}: the key of a component with a space"
+        yield from (f"{key}: {why}" for why in _of_entity(entity))
+
+
+def _of_availability(holder: dict[str, Any]) -> Iterator[str]:
+    for each in holder.get("availability", []):
+        yield from _members("availability", each, AVAILABILITY_NEEDS, AVAILABILITY)
+        yield from _of_topic(each["topic"])
+    if holder.get("availability_mode", "latest") not in AVAILABILITY_MODES:
+        yield "an availability mode that is none"
+
+
+def _of_entity(entity: dict[str, Any]) -> Iterator[str]:
+    platform = entity.get("platform", "")
+    yield from _members("it", entity, ENTITY_NEEDS, OF_PLATFORM.get(platform, set()))
+    yield from _of_availability(entity)
+    yield from _of_topic(entity.get("state_topic", ""))
+    if entity.get("entity_category", "diagnostic") not in ENTITY_CATEGORIES:
+        yield "an entity category that is none"
+    device_class = entity.get("device_class")
+    if platform == "binary_sensor":
+        if device_class is not None and device_class not in BINARY_CLASSES:
+            yield f"{device_class} is no class of binary sensors"
+        return
+    unit, state_class = entity.get("unit_of_measurement"), entity.get("state_class")
+    if "options" in entity and (device_class != "enum" or unit or state_class):
+        yield "options go with the device class enum and without unit and state class"
+    if device_class is None:
+        return
+    units, state_classes = SENSOR_CLASSES[device_class]
+    if unit not in units:
+        yield f"{device_class} has no unit {unit}"
+    if state_class is not None and state_class not in state_classes:
+        yield f"{device_class} has no state class {state_class}"
+
+
+def _of_topic(topic: str) -> Iterator[str]:
+    if not topic or any(one in topic for one in "+#\0"):
+        yield f"{topic!r} is no topic"
+
+
+def _members(what: str, holder: dict[str, Any], needs: set[str], may: set[str]) -> Iterator[str]:
+    if missing := needs - holder.keys():
+        yield f"{what} lacks {sorted(missing)}"
+    if strange := holder.keys() - may:
+        yield f"{what} has {sorted(strange)}"
