@@ -62,7 +62,7 @@ class Herald:
         if self._saying.board is not None:
             self._saying.board.born_at = now()
         self._saying.restore(lambda client_id: client_id in sessions)
-        self._timer = loop.call_later(BEAT_S, self._beat, loop)
+        self._timer = loop.call_later(BEAT_S, self._ring, loop)
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -94,9 +94,13 @@ class Herald:
 
     # Time
 
-    def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._timer = loop.call_later(BEAT_S, self._beat, loop)
-        upstream, at = self._engine.upstream, now()
+    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = loop.call_later(BEAT_S, self._ring, loop)
+        self.beat(now())
+
+    def beat(self, at: float) -> None:
+        """Each BEAT_S: look at the next devices, and say what may go now."""
+        upstream = self._engine.upstream
         if upstream.phase is not Phase.UP:
             return
         if self._saying.board is not None:

@@ -54,8 +54,8 @@ _LENGTHS = {"mm", "cm", "m", "km", "in", "ft", "yd", "mi", "nmi"}
 _PRESSURES = {"Pa", "hPa", "kPa", "bar", "cbar", "mbar", "mmHg", "inHg", "psi"}
 _VOLUMES = {"ft³", "CCF", "m³", "L", "mL", "gal", "fl. oz."}
 _SPEEDS = {"Beaufort", "ft/s", "in/s", "m/s", "km/h", "kn", "mph", "mm/s"}
-# Device class: its units, and its state classes. Of those that we use or that a test names.
-SENSOR_CLASSES: dict[str, tuple[set[str | None], set[str]]] = {
+# Device class: its units (an empty one is none), and its state classes; of those that we use.
+SENSOR_CLASSES: dict[str, tuple[set[str], set[str]]] = {
     "apparent_power": ({"VA"}, _MEASURED),
     "area": ({"m²", "cm²", "km²", "mm²", "in²", "ft²", "yd²", "mi²", "ac", "ha"}, _ANY_NUMBER),
     "battery": ({"%"}, _MEASURED),
@@ -64,19 +64,19 @@ SENSOR_CLASSES: dict[str, tuple[set[str | None], set[str]]] = {
     "distance": (_LENGTHS, _ANY_NUMBER),
     "duration": ({"d", "h", "min", "s", "ms", "µs"}, _ANY_NUMBER),
     "energy": ({"J", "kJ", "MJ", "GJ", "mWh", "Wh", "kWh", "MWh", "GWh", "TWh"}, _TOTALS),
-    "enum": ({None}, set()),
+    "enum": ({""}, set()),
     "frequency": ({"Hz", "kHz", "MHz", "GHz"}, _MEASURED),
     "humidity": ({"%"}, _MEASURED),
     "illuminance": ({"lx"}, _MEASURED),
     "irradiance": ({"W/m²", "BTU/(h⋅ft²)"}, _MEASURED),
-    "ph": ({None}, _MEASURED),
+    "ph": ({""}, _MEASURED),
     "power": ({"mW", "W", "kW", "MW", "GW", "TW"}, _MEASURED),
     "pressure": (_PRESSURES, _MEASURED),
     "reactive_power": ({"var"}, _MEASURED),
     "signal_strength": ({"dB", "dBm"}, _MEASURED),
     "speed": (_SPEEDS | {"in/d", "in/h", "mm/d", "mm/h"}, _MEASURED),
     "temperature": ({"°C", "°F", "K"}, _MEASURED),
-    "timestamp": ({None}, set()),
+    "timestamp": ({""}, set()),
     "voltage": ({"µV", "mV", "V", "kV", "MV"}, _MEASURED),
     "volume_storage": (_VOLUMES, _MEASURED),
     "weight": ({"g", "kg", "mg", "µg", "oz", "lb", "st"}, _ANY_NUMBER),
@@ -130,7 +130,7 @@ def _of_entity(entity: dict[str, Any]) -> Iterator[str]:
         if device_class is not None and device_class not in BINARY_CLASSES:
             yield f"{device_class} is no class of binary sensors"
         return
-    unit, state_class = entity.get("unit_of_measurement"), entity.get("state_class")
+    unit, state_class = entity.get("unit_of_measurement", ""), entity.get("state_class")
     if "options" in entity and (device_class != "enum" or unit or state_class):
         yield "options go with the device class enum and without unit and state class"
     if device_class is None:

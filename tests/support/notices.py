@@ -42,7 +42,7 @@ class Listener:
             payload = self.last.get(topic)
             if not payload:
                 return False
-            document = json.loads(payload)
+            document: dict[str, Any] = json.loads(payload)
             return wanted.items() <= document.items()
 
         await self.until(is_there)

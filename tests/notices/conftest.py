@@ -1,0 +1,3 @@
+from tests.admin.conftest import log
+
+__all__ = ["log"]
