@@ -301,7 +301,7 @@ METRICS: tuple[Metric, ...] = (
 )
 # fmt: on
 
-# Made by prometheus_client's ProcessCollector, where there is a /proc.
+# Where there is a /proc; the names are those of every exporter.
 PROCESS_METRICS: tuple[tuple[str, Kind, str], ...] = (
     ("process_virtual_memory_bytes", Kind.GAUGE, "Virtual memory size"),
     ("process_resident_memory_bytes", Kind.GAUGE, "Memory in use"),

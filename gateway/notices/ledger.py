@@ -19,7 +19,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,13 +47,14 @@ class Ledger:
     def load(self) -> dict[str, Entry]:
         """By topic. What is no line of ours is passed over."""
         found: dict[str, Entry] = {}
-        with suppress(FileNotFoundError):
-            try:
-                with self._path.open(encoding="utf-8", errors="replace") as file:
-                    for line in file:
-                        _read(line, found)
-            except OSError as error:
-                self._fail(error)
+        try:
+            with self._path.open(encoding="utf-8", errors="replace") as file:
+                for line in file:
+                    _read(line, found)
+        except FileNotFoundError:
+            pass  # the first start
+        except OSError as error:
+            self._fail(error)
         return found
 
     def begin(self, kept: dict[str, Entry]) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.admin.metric_table import METRICS, PROCESS_METRICS, Kind
@@ -149,6 +151,30 @@ def test_a_link_without_a_group_has_no_series_about_one() -> None:
     text = exposition(news(), replace(NUMBERS, links=links))
     (line,) = [line for line in text.splitlines() if line.startswith("tidegate_multicast_joined")]
     assert line == 'tidegate_multicast_joined{link="udp1"} 0.0'
+
+
+@pytest.mark.parametrize("name", ['a "b"', "a\\b", "a\nb", "a{b=1}", "é"])
+def test_any_name_of_a_link_reaches_prometheus(name: str) -> None:
+    text = exposition(news(), replace(NUMBERS, links=(replace(LINK, name=name),)))
+    found = {
+        sample.labels["link"]
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "tidegate_multicast_joined"
+    }
+    assert found == {name}
+
+
+@pytest.mark.parametrize("number", [0.0, 1e300, -1.5, math.inf, -math.inf, math.nan])
+def test_any_number_reaches_prometheus(number: float) -> None:
+    text = exposition(news(), replace(NUMBERS, uptime_s=number))
+    (family,) = (
+        family
+        for family in text_string_to_metric_families(text)
+        if family.name == "tidegate_uptime_seconds"
+    )
+    (sample,) = family.samples
+    assert sample.value == number or (math.isnan(number) and math.isnan(sample.value))
 
 
 def test_the_results_of_frames_are_those_that_a_line_counts() -> None:

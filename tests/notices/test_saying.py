@@ -237,6 +237,11 @@ def test_one_that_comes_back_before_it_was_cleared_stays(tmp_path: Path) -> None
     assert [payload for topic, payload in said if topic == CLIENT][-1] != b""
 
 
+def test_a_first_start_has_nothing_to_complain_of(tmp_path: Path, log: Log) -> None:
+    assert House(tmp_path, "tank").beat(8) != []
+    assert log.read() == []
+
+
 def test_a_disk_that_fails_is_said_once_and_does_no_harm(tmp_path: Path, log: Log) -> None:
     (tmp_path / FILE).mkdir()
     house = House(tmp_path)
