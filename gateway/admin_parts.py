@@ -80,5 +80,6 @@ def admin_server(listen: tuple[str, int], shown: Shown) -> AdminServer:
         export=reader.export,
         operating=clerk,
         password=shown.password,
+        hosts=settings.admin.hosts,
     )
     return AdminServer(listen, sources)

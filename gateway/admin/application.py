@@ -17,7 +17,8 @@ from microdot import AsyncBytesIO, Microdot, Request, Response
 from gateway.admin import responses
 from gateway.admin.assets import asset
 from gateway.admin.connections import BODY_BYTES_MAX, HEAD_BYTES_MAX, Pieces, Received, Reply
-from gateway.admin.responses import Responder, error_response, plain_response
+from gateway.admin.hosts import Hosts
+from gateway.admin.responses import Responder, error_response, json_response, plain_response
 
 # The bound is on the whole head; Microdot's own on each line would refuse large cookies.
 Request.max_readline = HEAD_BYTES_MAX
@@ -47,11 +48,11 @@ def file_response(request: Request, name: str) -> Response:
     return response
 
 
-def answering(app: Microdot) -> Callable[[Received], Awaitable[Reply]]:
-    """For the connections: a reply to whatever came."""
+def answering(app: Microdot, hosts: Hosts | None) -> Callable[[Received], Awaitable[Reply]]:
+    """For the connections: a reply to whatever came. Without `hosts` under any name."""
 
     async def answer(received: Received) -> Reply:
-        response = await _response_to(app, received)
+        response = await _response_to(app, hosts, received)
         for name, value in responses.HEADERS.items():
             response.headers.setdefault(name, value)
         pieces: Pieces | None = None
@@ -68,12 +69,16 @@ def answering(app: Microdot) -> Callable[[Received], Awaitable[Reply]]:
     return answer
 
 
-async def _response_to(app: Microdot, received: Received) -> Response:
+async def _response_to(app: Microdot, hosts: Hosts | None, received: Received) -> Response:
     if received.head is None:
         return error_response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
     request = await _parsed(app, received)
     if request is None:
         return error_response(HTTPStatus.BAD_REQUEST)
+    host = request.headers.get("Host")
+    objection = None if hosts is None else hosts.objection(host, request.path)
+    if objection is not None:
+        return json_response(HTTPStatus.MISDIRECTED_REQUEST, {"error": objection})
     response = await app.dispatch_request(request)
     assert isinstance(response, Response)
     return response

@@ -1,6 +1,8 @@
 """The page while the configuration is wrong: what is wrong, where, and what would be right.
 
 It answers as long as nothing else does: no sensor is served, no broker spoken to. Health says 503.
+It answers under any name: which ones are right is a part of what is wrong, and there is nothing to
+be done on it and no secret in it.
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ class FaultPage:
     """`faults`: what is wrong at the moment, as JSON."""
 
     def __init__(
-        self, listen: tuple[str, int], version: str, faults: Callable[[], dict[str, Any]]
+        self,
+        listen: tuple[str, int],
+        version: str,
+        faults: Callable[[], dict[str, Any]],
     ) -> None:
         self.listening_on = listen
         self._version = version
@@ -34,7 +39,7 @@ class FaultPage:
         app.get("/api/faults")(guarded(of_any(self._problems)))
         for path in ("/healthz", "/readyz"):
             app.get(path)(guarded(of_any(_health)))
-        self._connections = Connections(answering(app), CONNECTION_S_MAX)
+        self._connections = Connections(answering(app, None), CONNECTION_S_MAX)
 
     async def start(self) -> None:
         """Raises AdminError with a sentence for the operator."""

@@ -24,6 +24,7 @@ from gateway.admin.connections import (
     Pieces,
 )
 from gateway.admin.feed import RETRY_MS, Feeds
+from gateway.admin.hosts import Hosts
 from gateway.admin.listening import AdminError, open_listener
 from gateway.admin.log_tail import log_json
 from gateway.admin.metrics import Metrics
@@ -63,7 +64,9 @@ class AdminServer:
         sign_in = SignIn(sources.password, sources.now)
         self._actions = Actions(sign_in, sources.operating, lambda: self.listening_on[1])
         self._app = self._routed()
-        self._connections = Connections(answering(self._app), connection_s_max)
+        self._connections = Connections(
+            answering(self._app, Hosts(sources.hosts)), connection_s_max
+        )
 
     async def start(self) -> None:
         """Listens; raises AdminError with a sentence for the operator."""

@@ -39,6 +39,7 @@ class Sources:
     `pulse` is another value when a client has come, gone or changed its state. `looked_at` hears
     how many live pages are open. `peek` and `export` read what is on disk, the next few as JSON and
     all of it as JSON lines. `operating` does what an operator asks for who knows `password`.
+    `hosts`: names of the page.
     """
 
     name: str
@@ -60,3 +61,4 @@ class Sources:
     export: Callable[[], AsyncGenerator[bytes, None]] = _no_export
     operating: Operating | None = None
     password: bytes | None = None
+    hosts: tuple[str, ...] = ()

@@ -69,6 +69,7 @@ TOPIC_BYTES_MAX = TEXT_BYTES_MAX - TOPIC_PREFIX_BYTES_MAX
 # Named in the file one by one, and looked through for each new topic.
 TOPIC_FILTERS_MAX = 256
 FORWARDERS_MAX = 256
+HOSTS_MAX = 32
 LISTED_MAX = 10_000  # as many sensors as limits.clients_max has by default
 # Eight of the smallest segments, 64 KiB: two in use, the spare, and room for a backlog.
 JOURNAL_BYTES_MIN = 512 * KIB
@@ -248,6 +249,7 @@ JOURNAL = Table("journal", "Readings on disk: when one counts as safe, and how m
 ))
 
 CLIENT_ID = Text(1, 255)
+HOST = Text(1, 253, forbidden=" /:@")
 TOPIC = Text(1, TOPIC_BYTES_MAX, forbidden="+#")
 _AS_FOR_ALL = "as in [journal]"
 TOPIC_SETTINGS = Table(
@@ -337,6 +339,9 @@ ADMIN = Table("admin", "Health, metrics and the status page over HTTP", settings
         "and nothing else; without it the page only shows",
         "nothing can be changed by whoever reaches the page",
         example='"/etc/tidegate/admin.password"'),
+    Key("hosts", Texts(HOST, HOSTS_MAX), "Names under which the page answers, beside IP addresses, "
+        "localhost and the name of this machine, alone or in .local; no ports",
+        "what no other site can take", example='["gateway.example.org"]'),
 ))
 
 LIMITS = Table("limits", "What the gateway holds at most, whatever sensors do",

@@ -201,6 +201,7 @@ class AdmissionSettings:
 class AdminSettings:
     listen: HostPort | None = THIS_MACHINE_ONLY
     password_file: Path | None = None
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

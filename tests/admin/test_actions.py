@@ -135,7 +135,7 @@ def test_without_cookie_or_token_nothing_is_done(
         ({"Content_Type": "text/plain"}, 415),
         ({"Content_Type": "application/x-www-form-urlencoded"}, 415),
         ({"X_Tidegate_Token": "another"}, 403),
-        ({"Origin": "http://page.local", "Host": "page.local"}, 200),
+        ({"Origin": "http://page.localhost", "Host": "page.localhost"}, 200),
     ],
 )
 def test_a_foreign_page_can_do_nothing(run: Run, extra: dict[str, str], status: int) -> None:
