@@ -39,11 +39,13 @@ class Herald:
         saying: Saying,
         perform: Callable[[list[Effect]], None],
         messages_per_s_max: float,
+        clock: Callable[[], float] = now,
     ) -> None:
         self.said = 0
         self._engine = engine
         self._saying = saying
         self._perform = perform
+        self._now = clock
         self._per_beat = messages_per_s_max * BEAT_S
         self._credit = 0.0
         self._latest: Latest | None = None
@@ -60,7 +62,7 @@ class Herald:
         """With what a former life left restored, and before anybody is heard."""
         sessions = self._engine.sessions
         if self._saying.board is not None:
-            self._saying.board.born_at = now()
+            self._saying.board.born_at = self._now()
         self._saying.restore(lambda client_id: client_id in sessions)
         self._timer = loop.call_later(BEAT_S, self._ring, loop)
 
@@ -76,7 +78,7 @@ class Herald:
         if type(effect) is StateChanged:
             board = self._saying.board
             if board is not None and standing_in(effect.after) in GONE:
-                board.left(effect.client_id, effect.after, effect.peer, now())
+                board.left(effect.client_id, effect.after, effect.peer, self._now())
         elif type(effect) is UpstreamUp:
             self._saying.connected([] if self._latest is None else self._latest.clients())
         elif type(effect) is Overheard:
@@ -96,7 +98,7 @@ class Herald:
 
     def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = loop.call_later(BEAT_S, self._ring, loop)
-        self.beat(now())
+        self.beat(self._now())
 
     def beat(self, at: float) -> None:
         """Each BEAT_S: look at the next devices, and say what may go now."""

@@ -83,14 +83,16 @@ DROPPED: dict[Reason, Telling] = {
 
 
 def level_of(change: StateChanged) -> int:
-    """A sleeper that wakes and sleeps on is no event: a thousand do so all day."""
+    """A sleeper that wakes and sleeps on is no event, whether it fetches (PINGREQ) or publishes
+    (CONNECT): a thousand do so all day.
+    """
     if change.after is State.CONNECTING:
         return DEBUG  # what comes of it has a line of its own
     if change.after is State.LOST:
         return WARNING
-    is_waking = change.after is State.AWAKE
-    is_sleeping_on = change.after is State.ASLEEP and change.before in (State.ASLEEP, State.AWAKE)
-    return DEBUG if is_waking or is_sleeping_on else INFO
+    if change.after is State.AWAKE or change.after is State.ASLEEP:
+        return DEBUG
+    return DEBUG if change.before is State.ASLEEP and change.after is State.ACTIVE else INFO
 
 
 def level_of_discovery(change: DiscoveryChanged) -> int:

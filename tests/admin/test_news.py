@@ -125,9 +125,12 @@ def test_a_sleeper_that_wakes_and_sleeps_on_is_not_worth_a_line(log: Log) -> Non
     told = news()
     told.tell(StateChanged(GREENHOUSE, State.ASLEEP, State.AWAKE))
     told.tell(StateChanged(GREENHOUSE, State.AWAKE, State.ASLEEP))
-    assert log.read() == []
+    told.tell(StateChanged(GREENHOUSE, State.ASLEEP, State.ACTIVE))
     told.tell(StateChanged(GREENHOUSE, State.ACTIVE, State.ASLEEP))
-    assert len(log.read()) == 1
+    assert log.read() == []
+    told.tell(StateChanged(GREENHOUSE, State.CONNECTING, State.ACTIVE))
+    told.tell(StateChanged(GREENHOUSE, State.ASLEEP, State.DISCONNECTED))
+    assert len(log.read()) == 2
     assert told.state_changes[State.ASLEEP] == 2
 
 

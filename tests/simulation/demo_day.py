@@ -1,0 +1,200 @@
+"""The demo's fleet for hours, in virtual time: what stays in memory, what is written to the log.
+
+The sensors are those of `tidegate demo`, three that are always awake and two that sleep, at the
+demo's intervals; engine, journal, state, herald and log are the gateway's own. The broker is away
+for a minute each six hours, and Home Assistant starts again each hour.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from gateway.admin.latest import Latest
+from gateway.admin.logs import TextLines
+from gateway.admin.news import News
+from gateway.admin.payloads import found_in
+from gateway.assembly import first_topic_id
+from gateway.cli.demo.play import INTERVAL_S, SLEEPERS, SLEEPERS_INTERVAL_S
+from gateway.cli.sensors.client_effects import Acknowledged, Send
+from gateway.cli.sensors.pace import Pace
+from gateway.cli.sensors.sensor import News as SensorNews
+from gateway.cli.sensors.sensor import SimulatedSensor
+from gateway.effects import ClientId, Effect
+from gateway.engine import EngineRules
+from gateway.frames import decode, encode
+from gateway.herald import BEAT_S, Herald
+from gateway.lookout import Lookout
+from gateway.notices.announcements import Announcements, Values
+from gateway.notices.board import Board
+from gateway.notices.home_assistant import Announcer
+from gateway.notices.ledger import Ledger
+from gateway.notices.saying import Saying
+from gateway.notices.topics import Topics
+from gateway.upstream.rules import UpstreamRules
+from tests.simulation.agenda import Agenda
+from tests.simulation.disk import Disk
+from tests.simulation.gateway_host import GatewayHost
+from tests.simulation.model_broker import ModelBroker, Publication, Restart
+
+HOUR_S = 3600.0
+AIR_S = 0.002
+BIRTH_TOPIC = "homeassistant/status"
+AWAY_EACH_S, AWAY_S = 6 * HOUR_S, 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """At the end of a part of it: blocks that Python has allocated, and octets of the log so far."""
+
+    blocks: int
+    log_bytes: int
+    acknowledged: int
+
+
+class _Counted(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.setFormatter(TextLines())
+        self.octets = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.octets += len(self.format(record).encode()) + 1
+
+
+class DemoDay:
+    def __init__(self, folder: Path, sensors: int = 5, seed: int = 1) -> None:
+        self.acknowledged = 0
+        self.said = 0
+        self._agenda = Agenda()
+        dice = Random(seed)
+        self._broker = ModelBroker(1000, has_applications=True)
+        self._broker.on_routed = self._routed
+        disk = Disk(dice, 0.01, 1 << 20)
+        self._host = GatewayHost(_rules, self._agenda, dice, self._broker, disk, 0.002)
+        self._news = News(peer_text=lambda peer: peer.address.decode(), now=self._time)
+        self._host.on_news = self._tell
+        self._host.send = self._to_sensor
+        self._host.start()
+        self._herald, self._lookout = self._heralded(folder)
+        self._sensors = [self._sensor(number, dice) for number in range(sensors)]
+        self._log = _Counted()
+
+    def run(self, parts: int, part_s: float = HOUR_S) -> list[Passed]:
+        ours = logging.getLogger("tidegate")
+        level = ours.level
+        ours.addHandler(self._log)
+        ours.setLevel(logging.INFO)
+        try:
+            self._begin()
+            return [self._until(number * part_s) for number in range(1, parts + 1)]
+        finally:
+            ours.removeHandler(self._log)
+            ours.setLevel(level)
+
+    def _begin(self) -> None:
+        for number, sensor in enumerate(self._sensors):
+            self._perform(number, sensor.start(self._time()))
+        self._each(BEAT_S, lambda: self._herald.beat(self._time()))
+        self._each(1.0, self._keep_house)
+        self._each(
+            HOUR_S, lambda: self._broker.route(Publication(BIRTH_TOPIC, b"online", 0, False))
+        )
+        self._each(AWAY_EACH_S, self._lose_broker)
+
+    def _until(self, end: float) -> Passed:
+        while (at := self._agenda.next_at()) is not None and at < end:
+            self._agenda.happen()
+        gc.collect()
+        return Passed(sys.getallocatedblocks(), self._log.octets, self.acknowledged)
+
+    # The gateway
+
+    def _heralded(self, folder: Path) -> tuple[Herald, Lookout]:
+        engine = self._host.engine
+        lookout = Lookout(engine, Latest(), hears_all=True)
+
+        def values_of(client_id: ClientId) -> Values:
+            return {each.topic: found_in(each.payload) for each in lookout.latest.of(client_id)}
+
+        topics = Topics("", "demo")
+        announcer = Announcer(topics, "homeassistant", "demo", "1")
+        saying = Saying(
+            topics,
+            Ledger(folder),
+            board=Board(engine.sessions, topics, lambda _peer: "udp0"),
+            announcements=Announcements(announcer, values_of),
+            stats=lambda: {"at": self._time()},
+            stats_s=60,
+        )
+        herald = Herald(engine, saying, self._host._perform, 50, self._time)
+        herald.listen_to(lookout.latest)
+        saying.restore(lambda client_id: client_id in engine.sessions)
+        return herald, lookout
+
+    def _tell(self, effect: Effect) -> None:
+        self._news.tell(effect)
+        self._herald.tell(effect)
+
+    def _keep_house(self) -> None:
+        self._news.flush()
+        self._lookout.beat()
+
+    def _lose_broker(self) -> None:
+        self._broker.stop()
+        self._agenda.after(AWAY_S, self._broker.start, Restart.LOST)
+
+    def _routed(self, publication: Publication) -> None:
+        self.said += publication.topic.startswith(("tidegate/", "homeassistant/"))
+
+    # The sensors
+
+    def _sensor(self, number: int, dice: Random) -> SimulatedSensor:
+        pace = SLEEPERS.get(number % 5, Pace())
+        interval_s = SLEEPERS_INTERVAL_S if pace.sleep_s else INTERVAL_S
+        return SimulatedSensor(f"sensor-{number}", 1, interval_s, 1.8e9, dice, pace)
+
+    def _perform(self, number: int, news: list[SensorNews]) -> None:
+        sensor = self._sensors[number]
+        for each in news:
+            if isinstance(each, Send):
+                address = b"%d" % number
+                self._agenda.after(AIR_S, self._host.receive, address, encode(each.frame))
+            elif isinstance(each, Acknowledged):
+                self.acknowledged += 1
+        wake_at = sensor.wake_at()
+        if wake_at is not None:
+            self._agenda.at(wake_at, self._wake, number, wake_at)
+
+    def _wake(self, number: int, wake_at: float) -> None:
+        sensor = self._sensors[number]
+        if sensor.wake_at() == wake_at:
+            self._perform(number, sensor.handle_time(self._time()))
+
+    def _to_sensor(self, address: bytes, datagram: bytes) -> None:
+        self._agenda.after(AIR_S, self._heard, int(address), datagram)
+
+    def _heard(self, number: int, datagram: bytes) -> None:
+        self._perform(number, self._sensors[number].receive(decode(datagram), self._time()))
+
+    # Time
+
+    def _time(self) -> float:
+        return self._agenda.now
+
+    def _each(self, seconds: float, action: object) -> None:
+        def again() -> None:
+            assert callable(action)
+            action()
+            self._agenda.after(seconds, again)
+
+        self._agenda.after(seconds, again)
+
+
+def _rules(epoch: int) -> EngineRules:
+    upstream = UpstreamRules("demo", epoch, "tidegate-demo", overheard=BIRTH_TOPIC)
+    return EngineRules(upstream, first_topic_id=first_topic_id(epoch), saves=True)
