@@ -49,7 +49,7 @@ AWAY_EACH_S, AWAY_S = 6 * HOUR_S, 60.0
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """At the end of a part of it: blocks that Python has allocated, and octets of the log so far."""
+    """At the end of a part of it: blocks that Python has allocated, octets of the log so far."""
 
     blocks: int
     log_bytes: int

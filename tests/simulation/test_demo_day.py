@@ -25,7 +25,7 @@ def assert_flat(folder: Path, parts: int, part_s: float) -> None:
     assert passed[-1].blocks <= BLOCKS_GROWN_MAX * passed[0].blocks, passed
     assert passed[-1].log_bytes <= LOG_BYTES_OF_START_MAX + hours * LOG_BYTES_AN_HOUR_MAX, passed
     assert day.said <= 6 * passed[-1].acknowledged
-    assert len((folder / FILE).read_text().splitlines()) <= 4 * 5
+    assert len((folder / FILE).read_text().splitlines()) <= 1 + 4 * 5
 
 
 @pytest.mark.soak
@@ -34,4 +34,4 @@ def test_a_day_leaves_memory_flat_and_the_log_small(tmp_path: Path) -> None:
 
 
 def test_some_minutes_do_as_well(tmp_path: Path) -> None:
-    assert_flat(tmp_path, 4, 120.0)
+    assert_flat(tmp_path, 3, 120.0)
