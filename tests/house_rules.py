@@ -207,12 +207,12 @@ def links_in(path: Path) -> set[Path]:
 
 def unlinked_docs(root: Path) -> Iterator[str]:
     linked: set[Path] = set()
-    for start in ("README.md", "docs/design.md"):
+    for start in ("README.md", "docs/README.md", "docs/design.md"):
         if (root / start).exists():
             linked |= links_in(root / start)
     for path in sorted((root / "docs").glob("*.md")):
         if path.resolve() not in linked:
-            yield f"{path.relative_to(root)}: neither README.md nor docs/design.md links it"
+            yield f"{path.relative_to(root)}: no README.md links it, nor docs/design.md"
 
 
 def stale_docs(root: Path, generated: Mapping[str, str]) -> Iterator[str]:
