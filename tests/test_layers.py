@@ -52,7 +52,7 @@ EVERY_LAYER = (
     *("session", "routing", "upstream", "bequests", "unsure"),
     *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
-    *("roster", "census", "keeping", "sensor_links"),
+    *("roster", "census", "keeping", "sensor_links", "flashing"),
     *("version", "daemon", "cli", "__main__"),
 )
 EVERY_PACKAGE = (
@@ -108,6 +108,7 @@ LAYERS = {
     "roster": allowed("admin", "effects", "engine", "routing", "session"),
     "census": allowed("roster", "admin", "effects", "engine", "lines", "links", "journal", "state"),
     "sensor_links": allowed("assembly", "config", "effects", "links", "nodes", "shell"),
+    "flashing": allowed("config", "frames", "lines", "links", packages=("serial",)),
     "version": allowed(),
     "daemon": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),
     "cli": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),

@@ -58,6 +58,11 @@ VERBS = (
         "tidegate doctor --disk --config /etc/tidegate/config.toml",
     ),
     Verb(
+        "flash",
+        "put MicroPython and the sensor's program on a board, and wait for its first reading",
+        "tidegate flash --name greenhouse-3 --gateway 10.0.0.5 --wifi Garden --sensor bme280",
+    ),
+    Verb(
         "simulate",
         "let any number of simulated sensors speak to a gateway, and say how it went",
         "tidegate simulate --gateway 10.0.0.5:1883 --sensors 1000 --sleep 30",

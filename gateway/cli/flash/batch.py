@@ -1,0 +1,101 @@
+"""`tidegate flash --batch`: one board after the other, as they are plugged in.
+
+A board counts as new when its port or drive was not there a moment before, so the same adapter may
+be used again, and one that failed is tried again when it is plugged in anew.
+"""
+
+import argparse
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from gateway.cli.exit_codes import ExitCode
+from gateway.cli.flash.boards import kinds_of
+from gateway.cli.flash.provisioning import node_of
+from gateway.cli.output import complain, say
+from gateway.flashing.drives import drives
+from gateway.flashing.errors import Failure, FlashError
+from gateway.flashing.finding import found_ports, kinds_of_drive
+from gateway.flashing.report import Report
+
+LOOK_S = 0.3
+SETTLE_S = 0.5  # a port is there before its rights are
+
+
+def batch(arguments: argparse.Namespace, report: Report) -> int:
+    """1 if one of them failed. Raises FlashError if none could succeed."""
+    _check(arguments)
+    node_of(arguments, _name(arguments, arguments.first))  # so that mistakes are told at once
+    kinds_of(arguments)
+    number, done, failed = arguments.first, 0, 0
+    say("plug in the first board; Ctrl-C ends")
+    try:
+        for place in _places(arguments):
+            name = _name(arguments, number)
+            if _one(arguments, place, name, report):
+                number += 1
+                done += 1
+            else:
+                failed += 1
+            if arguments.count is not None and done + failed >= arguments.count:
+                break
+            say(f"unplug it, and plug in the next, which is {_name(arguments, number)}")
+    except KeyboardInterrupt:
+        complain("")
+    say(f"{done} done, {failed} failed")
+    return ExitCode.FAILURE if failed else ExitCode.OK
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    if arguments.into is not None:
+        raise FlashError(Failure.WRONG, "--batch and --into: a folder is one board")
+    if arguments.name is None or "{}" not in arguments.name:
+        raise FlashError(Failure.WRONG, "--batch: --name needs {} for the number: 'shed-{}'")
+
+
+def _name(arguments: argparse.Namespace, number: int) -> str:
+    return str(arguments.name).replace("{}", str(number))
+
+
+def _one(arguments: argparse.Namespace, place: tuple[str, str], name: str, report: Report) -> bool:
+    from gateway.cli.flash.actions import whole_way  # which has this module for one of its own
+
+    what, where = place
+    chosen = argparse.Namespace(**{**vars(arguments), what: where})
+    if what == "drive":
+        chosen.drive = Path(where)
+    say(f"{where}: becomes {name}")
+    try:
+        whole_way(chosen, node_of(chosen, name), report)
+    except FlashError as error:
+        complain(f"tidegate flash: {name}: {error}")
+        return False
+    return True
+
+
+def _places(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """`port` or `drive` and where it is, each time that one appears."""
+    before: set[tuple[str, str]] = set()
+    while True:
+        there = set(_there(arguments))
+        for place in sorted(there - before):
+            time.sleep(SETTLE_S)
+            yield place
+        before = there
+        time.sleep(LOOK_S)
+
+
+def _there(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    if arguments.port is not None:
+        if Path(arguments.port).exists():
+            yield "port", arguments.port
+        return
+    kinds = kinds_of(arguments)
+    known = arguments.board
+    for drive in drives():
+        names = kinds_of_drive(drive, kinds)
+        if names and known in (None, *names):
+            yield "drive", str(drive.folder)
+    for port in found_ports(kinds):
+        if port.kinds and known in (None, *port.kinds):
+            yield "port", port.name

@@ -1,0 +1,172 @@
+"""The options of `tidegate flash`, in sets, as its actions take them."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from gateway.cli.sources import add_source_arguments
+
+INTERVAL_S_DEFAULT = 900
+WAIT_S_DEFAULT = 60
+WAIT_S_MAX = 3600
+PORT_DEFAULT = 1883  # UDP, registered for MQTT-SN
+
+
+class _Set:
+    """Options that may stand before an action or behind it: the one behind counts."""
+
+    def __init__(
+        self, parser: argparse.ArgumentParser, title: str, *, is_repeated: bool = False
+    ) -> None:
+        self._group = parser.add_argument_group(title)
+        self._is_repeated = is_repeated
+
+    def add(self, *names: str, **how: Any) -> None:
+        if self._is_repeated:
+            how["default"] = argparse.SUPPRESS
+        self._group.add_argument(*names, **how)
+
+
+def add_target_options(parser: argparse.ArgumentParser, *, is_repeated: bool = False) -> None:
+    options = _Set(parser, "which board", is_repeated=is_repeated)
+    options.add(
+        "--port",
+        metavar="PORT",
+        help="its serial port, or the serial number of its USB; else the one that is plugged in",
+    )
+    options.add(
+        "--drive",
+        metavar="FOLDER",
+        type=Path,
+        help="where its drive is mounted; else it is looked for",
+    )
+    options.add("--board", metavar="NAME", help="what it is, such as pico-w; else it is asked")
+    options.add(
+        "--boards",
+        metavar="FOLDER",
+        type=Path,
+        help="descriptions of boards (*.toml) instead of those that come along",
+    )
+    options.add("--dry-run", action="store_true", help="say what would be done, and do nothing")
+
+
+def add_firmware_options(parser: argparse.ArgumentParser, *, is_repeated: bool = False) -> None:
+    options = _Set(parser, "MicroPython", is_repeated=is_repeated)
+    options.add(
+        "--firmware",
+        metavar="FILE",
+        type=Path,
+        help="MicroPython for the board: .bin, .uf2 or .hex",
+    )
+    options.add(
+        "--cache",
+        metavar="FOLDER",
+        type=Path,
+        help="where to look for it otherwise (default: ~/.cache/tidegate/firmware)",
+    )
+    options.add(
+        "--reinstall", action="store_true", help="also if the board has MicroPython already"
+    )
+
+
+def add_node_options(parser: argparse.ArgumentParser, *, is_repeated: bool = False) -> None:
+    options = _Set(parser, "the node", is_repeated=is_repeated)
+    options.add("--name", metavar="ID", help="its MQTT-SN client id, 1 to 23 octets")
+    options.add("--topic", metavar="TOPIC", help="of its readings (default: sensors/ID)")
+    options.add(
+        "--interval",
+        metavar="SECONDS",
+        type=int,
+        default=INTERVAL_S_DEFAULT,
+        help=f"between readings (default: {INTERVAL_S_DEFAULT})",
+    )
+    options.add(
+        "--sensor",
+        metavar="KIND",
+        action="append",
+        help="what it measures with, such as bme280, internal, simulated; may be repeated",
+    )
+    options.add(
+        "--gateway",
+        metavar="HOST[:PORT]",
+        action="append",
+        type=gateway,
+        help="where its gateway is; may be repeated for more of them, which are tried in turn",
+    )
+    options.add("--uart", metavar="N", type=int, help="its gateway is on the line of this UART")
+    options.add("--wifi", metavar="SSID", help="its wireless network")
+    options.add(
+        "--wifi-password-file",
+        metavar="FILE",
+        type=Path,
+        help="without it TIDEGATE_WIFI_PASSWORD counts, or it is asked for",
+    )
+    options.add(
+        "--settings", metavar="FILE", type=Path, help="JSON: more settings, as the program has them"
+    )
+    options.add(
+        "--secrets", metavar="FILE", type=Path, help="JSON: more secrets, such as update_key"
+    )
+    options.add(
+        "--program",
+        metavar="FOLDER",
+        type=Path,
+        help="files of your own instead of the program that comes along, without settings",
+    )
+    options.add(
+        "--into", metavar="FOLDER", type=Path, help="into this folder instead of onto a board"
+    )
+    options.add(
+        "--enrol-to",
+        metavar="FILE",
+        type=Path,
+        help="add the enrolment line to this file as well, for an inventory",
+    )
+
+
+def add_contact_options(parser: argparse.ArgumentParser, *, is_repeated: bool = False) -> None:
+    options = _Set(parser, "first contact", is_repeated=is_repeated)
+    options.add(
+        "--wait",
+        metavar="SECONDS",
+        type=_wait,
+        default=WAIT_S_DEFAULT,
+        help=f"for the node to be heard, 0 for not at all (default: {WAIT_S_DEFAULT})",
+    )
+    options.add(
+        "--hear",
+        choices=("gateway", "line"),
+        help="who hears it: the gateway at admin.listen, or this program on the board's own serial "
+        "line; else the gateway if it answers, or the line if the node is on one",
+    )
+    add_source_arguments(parser, is_repeated=is_repeated)
+
+
+def add_batch_options(parser: argparse.ArgumentParser) -> None:
+    options = _Set(parser, "many boards")
+    options.add(
+        "--batch",
+        action="store_true",
+        help="one board after the other, as they are plugged in, until Ctrl-C; {} in --name "
+        "becomes their number",
+    )
+    options.add(
+        "--first", metavar="N", type=int, default=1, help="number of the first (default: 1)"
+    )
+    options.add("--count", metavar="N", type=int, help="end after so many")
+
+
+def gateway(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]"):
+        host, port = text, str(PORT_DEFAULT)
+    host = host.strip("[]")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port[:6]) < 65536:
+        raise argparse.ArgumentTypeError(f"expected HOST or HOST:PORT, got {text!r}")
+    return host, int(port)
+
+
+def _wait(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text[:6]) > WAIT_S_MAX:
+        raise argparse.ArgumentTypeError(f"expected 0 to {WAIT_S_MAX} seconds, got {text[:20]!r}")
+    return int(text)

@@ -1,0 +1,173 @@
+"""MicroPython's REPL at the other end of a serial port: it stops what runs there and runs snippets.
+
+Raw REPL (Ctrl-A): a snippet, Ctrl-D, `OK`, what it prints, Ctrl-D, its traceback, Ctrl-D, `>`.
+
+Rules
+- Octets go out in small bursts, because boards have rings of 64 or 128 for what comes.
+- Ctrl-C is said again and again: our own programs stop at two within half a second, and a board
+  that sleeps deeply hears nothing until it wakes.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from types import TracebackType
+from typing import Self
+
+import serial  # type: ignore[import-untyped]
+
+from gateway.flashing.errors import Failure, FlashError
+from gateway.links.serial_faults import why_not_opened
+from gateway.links.serial_line import LineFailure, PortRules
+
+BAUD = 115_200
+BURST_OCTETS = 16
+BURST_PAUSE_S = 0.004
+STOP_S_MAX = 8.0
+STOP_AGAIN_S = 0.2
+ANSWER_S_MAX = 5.0
+LOOK_S = 0.05
+HELD_OCTETS_MAX = 1 << 20
+
+_RAW = b"raw REPL; CTRL-B to exit\r\n>"
+_FAILURES = {LineFailure.PERMISSION: Failure.PERMISSION, LineFailure.BUSY: Failure.BUSY}
+
+
+class SnippetError(Exception):
+    """The snippet raised on the board; the text is the last line of its traceback."""
+
+
+class Console:
+    def __init__(self, port: str, baud: int = BAUD) -> None:
+        """Raises FlashError."""
+        self.port = port
+        self._held = b""
+        try:
+            self._serial = serial.Serial(port, baud, timeout=LOOK_S, exclusive=True)
+        except (OSError, ValueError) as error:
+            why = why_not_opened(PortRules(port, baud), error)
+            raise FlashError(_FAILURES.get(why.failure, Failure.ABSENT), str(why)) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._serial.close()
+
+    def stop(self, patience_s: float = STOP_S_MAX) -> None:
+        """End what runs there, and be at the raw REPL. Raises FlashError."""
+        deadline = time.monotonic() + patience_s
+        self._held = b""
+        while time.monotonic() < deadline:
+            self._write(b"\r\x03\x03")
+            self._read_until(b">>> ", STOP_AGAIN_S)
+            self._held = b""
+            self._write(b"\r\x01")
+            if self._read_until(_RAW, STOP_AGAIN_S) is not None:
+                return
+        text = (
+            f"no MicroPython answers on {self.port}: if it is there and asleep, press RESET and "
+            "try again; else  tidegate flash install  puts it there"
+        )
+        raise FlashError(Failure.ABSENT, text)
+
+    def run(self, snippet: str, patience_s: float = ANSWER_S_MAX) -> str:
+        """What it printed. Raises SnippetError, or FlashError if nothing came back."""
+        self._held = b""
+        self._write(snippet.encode() + b"\x04")
+        if self._read_until(b"OK", patience_s) is None:
+            raise self._cut()
+        printed = self._read_until(b"\x04", patience_s)
+        raised = self._read_until(b"\x04", patience_s)
+        if printed is None or raised is None or self._read_until(b">", patience_s) is None:
+            raise self._cut()
+        if raised.strip():
+            raise SnippetError(raised.decode(errors="replace").strip().splitlines()[-1])
+        return printed.decode(errors="replace").replace("\r\n", "\n")
+
+    def leave(self) -> None:
+        """Start its program, as after power on."""
+        self._write(b"\x02")
+        self._read_until(b">>> ", 1.0)
+        self._write(b"\x04")
+
+    def read(self) -> bytes:
+        """What comes within a moment. Raises FlashError when the port is gone."""
+        try:
+            octets: bytes = self._serial.read(max(1, self._serial.in_waiting))
+        except OSError:
+            raise self._cut() from None
+        return octets
+
+    def write(self, octets: bytes) -> None:
+        self._write(octets)
+
+    def _write(self, octets: bytes) -> None:
+        try:
+            for at in range(0, len(octets), BURST_OCTETS):
+                self._serial.write(octets[at : at + BURST_OCTETS])
+                self._serial.flush()
+                time.sleep(BURST_PAUSE_S)
+        except OSError:
+            raise self._cut() from None
+
+    def _read_until(self, end: bytes, patience_s: float) -> bytes | None:
+        """What came before it; None when it did not come in time."""
+        deadline = time.monotonic() + patience_s
+        while end not in self._held:
+            octets = self.read()
+            self._held = (self._held + octets)[-HELD_OCTETS_MAX:]
+            if not octets and time.monotonic() > deadline:
+                return None
+        before, _, self._held = self._held.partition(end)
+        return before
+
+    def _cut(self) -> FlashError:
+        text = f"{self.port}: the board does not answer any more; plug it in again, and begin anew"
+        return FlashError(Failure.CUT, text)
+
+
+# What a board says of itself: name of the port, machine, version, id. Old ones have only uname.
+WHO = """
+import os, sys
+try:
+ m = sys.implementation._machine
+except AttributeError:
+ m = os.uname().machine
+try:
+ v = sys.implementation.version
+except AttributeError:
+ v = ()
+try:
+ from machine import unique_id
+ u = unique_id()
+except ImportError:
+ u = b""
+print(sys.platform, m, ".".join(str(i) for i in v[:3]), "".join("%02x" % i for i in u), sep="|")
+"""
+
+
+class Identity:
+    """Of MicroPython on a board."""
+
+    def __init__(self, answer: str) -> None:
+        fields = [*answer.strip().split("|"), "", "", "", ""]
+        self.platform, self.machine, version, self.unique_id = fields[:4]
+        self.version = tuple(int(part) for part in re.findall(r"\d+", version))
+
+    def __str__(self) -> str:
+        return f"MicroPython {'.'.join(map(str, self.version))} on {self.machine}"
+
+
+def who(console: Console) -> Identity:
+    """Of one at its raw REPL."""
+    return Identity(console.run(WHO))

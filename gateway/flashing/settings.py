@@ -1,0 +1,101 @@
+"""What a node is told: who it is, where its gateway is, what it measures. Checked here, where the
+message reaches whoever typed it, and not on a board without a screen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.flashing.errors import Failure, FlashError
+
+NAME_OCTETS_MAX = 23  # the client ids that every gateway takes (MQTT-SN 1.2, 5.4.4)
+TOPIC_OCTETS_MAX = 40
+INTERVAL_S_MIN, INTERVAL_S_MAX = 1, 43_200
+GATEWAYS_MAX = 4
+TINY_SENSORS = ("temperature", "simulated", "pin0", "pin1", "pin2")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """`gateways` is empty for a node on a serial line. `more` goes to the board as it is."""
+
+    name: str
+    topic: str
+    interval_s: int
+    gateways: tuple[tuple[str, int], ...] = ()
+    uart: int | None = None
+    sensors: tuple[str, ...] = ()
+    wifi: str | None = None
+    password: str | None = None
+    secrets: Mapping[str, Any] | None = None
+    more: Mapping[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"NodeSettings({self.name!r})"  # a traceback shows no password
+
+
+def check(settings: NodeSettings) -> None:
+    """Raises FlashError."""
+    name = settings.name.encode()
+    if not 0 < len(name) <= NAME_OCTETS_MAX or not settings.name.isprintable():
+        raise _wrong(f"--name: expected 1 to {NAME_OCTETS_MAX} octets, got {settings.name!r}")
+    topic = settings.topic
+    if not 2 < len(topic.encode()) <= TOPIC_OCTETS_MAX or any(sign in topic for sign in "+#\0"):
+        raise _wrong(f"--topic: expected 3 to {TOPIC_OCTETS_MAX} octets without + #, got {topic!r}")
+    if not INTERVAL_S_MIN <= settings.interval_s <= INTERVAL_S_MAX:
+        raise _wrong(f"--interval: expected {INTERVAL_S_MIN} to {INTERVAL_S_MAX} seconds")
+    if len(settings.gateways) > GATEWAYS_MAX:
+        raise _wrong(f"--gateway: at most {GATEWAYS_MAX}")
+
+
+def tiny_settings(settings: NodeSettings) -> dict[str, Any]:
+    """For firmware/tiny. Raises FlashError."""
+    sensors = settings.sensors or ("temperature",)
+    if len(sensors) != 1 or sensors[0] not in TINY_SENSORS:
+        raise _wrong(f"--sensor: this board has one of {', '.join(TINY_SENSORS)}")
+    if settings.wifi or settings.gateways:
+        raise _wrong("this board has no network: leave --wifi and --gateway out")
+    given = {
+        "CLIENT_ID": settings.name,
+        "TOPIC": settings.topic,
+        "INTERVAL_S": settings.interval_s,
+        "SENSOR": sensors[0],
+    }
+    return given | dict(settings.more or {})
+
+
+def node_settings(settings: NodeSettings) -> dict[str, Any]:
+    """/settings.json of firmware/app. Raises FlashError."""
+    if not settings.gateways and settings.uart is None:
+        raise _wrong("say where the gateway is: --gateway HOST, or --uart NUMBER for a serial line")
+    given: dict[str, Any] = {
+        "id": settings.name,
+        "topic": settings.topic,
+        "interval_s": settings.interval_s,
+    }
+    if settings.gateways:
+        given["gateways"] = [list(gateway) for gateway in settings.gateways]
+    if settings.uart is not None:
+        given["uart"] = {"number": settings.uart}
+    if settings.sensors:
+        given["sensors"] = [{"kind": sensor} for sensor in settings.sensors]
+    return given | dict(settings.more or {})
+
+
+def node_secrets(settings: NodeSettings) -> dict[str, Any] | None:
+    """/secrets.json of firmware/app, if there are any."""
+    given: dict[str, Any] = {}
+    if settings.wifi is not None:
+        given = {"ssid": settings.wifi, "password": settings.password or ""}
+    return (given | dict(settings.secrets or {})) or None
+
+
+def as_json(value: object) -> bytes:
+    return json.dumps(value, indent=1, sort_keys=True).encode() + b"\n"
+
+
+def _wrong(text: str) -> FlashError:
+    return FlashError(Failure.WRONG, text)

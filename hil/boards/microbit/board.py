@@ -1,0 +1,172 @@
+"""A micro:bit for tests: on a serial port of this machine, with a flash that outlasts its lives.
+
+    with MicrobitBoard(folder) as board:
+        board.start()
+        serial.Serial(board.device, 115200)
+
+Who starts it without a firmware of its own gets Debian's. Its flash is kept in the folder when the
+power is cut, at the very instruction, and is what the next life begins with.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from hil.boards.microbit.wire import Wire
+
+FIRMWARE = Path("/usr/share/firmware-microbit-micropython/firmware.hex")
+QEMU = "qemu-system-arm"
+PACKAGES = "qemu-system-arm firmware-microbit-micropython"
+FLASH_BYTES = 0x40000
+PATIENCE_S = 20.0
+POLL_S = 0.005
+
+
+class BoardError(Exception):
+    """The board did not do what was asked of it; the text holds what it said."""
+
+
+def why_not() -> str | None:
+    """Why there can be no such board on this machine; None when there can."""
+    missing = [] if shutil.which(QEMU) else ["qemu-system-arm"]
+    missing += [] if FIRMWARE.exists() else ["firmware-microbit-micropython"]
+    if not missing:
+        return None
+    are = "is" if len(missing) == 1 else "are"
+    return f"{' and '.join(missing)} {are} not installed (apt-get install {PACKAGES})"
+
+
+class MicrobitBoard:
+    def __init__(self, folder: Path, firmware: Path = FIRMWARE) -> None:
+        """`firmware`: Intel HEX, for a flash that is empty."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self._flash = folder / "flash.bin"
+        self._firmware = firmware
+        self.wire = Wire()
+        self._life: _Life | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end()
+        self.wire.close()
+
+    @property
+    def device(self) -> str:
+        """Its serial port, which is there while it is off, too."""
+        return self.wire.device
+
+    @property
+    def output(self) -> str:
+        """All that it ever said."""
+        return bytes(self.wire.heard).decode(errors="replace")
+
+    def start(self) -> None:
+        """Switch it on."""
+        assert self._life is None, "it is on"
+        self._life = _Life(self._flash if self._flash.exists() else self._firmware)
+        self.wire.connect(self._life.uart)
+
+    def reset(self) -> None:
+        """Its button."""
+        assert self._life is not None
+        self._life.ask("system_reset")
+
+    def cut_power(self) -> None:
+        """At this instant; its flash stays as it is."""
+        life = self._life
+        assert life is not None
+        life.ask("stop")
+        whole = {"val": 0, "size": FLASH_BYTES, "cpu-index": 0, "filename": str(self._flash)}
+        life.ask("memsave", whole)
+        self._end()
+
+    def erase(self, firmware: Path) -> None:
+        """What a programmer does: another firmware, and nothing of what was there."""
+        self._end()
+        self._flash.unlink(missing_ok=True)
+        self._firmware = firmware
+
+    def wait_for(self, pattern: str, timeout_s: float = PATIENCE_S) -> re.Match[str]:
+        """The first match in all that it said."""
+        deadline = time.monotonic() + timeout_s
+        while (found := re.search(pattern, self.output)) is None:
+            if time.monotonic() > deadline:
+                raise BoardError(f"no {pattern!r} in what the board said:\n{self.output}")
+            time.sleep(POLL_S)
+        return found
+
+    def _end(self) -> None:
+        self.wire.disconnect()
+        if self._life is not None:
+            self._life.end()
+            self._life = None
+
+
+class _Life:
+    """One process of QEMU; `uart` is the other end of the board's."""
+
+    def __init__(self, flash: Path) -> None:
+        self.uart, uart_end = socket.socketpair()
+        self._control, control_end = socket.socketpair()
+        contents = f"loader,file={flash}"
+        if flash.suffix == ".bin":
+            contents += ",addr=0,force-raw=on"
+        self._process = subprocess.Popen(
+            [
+                *(QEMU, "-machine", "microbit", "-nodefaults", "-display", "none"),
+                *("-device", contents),
+                *("-chardev", f"socket,id=uart,fd={uart_end.fileno()}", "-serial", "chardev:uart"),
+                *("-chardev", f"socket,id=control,fd={control_end.fileno()}"),
+                *("-mon", "chardev=control,mode=control"),
+            ],
+            pass_fds=[uart_end.fileno(), control_end.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        uart_end.close()
+        control_end.close()
+        self._control.settimeout(PATIENCE_S)
+        self._answers = self._control.makefile("rb")
+        self._answers.readline()  # who it is
+        self.ask("qmp_capabilities")
+
+    def ask(self, command: str, arguments: dict[str, Any] | None = None) -> None:
+        """Returns when it is done."""
+        asked = {"execute": command, "arguments": arguments or {}}
+        try:
+            self._control.sendall(json.dumps(asked).encode())
+            for line in self._answers:
+                answer = json.loads(line)
+                if "error" in answer:
+                    raise BoardError(f"QEMU refused {command}: {answer['error']['desc']}")
+                if "return" in answer:
+                    return
+        except ConnectionError:
+            pass
+        raise BoardError(f"QEMU ended: {self._last_words()}")
+
+    def end(self) -> None:
+        self._process.kill()
+        self._last_words()
+        self._answers.close()
+        self._control.close()
+
+    def _last_words(self) -> str:
+        return self._process.communicate()[1].decode(errors="replace").strip()

@@ -1,0 +1,176 @@
+"""The sensor for 16 KiB on a real micro:bit's MicroPython, at the real gateway over its line."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from pathlib import Path
+
+import serial  # type: ignore[import-untyped]
+
+from gateway.cli.sensors.senml import Pack
+from gateway.flashing.console import Console
+from hil.boards.microbit.board import MicrobitBoard
+from tests.firmware.tiny_bench import GIVEN, gateway_for, readings, sensor
+from tests.support.application import application
+from tests.support.gateway import GatewayProcess
+from tests.support.mosquitto import Mosquitto
+
+TOPIC = str(GIVEN["TOPIC"])
+
+
+def are_plausible(packs: list[Pack]) -> bool:
+    found = [pack.value("temperature") for pack in packs]
+    return all(value is not None and 18 <= value <= 24 for value in found)
+
+
+def test_readings_arrive_and_the_gateway_knows_that_it_sleeps(
+    tmp_path: Path, broker: Mosquitto
+) -> None:
+    async def inner(board: MicrobitBoard, gateway: GatewayProcess) -> None:
+        async with application(broker, TOPIC) as app:
+            board.start()
+            packs = await readings(app, 3)
+        gateway.wait_for_log("= asleep client=tiny-1")
+        assert [pack.base_name for pack in packs] == ["tiny-1/"] * 3
+        assert are_plausible(packs)
+
+    with sensor(tmp_path / "board") as board, gateway_for(tmp_path, board, broker) as gateway:
+        asyncio.run(inner(board, gateway))
+
+
+def test_a_command_that_came_while_it_slept_changes_the_interval(
+    tmp_path: Path, broker: Mosquitto
+) -> None:
+    async def inner(board: MicrobitBoard) -> float:
+        async with application(broker, TOPIC) as app:
+            board.start()
+            await readings(app, 1)
+            await app.publish(str(GIVEN["COMMANDS"]), b"1", qos=1)
+            await readings(app, 1)  # with the interval of before, and then it hears the command
+            began = time.monotonic()
+            await readings(app, 2)
+            return time.monotonic() - began
+
+    with (
+        sensor(tmp_path / "board", INTERVAL_S=3) as board,
+        gateway_for(tmp_path, board, broker),
+    ):
+        assert 1.5 < asyncio.run(inner(board)) < 2.9
+
+
+def test_readings_of_an_outage_come_afterwards_with_their_age(
+    tmp_path: Path, broker: Mosquitto
+) -> None:
+    async def inner(board: MicrobitBoard, gateway: GatewayProcess) -> None:
+        async with application(broker, TOPIC) as app:
+            board.start()
+            await readings(app, 1)
+            gateway.kill()
+            before = board.output.count("~")
+            # It tries, and nobody answers.
+            await asyncio.to_thread(board.wait_for, rf"(?s)(~[^~]*){{{before + 8}}}")
+            gateway.start()
+            packs = await readings(app, 3)
+        ages = [-pack.time_s for pack in packs]  # times below 2**28 count from now
+        assert ages[0] > ages[-1] >= 0
+
+    with (
+        sensor(tmp_path / "board", RETRY_MS=100) as board,
+        gateway_for(tmp_path, board, broker) as gateway,
+    ):
+        asyncio.run(inner(board, gateway))
+
+
+def test_a_gateway_that_has_forgotten_it_is_told_everything_anew(
+    tmp_path: Path, broker: Mosquitto
+) -> None:
+    async def inner(board: MicrobitBoard, gateway: GatewayProcess) -> None:
+        async with application(broker, TOPIC) as app:
+            board.start()
+            await readings(app, 1)
+            gateway.kill()
+            shutil.rmtree(gateway.folder / "state")
+            gateway.start()
+            await readings(app, 3)
+
+    with sensor(tmp_path / "board") as board, gateway_for(tmp_path, board, broker) as gateway:
+        asyncio.run(inner(board, gateway))
+
+
+def test_with_one_octet_in_a_hundred_damaged_readings_arrive_and_none_is_corrupt(
+    tmp_path: Path, broker: Mosquitto
+) -> None:
+    async def inner(board: MicrobitBoard) -> None:
+        async with application(broker, TOPIC) as app:
+            board.wire.errors = 0.01
+            board.start()
+            packs = await readings(app, 25)
+        assert are_plausible(packs)
+        assert board.wire.damaged > 10
+
+    with (
+        sensor(tmp_path / "board", INTERVAL_S=0, RETRY_MS=60) as board,
+        gateway_for(tmp_path, board, broker),
+    ):
+        asyncio.run(inner(board))
+
+
+def test_three_hundred_readings_leave_its_memory_as_it_was(
+    tmp_path: Path, broker: Mosquitto
+) -> None:
+    async def inner(board: MicrobitBoard, gateway: GatewayProcess) -> list[int]:
+        found: list[int] = []
+        for _ in range(2):
+            async with application(broker, TOPIC) as app:
+                board.start()
+                await readings(app, 10 if not found else 300)
+            gateway.kill()  # which lets go of the port
+            with Console(board.device) as console:
+                console.stop()
+                found.append(int(console.run("import gc\ngc.collect()\nprint(gc.mem_free())")))
+            board.cut_power()
+            gateway.start()
+        return found
+
+    with (
+        sensor(tmp_path / "board", INTERVAL_S=0) as board,
+        gateway_for(tmp_path, board, broker) as gateway,
+    ):
+        few, many = asyncio.run(inner(board, gateway))
+    assert few > 4_000
+    assert few - many < 256
+
+
+def test_one_interrupt_is_noise_and_two_are_a_wish(tmp_path: Path) -> None:
+    with sensor(tmp_path / "board") as board:
+        board.start()
+        board.wait_for("tiny-1")
+        with serial.Serial(board.device, 115_200) as port:
+            port.write(b"\x03")
+            said = len(board.wire.heard)
+            while b"tiny-1" not in board.wire.heard[said:]:  # it went on
+                time.sleep(0.01)
+            assert ">>> " not in board.output
+            port.write(b"\x03")
+            time.sleep(0.1)
+            port.write(b"\x03")
+            board.wait_for(">>> ")
+
+
+def test_an_octet_of_zero_while_it_starts_does_not_stop_it(tmp_path: Path) -> None:
+    """The micro:bit takes one for Ctrl-C until it is told which octet that is."""
+    with (
+        sensor(tmp_path / "board") as board,
+        serial.Serial(board.device, 115_200) as port,
+    ):
+        port.write(bytes(8))
+        board.start()
+        board.wait_for("tiny-1")
+
+
+def test_what_goes_wrong_is_printed_and_the_board_starts_anew(tmp_path: Path) -> None:
+    with sensor(tmp_path / "board", SENSOR="gone") as board:
+        board.start()
+        board.wait_for("(?s)AttributeError.*AttributeError", timeout_s=30)

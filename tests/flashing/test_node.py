@@ -1,0 +1,188 @@
+"""`tidegate flash` and mpremote against real MicroPython 1.27 with its console on a serial port."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.flashing.errors import Failure, FlashError
+from gateway.flashing.placing import MpremotePlacing, place
+from gateway.flashing.program import BoardFile
+from gateway.flashing.programs import find_program
+from tests.cli.tidegate import environment_with, tidegate
+from tests.flashing.reports import KeptReport
+from tests.support.boards import built, require_board
+from tests.support.console_board import ConsoleBoard
+from tests.support.gateway import GatewayProcess
+from tests.support.mosquitto import Mosquitto, free_tcp_port
+
+DESCRIPTION = Path(__file__).with_name("simulated.toml")
+MAIN = """
+from mqttsn import Client, Udp
+client = Client(Udp(("127.0.0.1", {port})), b"garden-1")
+client.engine.retry_ms = 200
+while True:
+    client.publish(b"garden/1", b"21.5", 1)
+    client.wait(500)
+"""
+FILES = [
+    BoardFile(path="lib/deep/er/one.py", octets=b"VALUE = 1\n"),
+    BoardFile(path="lib/big", octets=bytes(range(256)) * 40),
+    BoardFile(path="secrets.json", octets=b'{"password": "hunter2"}', is_secret=True),
+    BoardFile(path="main.py", octets=b"print('main runs')\n"),
+]
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Iterator[ConsoleBoard]:
+    require_board()
+    if find_program("mpremote") is None:
+        pytest.skip("not run, mpremote is not installed (pip install mpremote)")
+    with ConsoleBoard(tmp_path / "flash") as made:
+        yield made
+
+
+@pytest.fixture
+def boards(tmp_path: Path) -> Path:
+    folder = tmp_path / "boards"
+    folder.mkdir()
+    shutil.copy(DESCRIPTION, folder)
+    return folder
+
+
+def test_files_and_folders_arrive_and_those_that_are_there_are_not_sent_again(
+    board: ConsoleBoard,
+) -> None:
+    placing = MpremotePlacing(board.device)
+    report = KeptReport()
+    assert place(placing, FILES, report) == 4
+    for file in FILES:
+        assert (board.flash / file.path).read_bytes() == file.octets
+    assert [done for what, done, _ in report.progress if what == "uploading"] == [1, 2, 3, 4]
+    assert place(placing, FILES, report) == 0
+    changed = [BoardFile(path="lib/big", octets=b"small"), *FILES[2:]]
+    assert place(placing, changed, report) == 2  # and what starts it, which comes last
+
+
+def test_an_upload_that_was_cut_leaves_nothing_to_start_and_can_be_done_again(
+    board: ConsoleBoard,
+) -> None:
+    def cut(done: int, total: int) -> None:
+        if done == 2:  # the long one, which takes seconds, has begun
+            began.wait()
+            board.cut_power()
+
+    def look() -> None:
+        while not long.exists() or long.stat().st_size > 9_000:
+            time.sleep(0.01)
+        began.set()
+
+    long = board.flash / "lib/big"
+    began = threading.Event()
+    placing = MpremotePlacing(board.device)
+    place(placing, FILES, KeptReport())
+    others = [BoardFile(path=file.path, octets=file.octets * 3 + b"#") for file in FILES]
+    threading.Thread(target=look, daemon=True).start()
+    with pytest.raises(FlashError) as raised:
+        place(placing, others, KeptReport(cut))
+    assert raised.value.failure in (Failure.CUT, Failure.ABSENT)
+    assert not (board.flash / "main.py").exists()
+    place(placing, others, KeptReport())
+    assert (board.flash / "main.py").read_bytes() == others[-1].octets
+
+
+def test_a_secret_is_in_no_output_and_in_no_argument(
+    board: ConsoleBoard, boards: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "program"
+    program.mkdir()
+    (program / "main.py").write_text("pass\n")
+    (program / "secrets.json").write_text('{"password": "hunter2"}')
+    command = [sys.executable, "-m", "gateway", "flash", "provision", "--port", board.device]
+    command += ["--boards", str(boards), "--name", "x", "--program", str(program), "--wait", "0"]
+    seen: set[str] = set()
+    with subprocess.Popen(
+        command,
+        env=environment_with({}),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        while process.poll() is None:
+            for path in Path("/proc").glob("[0-9]*/cmdline"):
+                try:
+                    seen.add(path.read_bytes().decode(errors="replace"))
+                except OSError:
+                    continue
+        assert process.stdout is not None
+        said = process.stdout.read()
+    assert process.returncode == 0, said
+    assert any("mpremote" in each for each in seen)
+    assert not [each for each in (said, *seen) if "hunter2" in each]
+    assert b"hunter2" in (board.flash / "secrets.json").read_bytes()
+
+
+def test_a_program_of_ones_own_joins_over_udp(
+    board: ConsoleBoard, boards: Path, broker: Mosquitto, tmp_path: Path
+) -> None:
+    admin = free_tcp_port()
+    (tmp_path / "gateway").mkdir()
+    config = f'[admin]\nlisten = "127.0.0.1:{admin}"\n'
+    with GatewayProcess(tmp_path / "gateway", broker.url, config) as gateway:
+        library = built(tmp_path / "library")
+        shutil.copytree(library / "mqttsn", tmp_path / "program" / "lib" / "mqttsn")
+        (tmp_path / "program" / "main.py").write_text(MAIN.format(port=gateway.port))
+        done = tidegate(
+            *("flash", "--boards", boards, "--port", board.device, "--name", "garden-1"),
+            *("--program", "program", "--set", f"admin.listen=127.0.0.1:{admin}"),
+            folder=tmp_path,
+        )
+    assert done.returncode == 0, done.stderr
+    told = done.stdout.splitlines()
+    assert re.match(r".*: simulated board, with MicroPython 1\.27\.0 on linux", told[0])
+    assert re.fullmatch(r"the board has all 8 files, \d+ octets, verified", told[1])
+    assert json.loads(told[2].removeprefix("enrolment: "))["id"] == "garden-1"
+    assert re.match(r"garden-1 joined over UDP \(127\.0\.0\.1:\d+\), ", told[3])
+
+
+def test_a_node_that_nobody_hears_is_said_with_what_to_look_at(
+    board: ConsoleBoard, boards: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "program").mkdir()
+    (tmp_path / "program" / "main.py").write_text("pass\n")
+    done = tidegate(
+        *("flash", "provision", "--boards", boards, "--port", board.device, "--name", "lost-1"),
+        *("--program", "program", "--wait", "1", "--set", "admin.listen=127.0.0.1:1"),
+        folder=tmp_path,
+    )
+    assert done.returncode == 69
+    assert (
+        "lost-1 was not heard within 1 s (no gateway answers at http://127.0.0.1:1" in done.stderr
+    )
+    assert "tidegate flash monitor  shows what the board says" in done.stderr
+
+
+def test_micropython_that_is_too_old_is_refused_and_the_board_goes_on(
+    board: ConsoleBoard, boards: Path, tmp_path: Path
+) -> None:
+    description = boards / "simulated.toml"
+    description.write_text(description.read_text().replace("1.23", "9.9"))
+    board.flash.joinpath("main.py").write_text("open('/went_on', 'w').close()")
+    done = tidegate(
+        *("flash", "provision", "--boards", boards, "--port", board.device, "--name", "x"),
+        *("--program", boards),
+        folder=tmp_path,
+    )
+    assert done.returncode == 1
+    assert "is too old, 9.9 is needed:  tidegate flash install --reinstall" in done.stderr
+    assert (board.flash / "main.py").exists()
