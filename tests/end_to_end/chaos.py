@@ -18,13 +18,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.end_to_end.cutting_proxy import CuttingProxy, cutting_proxy
+from hil.faults.cutting_proxy import CuttingProxy, cutting_proxy
+from hil.faults.lossy_proxy import LossyProxy, Weather, lossy_proxy
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
+from hil.rig.witness import Witness, witnessing
 from tests.end_to_end.on_air import assert_untroubled
 from tests.end_to_end.verdict import Verdict, verdict
-from tests.end_to_end.witness import Witness, witnessing
-from tests.support.gateway import GatewayProcess
-from tests.support.lossy_proxy import LossyProxy, Weather, lossy_proxy
-from tests.support.mosquitto import Mosquitto
 from tests.support.patient_sensor import PatientSensor, Reading, patient_sensor
 
 # What the documentation recommends to operators.

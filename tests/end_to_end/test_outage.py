@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from hil.faults.cutting_proxy import CuttingProxy, cutting_proxy
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
+from hil.rig.witness import Seen, Witness, witnessing
 from tests.end_to_end.chaos import PERSISTENCE, sensors_at
-from tests.end_to_end.cutting_proxy import CuttingProxy, cutting_proxy
 from tests.end_to_end.on_air import assert_untroubled
 from tests.end_to_end.verdict import verdict
-from tests.end_to_end.witness import Seen, Witness, witnessing
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto
 from tests.support.patient_sensor import PatientSensor, Reading
 
 HEALTHY_S = 1.0

@@ -12,10 +12,10 @@ from urllib.request import urlopen
 
 import pytest
 
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto, free_tcp_port
 from tests.support.application import application, delivery_tag, heard
-from tests.support.gateway import GatewayProcess
 from tests.support.hand_written_sensor import sensor, u16
-from tests.support.mosquitto import Mosquitto, free_tcp_port
 
 UNAVAILABLE, CANNOT_CREATE, CONFIGURATION = 69, 73, 78
 

@@ -11,9 +11,9 @@ from typing import TypeVar
 import aiomqtt
 
 from hil.boards.wasi.board import Life, WasiBoard
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.support.application import application, heard
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto
 
 Result = TypeVar("Result")
 

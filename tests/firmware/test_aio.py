@@ -14,10 +14,10 @@ import pytest
 
 from firmware.mqttsn.aio import AioClient
 from firmware.mqttsn.udp import Udp
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.firmware.session_bench import forget, next_heard
 from tests.support.application import application
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto
 
 Heard = list[tuple[bytes | int, bytes, bool]]
 

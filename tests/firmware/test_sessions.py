@@ -7,12 +7,12 @@ import re
 
 import aiomqtt
 
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
+from hil.rig.ports import free_udp_port
 from tests.firmware.conftest import BoardMaker
 from tests.firmware.program import program
 from tests.firmware.session_bench import forget, next_heard, run, shows, with_application
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto
-from tests.support.ports import free_udp_port
 
 # Up
 

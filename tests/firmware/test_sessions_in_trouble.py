@@ -7,12 +7,12 @@ from collections import Counter
 
 import aiomqtt
 
+from hil.faults.lossy_proxy import Weather, lossy_proxy
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.firmware.conftest import BoardMaker
 from tests.firmware.program import program
 from tests.firmware.session_bench import forget, next_heard, run, shows, with_application
-from tests.support.gateway import GatewayProcess
-from tests.support.lossy_proxy import Weather, lossy_proxy
-from tests.support.mosquitto import Mosquitto
 
 UNKNOWN_NUMBER = """
 from mqttsn.snapshot import put_back, take

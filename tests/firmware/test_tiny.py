@@ -12,10 +12,10 @@ import serial  # type: ignore[import-untyped]
 from gateway.cli.sensors.senml import Pack
 from gateway.flashing.console import Console
 from hil.boards.microbit.board import MicrobitBoard
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.firmware.tiny_bench import GIVEN, gateway_for, readings, sensor
 from tests.support.application import application
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto
 
 TOPIC = str(GIVEN["TOPIC"])
 

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import aioudp
 import pytest
 
-from tests.support.lossy_proxy import CALM, LossyProxy, Weather, lossy_proxy
+from hil.faults.lossy_proxy import CALM, LossyProxy, Weather, lossy_proxy
 
 DATAGRAMS = 2_000
 

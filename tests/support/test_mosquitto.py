@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.mosquitto import BrokerError, Mosquitto, free_tcp_port, mosquitto_version
+from hil.rig.mosquitto import BrokerError, Mosquitto, free_tcp_port, mosquitto_version
 
 
 def takes_connections(port: int) -> bool:

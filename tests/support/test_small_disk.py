@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.small_disk import NoSmallDiskError, SmallDisk, disk_in_a_namespace, small_disk
+from hil.rig.small_disk import NoSmallDiskError, SmallDisk, disk_in_a_namespace, small_disk
 
 SIZE_BYTES = 1 << 20
 

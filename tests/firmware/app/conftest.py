@@ -11,12 +11,12 @@ import pytest
 
 from firmware import image
 from hil.boards.wasi.board import WasiBoard
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
+from hil.rig.ports import free_udp_port
 from tests.firmware.app.listener import Listener
 from tests.firmware.app.tap import Tap
 from tests.support.boards import require_board
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto
-from tests.support.ports import free_udp_port
 
 KEY = bytes(range(16))
 HEAP = "64k"

@@ -6,10 +6,10 @@ import json
 import time
 from typing import Any
 
+from hil.rig.gateway import GatewayProcess
 from tests.firmware.app.conftest import NodeMaker, woken
 from tests.firmware.app.listener import Listener
 from tests.firmware.app.tap import Tap
-from tests.support.gateway import GatewayProcess
 
 PUBLISH, PUBACK = 0x0C, 0x0D
 

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.support.logged_process import LoggedProcess
-from tests.support.ports import free_udp_port
+from hil.rig.logged_process import LoggedProcess
+from hil.rig.ports import free_udp_port
 
 
 class GatewayProcess(LoggedProcess):

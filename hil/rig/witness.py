@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import mqtt5
 
-from tests.support.mosquitto import Mosquitto
+from hil.rig.mosquitto import Mosquitto
 
 RECONNECT_S = 0.02
 READ_BYTES = 1 << 18
