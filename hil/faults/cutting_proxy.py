@@ -33,7 +33,7 @@ class CuttingProxy:
         return self._port
 
     async def open(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
+        self._server = await asyncio.start_server(self.serve, "127.0.0.1", self._port)
         self._port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
@@ -51,7 +51,10 @@ class CuttingProxy:
                     await self._was_cut.wait()
         return self.cuts >= times
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def flows(self) -> None:
+        """Returns when octets may pass."""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
@@ -88,6 +91,7 @@ class CuttingProxy:
             octets = await reader.read(READ_BYTES)
             if not octets:
                 raise EOFError
+            await self.flows()
             if self.cutting and len(octets) >= left[0]:
                 self.cuts += 1
                 self._was_cut.set()

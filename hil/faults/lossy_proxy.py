@@ -1,4 +1,5 @@
-"""A UDP network between sensors and a gateway that loses, copies, delays and reorders datagrams.
+"""A UDP network between sensors and a gateway that loses, copies, delays, reorders and damages
+datagrams, or takes none that are longer than its MTU.
 
 - Each sensor has a port of its own towards the gateway, which so sees one address per sensor, the
   same over restarts of the gateway. `move` gives a sensor a new one, as a router does that forgot.
@@ -6,7 +7,7 @@
   a seed makes the trouble of a failing run likely again, not certain.
 - A socket of a gateway that is not there answers with ICMP, which is a loss like any other.
 
-Limits: 127.0.0.1 only; a datagram that came after its delay to a closed proxy is lost.
+Limits: IPv4; a datagram that came after its delay to a closed proxy is lost.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+
+from hil.faults.tap import Deaf, Tap
+
+LOOPBACK = "127.0.0.1"
 
 Address = tuple[str, int]
 
@@ -29,6 +34,10 @@ class Weather:
     copies: float = 0.1
     delayed: float = 0.2
     delay_s_max: float = 0.1
+    # One bit of each is turned over. Checksums of UDP catch what radios let through, so it happens
+    # where there are none: in a bridge, or with a faulty one.
+    damaged: float = 0.0
+    mtu: int = 0  # datagrams with more octets are lost; 0: there is no limit
 
 
 CALM = Weather(loss=0.0, copies=0.0, delayed=0.0)
@@ -45,12 +54,24 @@ class _End(asyncio.DatagramProtocol):
 
 
 class LossyProxy:
-    def __init__(self, gateway_port: int, seed: int, weather: Weather) -> None:
+    def __init__(
+        self,
+        gateway_port: int,
+        seed: int,
+        weather: Weather,
+        *,
+        gateway_host: str = LOOPBACK,
+        listen_host: str = LOOPBACK,
+        tap: Tap | None = None,
+    ) -> None:
         self.weather = weather
+        self.is_down = False  # loses all
         self.fates: Counter[str] = Counter()
         # What went to the gateway more than once although it was sent once.
         self.copied_up: Counter[bytes] = Counter()
-        self._gateway: Address = ("127.0.0.1", gateway_port)
+        self._gateway: Address = (gateway_host, gateway_port)
+        self._listen_host = listen_host
+        self._tap: Tap = tap or Deaf()
         self._dice = random.Random(seed)
         self._near: asyncio.DatagramTransport
         self._far: dict[Address, asyncio.DatagramTransport] = {}
@@ -69,7 +90,7 @@ class LossyProxy:
 
     async def open(self) -> None:
         self._near, _ = await asyncio.get_running_loop().create_datagram_endpoint(
-            lambda: _End(self._from_sensor), local_addr=("127.0.0.1", 0)
+            lambda: _End(self._from_sensor), local_addr=(self._listen_host, 0)
         )
 
     def close(self) -> None:
@@ -85,6 +106,10 @@ class LossyProxy:
         if former is not None:
             former.close()
 
+    async def move_all(self) -> None:
+        for sensor in list(self._far):
+            await self.move(sensor)
+
     async def _new_far(self, sensor: Address) -> asyncio.DatagramTransport:
         transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
             lambda: _End(lambda datagram, _: self._from_gateway(sensor, datagram)),
@@ -93,6 +118,8 @@ class LossyProxy:
         return transport
 
     def _from_sensor(self, datagram: bytes, sensor: Address) -> None:
+        self._tap.up(datagram)
+        self._tap.on_air(len(datagram), 0)
         if sensor in self._far:
             self._send_up(sensor, datagram)
         elif sensor in self._opening:
@@ -109,36 +136,48 @@ class LossyProxy:
             self._send_up(sensor, datagram)
 
     def _send_up(self, sensor: Address, datagram: bytes) -> None:
-        def deliver() -> None:
-            self._far[sensor].sendto(datagram)
-
-        copies = self._carry(deliver)
+        copies = self._carry(datagram, lambda octets: self._far[sensor].sendto(octets))
         if copies > 1:
             self.copied_up[datagram] += 1
 
     def _from_gateway(self, sensor: Address, datagram: bytes) -> None:
-        self._carry(lambda: self._near.sendto(datagram, sensor))
+        def deliver(octets: bytes) -> None:
+            self._near.sendto(octets, sensor)
+            self._tap.on_air(0, len(octets))
+            if octets == datagram:
+                self._tap.down(datagram)
 
-    def _carry(self, deliver: Callable[[], None]) -> int:
+        self._carry(datagram, deliver)
+
+    def _carry(self, datagram: bytes, deliver: Callable[[bytes], None]) -> int:
         """How often it will arrive."""
         weather, dice = self.weather, self._dice
-        if dice.random() < weather.loss:
-            self.fates["lost"] += 1
+        is_too_long = 0 < weather.mtu < len(datagram)
+        if self.is_down or is_too_long or dice.random() < weather.loss:
+            self.fates["too long" if is_too_long else "lost"] += 1
             return 0
         copies = 2 if dice.random() < weather.copies else 1
         self.fates["copied"] += copies - 1
         for _ in range(copies):
+            octets = self._damaged(datagram) if dice.random() < weather.damaged else datagram
             if dice.random() < weather.delayed:
                 self.fates["delayed"] += 1
                 delay_s = dice.uniform(0.0, weather.delay_s_max)
-                asyncio.get_running_loop().call_later(delay_s, self._deliver_late, deliver)
+                loop = asyncio.get_running_loop()
+                loop.call_later(delay_s, self._deliver_late, deliver, octets)
             else:
-                deliver()
+                deliver(octets)
         return copies
 
-    def _deliver_late(self, deliver: Callable[[], None]) -> None:
+    def _damaged(self, datagram: bytes) -> bytes:
+        self.fates["damaged"] += 1
+        octets = bytearray(datagram)
+        octets[self._dice.randrange(len(octets))] ^= 1 << self._dice.randrange(8)
+        return bytes(octets)
+
+    def _deliver_late(self, deliver: Callable[[bytes], None], octets: bytes) -> None:
         if not self._near.is_closing():
-            deliver()
+            deliver(octets)
 
 
 @asynccontextmanager

@@ -16,13 +16,20 @@ class GatewayProcess(LoggedProcess):
     """
 
     def __init__(
-        self, folder: Path, broker_url: str, extra_config: str = "", *, prefix: Sequence[str] = ()
+        self,
+        folder: Path,
+        broker_url: str,
+        extra_config: str = "",
+        *,
+        prefix: Sequence[str] = (),
+        command: Sequence[str] = (sys.executable, "-m", "gateway"),
     ) -> None:
         """`prefix` comes before the command, as `nsenter` does."""
         super().__init__(folder / "gateway.log")
         self.folder = folder
         self.config_path = folder / "gateway.toml"
         self._prefix = prefix
+        self._command = command
         self._port = free_udp_port()
         # The first start is epoch 1, so that topic ids begin at 1 as well.
         state = folder / "state"
@@ -40,7 +47,7 @@ class GatewayProcess(LoggedProcess):
         )
 
     def start(self, *, environment: dict[str, str] | None = None) -> None:
-        run = [sys.executable, "-m", "gateway", "run", "--config", str(self.config_path)]
+        run = [*self._command, "run", "--config", str(self.config_path)]
         config = self.config_path.read_text(encoding="utf-8")
         if "[[udp]]" not in config:
             run += ["--set", f"udp.0.listen=127.0.0.1:{self._port}"]

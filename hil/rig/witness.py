@@ -18,8 +18,6 @@ from typing import NamedTuple
 
 import mqtt5
 
-from hil.rig.mosquitto import Mosquitto
-
 RECONNECT_S = 0.02
 READ_BYTES = 1 << 18
 
@@ -40,12 +38,16 @@ class Seen(NamedTuple):
 
 
 class Witness:
-    def __init__(self, broker: Mosquitto, topic_filter: str) -> None:
+    def __init__(
+        self, port: int, topic_filter: str, host: str = "127.0.0.1", name: str = "witness"
+    ) -> None:
         self.seen: list[Seen] = []
         self.payloads: set[bytes] = set()
         self.ready = asyncio.Event()
         self._changed = asyncio.Event()
-        self._broker = broker
+        self._address = host, port
+        self._name = name
+        self.on_seen: Callable[[], None] = lambda: None
         self._filter = topic_filter
 
     async def run(self) -> None:
@@ -55,10 +57,10 @@ class Witness:
             await asyncio.sleep(RECONNECT_S)
 
     async def _watch(self) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self._broker.port)
+        reader, writer = await asyncio.open_connection(*self._address)
         try:
             wanted = [mqtt5.TopicFilter(self._filter, max_qos=mqtt5.QoS.AT_MOST_ONCE)]
-            writer.write(mqtt5.ConnectPacket("witness", clean_start=True, keep_alive=0).write())
+            writer.write(mqtt5.ConnectPacket(self._name, clean_start=True, keep_alive=0).write())
             writer.write(mqtt5.SubscribePacket(1, wanted).write())
             left = b""
             while octets := await reader.read(READ_BYTES):
@@ -94,6 +96,7 @@ class Witness:
             )
         )
         self.payloads.add(self.seen[-1].payload)
+        self.on_seen()
 
     async def until(self, is_so: Callable[[], bool], timeout_s: float) -> bool:
         """Whether it became so in time; looked at whenever something has come."""
@@ -108,8 +111,10 @@ class Witness:
 
 
 @asynccontextmanager
-async def witnessing(broker: Mosquitto, topic_filter: str) -> AsyncIterator[Witness]:
-    witness = Witness(broker, topic_filter)
+async def witnessing(
+    port: int, topic_filter: str, host: str = "127.0.0.1"
+) -> AsyncIterator[Witness]:
+    witness = Witness(port, topic_filter, host)
     task = asyncio.create_task(witness.run(), name="witness")
     await witness.ready.wait()
     try:

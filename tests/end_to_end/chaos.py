@@ -171,7 +171,7 @@ async def run(plan: Plan, folder: Path) -> Outcome:
     with Mosquitto(plan.broker_config, folder=broker_folder) as broker:
         async with (
             cutting_proxy(broker.port, plan.seed) as door,
-            witnessing(broker, "chaos/#") as witness,
+            witnessing(broker.port, "chaos/#") as witness,
         ):
             config = (
                 "reconnect_delay_s_min = 0.05\n"

@@ -108,7 +108,7 @@ async def scene(folder: Path) -> AsyncIterator[Scene]:
     ):
         async with (
             cutting_proxy(broker.port, seed=1) as door,
-            witnessing(broker, "full/#") as witness,
+            witnessing(broker.port, "full/#") as witness,
         ):
             url = f"mqtt://127.0.0.1:{door.port}"
             with GatewayProcess(folder, url, CONFIG, prefix=disk.prefix) as gateway:

@@ -112,7 +112,7 @@ async def told(folder: Path, rate_per_s: int, away_s: float) -> Story:
     with Mosquitto(PERSISTENCE, folder=folder) as broker:
         async with (
             cutting_proxy(broker.port, seed=1) as door,
-            witnessing(broker, "outage/#") as witness,
+            witnessing(broker.port, "outage/#") as witness,
         ):
             with GatewayProcess(folder, f"mqtt://127.0.0.1:{door.port}") as gateway:
                 await asyncio.to_thread(gateway.wait_until_connected)

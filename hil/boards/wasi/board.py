@@ -23,6 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from hil.boards.errors import BoardError
 from hil.boards.wasi.outcome import FUEL_FULL, Outcome
 from hil.boards.wasi.services import DEEP_SLEEP, HARD_RESET, POWER_ON
 
@@ -30,10 +31,6 @@ LIFE_S_MAX = 60.0
 POLL_S = 0.005
 REPOSITORY = Path(__file__).resolve().parents[3]
 _CAUSES = {"deepsleep": DEEP_SLEEP, "reset": HARD_RESET}
-
-
-class BoardError(Exception):
-    """The board did not do what was asked of it; the text holds what it printed."""
 
 
 def why_not() -> str | None:

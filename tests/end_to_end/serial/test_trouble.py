@@ -43,7 +43,7 @@ async def test_with_one_octet_in_a_hundred_wrong_everything_arrives_once(
                 line.spoil_up, line.spoil_down = noises[-2:]
                 made = patient_sensor_on(line, f"s{number}", retry_s=0.03)
                 sensors.append(stack.enter_context(made))
-            async with witnessing(broker, "up/#") as witness, application(broker) as app:
+            async with witnessing(broker.port, "up/#") as witness, application(broker) as app:
 
                 async def live(number: int) -> None:
                     sensor = sensors[number]
@@ -78,7 +78,7 @@ async def test_a_pulled_cable_costs_no_session_and_nothing_that_was_acknowledged
             patient_sensor_on(line, "s1", retry_s=0.1) as sensor,
         ):
             wait_until_open(gateway, line.name)
-            async with witnessing(broker, "up") as witness, application(broker) as app:
+            async with witnessing(broker.port, "up") as witness, application(broker) as app:
                 await sensor.subscribe("down", 1)
                 for times in range(2, 5):
                     for number in range(50):

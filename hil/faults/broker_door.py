@@ -1,0 +1,50 @@
+"""A door between the gateway and the broker: open, shut, slow, cut in packets, or full.
+
+`shut` refuses connections, `freeze` holds all octets, `cutting` (of `CuttingProxy`) ends
+connections in the middle of packets, and a full broker takes a connection and answers with CONNACK
+"quota exceeded" (MQTT 5, 3.2.2.2), which a real one does when it has no more room for clients.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from hil.faults.cutting_proxy import READ_BYTES, CuttingProxy
+
+# CONNACK, no session, quota exceeded, no properties.
+QUOTA_EXCEEDED = bytes.fromhex("20 03 00 97 00")
+
+
+class BrokerDoor(CuttingProxy):
+    def __init__(self, target_port: int, seed: int) -> None:
+        super().__init__(target_port, seed)
+        self.is_full = False
+        self.refused = 0
+        self._flows = asyncio.Event()
+        self._flows.set()
+
+    def freeze(self) -> None:
+        self._flows.clear()
+
+    def thaw(self) -> None:
+        self._flows.set()
+
+    async def cut(self) -> None:
+        """All connections, at once; new ones are taken."""
+        await self.close()
+        await self.open()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not self.is_full:
+            await super().serve(reader, writer)
+            return
+        self.refused += 1
+        with contextlib.suppress(ConnectionError):
+            await reader.read(READ_BYTES)
+            writer.write(QUOTA_EXCEEDED)
+            await writer.drain()
+        writer.close()
+
+    async def flows(self) -> None:
+        await self._flows.wait()
