@@ -93,4 +93,3 @@ def _board(table: Table, known: dict[str, Kind]) -> Listed:
 
 def _others(mine: set[Can]) -> set[Can]:
     return {Can.UDP, Can.SERIAL} - mine
-

@@ -55,7 +55,11 @@ class Page:
 
     def note(self, place: Place, problem: str) -> None:
         line = next(
-            (self._lines[place[:end]] for end in range(len(place), 0, -1) if place[:end] in self._lines),
+            (
+                self._lines[place[:end]]
+                for end in range(len(place), 0, -1)
+                if place[:end] in self._lines
+            ),
             1,
         )
         self.problems.append(f"{self.path}:{line}: {problem}")
@@ -104,7 +108,9 @@ class Table:
         """Without a default it must be there."""
         value = self._value(key, str, "a text", default)
         if choices and value not in choices and key in self._given:
-            self.wrong(key, f"expected one of {', '.join(choices)}, got {value!r}{_near(value, choices)}")
+            self.wrong(
+                key, f"expected one of {', '.join(choices)}, got {value!r}{_near(value, choices)}"
+            )
             return default or next(iter(choices))
         return str(value)
 
@@ -131,7 +137,9 @@ class Table:
             return ()
         for each in values:
             if choices and each not in choices:
-                self.wrong(key, f"no {each!r}; there are {', '.join(choices)}{_near(each, choices)}")
+                self.wrong(
+                    key, f"no {each!r}; there are {', '.join(choices)}{_near(each, choices)}"
+                )
         return tuple(values)
 
     def free(self, key: str) -> dict[str, Any]:
@@ -155,7 +163,9 @@ class Table:
         for key in self._given:
             if key not in self._asked:
                 known = sorted(self._asked)
-                self.wrong(key, f"unknown here{_near(key, known) or '; known: ' + ', '.join(known)}")
+                self.wrong(
+                    key, f"unknown here{_near(key, known) or '; known: ' + ', '.join(known)}"
+                )
         for each in self._inner:
             each.refuse_unknown()
 

@@ -256,4 +256,3 @@ async def on_stage(setting: Setting) -> AsyncIterator[Stage]:
         stage = Stage(setting)
         await stage.set_up(stack)
         yield stage
-

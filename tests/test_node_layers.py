@@ -1,7 +1,9 @@
 """What the node's library may import: what every MicroPython has, and its engine less than that.
 
-The engine and the framing touch no clock, socket, task or random source, so that the simulator runs
-the very same files. Imports of types alone, and of `cpython.py`, are for other machines.
+The application's parts know `machine` and its like in one file only, and what is tested by itself
+knows no clock. The engine and the framing touch no clock, socket, task or random source, so that
+the simulator runs the very same files. Imports of types alone, and of `cpython.py`, are for other
+machines.
 """
 
 import ast
@@ -20,8 +22,29 @@ MODULES = PURE_MODULES | {
 FOR_TYPES = {"typing", "collections.abc"}
 
 
-def breaches(name: str, source: str) -> Iterator[str]:
-    allowed = PURE_MODULES if name in PURE else MODULES
+APPLICATION = REPOSITORY / "firmware"
+TIMELESS = {
+    *("clock.py", "kept.py", "log.py", "ota.py", "senml.py", "settings.py", "store.py"),
+    *("adc.py", "bme280.py", "ds18b20.py", "internal.py", "kinds.py", "simulated.py"),
+    *("slots.py", "version.py"),
+}
+TIMELESS_MODULES = PURE_MODULES | {"binascii", "hashlib", "json", "random"}
+OF_THE_BOARD = {"board.py": {"machine", "network", "onewire", "sys"}, "files.py": {"os"}}
+# What calls the application, and the loader which is called by nobody.
+STARTING = {"gc", "machine", "sys"}
+
+
+def allowed_in(path: Path) -> set[str]:
+    if path.name in TIMELESS:
+        return TIMELESS_MODULES
+    if path.name == "start.py":
+        return STARTING
+    return TIMELESS_MODULES | {"errno", "time"} | OF_THE_BOARD.get(path.name, set())
+
+
+def breaches(name: str, source: str, allowed: set[str] | None = None) -> Iterator[str]:
+    if allowed is None:
+        allowed = PURE_MODULES if name in PURE else MODULES
     tree = ast.parse(source)
     typed = {
         id(node)
@@ -46,6 +69,28 @@ def test_the_library_imports_only_what_it_may() -> None:
     sources = [path for path in LIBRARY.glob("*.py") if path.name != "cpython.py"]
     assert len(sources) >= 10
     assert [each for path in sources for each in breaches(path.name, path.read_text())] == []
+
+
+def test_the_application_imports_only_what_it_may() -> None:
+    sources = [*APPLICATION.glob("app/**/*.py"), *APPLICATION.glob("loader/*.py")]
+    assert len(sources) >= 20
+    found = [breaches(path.name, path.read_text(), allowed_in(path)) for path in sources]
+    assert [each for every in found for each in every] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("store.py", "from time import ticks_ms"),
+        ("bme280.py", "import machine"),
+        ("node.py", "from machine import reset"),
+        ("talk.py", "import network"),
+        ("start.py", "import time"),
+    ],
+)
+def test_a_planted_breach_in_the_application_is_found(name: str, source: str) -> None:
+    (found,) = breaches(name, source, allowed_in(Path(name)))
+    assert found.startswith(f"{name}:")
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 KEPT_PATH = "/kept"
 _JOIN_PART_MS = 100
+_RP2_WATCHDOG_MS_MAX = 8_300
 _MICROVOLTS_MAX = 3_300_000  # of RP2's converter
 
 
@@ -55,13 +56,17 @@ class Board:
 
     def feed(self) -> None:
         if self._watchdog is None and self._settings.watchdog_s:
-            self._watchdog = machine.WDT(timeout=self._settings.watchdog_s * 1000)
+            self._watchdog = machine.WDT(timeout=self._watchdog_ms())
         if self._watchdog is not None:
             self._watchdog.feed()
 
+    def _watchdog_ms(self) -> int:
+        ms = self._settings.watchdog_s * 1000
+        return min(ms, _RP2_WATCHDOG_MS_MAX) if sys.platform == "rp2" else ms
+
     def _nap(self, ms: int) -> None:
         """In parts, because the watchdog does not sleep."""
-        part_ms = self._settings.watchdog_s * 500 or ms
+        part_ms = self._watchdog_ms() // 2 or ms
         while ms > 0:
             machine.lightsleep(min(ms, part_ms))
             ms -= part_ms
@@ -82,10 +87,13 @@ class Board:
             self._kept = kept
         elif hasattr(self._rtc, "memory"):
             self._rtc.memory(kept)
-        elif kept:
-            self._files.save(KEPT_PATH, kept)
         else:
             self._files.forget(KEPT_PATH)
+            try:
+                if kept:
+                    self._files.save(KEPT_PATH, kept)
+            except OSError:
+                pass  # then the next wake begins anew
 
     # The network
 
@@ -133,8 +141,7 @@ class Board:
         if sys.platform == "rp2":
             volts: float = machine.ADC(4).read_u16() * 3.3 / 65535  # RP2040 data sheet, 4.9.5
             return int(270.5 - (volts - 0.706) / 0.0001721)
-        import esp32
-
+        esp32 = __import__("esp32")  # whose newer chips have the one, and the first the other
         if hasattr(esp32, "mcu_temperature"):
             return int(esp32.mcu_temperature()) * 10
         return int((esp32.raw_temperature() - 32) / 0.18)

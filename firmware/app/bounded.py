@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .watch import Watch
 
-_PART_MS = const(1_000)
+_PART_MS = const(500)
 
 
 class Bounded:

@@ -6,7 +6,8 @@ gateway, which would take a new reading under one of them for a copy of an old o
 
 Layout: big-endian fields of `_HEAD`; for each last value its name's length, name, digits, places;
 the session as mqttsn.snapshot wrote it; CRC-32. Octets that are damaged, or of another version, are
-nothing. Limits: OCTETS_MAX, what ESP32 has; last values are left out when they do not fit.
+nothing. Limits: OCTETS_MAX, what ESP32 has; where that is not enough the last values are left out,
+then the session.
 """
 
 from binascii import crc32
@@ -53,6 +54,8 @@ class Kept:
         parts.append(self.session)
         kept = b"".join(parts)
         if len(kept) + 4 > OCTETS_MAX:
+            if not self.last:
+                self.session = b""
             self.last = {}
             return self.take()
         return kept + pack(">I", crc32(kept))

@@ -37,7 +37,8 @@ class Link:
         self.client = client
         self.readings = topic.encode()
         self.state = self.readings + b"/state"
-        self.settings = self.update = b""
+        self.settings = b""
+        self.update: bytes | None = None  # an empty one withdraws the last
         self.on_answer: Callable[[memoryview], None] | None = None
         self._ask = self.readings + b"/ask"
         self._set = self.readings + b"/set/"

@@ -30,6 +30,7 @@ except ImportError:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from ..loader.files import Files
@@ -107,8 +108,10 @@ class Update:
         else:
             self._files.forget(PATH)
 
-    def fetch(self, link: "Link") -> bool:
+    def fetch(self, link: "Link", alive: "Callable[[], object]") -> bool:
         """What there is time for; whether the new application is on trial from the next boot on.
+
+        `alive` is called while it works at the flash, which takes seconds.
 
         Raises OSError when the network or the flash fails: what is there stays there.
         """
@@ -125,15 +128,15 @@ class Update:
             if not is_there:
                 self.said = f"fetching {self.number}: nobody answers"
                 return False
-        return self._install()
+        return self._install(alive)
 
     # The manifest
 
     def _take(self) -> None:
         """It is wanted, or nothing is; `said` tells why."""
         self._digest = b""
-        self.said = "refused: no manifest"
         manifest = self._manifest
+        self.said = "refused: no manifest" if manifest else ""
         if len(manifest) != _MANIFEST_OCTETS or manifest[:2] != _MANIFEST_MARK:
             return
         _, self.number, octets, digest, told = unpack_from(_MANIFEST, manifest)
@@ -188,12 +191,12 @@ class Update:
             pass  # there is none
         self._at = 0
 
-    def _install(self) -> bool:
+    def _install(self, alive: "Callable[[], object]") -> bool:
         try:
             with self._files.open(IMAGE_PATH, "rb") as image:
                 if _digest_of(image) == self._digest:
                     image.seek(0)
-                    unpack_image(self._files, image, "/" + self._slots.other)
+                    unpack_image(self._files, image, "/" + self._slots.other, alive)
                     self._slots.switch(self._digest)
                     return True
         except (OSError, ValueError, IndexError):
@@ -214,12 +217,13 @@ def _digest_of(file: "Any") -> bytes:
     return digest.digest()
 
 
-def unpack_image(files: "Files", image: "Any", folder: str) -> None:
+def unpack_image(files: "Files", image: "Any", folder: str, alive: "Callable[[], object]") -> None:
     """Raises OSError where it cannot be read back, or is no image for us."""
     if image.read(len(_IMAGE_MARK)) != _IMAGE_MARK:
         raise OSError(_EINVAL, "no image")
     _make_folder(files, folder)
     for _ in range(image.read(1)[0]):
+        alive()
         name = image.read(image.read(1)[0]).decode()
         (octets,) = unpack_from(">I", image.read(4))
         parts = name.split("/")

@@ -17,8 +17,11 @@ PATH = "/settings.json"
 CHANGED_PATH = "/changed"
 SECRETS_PATH = "/secrets.json"
 THRESHOLDS_MAX = 16
+GATEWAYS_HELP = 'gateways: [["host", 1883]], or uart: {"number": 1}'
+WATCHDOG_S = 30
 SILENCE_S_MAX = 65_535  # 16 bits
 
+FILE_ONLY = ["id", "topic", "gateways", "uart", "sensors", "local_port", "watchdog_s", "thresholds"]
 RULES = {  # least, most, default
     "interval_s": (5, 86_400, 900),  # between two wakes
     "report_s": (0, 86_400, 3_600),  # a reading at least so often, though nothing has changed
@@ -37,22 +40,59 @@ class Settings:
         for name, (_, _, default) in RULES.items():
             setattr(self, name, default)
         self.thresholds: dict[str, float] = {}
-        self.id = given.get("id", "")
-        if not isinstance(self.id, str) or not 0 < len(self.id) <= 23:
-            self.problems.append("id: a text of 1 to 23 letters")
-            self.id = ""
-        self.topic = given.get("topic", "sensors/" + self.id)
-        self.gateways = [tuple(each) for each in given.get("gateways", ())]
-        self.uart = given.get("uart")
-        self.local_port = given.get("local_port", 1884)
-        self.sensors = given.get("sensors", [])
-        self.watchdog_s = given.get("watchdog_s", 0)
+        unknown = [name for name in given if name not in RULES and name not in FILE_ONLY]
+        self.problems += ["unknown: " + str(name) for name in unknown]
+        self.id: str = self._text(given, "id", "", 23)
+        self.topic: str = self._text(given, "topic", "sensors/" + self.id, 100)
+        if "+" in self.topic or "#" in self.topic:
+            self.problems.append("topic: without + and #")
+            self.topic = "sensors/" + self.id
+        self.gateways = self._gateways(given.get("gateways", []))
+        self.uart: dict[str, Any] | None = given.get("uart")
+        if self.uart is not None and not (isinstance(self.uart, dict) and "number" in self.uart):
+            self.uart = None
+            self.problems.append('uart: {"number": 1, "baud": 115200}')
+        self.sensors: list[Any] = given.get("sensors", [])
+        if not isinstance(self.sensors, list):
+            self.sensors = []
+            self.problems.append("sensors: a list")
+        self.local_port = self._number(given, "local_port", 1, 65_535, 1884)
+        self.watchdog_s = 0
+        if given.get("watchdog_s") != 0:  # none, for who works at the console
+            self.watchdog_s = self._number(given, "watchdog_s", 2, 3_600, WATCHDOG_S)
         if not self.gateways and self.uart is None:
-            self.problems.append('gateways: [["host", 1883]], or uart: {"number": 1}')
+            self.problems.append(GATEWAYS_HELP)
         for source in (given, changed):
             mine = {name: source[name] for name in source if name in RULES or name == "thresholds"}
             self.problems += self._refused(mine)
             self._take(mine)
+
+    def _text(self, given: "dict[str, Any]", name: str, default: str, most: int) -> str:
+        value = given.get(name, default)
+        if isinstance(value, str) and 0 < len(value) <= most:
+            return value
+        self.problems.append(f"{name}: a text of 1 to {most} letters")
+        return default
+
+    def _number(
+        self, given: "dict[str, Any]", name: str, least: int, most: int, default: int
+    ) -> int:
+        value = given.get(name, default)
+        if _is_whole(value, least, most):
+            return int(value)
+        self.problems.append(f"{name}: {least} to {most}")
+        return default
+
+    def _gateways(self, given: object) -> "list[tuple[str, int]]":
+        found = []
+        for each in given if isinstance(given, list) else ():
+            if isinstance(each, list) and len(each) == 2:
+                host, port = each
+                if isinstance(host, str) and _is_whole(port, 1, 65_535):
+                    found.append((host, port))
+                    continue
+            self.problems.append(GATEWAYS_HELP)
+        return found
 
     @property
     def is_usable(self) -> bool:
@@ -77,8 +117,7 @@ class Settings:
     def _refused(self, changes: "dict[str, Any]") -> list[str]:
         problems = []
         for name, (least, most, _) in RULES.items():
-            value = changes.get(name, least)
-            if not isinstance(value, int) or not least <= value <= most:
+            if name in changes and not _is_whole(changes[name], least, most):
                 problems.append(f"{name}: {least} to {most}")
         thresholds = changes.get("thresholds", {})
         if not _is_thresholds(thresholds):
@@ -88,11 +127,14 @@ class Settings:
     def _take(self, changes: "dict[str, Any]") -> None:
         """What is right of them."""
         for name, (least, most, _) in RULES.items():
-            value = changes.get(name)
-            if isinstance(value, int) and least <= value <= most:
-                setattr(self, name, value)
+            if name in changes and _is_whole(changes[name], least, most):
+                setattr(self, name, changes[name])
         if _is_thresholds(changes.get("thresholds")):
             self.thresholds = changes["thresholds"]
+
+
+def _is_whole(value: object, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 def _is_thresholds(value: object) -> bool:

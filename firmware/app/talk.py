@@ -14,7 +14,7 @@ from . import senml
 from . import settings as told
 from .bounded import Bounded
 from .link import FRAME_OCTETS, Link
-from .log import DEBUG, INFO
+from .log import DEBUG, ERROR, INFO
 from .version import NUMBER
 
 try:
@@ -46,14 +46,16 @@ STAMP = ">IHB"  # of a stored reading: seconds, era, number of records
 STATE_OCTETS_MAX = FRAME_OCTETS - 16
 TELL_EVERY_S = 86_400
 ASK_AGAIN_WAKES = 32  # after a question that nobody answered
+ANSWER_MAX = 100  # letters
 CRASH_PATH = "/crash.txt"
 
 _STAMP_OCTETS = const(7)
 _JOIN_MS = const(12_000)
 _SEND_MS = const(8_000)  # anew with each reading that was acknowledged
 _LISTEN_MS = const(5_000)
-_ANSWER_MS = const(2_000)
+_ANSWER_MS = const(1_000)
 _TIME = b"T"
+_REFUSALS = (-2, -3)  # return codes of the gateway: invalid topic, not supported
 
 
 class Talk:
@@ -81,20 +83,20 @@ class Talk:
         self._log = log
         self._refused = ""  # what was wrong with the last settings
         self.heard = 0  # frames
-        self.restarts = False
+        self.restarts = self._is_refused = False
 
     def run(self, board: "Board") -> None:
         """Raises OSError when the network, the gateway or the time for it ends."""
         settings, kept = self._settings, self._kept
         self._watch.step("join", _JOIN_MS)
         board.join(self._watch)
-        transport = Bounded(board.transport(), self._watch)
+        transport: Any = Bounded(board.transport(), self._watch)
         self._client = client = Client(transport, settings.id.encode(), FRAME_OCTETS)
         client.engine.retry_ms = settings.retry_ms
         put_back(client, kept.session)
         self._link = Link(client, settings.topic)
         try:
-            self._send()
+            self._send_all()
             self._listen()
             self._learn_time()
             self._tell()
@@ -107,6 +109,16 @@ class Talk:
             transport.close()
 
     # Readings
+
+    def _send_all(self) -> None:
+        """A gateway or broker that refuses a reading hears all else; the reading stays."""
+        try:
+            self._send()
+        except OSError as error:
+            if error.args[0] not in _REFUSALS:
+                raise
+            self._is_refused = True
+            self._log(ERROR, f"the gateway refuses {self._settings.topic}: {error.args[0]}")
 
     def _send(self) -> None:
         self._watch.step("send", _SEND_MS)
@@ -145,10 +157,10 @@ class Talk:
         kept.listen_in = self._settings.listen_every
         if self._link.settings:
             problem = told.change(self.files, self._settings, self._link.settings)
-            self._refused = "refused: " + problem if problem else "taken"
+            self._refused = ("refused: " + problem)[:ANSWER_MAX] if problem else "taken"
             self._log(INFO, "settings " + self._refused)
             kept.told = 0
-        if self._link.update:
+        if self._link.update is not None:
             self.update.offered(self._link.update)
 
     def _learn_time(self) -> None:
@@ -187,7 +199,7 @@ class Talk:
             self._kept.told, self._kept.told_at = self._check(), self._clock.seconds()
 
     def _check(self) -> int:
-        essence = f"{NUMBER} {self._slots.name} {self._mode} {self.update.said}"
+        essence = f"{NUMBER} {self._slots.name} {self._mode} {self.update.said} {self._is_refused}"
         return crc32(essence.encode())
 
     @property
@@ -233,4 +245,4 @@ class Talk:
         if not self.update.is_wanted or self._slots.is_trial:
             return
         self._watch.step("update", self._watch.budget())
-        self.restarts = self.update.fetch(self._link)
+        self.restarts = self.update.fetch(self._link, self._watch.left)

@@ -34,6 +34,7 @@ DIGEST_OCTETS = 8  # of an image's SHA-256, to know it by
 _LAYOUT = const(">BBBBB8s")
 _VERSION = const(1)
 _COUNT_MAX = const(255)
+_EIO = const(5)
 
 
 class Slots:
@@ -97,17 +98,23 @@ class Slots:
             self._save()
 
     def switch(self, digest: bytes) -> None:
-        """From the next boot on the other one is on trial."""
+        """From the next boot on the other one is on trial. Raises OSError if it is not."""
         self._slot ^= 1
         self._is_trial = 1
         self.died = self._wakes = 0
         self.tried = digest[:DIGEST_OCTETS]
         self._save()
+        if self._files.load(PATH) != self._saved:
+            raise OSError(_EIO)
 
     def _save(self) -> None:
+        """On a flash that takes nothing the node goes on, and does not count."""
         kept = pack(
             _LAYOUT, _VERSION, self._slot, self._is_trial, self.died, self._wakes, self.tried
         )
         if kept != self._saved:
-            self._files.save(PATH, kept)
             self._saved = kept
+            try:
+                self._files.save(PATH, kept)
+            except OSError:
+                pass

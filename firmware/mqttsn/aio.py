@@ -73,7 +73,7 @@ class AioClient:
                     return
                 if code and code != _LOST and not self._is_forgotten(code, is_reading, topic):
                     break
-            self.engine.code = code or _SILENCE
+            self.engine.code = self.engine.code or _SILENCE
             self._check()
 
     async def subscribe(self, topic: "Topic", qos: int = 0) -> None:

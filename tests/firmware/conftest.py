@@ -10,6 +10,7 @@ import pytest
 from hil.boards.wasi.board import WasiBoard
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from tests.firmware.serial_line import SerialLine
 from tests.support.boards import board_with, built, require_board
 
 BoardMaker = Callable[..., WasiBoard]
@@ -45,6 +46,22 @@ def gateway(tmp_path: Path, broker: Mosquitto) -> Iterator[GatewayProcess]:
     folder = tmp_path / "gateway"
     folder.mkdir()
     with GatewayProcess(folder, broker.url, CONFIG) as process:
+        process.wait_until_connected()
+        yield process
+
+
+@pytest.fixture
+def line() -> Iterator[SerialLine]:
+    with SerialLine() as wire:
+        yield wire
+
+
+@pytest.fixture
+def serial_gateway(tmp_path: Path, broker: Mosquitto, line: SerialLine) -> Iterator[GatewayProcess]:
+    folder = tmp_path / "gateway"
+    folder.mkdir()
+    config = f'[[serial]]\nport = "{line.gateway_port}"\n'
+    with GatewayProcess(folder, broker.url, config) as process:
         process.wait_until_connected()
         yield process
 

@@ -15,6 +15,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from firmware import image
 from hil.boards.wasi.board import WasiBoard
 from tests.support.boards import board_with, built
 
@@ -60,6 +61,13 @@ ROWS = (
 )
 
 
+# Everything that a node needs, drivers apart.
+APPLICATION = "import a.app.start"
+APPLICATION_ROW = Row(
+    "`app` with all it needs of `mqttsn`", APPLICATION, before="import loader.start"
+)
+
+
 class MeasuringError(Exception):
     """The board did not come to the end; the text holds what it printed."""
 
@@ -81,7 +89,17 @@ def table(library: Path, flash: Path) -> str:
         files = [library / "mqttsn" / f"{name}.mpy" for name in row.file.split()]
         size = f"{sum(path.stat().st_size for path in files):,}" if files else ""
         lines.append(f"| {row.what} | {size} | {kept:,} | {peak:,} |")
+    lines.append(application_line(flash))
     return "\n".join(lines) + "\n"
+
+
+def application_line(flash: Path) -> str:
+    files = image.application(1)
+    board = WasiBoard(flash.with_name("node"), heap="128k")
+    image.write(board.flash, image.loader() | {f"a/{name}": files[name] for name in files})
+    kept, peak = measured(board, APPLICATION_ROW)
+    size = sum(len(content) for name, content in files.items() if "sensors" not in name)
+    return f"| {APPLICATION_ROW.what} | {size:,} | {kept:,} | {peak:,} |"
 
 
 def with_table(document: str, rows: str) -> str:

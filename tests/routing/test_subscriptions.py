@@ -129,6 +129,16 @@ def test_a_covered_filter_of_higher_quality_raises_its_cover() -> None:
     assert subscriptions.ask("a/c", 1) == Change()
 
 
+@pytest.mark.parametrize("others", [["c2"], ["c2", "c3"]])
+def test_who_does_not_hear_by_a_filter_leaves_it_to_the_others(others: list[str]) -> None:
+    subscriptions = Subscriptions()
+    for other in others:
+        subscriptions.ask("a/b", 1)
+        subscriptions.join(ClientId(other), "a/b", 1)
+    assert subscriptions.leave(ClientId("c1"), "a/b") == Change()
+    assert subscriptions.subscribers_of("a/b") == others
+
+
 @given(st.lists(names, unique=True, min_size=12, max_size=20))
 def test_the_memory_of_matches_is_bounded(topics: list[str]) -> None:
     subscriptions = Subscriptions()

@@ -66,9 +66,12 @@ class Disk:
         self._boots += 1
         self._boot_id = b"boot %011d" % self._boots
 
-    def fail(self, chance: float) -> None:
+    def fail(self) -> None:
+        chance = self._dice.choice((0.05, 0.2, 0.2, 1.0))
+        # Many disks take what is written and fail when they are to keep it.
+        write_fails = self._dice.choice((chance, 0.0))
         self.files.faults = Faults(
-            short_write=0.2, write_fails=chance, sync_fails=chance, sync_folder_fails=chance
+            short_write=0.2, write_fails=write_fails, sync_fails=chance, sync_folder_fails=chance
         )
 
     def fill_up(self) -> None:

@@ -57,15 +57,15 @@ def full(dice: Random) -> Plan:
 
 def failing(dice: Random) -> Plan:
     """The disk fails for seconds, the broker is away or not, and the gateway ends."""
-    plan = _trusting(dice, qos_2=0.4)
+    plan = _trusting(dice, qos_2=0.6)
     plan.flush_s_max = min(plan.flush_s_max, 0.1)
-    upon = ("packet", "unsure", "not stored", "journal", "", "")
+    upon = ("packet", "unsure", "unsure", "not stored", "journal", "", "")
     events = _ends(plan, dice, upon)
-    for _ in range(dice.randint(1, 4)):
+    for _ in range(dice.randint(2, 6)):
         at = _busy(plan, dice)
-        lasts_s = dice.random() ** 2 * 2 * SHORT_S
+        lasts_s = dice.random() * 2 * SHORT_S
         events.append(Event(at, Trouble.FAILING_DISK, lasts_s=lasts_s))
-        if dice.random() < 0.5:
+        if dice.random() < 0.3:
             away_at = max(0.0, at - 1.0 + dice.random() * 4)
             events.append(Event(away_at, Trouble.OUTAGE, lasts_s=1.0 + dice.random() * SHORT_S))
     return _with(plan, dice, events)

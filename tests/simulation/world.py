@@ -204,10 +204,8 @@ class World:
         if event.trouble is Trouble.SLOW_DISK:
             disk.slow_until = self.agenda.now + event.lasts_s
             return
-        if event.trouble is Trouble.FULL_DISK:
-            disk.fill_up()
-        else:
-            disk.fail(self._dice.choice((0.05, 0.2, 0.2, 1.0)))
+        strike = disk.fill_up if event.trouble is Trouble.FULL_DISK else disk.fail
+        strike()
         self.agenda.after(event.lasts_s, disk.heal)
 
     def _break(self) -> None:
@@ -226,7 +224,8 @@ class World:
         event = self._awaited.pop(what, None)
         if event is not None and self.agenda.now < CALM_AT_S:
             self._note(f"{what}: {event.trouble.value}")
-            delay_s = self._dice.choice((0.0, self._dice.random() ** 4 * SOON_S))
+            exponent = 1 if what == "unsure" else 4  # time to go on, as it must not
+            delay_s = self._dice.choice((0.0, self._dice.random() ** exponent * SOON_S))
             self.agenda.after(delay_s, self._end_life, event)
 
     def _end_life(self, event: Event) -> None:

@@ -27,6 +27,7 @@ class PortServer:
     def __init__(self, port: Path, scheme: Literal["socket", "rfc2217"]) -> None:
         self.scheme = scheme
         self.baud = 0  # as it is set
+        self.opened = asyncio.Event()  # which empties the port, after the client has connected
         self._port = port
         self._server: asyncio.Server | None = None
         self._number = 0
@@ -44,6 +45,7 @@ class PortServer:
     async def stop(self) -> None:
         assert self._server is not None
         self._server.close()
+        self.opened.clear()
         for client in self._clients:
             client.transport.abort()
         await self._server.wait_closed()
@@ -59,6 +61,7 @@ class PortServer:
             writer.write(octets if manager is None else b"".join(manager.escape(octets)))
 
         loop.add_reader(port.fileno(), readable)
+        self.opened.set()
         try:
             with suppress(OSError):
                 while octets := await reader.read(READ_OCTETS_MAX):

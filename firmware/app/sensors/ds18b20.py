@@ -16,7 +16,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ...mqttsn.cpython import const
     from ..senml import Measured
 
 _MATCH_ROM = const(0x55)

@@ -43,9 +43,7 @@ def why_not() -> str | None:
 
 
 class MicrobitBoard:
-    def __init__(
-        self, folder: Path, firmware: Path = FIRMWARE, script: Path | None = None
-    ) -> None:
+    def __init__(self, folder: Path, firmware: Path = FIRMWARE, script: Path | None = None) -> None:
         """`firmware`: Intel HEX, for a flash that is empty. `script`: what follows it there, as the
         micro:bit's editors append a program.
         """

@@ -25,12 +25,12 @@ from typing import IO, Self
 
 from hil.boards.errors import BoardError
 from hil.boards.wasi.outcome import FUEL_FULL, Outcome
-from hil.boards.wasi.services import DEEP_SLEEP, HARD_RESET, POWER_ON
+from hil.boards.wasi.services import DEEP_SLEEP, HARD_RESET, POWER_ON, WATCHDOG
 
 LIFE_S_MAX = 60.0
 POLL_S = 0.005
 REPOSITORY = Path(__file__).resolve().parents[3]
-_CAUSES = {"deepsleep": DEEP_SLEEP, "reset": HARD_RESET}
+_CAUSES = {"deepsleep": DEEP_SLEEP, "reset": HARD_RESET, "watchdog": WATCHDOG}
 
 
 def why_not() -> str | None:

@@ -26,6 +26,10 @@ STACK_BYTES_MAX = 512 * 1024  # of the WebAssembly stack; recursion ends in Pyth
 ANSWER_BYTES_MAX = 3072
 
 
+FUEL_SPENT, BITTEN = -1, -2
+_ENDS = {FUEL_SPENT: "power_cut", BITTEN: "watchdog"}
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What does not change from one life to the next."""
@@ -44,6 +48,7 @@ def interpreter() -> tuple[wasmtime.Engine, wasmtime.Module]:
     config.cache = True
     config.max_wasm_stack = STACK_BYTES_MAX
     config.consume_fuel = True
+    config.epoch_interruption = True  # by the watchdog
     engine = wasmtime.Engine(config)
     return engine, wasmtime.Module(engine, gzip.decompress(INTERPRETER.read_bytes()))
 
@@ -61,8 +66,9 @@ def live(
     engine, module = interpreter()
     store = wasmtime.Store(engine)
     store.set_fuel(fuel)
+    store.set_epoch_deadline(1)
     store.set_wasi(_wasi(setting, program, output))
-    services = Services(setting.uarts, cause, rtc_memory)
+    services = Services(setting.uarts, cause, rtc_memory, engine.increment_epoch)
     linker = _linker(store, engine, services)
     start: Any = linker.instantiate(store, module).exports(store)["_start"]
     try:
@@ -70,7 +76,7 @@ def live(
         if services.ended is not None:
             how = services.ended.how
         elif code < 0:
-            how, code = "power_cut", 0
+            how, code = _ENDS[code], 0
     finally:
         services.close()
     kept = b"" if how == "power_cut" else services.rtc_memory
@@ -79,7 +85,7 @@ def live(
 
 
 def _run(start: Any, store: wasmtime.Store) -> int:
-    """The exit code; -1 when the fuel was spent."""
+    """The exit code, or one of `_ENDS`."""
     try:
         start(store)
     except wasmtime.ExitTrap as error:
@@ -87,9 +93,11 @@ def _run(start: Any, store: wasmtime.Store) -> int:
     except Ended:
         return 0
     except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
-        if store.get_fuel() > 0 or "fuel" not in str(error):
-            raise
-        return -1
+        if store.get_fuel() == 0 and "fuel" in str(error):
+            return FUEL_SPENT
+        if "interrupt" in str(error):
+            return BITTEN
+        raise
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What the interpreter asks of its host: UDP, serial ports, and what survives its sleep.
+"""What the interpreter asks of its host: UDP, serial ports, what survives its sleep, a watchdog.
 
 A call is a name and a text, and so is the answer: octets go in hexadecimal. What the world refuses
 comes back as `!` and its name (the interpreter's numbers are others), which `modules/` raises as
@@ -14,6 +14,7 @@ import os
 import select
 import socket
 import termios
+import threading
 import tty
 from collections.abc import Callable
 
@@ -36,8 +37,14 @@ class Ended(Exception):  # noqa: N818, it is no error
 
 
 class Services:
-    def __init__(self, uarts: tuple[str, ...], cause: int, rtc_memory: bytes) -> None:
+    def __init__(
+        self, uarts: tuple[str, ...], cause: int, rtc_memory: bytes, bite: Callable[[], None]
+    ) -> None:
+        """`bite`: what the watchdog does, from a thread of its own."""
         self.rtc_memory = rtc_memory
+        self._bite = bite
+        self._watchdog_s = 0.0
+        self._watchdog: threading.Timer | None = None
         self.ended: Ended | None = None
         self._cause = cause
         self._devices = uarts
@@ -57,6 +64,8 @@ class Services:
             "rtc_get": lambda _: self.rtc_memory.hex(),
             "rtc_set": self._rtc_set,
             "reset_cause": lambda _: str(self._cause),
+            "watchdog": self._start_watchdog,
+            "feed": lambda _: self._feed(),
             "reset": lambda _: self._end("reset", ""),
             "deepsleep": lambda asked: self._end("deepsleep", asked),
         }
@@ -68,6 +77,8 @@ class Services:
             return f"!{errno.errorcode.get(error.errno or 0, 'EIO')}"
 
     def close(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.cancel()
         for each in self._sockets.values():
             each.close()
         for descriptor in self._uarts.values():
@@ -161,6 +172,18 @@ class Services:
         if len(memory) > RTC_MEMORY_BYTES_MAX:
             raise OSError(errno.EINVAL, "too much for the RTC memory")
         self.rtc_memory = memory
+        return ""
+
+    def _start_watchdog(self, timeout_ms: str) -> str:
+        self._watchdog_s = int(timeout_ms) / 1000
+        return self._feed()
+
+    def _feed(self) -> str:
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+        self._watchdog = threading.Timer(self._watchdog_s, self._bite)
+        self._watchdog.daemon = True
+        self._watchdog.start()
         return ""
 
     def _end(self, how: str, sleep_ms: str) -> str:

@@ -16,15 +16,16 @@ from tests.end_to_end.on_air import fresh, serving, story
 from tests.end_to_end.serial.on_line import NO_UDP, lines, node_on, table, wait_until_open
 from tests.end_to_end.serial.test_conversations import converse
 from tests.support.application import application, heard
-from tests.support.port_server import port_server
+from tests.support.port_server import PortServer, port_server
 
 SCHEMES: tuple[Literal["socket", "rfc2217"], ...] = ("socket", "rfc2217")
 BAUD = "baud = 38400\nadvertise = false"
 
 
-async def until_open(gateway: GatewayProcess, port: str, times: int = 1) -> None:
+async def until_open(gateway: GatewayProcess, server: PortServer, times: int = 1) -> None:
     """Beside the server, which runs on the same loop as the test."""
-    await asyncio.to_thread(wait_until_open, gateway, port, times)
+    await asyncio.to_thread(wait_until_open, gateway, server.url, times)
+    await server.opened.wait()
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -34,7 +35,7 @@ async def test_a_sensor_behind_a_port_server_has_all_that_others_have(
 ) -> None:
     async with lines(tmp_path, "hdlc") as (line,), port_server(line.name, scheme) as server:
         with serving(tmp_path, broker, NO_UDP + table(server.url, more=BAUD)) as gateway:
-            await until_open(gateway, server.url)
+            await until_open(gateway, server)
             await converse(broker, node_on(line))
         assert server.baud == (38_400 if scheme == "rfc2217" else 9600)
 
@@ -47,7 +48,7 @@ async def test_a_port_server_that_was_away_is_found_again_and_the_session_goes_o
     up = fresh("up")
     async with lines(tmp_path, "hdlc") as (line,), port_server(line.name, scheme) as server:
         with serving(tmp_path, broker, table(server.url)) as gateway:
-            await until_open(gateway, server.url)
+            await until_open(gateway, server)
             n = node_on(line)
             await n.connect()
             topic_id = await n.register(up)
@@ -58,7 +59,7 @@ async def test_a_port_server_that_was_away_is_found_again_and_the_session_goes_o
                         gateway.wait_for_log, r"(connection to the server broke|closed)"
                     )
                     await server.start()
-                    await until_open(gateway, server.url, times)
+                    await until_open(gateway, server, times)
                     await n.publish(topic_id, b"%d" % times, qos=2)
                     assert (await heard(app)).payload == b"%d" % times
 

@@ -24,12 +24,14 @@ from tests.support.hand_written_sensor import u16
 from tests.support.patient_sensor import PatientSensor
 
 IMPATIENT = "[mqtt_sn]\nretry_after_s = 0.1\nretry_count_max = 100\n"
-READINGS, COMMANDS = 300, 60
+COMMANDS = 60
 
 
+# Of the second there are more than 10,000 frames in each direction.
+@pytest.mark.parametrize("readings", [300, pytest.param(1800, marks=pytest.mark.soak)])
 @story
 async def test_with_one_octet_in_a_hundred_wrong_everything_arrives_once(
-    broker: Mosquitto, tmp_path: Path
+    broker: Mosquitto, tmp_path: Path, readings: int
 ) -> None:
     dice = Random(5)
     async with lines(tmp_path, "hdlc", "hdlc", "hdlc") as three:
@@ -48,7 +50,7 @@ async def test_with_one_octet_in_a_hundred_wrong_everything_arrives_once(
                 async def live(number: int) -> None:
                     sensor = sensors[number]
                     await sensor.subscribe(f"down/{number}", 1)
-                    for reading in range(READINGS):
+                    for reading in range(readings):
                         if reading < COMMANDS:
                             await app.publish(f"down/{number}", b"c%d" % reading, qos=1)
                         payload = b"%d of %d" % (reading, number)
@@ -57,7 +59,7 @@ async def test_with_one_octet_in_a_hundred_wrong_everything_arrives_once(
 
                 await asyncio.gather(*map(live, range(3)))
                 sent = {each.payload for sensor in sensors for each in sensor.acknowledged}
-                assert len(sent) == 3 * READINGS
+                assert len(sent) == 3 * readings
                 assert await witness.until(lambda: witness.payloads >= sent, 10.0)
                 assert len(witness.seen) == len(witness.payloads) == len(sent)
             assert min(noise.damaged for noise in noises) > 30

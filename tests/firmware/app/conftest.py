@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.support.boards import require_board
 
 KEY = bytes(range(16))
 HEAP = "64k"
+NAMES = itertools.count(1)
 NodeMaker = Callable[..., WasiBoard]
 
 
@@ -30,6 +32,27 @@ def node_files() -> dict[str, bytes]:
     return {"main.py": image.MAIN} | image.loader() | {f"a/{name}": files[name] for name in files}
 
 
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Mosquitto]:
+    with Mosquitto() as mosquitto:
+        yield mosquitto
+
+
+@pytest.fixture(scope="session")
+def gateway(
+    tmp_path_factory: pytest.TempPathFactory, broker: Mosquitto
+) -> Iterator[GatewayProcess]:
+    """One for all: each test has a node of another name."""
+    with GatewayProcess(tmp_path_factory.mktemp("gateway"), broker.url) as process:
+        process.wait_until_connected()
+        yield process
+
+
+@pytest.fixture
+def name() -> str:
+    return f"node-{next(NAMES)}"
+
+
 @pytest.fixture
 def tap(gateway: GatewayProcess) -> Iterator[Tap]:
     with Tap(gateway.port) as relay:
@@ -37,14 +60,14 @@ def tap(gateway: GatewayProcess) -> Iterator[Tap]:
 
 
 @pytest.fixture
-def listener(broker: Mosquitto) -> Iterator[Listener]:
-    with Listener(broker) as heard:
+def listener(broker: Mosquitto, name: str) -> Iterator[Listener]:
+    with Listener(broker, name) as heard:
         yield heard
 
 
-def settings(port: int, **others: Any) -> dict[str, Any]:
+def settings(name: str, port: int, **others: Any) -> dict[str, Any]:
     return {
-        "id": "node-1",
+        "id": name,
         "gateways": [["127.0.0.1", port]],
         "local_port": free_udp_port(),
         "interval_s": 60,
@@ -55,14 +78,14 @@ def settings(port: int, **others: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def new_node(node_files: dict[str, bytes], tmp_path: Path) -> NodeMaker:
+def new_node(node_files: dict[str, bytes], tmp_path: Path, name: str) -> NodeMaker:
     """Call it with what its settings are to have, beside the port of its gateway."""
 
-    def make(port: int, heap: str = HEAP, **others: Any) -> WasiBoard:
-        board = WasiBoard(tmp_path / "node", heap=heap)
-        for name, content in node_files.items():
-            board.put(name, content)
-        board.put("settings.json", json.dumps(settings(port, **others)))
+    def make(port: int, heap: str = HEAP, uarts: tuple[str, ...] = (), **others: Any) -> WasiBoard:
+        board = WasiBoard(tmp_path / "node", heap=heap, uarts=uarts)
+        for path, content in node_files.items():
+            board.put(path, content)
+        board.put("settings.json", json.dumps(settings(name, port, **others)))
         board.put("secrets.json", json.dumps({"update_key": KEY.hex()}))
         return board
 

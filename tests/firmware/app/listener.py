@@ -1,4 +1,4 @@
-"""An operator at the broker: hears what nodes say, and publishes settings. paho, in its thread."""
+"""An operator at the broker: hears what a node says, and publishes settings. It is paho."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ PATIENCE_S = 20.0
 
 
 class Listener:
-    def __init__(self, broker: Mosquitto, topics: str = "sensors/#") -> None:
+    def __init__(self, broker: Mosquitto, name: str) -> None:
+        """`name`: of the node whose topics they are."""
+        self.topic = f"sensors/{name}"
         self.messages: list[tuple[str, bytes]] = []
         self._ready = threading.Event()
         self._came = threading.Condition()
@@ -28,27 +30,29 @@ class Listener:
         self._client.on_subscribe = lambda *_: self._ready.set()
         self._client.connect("127.0.0.1", broker.port)
         self._client.loop_start()
-        self._client.subscribe(topics, 2)
+        self._client.subscribe(f"{self.topic}/#", 2)
         assert self._ready.wait(PATIENCE_S)
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = True) -> None:
-        self._client.publish(topic, payload, 1, retain).wait_for_publish(PATIENCE_S)
+        self._client.publish(f"{self.topic}/{topic}", payload, 1, retain).wait_for_publish(
+            PATIENCE_S
+        )
 
     def on(self, topic: str) -> list[bytes]:
         return [payload for name, payload in self.messages if name == topic]
 
-    def readings(self, node: str) -> dict[int, senml.Pack]:
+    def readings(self) -> dict[int, senml.Pack]:
         """By sequence number; what is no pack raises."""
         found = {}
-        for payload in self.on(f"sensors/{node}"):
+        for payload in self.on(self.topic):
             pack = senml.decode(payload)
             sequence = pack.value("seq")
             assert sequence is not None
             found[int(sequence)] = pack
         return found
 
-    def states(self, node: str) -> list[dict[str, Any]]:
-        return [json.loads(payload) for payload in self.on(f"sensors/{node}/state")]
+    def states(self) -> list[dict[str, Any]]:
+        return [json.loads(payload) for payload in self.on(f"{self.topic}/state")]
 
     def wait_for(self, is_so: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE_S

@@ -10,6 +10,7 @@ from hil.rig.gateway import GatewayProcess
 from tests.firmware.app.conftest import NodeMaker, woken
 from tests.firmware.app.listener import Listener
 from tests.firmware.app.tap import Tap
+from tests.firmware.serial_line import SerialLine
 
 PUBLISH, PUBACK = 0x0C, 0x0D
 
@@ -19,16 +20,16 @@ def kind_of(datagram: bytes) -> int:
 
 
 def test_readings_arrive_as_senml_with_ascending_numbers(
-    new_node: NodeMaker, gateway: GatewayProcess, listener: Listener
+    new_node: NodeMaker, gateway: GatewayProcess, listener: Listener, name: str
 ) -> None:
     node = new_node(gateway.port)
     for _ in range(3):
         woken(node)
-    listener.wait_for(lambda: len(listener.readings("node-1")) == 3)
-    readings = listener.readings("node-1")
+    listener.wait_for(lambda: len(listener.readings()) == 3)
+    readings = listener.readings()
     assert sorted(readings) == [1, 2, 3]
     for pack in readings.values():
-        assert pack.base_name == "node-1/"
+        assert pack.base_name == f"{name}/"
         (_, measured) = pack.measurements
         assert measured.name == "temperature"
         assert measured.unit == "Cel"
@@ -45,7 +46,7 @@ def test_a_wake_with_a_reading_is_one_datagram_each_way(
         tap.clear()
         woken(node)
         assert [kind_of(each) for each in tap.up] == [PUBLISH]
-        listener.wait_for(lambda wanted=number: wanted in listener.readings("node-1"))  # type: ignore[misc]
+        listener.wait_for(lambda wanted=number: wanted in listener.readings())  # type: ignore[misc]
     assert len(tap.up[0]) <= 70
     assert [(len(each), kind_of(each)) for each in tap.down] == [(7, PUBACK)]
 
@@ -65,8 +66,8 @@ def test_readings_wait_in_the_flash_for_a_gateway_that_is_away_and_the_wakes_sta
     tap.is_deaf = False
     for _ in range(8):
         woken(node)
-    listener.wait_for(lambda: len(listener.readings("node-1")) == 17)
-    assert sorted(listener.readings("node-1")) == list(range(1, 18))
+    listener.wait_for(lambda: len(listener.readings()) == 17)
+    assert sorted(listener.readings()) == list(range(1, 18))
 
 
 def test_a_power_cut_takes_no_reading_that_was_stored(
@@ -80,7 +81,7 @@ def test_a_power_cut_takes_no_reading_that_was_stored(
             time.sleep(0.01)
     tap.is_deaf = False
     woken(node)
-    listener.wait_for(lambda: {1, 2} <= set(listener.readings("node-1")))
+    listener.wait_for(lambda: {1, 2} <= set(listener.readings()))
 
 
 def test_the_state_says_what_runs_and_what_is_wrong(
@@ -89,8 +90,8 @@ def test_the_state_says_what_runs_and_what_is_wrong(
     sensors = [{"kind": "simulated"}, {"kind": "bme280", "scl": 1, "sda": 2}, {"kind": "rain"}]
     node = new_node(gateway.port, sensors=sensors, interval_s=2)
     woken(node)
-    listener.wait_for(lambda: bool(listener.states("node-1")))
-    state = listener.states("node-1")[0]
+    listener.wait_for(lambda: bool(listener.states()))
+    state = listener.states()[0]
     expected: dict[str, Any] = {"app": 1, "slot": "a", "mode": "normal", "waiting": 0, "dropped": 0}
     assert state | expected == state
     assert state["trouble"][0] == "interval_s: 5 to 86400"
@@ -98,24 +99,24 @@ def test_the_state_says_what_runs_and_what_is_wrong(
         "sensor bme280",
         "sensor rain",
     ]
-    listener.wait_for(lambda: bool(listener.readings("node-1")))
+    listener.wait_for(lambda: bool(listener.readings()))
 
 
 def test_retained_settings_are_taken_kept_and_answered(
     new_node: NodeMaker, gateway: GatewayProcess, listener: Listener
 ) -> None:
-    listener.publish("sensors/node-1/set/settings", json.dumps({"interval_s": 30}).encode())
+    listener.publish("set/settings", json.dumps({"interval_s": 30}).encode())
     node = new_node(gateway.port, listen_every=1)
     outcome = node.run("import main")
     assert 20_000 < outcome.sleep_ms <= 30_000
-    listener.wait_for(lambda: listener.states("node-1")[-1:] != [])
-    assert listener.states("node-1")[-1]["settings"] == "taken"
+    listener.wait_for(lambda: listener.states()[-1:] != [])
+    assert listener.states()[-1]["settings"] == "taken"
     assert 20_000 < node.run("import main").sleep_ms <= 30_000
-    listener.publish("sensors/node-1/set/settings", b'{"interval_s": 1, "colour": 2}')
+    listener.publish("set/settings", b'{"interval_s": 1, "colour": 2}')
     assert 20_000 < node.run("import main").sleep_ms <= 30_000
-    listener.wait_for(lambda: len(listener.states("node-1")) == 2)
+    listener.wait_for(lambda: len(listener.states()) == 2)
     refused = "refused: unknown: colour, interval_s: 5 to 86400"
-    assert listener.states("node-1")[-1]["settings"] == refused
+    assert listener.states()[-1]["settings"] == refused
 
 
 def test_a_reading_that_differs_by_less_than_its_threshold_is_not_sent(
@@ -152,7 +153,44 @@ def test_the_relative_time_of_a_reading_that_waited_is_its_age(
     tap.is_deaf = False
     woken(node)  # which leaves the network alone
     woken(node)
-    listener.wait_for(lambda: 3 in listener.readings("node-1"))
-    packs = listener.readings("node-1")
+    listener.wait_for(lambda: 3 in listener.readings())
+    packs = listener.readings()
     assert packs[1].time_s <= -2
     assert packs[3].time_s >= -1  # a second may begin meanwhile
+
+
+def test_a_node_on_a_serial_line_needs_no_network(
+    new_node: NodeMaker, serial_gateway: GatewayProcess, line: SerialLine, listener: Listener
+) -> None:
+    node = new_node(9, uarts=(line.device,), gateways=[], uart={"number": 0})
+    for _ in range(3):
+        woken(node)
+    listener.wait_for(lambda: len(listener.readings()) == 3)
+
+
+HANGS = """
+class Sensor:
+    def __init__(self, spec, board): pass
+    def start(self): return 0
+    def read(self):
+        while True: pass
+"""
+
+
+def test_a_driver_that_hangs_is_ended_by_the_watchdog_and_counted(
+    new_node: NodeMaker, gateway: GatewayProcess, listener: Listener
+) -> None:
+    node = new_node(gateway.port, watchdog_s=2, sensors=[{"kind": "drivers.hangs"}])
+    node.put("drivers/hangs.py", HANGS)
+    assert [node.run("import main").how for _ in range(3)] == ["watchdog"] * 3
+    assert "safe mode" in woken(node)
+    listener.wait_for(lambda: bool(listener.states()))
+    assert listener.states()[-1]["mode"] == "safe"
+
+
+def test_a_wake_that_waits_long_is_no_hanging(new_node: NodeMaker, tap: Tap) -> None:
+    node = new_node(tap.port, watchdog_s=2, budget_s=5, retry_ms=900)
+    tap.is_deaf = True
+    before = time.monotonic()
+    woken(node)
+    assert time.monotonic() - before > 3

@@ -128,3 +128,14 @@ def test_a_record_of_another_version_is_none() -> None:
     assert kept is not None
     flash.save("/boot", b"\x02" + kept[1:])
     assert Slots(flash).name == "a"
+
+
+def test_on_a_flash_that_takes_nothing_the_node_runs_and_no_update_is_tried() -> None:
+    flash = SimulatedFlash(octets_max=0)
+    slots = Slots(flash)
+    for _ in range(5):
+        assert not Slots(flash).booted(is_wake=False)
+    slots.lived(is_safe=False)
+    with pytest.raises(OSError, match="5"):
+        slots.switch(DIGEST)
+    assert Slots(flash).name == "a"

@@ -27,14 +27,15 @@ def run(files, slots, is_safe):
 
 
 class DepotProcess(LoggedProcess):
-    def __init__(self, folder: Path, broker: Mosquitto) -> None:
+    def __init__(self, folder: Path, broker: Mosquitto, name: str) -> None:
         super().__init__(folder / "depot.log")
+        self._node = f"sensors/{name}"
         self._command = [sys.executable, "-m", "firmware.depot"]
-        self._command += ["--broker", f"127.0.0.1:{broker.port}"]
+        self._command += ["--broker", f"127.0.0.1:{broker.port}", "--nodes", self._node]
 
     def serve(self, update: Path | None) -> None:
         self.kill()
-        offered = ["--update", str(update), "--node", "sensors/node-1"] if update else []
+        offered = ["--update", str(update), "--node", self._node] if update else []
         self.launch(self._command + offered)
         self.wait_for_log("is offered" if update else "is there")
 
@@ -43,8 +44,8 @@ class DepotProcess(LoggedProcess):
 
 
 @pytest.fixture
-def depot(tmp_path: Path, broker: Mosquitto) -> Iterator[DepotProcess]:
-    with DepotProcess(tmp_path, broker) as process:
+def depot(tmp_path: Path, broker: Mosquitto, name: str) -> Iterator[DepotProcess]:
+    with DepotProcess(tmp_path, broker, name) as process:
         yield process
 
 
@@ -77,14 +78,14 @@ def test_a_new_application_is_fetched_tried_and_stays_when_its_first_reading_has
 ) -> None:
     woken(node)
     depot.serve(published(tmp_path, 2, image.image(image.application(2))))
-    until(node, lambda: listener.states("node-1")[-1]["app"] == 2)
-    until(node, lambda: listener.states("node-1")[-1]["mode"] == "normal")
-    state = listener.states("node-1")[-1]
+    until(node, lambda: listener.states()[-1]["app"] == 2)
+    until(node, lambda: listener.states()[-1]["mode"] == "normal")
+    state = listener.states()[-1]
     assert (state["slot"], state["update"]) == ("b", "")
     assert not (node.flash / "update.img").exists()
     depot.serve(published(tmp_path, 3, image.image(image.application(3))))
-    until(node, lambda: listener.states("node-1")[-1]["app"] == 3)
-    assert listener.states("node-1")[-1]["slot"] == "a"
+    until(node, lambda: listener.states()[-1]["app"] == 3)
+    assert listener.states()[-1]["slot"] == "a"
 
 
 @pytest.mark.parametrize("broken", [DIES, MUTE], ids=["dies", "is mute"])
@@ -95,7 +96,7 @@ def test_one_that_dies_or_never_publishes_is_left_for_the_former_one_and_not_tri
     depot.serve(published(tmp_path, 2, image.image({"app/start.py": broken})))
     until(node, lambda: (node.flash / "b/app/start.py").exists())
     until(node, lambda: "in a" in node.output, wakes=16)
-    until(node, lambda: "rolled back" in listener.states("node-1")[-1]["update"])
+    until(node, lambda: "rolled back" in listener.states()[-1]["update"])
     before = (node.flash / "boot").read_bytes()
     for _ in range(3):
         assert "in a" in woken(node)
@@ -106,8 +107,8 @@ def test_an_application_with_another_key_is_refused(
     node: WasiBoard, depot: DepotProcess, listener: Listener, tmp_path: Path
 ) -> None:
     depot.serve(published(tmp_path, 2, image.image({"app/start.py": DIES}), key=b"x" * 16))
-    until(node, lambda: bool(listener.states("node-1")))
-    assert listener.states("node-1")[-1]["update"] == "refused 2: wrong key"
+    until(node, lambda: bool(listener.states()))
+    assert listener.states()[-1]["update"] == "refused 2: wrong key"
     assert not (node.flash / "update").exists()
 
 
@@ -116,9 +117,9 @@ def test_the_time_comes_from_the_depot(
 ) -> None:
     woken(node)
     woken(node)
-    listener.wait_for(lambda: 2 in listener.readings("node-1"))
-    assert listener.readings("node-1")[1].time_s == 0
-    assert listener.readings("node-1")[2].time_s > 1_700_000_000
+    listener.wait_for(lambda: 2 in listener.readings())
+    assert listener.readings()[1].time_s == 0
+    assert listener.readings()[2].time_s > 1_700_000_000
 
 
 def test_the_command_line_makes_a_node_and_an_update(tmp_path: Path) -> None:

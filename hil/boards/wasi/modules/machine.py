@@ -26,6 +26,14 @@ def deepsleep(time_ms=0):
     call("deepsleep", str(time_ms))
 
 
+class WDT:
+    def __init__(self, id=0, timeout=5000):
+        call("watchdog", str(timeout))
+
+    def feed(self):
+        call("feed")
+
+
 class RTC:
     def memory(self, kept=None):
         if kept is None:

@@ -1,0 +1,244 @@
+"""Updates on a flash that loses its power at every operation, and manifests that are not to be
+believed. The depot's answers come at once; over the air it is tested on boards."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from firmware import image as made
+from firmware.app.ota import DAMAGED_MAX, IMAGE_PATH, PART_OCTETS, Update, hmac_sha256
+from firmware.depot import Depot
+from firmware.depot import Update as Offered
+from firmware.loader.slots import Slots
+from tests.firmware.app.simulated_flash import Kind, PowerCutError, SimulatedFlash
+
+KEY = bytes(range(16))
+FILES = {f"app/{name}.mpy": random.Random(name).randbytes(700) for name in "xyz"} | {"app/s/d": b""}
+
+
+class DepotNearby:
+    """Has what a node's link has, and the depot at its other end."""
+
+    def __init__(self, depot: Depot, *, seed: int = 1, loss: float = 0.0) -> None:
+        self.depot = depot
+        self.on_answer: Callable[[memoryview], None] | None = None
+        self.asked = 0
+        self._dice = random.Random(seed)
+        self._loss = loss
+
+    def ask(self, question: bytes) -> None:
+        self.asked += 1
+        assert self.on_answer is not None
+        for answer in self.depot.answers(question, 0):
+            for _ in range(self._dice.choice((1, 1, 2))):
+                if self._dice.random() >= self._loss:
+                    self.on_answer(memoryview(answer))
+
+    def wait(self, is_over: Callable[[], bool], limit_ms: int) -> bool:
+        return is_over()
+
+
+def offered(number: int = 2, key: bytes = KEY, files: dict[str, bytes] | None = None) -> Offered:
+    content = made.image(FILES if files is None else files)
+    manifest = made.manifest(number, content, key)
+    return Offered(content, manifest, number, manifest[10:42])
+
+
+def a_flash(kind: Kind = "littlefs", **others: int) -> SimulatedFlash:
+    flash = SimulatedFlash(kind, **others)
+    flash.folders |= {"/a"}
+    return flash
+
+
+def fetched(update: Update, link: DepotNearby) -> bool:
+    return update.fetch(link, lambda: None)  # type: ignore[arg-type]
+
+
+def in_slot(flash: SimulatedFlash, slot: str) -> dict[str, bytes]:
+    start = f"/{slot}/"
+    return {
+        path.removeprefix(start): content
+        for path, content in flash.files.items()
+        if path.startswith(start)
+    }
+
+
+def test_an_update_is_fetched_in_runs_and_put_on_trial() -> None:
+    flash, offer = a_flash(), offered()
+    update, link = Update(flash, Slots(flash), KEY), DepotNearby(Depot(offer))
+    update.offered(offer.manifest)
+    assert (update.is_wanted, update.said) == (True, "fetching 2")
+    assert fetched(update, link)
+    assert link.asked == -(-len(offer.image) // (12 * PART_OCTETS))
+    assert in_slot(flash, "b") == FILES
+    slots = Slots(flash)
+    assert (slots.name, slots.is_trial, slots.tried) == ("b", True, offer.digest[:8])
+
+
+@pytest.mark.parametrize("kind", ["littlefs", "fat"])
+def test_wherever_the_power_goes_there_is_one_whole_application(kind: Kind) -> None:
+    points = 0
+    for seed in range(3):
+        for cut_at in range(200):
+            flash, offer = a_flash(kind, seed=seed), offered()
+            Update(flash, Slots(flash), KEY).offered(offer.manifest)
+            flash.cut_at = flash.operations + cut_at
+            try:
+                assert fetched(Update(flash, Slots(flash), KEY), DepotNearby(Depot(offer)))
+            except PowerCutError:
+                points += 1
+            flash.cut_at = -1
+            if not Slots(flash).is_trial:
+                assert Slots(flash).name == "a"
+                update = Update(flash, Slots(flash), KEY)
+                while not fetched(update, DepotNearby(Depot(offer))):
+                    assert update.is_wanted
+            assert in_slot(flash, "b") == FILES
+            assert (Slots(flash).name, Slots(flash).is_trial) == ("b", True)
+    assert points > 30
+
+
+def test_a_network_that_loses_and_copies_costs_time_only() -> None:
+    flash, offer = a_flash(), offered()
+    update = Update(flash, Slots(flash), KEY)
+    update.offered(offer.manifest)
+    link = DepotNearby(Depot(offer), loss=0.3)
+    for _ in range(200):
+        if fetched(update, link):
+            break
+    assert in_slot(flash, "b") == FILES
+
+
+def test_nobody_who_answers_is_told_and_what_is_there_stays() -> None:
+    flash, offer = a_flash(), offered()
+    update = Update(flash, Slots(flash), KEY)
+    update.offered(offer.manifest)
+    assert not fetched(update, DepotNearby(Depot(None)))
+    assert update.said == "fetching 2: nobody answers"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        (b"", ""),
+        (b"U\x02" + offered().manifest[2:], "refused: no manifest"),
+        (offered().manifest[:-1], "refused: no manifest"),
+        (offered(key=b"other" * 4).manifest, "refused 2: wrong key"),
+        (offered().manifest[:-1] + b"\0", "refused 2: wrong key"),
+        (offered(number=1).manifest, ""),
+    ],
+)
+def test_a_manifest_that_is_not_ours_or_not_newer_changes_nothing(
+    manifest: bytes, said: str
+) -> None:
+    flash = a_flash()
+    update = Update(flash, Slots(flash), KEY)
+    update.offered(manifest)
+    assert (update.is_wanted, update.said) == (False, said)
+    assert flash.files == {}
+
+
+def test_a_manifest_that_is_withdrawn_ends_the_fetching() -> None:
+    flash = a_flash()
+    update = Update(flash, Slots(flash), KEY)
+    update.offered(offered().manifest)
+    update.offered(b"")
+    assert (update.is_wanted, update.said) == (False, "")
+    assert flash.files == {}
+
+
+def test_every_octet_of_a_manifest_is_signed() -> None:
+    flash, whole = a_flash(), offered().manifest
+    for at in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[at] ^= 1
+        update = Update(flash, Slots(flash), KEY)
+        update.offered(bytes(damaged))
+        assert not update.is_wanted
+
+
+def test_without_a_key_nothing_is_taken() -> None:
+    flash = a_flash()
+    update = Update(flash, Slots(flash), b"")
+    update.offered(offered(key=b"").manifest)
+    assert update.said == "refused 2: wrong key"
+
+
+def test_an_image_that_is_not_what_was_signed_is_given_up_for_good() -> None:
+    flash, offer = a_flash(), offered()
+    wrong = Offered(offer.image[:-1] + b"!", offer.manifest, 2, offer.digest)
+    for _ in range(DAMAGED_MAX):
+        update = Update(flash, Slots(flash), KEY)
+        update.offered(offer.manifest)
+        assert update.is_wanted
+        assert not fetched(update, DepotNearby(Depot(wrong)))
+        assert IMAGE_PATH not in flash.files
+    update = Update(flash, Slots(flash), KEY)
+    update.offered(offer.manifest)
+    assert update.said == "refused 2: was damaged, or there is no room"
+    assert Slots(flash).name == "a"
+    update.offered(offered(3).manifest)
+    assert fetched(update, DepotNearby(Depot(offered(3))))
+
+
+def test_a_flash_without_room_gives_up_too() -> None:
+    flash, offer = a_flash(octets_max=len(offered().image) + 300), offered()
+    update = Update(flash, Slots(flash), KEY)
+    update.offered(offer.manifest)
+    for _ in range(DAMAGED_MAX):
+        assert not fetched(update, DepotNearby(Depot(offer)))
+    assert not update.is_wanted
+    assert Slots(flash).name == "a"
+
+
+@pytest.mark.parametrize("name", ["../main.py", "/main.py", "app//x", "app/../../x"])
+def test_a_file_outside_its_slot_is_not_written(name: str) -> None:
+    flash, offer = a_flash(), offered(files={name: b"x"})
+    update = Update(flash, Slots(flash), KEY)
+    update.offered(offer.manifest)
+    assert not fetched(update, DepotNearby(Depot(offer)))
+    assert not any(path.endswith("main.py") for path in flash.files)
+
+
+def test_one_that_was_rolled_back_is_not_tried_again() -> None:
+    flash, offer = a_flash(), offered()
+    update = Update(flash, Slots(flash), KEY)
+    update.offered(offer.manifest)
+    fetched(update, DepotNearby(Depot(offer)))
+    for _ in range(5):
+        Slots(flash).booted(is_wake=False)
+    update = Update(flash, Slots(flash), KEY)
+    assert (update.is_wanted, update.said) == (False, "refused 2: was rolled back")
+    assert IMAGE_PATH not in flash.files
+    update.offered(offer.manifest)
+    assert not update.is_wanted
+
+
+def test_hmac_is_that_of_rfc_4231() -> None:
+    assert hmac_sha256(b"Jefe", b"what do ya want for nothing?").hex() == (
+        "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+    )
+    key = b"\xaa" * 131
+    text = b"Test Using Larger Than Block-Size Key - Hash Key First"
+    assert hmac_sha256(key, text).hex() == (
+        "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54"
+    )
+
+
+@pytest.mark.parametrize("question", [b"", b"T", b"T1234+", b"C12345678", b"X" * 10])
+def test_the_depot_answers_no_question_that_is_none(question: bytes) -> None:
+    assert Depot(offered()).answers(question, 0) == []
+
+
+def test_the_depot_has_limits() -> None:
+    offer = offered()
+    depot = Depot(offer)
+    assert len(depot.answers(b"C" + offer.digest[:4] + bytes(4) + b"\xff", 0)) <= 32
+    assert depot.answers(b"C" + offer.digest[:4] + b"\xff" * 5, 0) == []
+    assert depot.answers(b"T1234", 1_800_000_000_000)[0][5:] == (1_800_000_000_000).to_bytes(
+        8, "big"
+    )
+    assert [depot.offer(node) is not None for node in ("n", "n", "m")] == [True, False, True]

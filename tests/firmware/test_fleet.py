@@ -1,0 +1,51 @@
+"""Two hundred boards of real MicroPython at one gateway."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+
+import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion
+
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BOARDS, READINGS = 200, 50
+PATIENCE_S = 60.0
+
+
+def test_ten_thousand_readings_of_two_hundred_boards_arrive(
+    library: Path, gateway: GatewayProcess, broker: Mosquitto
+) -> None:
+    arrived: Counter[tuple[str, int]] = Counter()
+    wanted = (BOARDS + 1) * READINGS
+    is_subscribed, is_complete = threading.Event(), threading.Event()
+
+    def heard(client: object, userdata: object, message: paho.MQTTMessage) -> None:
+        arrived[message.topic, int(message.payload)] += 1
+        if len(arrived) == wanted:
+            is_complete.set()
+
+    client = paho.Client(CallbackAPIVersion.VERSION2)
+    client.on_message = heard
+    client.on_subscribe = lambda *_: is_subscribed.set()
+    client.connect("127.0.0.1", broker.port)
+    client.loop_start()
+    client.subscribe("fleet/+", 1)
+    assert is_subscribed.wait(PATIENCE_S)
+    command = [sys.executable, "-m", "tests.firmware.fleet", str(library), str(gateway.port)]
+    command += [str(BOARDS), str(READINGS)]
+    ended = subprocess.run(
+        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
+    assert Counter(json.loads(ended.stdout)) == {"done": BOARDS + 1}
+    assert is_complete.wait(PATIENCE_S), len(arrived)
+    client.disconnect()
+    client.loop_stop()
+    assert {topic for topic, _ in arrived} == {f"fleet/{board}" for board in range(BOARDS + 1)}
