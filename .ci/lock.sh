@@ -10,7 +10,7 @@ fi
 pins=$(mktemp)
 trap 'rm -f "$pins"' EXIT
 if [[ -e requirements.lock ]]; then cp requirements.lock "$pins"; fi
-uv pip compile --quiet --universal --python-version 3.11 --group dev --extra demo --extra hil \
+uv pip compile --quiet --universal --python-version 3.11 --group dev --extra demo --extra flash --extra hil \
     --no-emit-index-url --no-emit-find-links --no-header --annotation-style line \
     --output-file "$pins" "$@" pyproject.toml >/dev/null
 cat - "$pins" >requirements.lock <<'EOF'

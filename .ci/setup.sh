@@ -13,6 +13,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 VENV=.venv
 READY=$VENV/.ready
 LOG=$VENV/setup.log
+MICROBIT_FIRMWARE=${MICROBIT_FIRMWARE:-/usr/share/firmware-microbit-micropython/firmware.hex}
+MICROBIT_PACKAGES="qemu-system-arm firmware-microbit-micropython" # 60 MB
 DISK_FREE_KIB_MIN=409600 # measured: 220 MiB of environment, 60 MiB of downloads on their way
 started=$SECONDS
 
@@ -33,6 +35,7 @@ contents() { cat pyproject.toml requirements.lock .ci/setup.sh | sha256sum; }
 
 # Debian puts it in /usr/sbin, which is not on an ordinary user's PATH.
 has_mosquitto() { PATH=$PATH:/usr/sbin:/usr/local/sbin command -v mosquitto >/dev/null; }
+has_microbit() { command -v qemu-system-arm >/dev/null && [[ -e $MICROBIT_FIRMWARE ]]; }
 has_uv() { command -v uv >/dev/null; }
 is_placed() { [[ -r $READY && -x $VENV/bin/python && $(head -n 1 "$READY") == "$(place)" ]]; }
 is_ready() {
@@ -109,6 +112,24 @@ install_packages() { # names; from Debian
     fi
 }
 
+# An emulated micro:bit, which only tests need: nobody is asked for a password, and without it they
+# are reported as not run.
+install_microbit() {
+    local how=()
+    if has_microbit || ! command -v apt-get >/dev/null; then return; fi
+    if ((EUID != 0)); then
+        if ! sudo -n true 2>/dev/null; then
+            say "tests on a micro:bit will not be run without:  sudo apt-get install $MICROBIT_PACKAGES"
+            return
+        fi
+        how=(sudo -n)
+    fi
+    say "installing $MICROBIT_PACKAGES with apt-get, for tests"
+    # shellcheck disable=SC2086 # names without spaces, one word each
+    "${how[@]}" bash .ci/install-packages.sh $MICROBIT_PACKAGES >>"$LOG" 2>&1 ||
+        say "they are not to be had ($LOG says why): tests on a micro:bit will not be run"
+}
+
 missing_packages() { # python; prints names
     if [[ ! -x $VENV/bin/python ]] && ! has_uv && ! "$1" -c 'import ensurepip, venv' 2>/dev/null; then
         "$1" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'
@@ -165,6 +186,7 @@ main() {
     if [[ -n $packages ]]; then install_packages $packages; fi
     [[ -x $VENV/bin/python ]] || make_environment "$python"
     install_python_packages "$python"
+    install_microbit
     { place && contents; } >"$READY"
     say "ready in $((SECONDS - started)) s: $VENV/bin/tidegate"
 }

@@ -29,7 +29,7 @@ GENERATED = {
     "docs/states.svg": "gateway.session.states_drawing",
     "docs/conformance.md": "tests.conformance",
 }
-LOCKED_EXTRAS = ("demo", "hil")
+LOCKED_EXTRAS = ("demo", "flash", "hil")
 GENERATED_MARK = re.compile(r"\bby `?python3? -m ([\w.]+)")
 RUN_AS_MODULE = re.compile(r"python3? -m (gateway[\w.]*)")
 MARKDOWN_LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)|(?:src|href)=\"([^\"#]+)")

@@ -45,6 +45,8 @@ class Machine:
         for name in ("pyproject.toml", "requirements.lock"):
             shutil.copy(REPOSITORY / name, self.repository)
         self.has("python3", PYTHON)
+        self.has("qemu-system-arm", "")
+        self.microbit_firmware = self.programs / "qemu-system-arm"  # any file that is there
 
     def has(self, name: str, script: str) -> None:
         (self.programs / name).write_text(script)
@@ -54,7 +56,11 @@ class Machine:
         return subprocess.run(
             ["bash", ".ci/setup.sh"],
             cwd=self.repository,
-            env={"PATH": f"{self.programs}:/usr/bin:/bin", "HOME": os.environ.get("HOME", "/")},
+            env={
+                "PATH": f"{self.programs}:/usr/bin:/bin",
+                "HOME": os.environ.get("HOME", "/"),
+                "MICROBIT_FIRMWARE": str(self.microbit_firmware),
+            },
             capture_output=True,
             text=True,
             check=False,
@@ -163,3 +169,29 @@ def test_a_missing_venv_module_comes_from_debian_once(machine: Machine) -> None:
     assert calls[1].endswith(package)
     machine.set_up()
     assert len((machine.repository / "apt-calls").read_text().splitlines()) == 2
+
+
+def test_the_micro_bit_of_the_tests_comes_from_debian(machine: Machine) -> None:
+    for name in ("apt-get", "apt-cache"):
+        machine.has(name, DEBIAN)
+    machine.has("sudo", PASS_ON)
+    machine.microbit_firmware = machine.programs / "absent"
+    run = machine.set_up()
+    assert run.returncode == 0, run.stderr
+    packages = "qemu-system-arm firmware-microbit-micropython"
+    assert f"setup: installing {packages} with apt-get, for tests" in run.stdout
+    calls = (machine.repository / "apt-calls").read_text().splitlines()
+    assert calls[-1].startswith("install")
+    assert calls[-1].endswith(packages)
+
+
+def test_without_a_micro_bit_the_set_up_is_done_all_the_same(machine: Machine) -> None:
+    machine.has("apt-get", "#!/bin/sh\necho Unable to locate package\nexit 100\n")
+    machine.has("apt-cache", "#!/bin/sh\n")
+    machine.has("sudo", PASS_ON)
+    machine.microbit_firmware = machine.programs / "absent"
+    run = machine.set_up()
+    assert run.returncode == 0, run.stderr
+    assert "tests on a micro:bit will not be run" in run.stdout
+    assert (machine.repository / ".venv/.ready").exists()
+    assert (machine.set_up().stdout, machine.set_up().stderr) == ("", "")

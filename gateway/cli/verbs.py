@@ -60,7 +60,7 @@ VERBS = (
     Verb(
         "flash",
         "put MicroPython and the sensor's program on a board, and wait for its first reading",
-        "tidegate flash --name greenhouse-3 --gateway 10.0.0.5 --wifi Garden --sensor bme280",
+        "tidegate flash --name greenhouse-3 --gateway 10.0.0.5 --wifi Garden --sensor internal",
     ),
     Verb(
         "simulate",

@@ -4,14 +4,15 @@ Raw REPL (Ctrl-A): a snippet, Ctrl-D, `OK`, what it prints, Ctrl-D, its tracebac
 
 Rules
 - Octets go out in small bursts, because boards have rings of 64 or 128 for what comes.
-- Ctrl-C is said again and again: our own programs stop at two within half a second, and a board
-  that sleeps deeply hears nothing until it wakes.
+- Ctrl-C is said again and again: our own programs stop at two within half a second. A board that
+  does not hear it, because it sleeps deeply, is reset on the way.
 """
 
 from __future__ import annotations
 
 import re
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -28,6 +29,8 @@ STOP_S_MAX = 8.0
 STOP_AGAIN_S = 0.2
 ANSWER_S_MAX = 5.0
 LOOK_S = 0.05
+RESET_S = 0.1
+STARTED_S = 0.3  # by then it has looked at the pins that would keep it in its loader
 HELD_OCTETS_MAX = 1 << 20
 
 _RAW = b"raw REPL; CTRL-B to exit\r\n>"
@@ -66,8 +69,12 @@ class Console:
     def stop(self, patience_s: float = STOP_S_MAX) -> None:
         """End what runs there, and be at the raw REPL. Raises FlashError."""
         deadline = time.monotonic() + patience_s
+        reset_at: float | None = deadline - patience_s / 2
         self._held = b""
         while time.monotonic() < deadline:
+            if reset_at is not None and time.monotonic() > reset_at:
+                self._reset()
+                reset_at = None
             self._write(b"\r\x03\x03")
             self._read_until(b">>> ", STOP_AGAIN_S)
             self._held = b""
@@ -79,6 +86,18 @@ class Console:
             "try again; else  tidegate flash install  puts it there"
         )
         raise FlashError(Failure.ABSENT, text)
+
+    def _reset(self) -> None:
+        """As esptool does, by RTS with DTR off; on boards without those wires it does nothing."""
+        with suppress(OSError):
+            self._serial.dtr = False
+            self._serial.rts = True
+            time.sleep(RESET_S)
+            self._serial.rts = False
+            time.sleep(STARTED_S)
+            # Both on again: with DTR off boards with USB of their own say nothing.
+            self._serial.dtr = True
+            self._serial.rts = True
 
     def run(self, snippet: str, patience_s: float = ANSWER_S_MAX) -> str:
         """What it printed. Raises SnippetError, or FlashError if nothing came back."""

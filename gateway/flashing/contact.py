@@ -28,6 +28,8 @@ from gateway.links.serial_framing import framing
 
 ASK_AGAIN_S = 0.25
 MESSAGE_OCTETS_MAX = 1024
+SAID_OCTETS_MAX = 4096
+SAID_LINES_MAX = 5
 PROOF_S = 3.0  # for the frame after CONNACK, from which the round trip is known
 
 # What /api/clients says of one client; raises NotAskedError.
@@ -61,9 +63,13 @@ def at_gateway(
     name: str,
     patience_s: float,
     report: Report,
+    *,
     round_trip: Callable[[str], float | None] = lambda host: None,
+    meanwhile: Callable[[], None] = lambda: time.sleep(ASK_AGAIN_S),
 ) -> Contact:
-    """When it has been heard since now. Raises FlashError."""
+    """When it has been heard since now; `meanwhile` is called between two questions, and takes its
+    time. Raises FlashError.
+    """
     began = time.monotonic()
     last = "no gateway was asked"
     while (waited_s := time.monotonic() - began) < patience_s:
@@ -82,12 +88,35 @@ def at_gateway(
             address = str(client["address"])
             measured = round_trip(host_of(address)) if way == "udp" else None
             return Contact(name, way, address, time.monotonic() - began, measured)
-        time.sleep(ASK_AGAIN_S)
+        meanwhile()
     text = f"{name} was not heard within {patience_s:.0f} s ({last}): {_ADVICE}"
     raise FlashError(Failure.ABSENT, text)
 
 
 _ADVICE = "tidegate flash monitor  shows what the board says"
+
+
+class Overheard:
+    """What a board prints while others are asked for it, for whoever asks why it is not heard."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._held = b""
+        self._is_gone = False
+
+    def __call__(self) -> None:
+        deadline = time.monotonic() + ASK_AGAIN_S
+        while not self._is_gone and time.monotonic() < deadline:
+            try:
+                self._held = (self._held + self._console.read())[-SAID_OCTETS_MAX:]
+            except FlashError:  # boards with USB of their own sleep with it
+                self._is_gone = True
+        time.sleep(max(0.0, deadline - time.monotonic()))
+
+    @property
+    def lines(self) -> list[str]:
+        text = self._held.decode(errors="replace")
+        return [line.strip() for line in text.splitlines() if line.strip()][-SAID_LINES_MAX:]
 
 
 def _client(answer: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:

@@ -81,10 +81,7 @@ class Esptool:
         options: list[str] | None = None,
     ) -> Ended:
         if not self._has_dashes:
-            what = [word.replace("-", "_") if "/" not in word else word for word in what]
-            what = [
-                f"--{word[2:].replace('_', '-')}" if word[:2] == "__" else word for word in what
-            ]
+            what = [what[0].replace("-", "_"), *what[1:]]
         return run(
             [self._program, "--port", self.port, *(options or []), *what], hear, timeout_s=timeout_s
         )

@@ -35,6 +35,8 @@ CHUNK_OCTETS = 64
 ATTEMPTS_MAX = 3
 REBOOT_S_MAX = 20.0
 MPREMOTE_S_MAX = 600.0
+MPREMOTE_SILENT_S = 10.0  # it says each file as it begins it
+MPREMOTE_OCTETS_PER_S_MIN = 2000  # a line of 115,200 baud carries 3,000, as text
 SECRET_MODE, FILE_MODE = 0o600, 0o644
 
 
@@ -229,7 +231,9 @@ class MpremotePlacing:
                     copied += 1
                     report.at("uploading", copied, len(files))
 
-            ended = run(command, hear, timeout_s=MPREMOTE_S_MAX)
+            longest = max(len(file.octets) for file in files)
+            silence_s = MPREMOTE_SILENT_S + longest / MPREMOTE_OCTETS_PER_S_MIN
+            ended = run(command, hear, timeout_s=MPREMOTE_S_MAX, silence_s=silence_s)
         if ended.code:
             raise self._why(ended.last_words, copied, len(files))
 

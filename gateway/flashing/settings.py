@@ -13,9 +13,14 @@ from gateway.flashing.errors import Failure, FlashError
 
 NAME_OCTETS_MAX = 23  # the client ids that every gateway takes (MQTT-SN 1.2, 5.4.4)
 TOPIC_OCTETS_MAX = 40
-INTERVAL_S_MIN, INTERVAL_S_MAX = 1, 43_200
+INTERVAL_S_MAX = 43_200  # twelve hours, as firmware/tiny has it
+NODE_INTERVAL_S_MIN = 5  # as firmware/app has it
 GATEWAYS_MAX = 4
 TINY_SENSORS = ("temperature", "simulated", "pin0", "pin1", "pin2")
+
+
+# `kind` and what else its driver is told, such as pins.
+Sensor = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +32,7 @@ class NodeSettings:
     interval_s: int
     gateways: tuple[tuple[str, int], ...] = ()
     uart: int | None = None
-    sensors: tuple[str, ...] = ()
+    sensors: tuple[Sensor, ...] = ()
     wifi: str | None = None
     password: str | None = None
     secrets: Mapping[str, Any] | None = None
@@ -45,16 +50,17 @@ def check(settings: NodeSettings) -> None:
     topic = settings.topic
     if not 2 < len(topic.encode()) <= TOPIC_OCTETS_MAX or any(sign in topic for sign in "+#\0"):
         raise _wrong(f"--topic: expected 3 to {TOPIC_OCTETS_MAX} octets without + #, got {topic!r}")
-    if not INTERVAL_S_MIN <= settings.interval_s <= INTERVAL_S_MAX:
-        raise _wrong(f"--interval: expected {INTERVAL_S_MIN} to {INTERVAL_S_MAX} seconds")
+    if not 1 <= settings.interval_s <= INTERVAL_S_MAX:
+        raise _wrong(f"--interval: expected 1 to {INTERVAL_S_MAX} seconds")
     if len(settings.gateways) > GATEWAYS_MAX:
         raise _wrong(f"--gateway: at most {GATEWAYS_MAX}")
 
 
 def tiny_settings(settings: NodeSettings) -> dict[str, Any]:
     """For firmware/tiny. Raises FlashError."""
-    sensors = settings.sensors or ("temperature",)
-    if len(sensors) != 1 or sensors[0] not in TINY_SENSORS:
+    sensors = settings.sensors or ({"kind": "temperature"},)
+    kind = sensors[0]["kind"]
+    if len(sensors) != 1 or len(sensors[0]) != 1 or kind not in TINY_SENSORS:
         raise _wrong(f"--sensor: this board has one of {', '.join(TINY_SENSORS)}")
     if settings.wifi or settings.gateways:
         raise _wrong("this board has no network: leave --wifi and --gateway out")
@@ -62,13 +68,15 @@ def tiny_settings(settings: NodeSettings) -> dict[str, Any]:
         "CLIENT_ID": settings.name,
         "TOPIC": settings.topic,
         "INTERVAL_S": settings.interval_s,
-        "SENSOR": sensors[0],
+        "SENSOR": kind,
     }
     return given | dict(settings.more or {})
 
 
 def node_settings(settings: NodeSettings) -> dict[str, Any]:
     """/settings.json of firmware/app. Raises FlashError."""
+    if settings.interval_s < NODE_INTERVAL_S_MIN:
+        raise _wrong(f"--interval: this board takes {NODE_INTERVAL_S_MIN} seconds or more")
     if not settings.gateways and settings.uart is None:
         raise _wrong("say where the gateway is: --gateway HOST, or --uart NUMBER for a serial line")
     given: dict[str, Any] = {
@@ -81,7 +89,7 @@ def node_settings(settings: NodeSettings) -> dict[str, Any]:
     if settings.uart is not None:
         given["uart"] = {"number": settings.uart}
     if settings.sensors:
-        given["sensors"] = [{"kind": sensor} for sensor in settings.sensors]
+        given["sensors"] = [dict(sensor) for sensor in settings.sensors]
     return given | dict(settings.more or {})
 
 

@@ -1,11 +1,11 @@
-"""Where the firmware lies: beside this module in an installed Tidegate, else in the repository."""
+"""Where the firmware lies: below this folder in an installed Tidegate, else in the repository."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
-PLACES = (_HERE / "firmware", _HERE.parents[1] / "firmware")
+PLACES = (_HERE / "nodes" / "firmware", _HERE.parents[1] / "firmware")
 
 
 def firmware_folder() -> Path:

@@ -18,10 +18,12 @@ from gateway.flashing.errors import Failure, FlashError
 from gateway.flashing.placing import MpremotePlacing, place
 from gateway.flashing.program import BoardFile
 from gateway.flashing.programs import find_program
+from hil.boards.wasi.board import WasiBoard
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto, free_tcp_port
 from tests.cli.tidegate import environment_with, tidegate
 from tests.flashing.reports import KeptReport
+from tests.flashing.test_drives import IMAGE, pico_drive, played
 from tests.support.boards import built, require_board
 from tests.support.console_board import ConsoleBoard
 
@@ -90,7 +92,7 @@ def test_an_upload_that_was_cut_leaves_nothing_to_start_and_can_be_done_again(
     began = threading.Event()
     placing = MpremotePlacing(board.device)
     place(placing, FILES, KeptReport())
-    others = [BoardFile(path=file.path, octets=file.octets * 3 + b"#") for file in FILES]
+    others = [BoardFile(path=file.path, octets=file.octets + b"#") for file in FILES]
     threading.Thread(target=look, daemon=True).start()
     with pytest.raises(FlashError) as raised:
         place(placing, others, KeptReport(cut))
@@ -150,16 +152,41 @@ def test_a_program_of_ones_own_joins_over_udp(
     assert done.returncode == 0, done.stderr
     told = done.stdout.splitlines()
     assert re.match(r".*: simulated board, with MicroPython 1\.27\.0 on linux", told[0])
-    assert re.fullmatch(r"the board has all 8 files, \d+ octets, verified", told[1])
+    assert re.fullmatch(r"the board has 8 files, \d+ octets, verified", told[1])
     assert json.loads(told[2].removeprefix("enrolment: "))["id"] == "garden-1"
     assert re.match(r"garden-1 joined over UDP \(127\.0\.0\.1:\d+\), ", told[3])
+
+
+def test_micropython_comes_by_the_drive_and_the_program_by_the_port(
+    board: ConsoleBoard, boards: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "program").mkdir()
+    (tmp_path / "program" / "main.py").write_text("print('here')\n")
+    (tmp_path / "mp.uf2").write_bytes(IMAGE)
+    folder = pico_drive(tmp_path)
+    with played(folder) as taken:
+        done = tidegate(
+            *("flash", "--boards", boards, "--port", board.device, "--drive", folder),
+            *("--firmware", "mp.uf2", "--name", "x-1", "--program", "program", "--wait", "0"),
+            folder=tmp_path,
+        )
+    assert done.returncode == 0, done.stderr
+    assert taken == [IMAGE]
+    assert [line.partition(":")[0] for line in done.stdout.splitlines()] == [
+        board.device,
+        f"writing mp.uf2 to {folder}",
+        "mp.uf2 is on the board",
+        "simulated board has MicroPython 1.27.0 on linux [Clang 19.1.5] version",
+        "the board has 1 file, 14 octets, verified",
+        "enrolment",
+    ]
 
 
 def test_a_node_that_nobody_hears_is_said_with_what_to_look_at(
     board: ConsoleBoard, boards: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "program").mkdir()
-    (tmp_path / "program" / "main.py").write_text("pass\n")
+    (tmp_path / "program" / "main.py").write_text("print('no WLAN')\n")
     done = tidegate(
         *("flash", "provision", "--boards", boards, "--port", board.device, "--name", "lost-1"),
         *("--program", "program", "--wait", "1", "--set", "admin.listen=127.0.0.1:1"),
@@ -169,6 +196,7 @@ def test_a_node_that_nobody_hears_is_said_with_what_to_look_at(
     assert (
         "lost-1 was not heard within 1 s (no gateway answers at http://127.0.0.1:1" in done.stderr
     )
+    assert "it said: no WLAN\n" in done.stdout
     assert "tidegate flash monitor  shows what the board says" in done.stderr
 
 
@@ -186,3 +214,68 @@ def test_micropython_that_is_too_old_is_refused_and_the_board_goes_on(
     assert done.returncode == 1
     assert "is too old, 9.9 is needed:  tidegate flash install --reinstall" in done.stderr
     assert (board.flash / "main.py").exists()
+
+
+NODE = ("--name", "garden-7", "--sensor", "simulated:step=1", "--interval", "5")
+
+
+def test_a_whole_node_in_a_folder_is_read_by_a_board_and_publishes(
+    tmp_path: Path, broker: Mosquitto
+) -> None:
+    require_board()
+    (tmp_path / "gateway").mkdir()
+    with GatewayProcess(tmp_path / "gateway", broker.url) as gateway:
+        done = tidegate(
+            *("flash", "provision", "--into", "board", "--board", "esp32", *NODE),
+            *("--gateway", f"127.0.0.1:{gateway.port}"),
+            folder=tmp_path,
+        )
+        assert done.returncode == 0, done.stderr
+        settings = json.loads((tmp_path / "board" / "settings.json").read_text())
+        assert settings["sensors"] == [{"kind": "simulated", "step": 1}]
+        board = WasiBoard(tmp_path / "board", heap="64k")
+        outcome = board.run("import main")
+        assert outcome.how == "deepsleep", board.output
+        gateway.wait_for_log("= asleep client=garden-7")
+
+
+def test_a_whole_node_joins_over_udp_from_its_first_start(
+    board: ConsoleBoard, boards: Path, broker: Mosquitto, tmp_path: Path
+) -> None:
+    admin = free_tcp_port()
+    (tmp_path / "gateway").mkdir()
+    config = f'[admin]\nlisten = "127.0.0.1:{admin}"\n'
+    with GatewayProcess(tmp_path / "gateway", broker.url, config) as gateway:
+        done = tidegate(
+            *("flash", "--boards", boards, "--port", board.device, *NODE),
+            *("--gateway", f"127.0.0.1:{gateway.port}", "--wait", "30"),
+            *("--set", f"admin.listen=127.0.0.1:{admin}"),
+            folder=tmp_path,
+        )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^garden-7 joined over UDP \(127\.0\.0\.1:\d+\), ", done.stdout, re.M)
+
+
+def test_secrets_are_in_a_file_of_their_own_that_nobody_else_reads(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("hunter2\n")
+    (tmp_path / "more").write_text('{"update_key": "00ff"}')
+    for name in ("password", "more"):
+        (tmp_path / name).chmod(0o600)
+    done = tidegate(
+        *("flash", "provision", "--into", "board", "--board", "esp32", *NODE),
+        *("--gateway", "10.0.0.5", "--wifi", "Garden", "--wifi-password-file", "password"),
+        *("--secrets", "more"),
+        folder=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    path = tmp_path / "board" / "secrets.json"
+    assert json.loads(path.read_text()) == {
+        "ssid": "Garden",
+        "password": "hunter2",
+        "update_key": "00ff",
+    }
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert "hunter2" not in done.stdout + done.stderr
+    others = [each for each in (tmp_path / "board").rglob("*") if each.is_file() and each != path]
+    assert len(others) > 10
+    assert not [each for each in others if b"hunter2" in each.read_bytes()]

@@ -14,6 +14,7 @@ from gateway.cli.flash.boards import (
     target_of,
     wait_for_micropython,
 )
+from gateway.cli.flash.hearing import asker
 from gateway.cli.flash.installing import install
 from gateway.cli.flash.monitoring import monitor
 from gateway.cli.flash.provisioning import Node, node_of, provision
@@ -32,7 +33,7 @@ QUICK_S = 2.0
 
 COLUMNS = (
     Column("port or drive", is_name=True),
-    Column("board"),
+    Column("may be", is_name=True),
     Column("USB", 2),
     Column("what it says", 1, is_name=True),
 )
@@ -65,6 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def whole_way(arguments: argparse.Namespace, node: Node, report: Report) -> None:
     """MicroPython if it has none, then the rest. Raises FlashError."""
+    asker(arguments)  # what is wrong with its configuration is said before a board is touched
     if arguments.into is not None:
         provision(arguments, node, None, report)
         return
@@ -93,6 +95,7 @@ def installed(
 
 def provision_one(arguments: argparse.Namespace, report: Report) -> None:
     node = node_of(arguments)
+    asker(arguments)
     target = None
     if arguments.into is None:
         target = target_of(arguments, report)
@@ -160,7 +163,7 @@ def _row(row: Mapping[str, object]) -> tuple[str, ...]:
     assert isinstance(boards, list)
     return (
         str(row["place"]),
-        " or ".join(boards) or "-",
+        ", ".join(boards) or "-",
         str(row.get("usb") or "-"),
         str(row["says"] or "-"),
     )

@@ -78,6 +78,8 @@ def _places(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
     before: set[tuple[str, str]] = set()
     while True:
         there = set(_there(arguments))
+        for _, where in sorted(before - there):
+            say(f"{where} is unplugged")
         for place in sorted(there - before):
             time.sleep(SETTLE_S)
             yield place

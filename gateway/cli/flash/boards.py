@@ -177,6 +177,12 @@ def identity_at(port: str, patience_s: float) -> Identity | None:
         return who(console)
 
 
+def _refuse_other(kind: Kind, identity: Identity) -> None:
+    if not kind.machine.search(identity.machine):
+        text = f"what was installed is for {identity.machine!r}, and the board is a {kind.title}"
+        raise FlashError(Failure.WRONG, text)
+
+
 def wait_for_micropython(target: Target, kinds: Mapping[str, Kind], patience_s: float) -> Target:
     """After an installation, when the port may come anew, or under another name."""
     deadline = time.monotonic() + patience_s
@@ -185,6 +191,7 @@ def wait_for_micropython(target: Target, kinds: Mapping[str, Kind], patience_s: 
             port = target.port or the_port(found_ports(kinds), None, target.kind)
             identity = identity_at(port.device, QUICK_S)
             if identity is not None:
+                _refuse_other(target.kind, identity)
                 return Target(target.kind, port, target.drive, identity)
         except FlashError as error:
             if error.failure not in (Failure.ABSENT, Failure.CUT) or time.monotonic() > deadline:

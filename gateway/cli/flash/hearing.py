@@ -7,11 +7,19 @@ from typing import Any
 
 from gateway.admin.clients import CLIENTS_SCHEMA
 from gateway.cli.flash.boards import Target
+from gateway.cli.live import printable
 from gateway.cli.sources import configuration_of
 from gateway.config import ConfigError
 from gateway.config.settings import Settings
 from gateway.flashing.console import Console
-from gateway.flashing.contact import Ask, Contact, NotAskedError, at_gateway, on_line
+from gateway.flashing.contact import (
+    Ask,
+    Contact,
+    NotAskedError,
+    Overheard,
+    at_gateway,
+    on_line,
+)
 from gateway.flashing.echo import round_trip_s
 from gateway.flashing.errors import Failure, FlashError
 from gateway.flashing.report import Report
@@ -33,10 +41,26 @@ def hear_from(
             contact = on_line(console, name, arguments.wait, report)
         if target is not None and target.kind.program == "tiny":
             report.say(_configuration(target))
+    elif port is not None and target is not None and target.kind.program != "tiny":
+        contact = _overheard(ask, name, port, arguments.wait, report)
     else:
-        contact = at_gateway(ask, name, arguments.wait, report, round_trip_s)
+        contact = at_gateway(ask, name, arguments.wait, report, round_trip=round_trip_s)
     report.say(str(contact))
     return contact
+
+
+def _overheard(ask: Ask, name: str, port: str, patience_s: float, report: Report) -> Contact:
+    """Its console is its own, so that what it prints there may say why it is not heard."""
+    with Console(port) as console:
+        said = Overheard(console)
+        try:
+            return at_gateway(
+                ask, name, patience_s, report, round_trip=round_trip_s, meanwhile=said
+            )
+        except FlashError:
+            for line in said.lines:
+                report.say(f"it said: {printable(line)}")
+            raise
 
 
 def _who_hears(ask: Ask, target: Target | None) -> str:

@@ -82,9 +82,11 @@ def add_node_options(parser: argparse.ArgumentParser, *, is_repeated: bool = Fal
     )
     options.add(
         "--sensor",
-        metavar="KIND",
+        metavar="KIND[:KEY=VALUE,...]",
         action="append",
-        help="what it measures with, such as bme280, internal, simulated; may be repeated",
+        type=sensor,
+        help="what it measures with, such as internal, simulated or bme280:scl=22,sda=21; may be "
+        "repeated",
     )
     options.add(
         "--gateway",
@@ -94,6 +96,11 @@ def add_node_options(parser: argparse.ArgumentParser, *, is_repeated: bool = Fal
         help="where its gateway is; may be repeated for more of them, which are tried in turn",
     )
     options.add("--uart", metavar="N", type=int, help="its gateway is on the line of this UART")
+    _add_secret_options(options)
+    _add_file_options(options)
+
+
+def _add_secret_options(options: _Set) -> None:
     options.add("--wifi", metavar="SSID", help="its wireless network")
     options.add(
         "--wifi-password-file",
@@ -102,10 +109,13 @@ def add_node_options(parser: argparse.ArgumentParser, *, is_repeated: bool = Fal
         help="without it TIDEGATE_WIFI_PASSWORD counts, or it is asked for",
     )
     options.add(
-        "--settings", metavar="FILE", type=Path, help="JSON: more settings, as the program has them"
-    )
-    options.add(
         "--secrets", metavar="FILE", type=Path, help="JSON: more secrets, such as update_key"
+    )
+
+
+def _add_file_options(options: _Set) -> None:
+    options.add(
+        "--settings", metavar="FILE", type=Path, help="JSON: more settings, as the program has them"
     )
     options.add(
         "--program",
@@ -164,6 +174,19 @@ def gateway(text: str) -> tuple[str, int]:
     if not host or not port.isascii() or not port.isdigit() or not 0 < int(port[:6]) < 65536:
         raise argparse.ArgumentTypeError(f"expected HOST or HOST:PORT, got {text!r}")
     return host, int(port)
+
+
+def sensor(text: str) -> dict[str, object]:
+    kind, _, details = text.partition(":")
+    found: dict[str, object] = {"kind": kind}
+    for detail in details.split(",") if details else ():
+        key, equals, value = detail.partition("=")
+        if not key or not equals:
+            message = f"expected KIND or KIND:KEY=VALUE,KEY=VALUE, got {text!r}"
+            raise argparse.ArgumentTypeError(message)
+        is_number = value.isascii() and value.isdigit()
+        found[key] = int(value) if is_number else value
+    return found
 
 
 def _wait(text: str) -> int:

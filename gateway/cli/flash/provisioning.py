@@ -15,6 +15,7 @@ from typing import Any
 
 from gateway.cli.flash.boards import Target, kind_given, kinds_of
 from gateway.cli.flash.hearing import hear_from
+from gateway.cli.live import counted
 from gateway.flashing.console import Console, SnippetError
 from gateway.flashing.errors import Failure, FlashError
 from gateway.flashing.intel_hex import SCRIPT_AT
@@ -121,7 +122,7 @@ def provision(
     program = make_program(kind.program, node.settings) if own is None else program_in(own)
     count, octets = len(program.files), program.octets
     if arguments.dry_run:
-        report.say(f"would place {count} files, {octets} octets:")
+        report.say(f"would place {counted(count, 'file')}, {octets} octets:")
         for file in program.files:
             report.say(
                 f"  {len(file.octets):7} /{file.path}{' (secret)' if file.is_secret else ''}"
@@ -129,7 +130,9 @@ def provision(
         return
     if target is None:
         sent = place(FolderPlacing(arguments.into), program.files, report)
-        report.say(f"{arguments.into} has all {count} files, {octets} octets; {sent} were written")
+        report.say(
+            f"{arguments.into} has {counted(count, 'file')}, {octets} octets; {sent} were written"
+        )
         _enrol(arguments, node, kind, None, program, report)
         return
     _place_on_board(target, program, report)
@@ -169,7 +172,7 @@ def _place_on_board(target: Target, program: Program, report: Report) -> None:
     else:
         sent = place(MpremotePlacing(port), program.files, report)
     same = f", {count - sent} were there already" if sent < count else ""
-    report.say(f"the board has all {count} files, {octets} octets, verified{same}")
+    report.say(f"the board has {counted(count, 'file')}, {octets} octets, verified{same}")
 
 
 def _has_script(console: Console) -> bool:

@@ -13,7 +13,7 @@ from gateway.flashing.console import Console, SnippetError
 from gateway.flashing.errors import Failure, FlashError
 from gateway.flashing.program import SECRETS, STARTS
 
-FREE_OCTETS_MIN = {"tiny": 4_000, "node": 32_000}
+FREE_OCTETS_MIN = {"tiny": 2_000, "node": 32_000}
 NEEDED = {"tiny": ("tiny",), "node": ("settings.json",)}
 
 Answer = tuple[bool, str]

@@ -1,8 +1,9 @@
 """A REPL on UART 0, as boards have it on their console, for tools such as mpremote.
 
 The interpreter's own needs a terminal; this one stands in for it: raw mode with paste, soft reset,
-/main.py after it. Snippets run on the real interpreter, in globals of their own, whose `print` goes
-to the line. What it does not have: lines typed at the prompt, and Ctrl-C while something runs.
+/main.py at its start and after that. Snippets run on the real interpreter, in globals of their own,
+whose `print` goes to the line. What it does not have: lines typed at the prompt, and Ctrl-C while
+something runs; one that came before is obeyed at the start.
 """
 
 import io
@@ -39,11 +40,13 @@ class Repl:
     def _soft_reset(self, said):
         self._write(said)
         self._clear()
-        try:
-            with open("/main.py") as file:
-                text = file.read()
-        except OSError:
-            text = ""
+        text = ""
+        if 3 not in (self._uart.read(64) or b""):  # or it is stopped as it begins
+            try:
+                with open("/main.py") as file:
+                    text = file.read()
+            except OSError:
+                pass
         self._write(self._run(text))
         self._write(PROMPT)
 
