@@ -27,6 +27,7 @@ from hil.faults.tap import Deaf, Tap
 from hil.rig.line_framings import Kind, line_framing
 
 TICK_S = 0.004
+NOBODY_THERE_S = 0.02  # between two looks at a line that nobody has open
 WAITING_OCTETS_MAX = 8192
 READ_OCTETS_MAX = 4096
 ZEROS_PER_TICK = 4
@@ -65,7 +66,8 @@ class SerialProxy:
         self._from_board, self._to_board = line_framing(framing), line_framing(framing)
         self._up, self._down = bytearray(), bytearray()
         self._burst_octets = 0
-        self._master = self._slave = -1
+        self._master = -1
+        self._look: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         os.set_blocking(board_end, False)
         self._loop.add_reader(board_end, self._board_said)
@@ -87,17 +89,20 @@ class SerialProxy:
         if self._master < 0:
             return
         self.name.unlink(missing_ok=True)
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
         self._loop.remove_reader(self._master)
         os.close(self._master)
-        os.close(self._slave)
-        self._master = self._slave = -1
+        self._master = -1
 
     def plug_in(self) -> None:
-        self._master, self._slave = os.openpty()  # held open, so that reading does not end
-        tty.setraw(self._slave)
+        self._master, end = os.openpty()
+        tty.setraw(end)
         os.set_blocking(self._master, False)
         self.name.unlink(missing_ok=True)
-        self.name.symlink_to(os.ttyname(self._slave))
+        self.name.symlink_to(os.ttyname(end))
+        os.close(end)
         self._loop.add_reader(self._master, self._gateway_said)
 
     def burst(self, octets: int) -> None:
@@ -114,12 +119,19 @@ class SerialProxy:
         self._queue(self._up, octets)
 
     def _gateway_said(self) -> None:
-        self._queue(self._down, self._read(self._master))
+        octets = self._read(self._master)
+        if not octets:  # the gateway does not have it open
+            self._look = self._loop.call_later(NOBODY_THERE_S, self._look_again)
+        self._queue(self._down, octets)
+
+    def _look_again(self) -> None:
+        self._loop.add_reader(self._master, self._gateway_said)
 
     def _read(self, descriptor: int) -> bytes:
+        """Nothing when the other end is closed: then it is not read any more."""
         try:
             return os.read(descriptor, READ_OCTETS_MAX)
-        except OSError:  # it went away, and `unplug` or `close` comes
+        except OSError:
             self._loop.remove_reader(descriptor)
             return b""
 

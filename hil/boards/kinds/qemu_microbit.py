@@ -60,10 +60,11 @@ class EmulatedMicrobit(Board):
     def logs(self) -> str:
         return self._board.output + self._told
 
-    def last_words(self) -> None:
+    def last_words(self) -> str:
         """It prints nothing of its heap by itself: its console is its line."""
         if self._is_on:
             self._told += self.exec(HEAP)
+        return super().last_words()
 
 
 KIND = Kind(
