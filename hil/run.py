@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from enum import StrEnum
 
 from hil.actions import ACTIONS
 from hil.boards.errors import BoardError
@@ -30,13 +30,20 @@ TROUBLE = (BoardError, ProcessError, BrokerError, OSError, TimeoutError)
 TRACEBACK = "Traceback (most recent call last)"
 
 
+class Outcome(StrEnum):
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_RUN = "not run"  # the board, or what else it takes, is not there
+    NOT_FOR = "not for this board"
+
+
 @dataclass(slots=True)
 class Result:
     scenario: str
     board: str
     seed: int
-    passed: bool = False
-    not_run: str = ""  # why
+    outcome: Outcome = Outcome.NOT_RUN
+    why: str = ""  # it was not run
     failures: list[str] = field(default_factory=list)
     seconds: float = 0.0
     firmware: str = ""
@@ -54,11 +61,14 @@ async def run(setting: Setting) -> Result:
         async with on_stage(setting) as stage:
             await Play(stage, result).perform()
     except* NoSmallDiskError as missing:
-        result.not_run = str(next(_each(missing)))
+        result.why = str(next(_each(missing)))
     except* TROUBLE as several:
         result.failures += [f"{type(each).__name__}: {each}" for each in _each(several)]
     result.seconds = time.monotonic() - began
-    result.passed = not result.failures and not result.not_run
+    if result.failures:
+        result.outcome = Outcome.FAILED
+    elif not result.why:
+        result.outcome = Outcome.PASSED
     return result
 
 
@@ -77,6 +87,8 @@ class Play:
         self._result = result
         self._booted_at = 0.0
         self._deadline = 0.0
+        # What happens to the same one happens one after the other.
+        self._turns: dict[str, asyncio.Lock] = {}
 
     async def perform(self) -> None:
         loop, stage = asyncio.get_running_loop(), self._stage
@@ -111,13 +123,15 @@ class Play:
 
     async def _perform(self, event: Event) -> None:
         action = ACTIONS[event.do]
+        whose = self._turns.setdefault(event.do.partition(".")[0], asyncio.Lock())
         for number in range(event.times):
             if number:
                 await asyncio.sleep(event.every_s)
-            await _whole(action.begin(self._stage, event))
-            if action.end is not None:
-                await asyncio.sleep(event.for_s)
-                await _whole(action.end(self._stage, event))
+            async with whose:
+                await _whole(action.begin(self._stage, event))
+                if action.end is not None:
+                    await asyncio.sleep(event.for_s)
+                    await _whole(action.end(self._stage, event))
 
     async def _readings_come(self) -> None:
         """As many as are asked for, and those that show that all is well again."""
@@ -142,8 +156,10 @@ class Play:
         heard_of = len(stage.commands)
 
         def has_settled() -> bool:
-            ledger = self._ledger(stored)
-            return not ledger.lost and len(stage.conversation.commands) >= heard_of
+            may_lose = self._scenario.most["lost"] is None
+            return (may_lose or not self._ledger(stored).lost) and len(
+                stage.conversation.commands
+            ) >= heard_of
 
         loop = asyncio.get_running_loop()
         await stage.until(has_settled, loop.time() + SETTLE_S)
@@ -216,6 +232,6 @@ class Play:
         self._result.failures.append(why)
 
 
-async def _whole(step: Coroutine[Any, Any, None]) -> None:
+async def _whole(step: Awaitable[None]) -> None:
     """Begun it is brought to its end, also when time is up: or a broker would stay away."""
     await asyncio.shield(asyncio.ensure_future(step))

@@ -80,7 +80,7 @@ def read(path: Path) -> Scenario:
         name=path.stem,
         path=path,
         title=table.text("title"),
-        needs=needs | {need for event in events for need in ACTIONS[event.do].needs},
+        needs=needs.union(*(needs_of(event) for event in events)),
         readings=table.whole("readings", 10, 1, 100_000),
         after=table.whole("after", 3, 0, 100_000),
         limit_s=table.number("limit_s", 40.0, 1.0, LIMIT_S_MAX),
@@ -100,6 +100,11 @@ def read(path: Path) -> Scenario:
     )
     page.end()
     return scenario
+
+
+def needs_of(event: Event) -> frozenset[Can]:
+    needs = ACTIONS[event.do].needs
+    return needs | {Can.EXACT_POWER} if event.share else needs
 
 
 def _event(table: Table) -> Event:

@@ -94,11 +94,11 @@ class RawRepl:
 
     def _heard(self, end: bytes, patience_s: float) -> bytes | None:
         deadline = time.monotonic() + patience_s
-        held = b""
+        held = bytearray()
         while time.monotonic() < deadline:
             held += self._serial.read(max(1, self._serial.in_waiting))
             if held.endswith(end):
-                return held
+                return bytes(held)
         return None
 
     def _write(self, octets: bytes) -> None:

@@ -8,6 +8,7 @@ MQTT-SN are counted on the air and otherwise nothing.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -24,6 +25,8 @@ class Conversation:
     offered: dict[int, float] = field(default_factory=dict)  # when, by counter
     acknowledged: dict[int, float] = field(default_factory=dict)
     payloads: dict[int, set[bytes]] = field(default_factory=dict)
+    # How often as a new one: under another message id, or under the same without DUP.
+    told_anew: Counter[int] = field(default_factory=Counter)
     commands: list[bytes] = field(default_factory=list)  # payloads of messages that reached it
     frames_up: int = 0
     frames_down: int = 0
@@ -48,7 +51,7 @@ class Conversation:
         self.frames_up += 1
         kind, body = opened(frame)
         if kind == PUBLISH and body[0] & QOS not in (0, QOS_MINUS_1):
-            self._offer(body[3:5], body[5:])
+            self._offer(body[0] & DUP, body[3:5], body[5:])
         self.on_change()
 
     def down(self, frame: bytes) -> None:
@@ -63,11 +66,13 @@ class Conversation:
                 self.acknowledged.setdefault(counter, time.monotonic())
         self.on_change()
 
-    def _offer(self, message_id: bytes, payload: bytes) -> None:
-        self._under_way.pop(message_id, None)
+    def _offer(self, dup: int, message_id: bytes, payload: bytes) -> None:
+        before = self._under_way.pop(message_id, None)
         found = read(payload)
         if found is None or found.device != self.device:
             return
+        if not dup or before != found.counter:
+            self.told_anew[found.counter] += 1
         self._under_way[message_id] = found.counter
         self.offered.setdefault(found.counter, time.monotonic())
         self.payloads.setdefault(found.counter, set()).add(payload)

@@ -3,8 +3,9 @@
 - *lost*: acknowledged to the board, or stored by it, and not at the broker. Of a board without a
   store that outlasts its power every counter up to the last that arrived is meant, if its power was
   never cut.
-- *repeated*: arrived again under another delivery tag. Copies that the network made of a first
-  PUBLISH at QoS 1 are excused, because no gateway can tell them from a new reading.
+- *repeated*: arrived again under another delivery tag. Excused are copies that the network made of
+  a first PUBLISH at QoS 1, and readings that the board itself said anew (under another message id,
+  after it had given up or lost its power): no gateway can tell either from another reading.
 - *copies*: arrived again under the same tag, which a consumer drops.
 - *out of order*: arrived first after a later one had.
 - *corrupt*: its check is wrong, or the board never said those octets.
@@ -56,8 +57,8 @@ class Ledger:
 
     def told(self, fault: str) -> str:
         found: tuple[object, ...] = getattr(self, fault)
-        more = ", ..." if len(found) > SHOWN_MAX else ""
-        return f"{len(found)} {fault.replace('_', ' ')}: {', '.join(map(str, found[:SHOWN_MAX]))}{more}"
+        shown = ", ".join(map(str, found[:SHOWN_MAX])) + ", ..." * (len(found) > SHOWN_MAX)
+        return f"{len(found)} {fault.replace('_', ' ')}: {shown}"
 
 
 def judge(
@@ -75,6 +76,8 @@ def judge(
         first_at.setdefault(counter, one.at)
     times = Counter(by_tag.values())
     again = [counter for counter in times if times[counter] > 1]
+    anew = conversation.told_anew
+    excused = excused | {counter for counter in again if times[counter] <= anew[counter]}
     owed = set(conversation.acknowledged) | device.stored
     if not device.has_store and not device.was_cut and first_at:
         owed |= set(range(1, max(first_at) + 1))

@@ -65,9 +65,9 @@ class PoweredBoard:
             self._process.wait(CUT_S_MAX)
         except subprocess.TimeoutExpired:
             self.cut()
-            raise BoardError(
-                f"no wake within {CUT_S_MAX:.0f} s in which to cut the power:\n{self._log.read_text()}"
-            ) from None
+            said = self._log.read_text(errors="replace")
+            text = f"no wake within {CUT_S_MAX:.0f} s in which to cut the power:\n{said}"
+            raise BoardError(text) from None
         self._ended()
 
     def soft_reset(self) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 
 from hil.boards.wasi.machine import Setting, interpreter, live
 from hil.boards.wasi.outcome import FUEL_FULL, Outcome
-from hil.boards.wasi.services import DEEP_SLEEP, HARD_RESET, POWER_ON, SOFT_RESET, Ended
+from hil.boards.wasi.services import DEEP_SLEEP, HARD_RESET, POWER_ON, SOFT_RESET
 
 CAUSES = {"deepsleep": DEEP_SLEEP, "reset": HARD_RESET, "soft_reset": SOFT_RESET}
 LINE_OCTETS_MAX = 4096
@@ -39,43 +39,37 @@ class Powered:
         self._cuts_at = 0.0
         self._cause = POWER_ON
         self._rtc_memory = b""
+        self._is_reset = False
+        self._signals, told = os.pipe()
+        os.set_blocking(told, False)
+        signal.set_wakeup_fd(told)
         signal.signal(signal.SIGUSR1, self._reset)
 
     def run(self) -> None:
-        is_on = True
-        while is_on:
-            try:
-                is_on = self._live()
-            except Ended as ended:  # from outside, see `_reset`
-                self._cause = CAUSES[ended.how]
-
-    def _live(self) -> bool:
-        """One wake and the sleep after it; whether it goes on."""
-        outcome = self._wake()
-        if outcome.how in ("exit", "power_cut"):
-            return False
-        self._cause = CAUSES[outcome.how]
-        self._rtc_memory = outcome.rtc_memory
-        if outcome.how == "deepsleep":
-            self._sleep(min(outcome.sleep_ms / 1000, self._pause_s))
-        return True
+        while True:
+            outcome = self._wake()
+            if outcome.how in ("exit", "power_cut"):
+                return
+            self._cause = CAUSES[outcome.how]
+            self._rtc_memory = outcome.rtc_memory
+            if outcome.how == "deepsleep":
+                self._sleep(min(outcome.sleep_ms / 1000, self._pause_s))
 
     def _wake(self) -> Outcome:
         fuel = FUEL_FULL
         if self._cuts_at and self._fuel_of_a_wake:
             fuel = max(1, round(self._cuts_at * self._fuel_of_a_wake))
         began_at = time.monotonic()
-        try:
-            outcome = live(
-                self._setting,
-                self._program,
-                lambda octets: _write(sys.stdout.fileno(), octets),
-                cause=self._cause,
-                rtc_memory=self._rtc_memory,
-                fuel=fuel,
-            )
-        except Ended as ended:
-            outcome = Outcome(ended.how, rtc_memory=self._rtc_memory)
+        self._is_reset = False
+        outcome = live(
+            self._setting,
+            self._program,
+            lambda octets: _write(sys.stdout.fileno(), octets),
+            cause=self._cause,
+            rtc_memory=self._rtc_memory,
+            fuel=fuel,
+            is_reset=lambda: self._is_reset,
+        )
         if outcome.how == "deepsleep":
             self._fuel_of_a_wake = outcome.fuel_used
         told = {"began_at": began_at, "ended_at": time.monotonic(), "how": outcome.how}
@@ -83,17 +77,23 @@ class Powered:
         return outcome
 
     def _sleep(self, pause_s: float) -> None:
-        """Orders come meanwhile."""
+        """Orders come meanwhile, and a reset ends it."""
         ends_at = time.monotonic() + pause_s
         while (left := ends_at - time.monotonic()) > 0:
-            if select.select([sys.stdin], [], [], left)[0]:
+            ready = select.select([sys.stdin, self._signals], [], [], left)[0]
+            if sys.stdin in ready:
                 order = os.read(sys.stdin.fileno(), LINE_OCTETS_MAX)
                 if not order:  # whoever started us is gone
                     os._exit(0)
                 self._cuts_at = float(json.loads(order)["cut_at"])
+            if self._signals in ready:
+                os.read(self._signals, LINE_OCTETS_MAX)
+                if self._is_reset:
+                    self._cause = SOFT_RESET
+                    return
 
     def _reset(self, number: int, frame: FrameType | None) -> None:
-        raise Ended("soft_reset")
+        self._is_reset = True
 
 
 def _write(descriptor: int, octets: bytes) -> None:
@@ -105,7 +105,8 @@ def main() -> None:
     # wasmtime keeps some folders of each interpreter open that did not come to its end.
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    asked = json.loads(sys.stdin.buffer.raw.readline())
+    with os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0) as unread:
+        asked = json.loads(unread.readline())
     interpreter()
     Powered(asked).run()
     os._exit(0)  # as in __main__.py

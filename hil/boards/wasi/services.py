@@ -38,9 +38,17 @@ class Ended(Exception):  # noqa: N818, it is no error
 
 class Services:
     def __init__(
-        self, uarts: tuple[str, ...], cause: int, rtc_memory: bytes, bite: Callable[[], None]
+        self,
+        uarts: tuple[str, ...],
+        cause: int,
+        rtc_memory: bytes,
+        bite: Callable[[], None],
+        is_reset: Callable[[], bool],
     ) -> None:
-        """`bite`: what the watchdog does, from a thread of its own."""
+        """`bite`: what the watchdog does, from a thread of its own. `is_reset`: whether somebody
+        outside wants the interpreter to begin anew, which it does at its next call.
+        """
+        self._is_reset = is_reset
         self.rtc_memory = rtc_memory
         self._bite = bite
         self._watchdog_s = 0.0
@@ -71,6 +79,8 @@ class Services:
         }
 
     def call(self, name: str, asked: str) -> str:
+        if self._is_reset():
+            self._end("soft_reset", "")
         try:
             return self._calls[name](asked)
         except OSError as error:
