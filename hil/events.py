@@ -15,6 +15,7 @@ class Event:
     do: str
     at_reading: int  # when the board has offered so many
     at_s: float  # since the board was switched on
+    later_s: float  # than the reading of `at_reading`
     is_before_boot: bool
     for_s: float
     times: int

@@ -117,6 +117,7 @@ class Play:
         if event.at_reading:
             offered = self._stage.conversation.offered
             await self._stage.until(lambda: len(offered) >= event.at_reading, self._deadline)
+            await asyncio.sleep(event.later_s)
         else:
             await asyncio.sleep(self._booted_at + event.at_s - asyncio.get_running_loop().time())
         await self._perform(event)

@@ -39,6 +39,7 @@ class Scenario:
     retry_ms: int
     pause_s: float
     acknowledge: str
+    linger_ms: int  # the gateway's journal waits so long before it writes, as for a slow card
     gateway_config: str
     disk_mib: int  # of the gateway's own disk; 0: that of this machine
     broker_config: tuple[str, ...]
@@ -87,6 +88,7 @@ def read(path: Path) -> Scenario:
         retry_ms=node.whole("retry_ms", 200, 50, 15_000),
         pause_s=node.number("pause_s", 0.15, 0.0, 60.0),
         acknowledge=gateway.text("acknowledge", "auto", ACKNOWLEDGE),
+        linger_ms=gateway.whole("linger_ms", 2, 0, 1000),
         gateway_config=gateway.text("config", ""),
         disk_mib=gateway.whole("disk_mib", 0, 0, 64),
         broker_config=broker.texts("config"),
@@ -118,12 +120,15 @@ def _event(table: Table) -> Event:
     for name in action.required:
         if name not in table:
             table.wrong(name, f"{do} needs it")
+    if "later_s" in table and "at_reading" not in table:
+        table.wrong("later_s", "is later than a reading: at_reading says which")
     if "at_reading" in table and "at_s" in table:
         table.wrong("at_s", "at_reading is there already; an event begins once")
     return Event(
         do=do,
         at_reading=table.whole("at_reading", 0, 0, 100_000),
         at_s=table.number("at_s", 0.0, 0.0, LIMIT_S_MAX),
+        later_s=table.number("later_s", 0.0, 0.0, 60.0),
         is_before_boot="at_reading" not in table and "at_s" not in table,
         for_s=table.number("for_s", 0.0, 0.0, LIMIT_S_MAX),
         times=table.whole("times", 1, 1, TIMES_MAX),

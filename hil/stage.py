@@ -42,7 +42,7 @@ PERSISTENCE = (
 )
 GATEWAY_CONFIG = (
     "reconnect_delay_s_min = 0.05\n"
-    '[journal]\nacknowledge = "{acknowledge}"\n'
+    '[journal]\nacknowledge = "{acknowledge}"\nlinger_ms = {linger_ms}\n'
     "[mqtt_sn]\nretry_after_s = 0.3\n"
     "[limits]\ndisconnects_per_s_max = 1000\n"
 )
@@ -216,7 +216,9 @@ class Stage:
             return
         folder = self.setting.folder / "gateway"
         folder.mkdir()
-        config = GATEWAY_CONFIG.format(acknowledge=self.scenario.acknowledge)
+        config = GATEWAY_CONFIG.format(
+            acknowledge=self.scenario.acknowledge, linger_ms=self.scenario.linger_ms
+        )
         if self.scenario.disk_mib:
             (folder / "state").mkdir()
             disk = stack.enter_context(self._small_disk(folder / "state"))
