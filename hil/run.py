@@ -25,6 +25,7 @@ from hil.rig.small_disk import NoSmallDiskError
 from hil.stage import Setting, Stage, on_stage
 
 SETTLE_S = 15.0
+WORDS_LINES = 12
 # What the rig or a board does not do; a mistake of ours is none of it, and ends the campaign.
 TROUBLE = (BoardError, ProcessError, BrokerError, OSError, TimeoutError)
 TRACEBACK = "Traceback (most recent call last)"
@@ -149,6 +150,7 @@ class Play:
                 f"{len(witness.payloads)} of {scenario.readings} readings arrived within "
                 f"{scenario.limit_s:.0f} s, {fresh} of {scenario.after} after the last fault"
             )
+            self._fail("the board's last words:\n" + _tail(await asyncio.to_thread(stage.board.logs)))
 
     async def _settle(self) -> set[int]:
         """What the board had stored by now; all that it is owed has had its time to arrive."""
@@ -231,6 +233,12 @@ class Play:
 
     def _fail(self, why: str) -> None:
         self._result.failures.append(why)
+
+
+def _tail(said: str) -> str:
+    """Its line's frames between its words are left out."""
+    lines = ["".join(filter(str.isprintable, line)) for line in said.splitlines()]
+    return "\n".join(lines[-WORDS_LINES:])
 
 
 async def _whole(step: Awaitable[None]) -> None:
