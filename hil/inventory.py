@@ -17,6 +17,7 @@ from hil.power import POWERS
 
 DEFAULT = Path(__file__).with_name("bench.toml")
 BOARDS_MAX = 64
+STRETCH = 15.0  # of a board that is real: 5 s between readings, where simulated ones take 0.3
 _ID = re.compile(r"[a-z0-9][a-z0-9-]{0,18}")  # with "hil-" before it is a client id
 
 
@@ -30,8 +31,9 @@ class Listed:
     @property
     def why_not(self) -> str | None:
         """Why it is not there now; None when it is."""
-        if self.spec.port and "://" not in self.spec.port and not Path(self.spec.port).exists():
-            return f"there is no {self.spec.port}: is it plugged in?"
+        for port in (self.spec.port, self.spec.line):
+            if port and not Path(port).exists():
+                return f"there is no {port}: is it plugged in?"
         return self.kind.why_not(self.spec)
 
     def lacks(self, needs: frozenset[Can]) -> frozenset[Can]:
@@ -63,8 +65,9 @@ def _board(table: Table, known: dict[str, Kind]) -> Listed:
     kind_name = table.text("kind", None, [*known])
     kind = known.get(kind_name) or next(iter(known.values()))
     transport = table.text("transport", kind.transports[0], kind.transports)
-    port = table.text("port", None if kind.needs_port else "")
+    port = table.text("port", None if kind.is_real else "")
     can = frozenset(kind.capabilities) - _others({Can(transport)})
+    line = table.text("line", None if _needs_line(kind, transport) else "")
     power = table.text("power", kind.powers[0], kind.powers)
     if power == "none":
         can -= {Can.POWER, Can.EXACT_POWER}
@@ -80,6 +83,8 @@ def _board(table: Table, known: dict[str, Kind]) -> Listed:
         heap=table.text("heap", "64k"),
         host=table.text("host", "127.0.0.1"),
         uart=table.whole("uart", 0, 0, 8),
+        line=line,
+        stretch=table.number("stretch", STRETCH if kind.is_real else 1.0, 0.1, 1000.0),
         interval_s=table.whole("interval_s", 5, 5, 86_400),
         power=power,
         power_off=power_off,
@@ -89,6 +94,11 @@ def _board(table: Table, known: dict[str, Kind]) -> Listed:
         capabilities=can - {need for need in can if need in lacks},
     )
     return Listed(spec, kind)
+
+
+def _needs_line(kind: Kind, transport: str) -> bool:
+    """A micro:bit's port is its line."""
+    return kind.is_real and transport == "serial" and "udp" in kind.transports
 
 
 def _others(mine: set[Can]) -> set[Can]:

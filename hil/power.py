@@ -9,10 +9,10 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 
+from hil.boards import programs
 from hil.boards.board import BoardSpec
 from hil.boards.errors import BoardError
 from hil.mistakes import Table
@@ -32,7 +32,18 @@ def _uhubctl(table: Table) -> Commands:
 
 
 def _command(table: Table) -> Commands:
-    return tuple(shlex.split(table.text("power_off"))), tuple(shlex.split(table.text("power_on")))
+    return _words(table, "power_off"), _words(table, "power_on")
+
+
+def _words(table: Table, key: str) -> tuple[str, ...]:
+    try:
+        found = tuple(shlex.split(table.text(key)))
+    except ValueError as error:
+        table.wrong(key, f"no command: {error}")
+        return ()
+    if not found and key in table:
+        table.wrong(key, "is empty")
+    return found
 
 
 POWERS: Mapping[str, Callable[[Table], Commands]] = {
@@ -47,6 +58,10 @@ class Switch:
     def __init__(self, spec: BoardSpec) -> None:
         self._spec = spec
 
+    @property
+    def is_there(self) -> bool:
+        return bool(self._spec.power_off)
+
     def off(self) -> None:
         """Returns when what the board's capacitors hold is gone as well."""
         self._run(self._spec.power_off)
@@ -58,20 +73,4 @@ class Switch:
     def _run(self, command: tuple[str, ...]) -> None:
         if not command:
             raise BoardError(f"{self._spec.id} has no power switch (power = {self._spec.power!r})")
-        told = shlex.join(command)
-        try:
-            ended = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=SWITCH_S_MAX,
-                check=False,
-            )
-        except OSError as error:
-            raise BoardError(f"cannot run {told}: {error.strerror}") from None
-        except subprocess.TimeoutExpired:
-            raise BoardError(f"{told} did not end within {SWITCH_S_MAX:.0f} s") from None
-        if ended.returncode:
-            words = (ended.stderr or ended.stdout).strip()
-            raise BoardError(f"{told} ended with {ended.returncode}: {words}")
+        programs.run(command[0], command[1:], SWITCH_S_MAX)

@@ -88,6 +88,8 @@ class Play:
         self._result = result
         self._booted_at = 0.0
         self._deadline = 0.0
+        self._stretch = stage.setting.spec.stretch
+        self._limit_s = stage.scenario.limit_s * self._stretch
         # What happens to the same one happens one after the other.
         self._turns: dict[str, asyncio.Lock] = {}
 
@@ -97,13 +99,13 @@ class Play:
             if event.is_before_boot:
                 await self._perform(event)
         self._booted_at = loop.time()
-        self._deadline = self._booted_at + self._scenario.limit_s
+        self._deadline = self._booted_at + self._limit_s
         await asyncio.to_thread(stage.board.boot)
         try:
             async with asyncio.timeout_at(self._deadline):
                 await self._events()
         except TimeoutError:
-            self._fail(f"its events were not over within {self._scenario.limit_s:.0f} s")
+            self._fail(f"its events were not over within {self._limit_s:.0f} s")
         await self._readings_come()
         stored = await self._settle()
         await self._end(stored)
@@ -118,9 +120,11 @@ class Play:
         if event.at_reading:
             offered = self._stage.conversation.offered
             await self._stage.until(lambda: len(offered) >= event.at_reading, self._deadline)
-            await asyncio.sleep(event.later_s)
+            await asyncio.sleep(event.later_s * self._stretch)
         else:
-            await asyncio.sleep(self._booted_at + event.at_s - asyncio.get_running_loop().time())
+            await asyncio.sleep(
+                self._booted_at + event.at_s * self._stretch - asyncio.get_running_loop().time()
+            )
         await self._perform(event)
 
     async def _perform(self, event: Event) -> None:
@@ -128,11 +132,11 @@ class Play:
         whose = self._turns.setdefault(event.do.partition(".")[0], asyncio.Lock())
         for number in range(event.times):
             if number:
-                await asyncio.sleep(event.every_s)
+                await asyncio.sleep(event.every_s * self._stretch)
             async with whose:
                 await _whole(action.begin(self._stage, event))
                 if action.end is not None:
-                    await asyncio.sleep(event.for_s)
+                    await asyncio.sleep(event.for_s * self._stretch)
                     await _whole(action.end(self._stage, event))
 
     async def _readings_come(self) -> None:
@@ -148,9 +152,11 @@ class Play:
             fresh = len(stage.conversation.acknowledged.keys() - known)
             self._fail(
                 f"{len(witness.payloads)} of {scenario.readings} readings arrived within "
-                f"{scenario.limit_s:.0f} s, {fresh} of {scenario.after} after the last fault"
+                f"{self._limit_s:.0f} s, {fresh} of {scenario.after} after the last fault"
             )
-            self._fail("the board's last words:\n" + _tail(await asyncio.to_thread(stage.board.logs)))
+            self._fail(
+                "the board's last words:\n" + _tail(await asyncio.to_thread(stage.board.logs))
+            )
 
     async def _settle(self) -> set[int]:
         """What the board had stored by now; all that it is owed has had its time to arrive."""
@@ -165,7 +171,7 @@ class Play:
             ) >= heard_of
 
         loop = asyncio.get_running_loop()
-        await stage.until(has_settled, loop.time() + SETTLE_S)
+        await stage.until(has_settled, loop.time() + SETTLE_S * self._stretch)
         return stored
 
     async def _end(self, stored: set[int]) -> None:

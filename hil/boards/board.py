@@ -63,7 +63,9 @@ class BoardSpec:
     power_on: tuple[str, ...] = ()
     power_settles_s: float = 1.0
     uart: int = 0  # of the board, where its line is
+    line: str = ""  # where that goes here: an adapter's port
     interval_s: int = 5  # between two readings of a board that is real
+    stretch: float = 1.0  # of all times of scenarios, for a board that is slower
     secrets: Mapping[str, Any] = field(default_factory=dict)
     capabilities: frozenset[str] = frozenset()
 
@@ -165,7 +167,7 @@ class Kind:
     why_not: Callable[[BoardSpec], str | None]  # why it is not there; None when it is
     make: Callable[[BoardSpec, Place], Board]
     powers: tuple[str, ...] = ("process",)
-    needs_port: bool = False
+    is_real: bool = False  # on a port, and as slow as boards are
 
     @property
     def has_store(self) -> bool:

@@ -27,8 +27,10 @@ _RAW = b"raw REPL; CTRL-B to exit\r\n>"
 
 
 class RawRepl:
-    def __init__(self, port: str, baud: int = 115_200) -> None:
+    def __init__(self, port: str, baud: int = 115_200, patience_s: float = STOP_S_MAX) -> None:
+        """`patience_s`: for a board that may be asleep."""
         self._port = port
+        self._patience_s = patience_s
         try:
             self._serial = serial.serial_for_url(port, baud, timeout=LOOK_S)
         except (OSError, ValueError) as error:
@@ -61,6 +63,10 @@ class RawRepl:
             raise BoardError(raised.decode(errors="replace").strip())
         return printed.decode(errors="replace").replace("\r\n", "\n")
 
+    def soft_reset(self) -> None:
+        """The interpreter begins anew, with main.py."""
+        self._write(b"\x02\x04")
+
     def put(self, files: Mapping[str, bytes]) -> None:
         """In the board's own folder; what is written is read again."""
         for name, octets in files.items():
@@ -75,7 +81,7 @@ class RawRepl:
                 )
 
     def _stop(self) -> None:
-        deadline = time.monotonic() + STOP_S_MAX
+        deadline = time.monotonic() + self._patience_s
         while time.monotonic() < deadline:
             self._write(b"\r\x03\x03")
             self._heard(b">>> ", STOP_AGAIN_S)

