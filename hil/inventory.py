@@ -63,7 +63,8 @@ def _board(table: Table, known: dict[str, Kind]) -> Listed:
     if name and not _ID.fullmatch(name):
         table.wrong("id", "expected small letters, digits and hyphens, at most 19")
     kind_name = table.text("kind", None, [*known])
-    kind = known.get(kind_name) or next(iter(known.values()))
+    # Of an unknown one as little as can be is asked besides.
+    kind = known.get(kind_name) or next(kind for kind in known.values() if not kind.is_real)
     transport = table.text("transport", kind.transports[0], kind.transports)
     port = table.text("port", None if kind.is_real else "")
     can = frozenset(kind.capabilities) - _others({Can(transport)})
@@ -71,6 +72,7 @@ def _board(table: Table, known: dict[str, Kind]) -> Listed:
     power = table.text("power", kind.powers[0], kind.powers)
     if power == "none":
         can -= {Can.POWER, Can.EXACT_POWER}
+        can -= set() if kind.has_button else {Can.RESET}
     power_off, power_on = POWERS[power](table)
     lacks = table.texts("lacks", [*Can])
     spec = BoardSpec(

@@ -38,7 +38,7 @@ class Page:
     def __init__(self, path: Path) -> None:
         """Raises MistakesError when there is nothing to read."""
         self.path = path
-        self.problems: list[str] = []
+        self._found: list[tuple[int, str]] = []
         try:
             text = path.read_text(encoding="utf-8")
             given = tomllib.loads(text)
@@ -62,7 +62,13 @@ class Page:
             ),
             1,
         )
-        self.problems.append(f"{self.path}:{line}: {problem}")
+        self._found.append((line, problem))
+
+    @property
+    def problems(self) -> list[str]:
+        """In the order of the file."""
+        ordered = sorted(self._found, key=lambda found: found[0])
+        return [f"{self.path}:{line}: {problem}" for line, problem in ordered]
 
     def end(self) -> None:
         self.table.refuse_unknown()
@@ -111,7 +117,7 @@ class Table:
             self.wrong(
                 key, f"expected one of {', '.join(choices)}, got {value!r}{_near(value, choices)}"
             )
-            return default or next(iter(choices))
+            return default or ""
         return str(value)
 
     def number(

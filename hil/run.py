@@ -162,13 +162,11 @@ class Play:
         """What the board had stored by now; all that it is owed has had its time to arrive."""
         stage = self._stage
         stored = await asyncio.to_thread(stage.board.stored)
-        heard_of = len(stage.commands)
+        may_lose = self._scenario.most["lost"] is None
 
         def has_settled() -> bool:
-            may_lose = self._scenario.most["lost"] is None
-            return (may_lose or not self._ledger(stored).lost) and len(
-                stage.conversation.commands
-            ) >= heard_of
+            ledger = self._ledger(stored)
+            return (may_lose or not ledger.lost) and not ledger.commands
 
         loop = asyncio.get_running_loop()
         await stage.until(has_settled, loop.time() + SETTLE_S * self._stretch)

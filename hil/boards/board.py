@@ -167,6 +167,7 @@ class Kind:
     why_not: Callable[[BoardSpec], str | None]  # why it is not there; None when it is
     make: Callable[[BoardSpec, Place], Board]
     powers: tuple[str, ...] = ("process",)
+    has_button: bool = True  # or it is reset by its power
     is_real: bool = False  # on a port, and as slow as boards are
 
     @property

@@ -24,5 +24,6 @@ KIND = Kind(
     why_not=lambda spec: missing("mpremote", "mpy-cross"),
     make=MpremoteBoard,
     powers=("none", "uhubctl", "command"),
+    has_button=False,
     is_real=True,
 )

@@ -51,7 +51,8 @@ class Store:
     def add(self) -> None:
         self.last += 1
         self._save("last", self.last)
-        print("stored", self.last, flush=True)
+        sys.stdout.write(f"stored {self.last}\n")
+        sys.stdout.flush()
 
     def acknowledge(self, number: int) -> None:
         self.sent = number

@@ -106,3 +106,40 @@ def test_each_sensor_keeps_its_address_until_it_is_moved() -> None:
             assert len(echo.senders) == 3
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("weather", "fate"),
+    [(Weather(0.0, 0.0, 0.0, mtu=3), "too long"), (Weather(1.0, 0.0, 0.0), "lost")],
+)
+def test_what_is_too_long_for_the_network_is_lost(weather: Weather, fate: str) -> None:
+    async def inner() -> None:
+        async with echoing(weather) as (echo, proxy):
+            assert await sent_and_heard(proxy, 20) == []
+            assert proxy.fates[fate] == 20
+            assert not echo.senders
+
+    asyncio.run(inner())
+
+
+def test_a_damaged_datagram_differs_by_one_bit() -> None:
+    async def inner() -> None:
+        async with echoing(Weather(0.0, 0.0, 0.0, damaged=1.0)) as (_, proxy):
+            heard = await sent_and_heard(proxy, 50)
+        # Damaged on both ways: two bits, or the same one twice.
+        assert len(heard) == 50
+        assert all((number ^ sent).bit_count() in (0, 2) for sent, number in enumerate(heard))
+        assert proxy.fates["damaged"] == 100
+
+    asyncio.run(inner())
+
+
+def test_a_network_that_is_down_loses_all_until_it_is_up() -> None:
+    async def inner() -> None:
+        async with echoing(CALM) as (_, proxy):
+            proxy.is_down = True
+            assert await sent_and_heard(proxy, 5) == []
+            proxy.is_down = False
+            assert await sent_and_heard(proxy, 5) == list(range(5))
+
+    asyncio.run(inner())
