@@ -47,6 +47,7 @@ GATEWAY_CONFIG = (
     "[limits]\ndisconnects_per_s_max = 1000\n"
 )
 DISK_CONFIG = 'size_max = "{mib}MiB"\n'
+OPEN_LINE = "listening for sensors on serial"
 GATEWAY = (sys.executable, "-m", "gateway")
 MIB = 1 << 20
 
@@ -104,17 +105,20 @@ class Stage:
         """Whether it became so in time; looked at whenever something was said or arrived."""
         try:
             async with asyncio.timeout_at(deadline):
-                while not is_so():
-                    self._changed.clear()
-                    await self._changed.wait()
+                await self.once(is_so)
         except TimeoutError:
             return is_so()
         return True
 
-    def changed(self) -> None:
-        self._changed.set()
+    async def once(self, is_so: Callable[[], bool]) -> None:
+        while not is_so():
+            self._changed.clear()
+            await self._changed.wait()
 
     async def send_command(self, *, is_retained: bool) -> None:
+        """One that is not retained waits until somebody listens."""
+        if not is_retained:
+            await self.once(lambda: self.conversation.has_subscribed)
         where, payload = self.board.command(len(self.commands) + 1)
         self.commands.append(payload)
         await self.operator.publish(self.topic + where, payload, retain=is_retained)
@@ -155,6 +159,8 @@ class Stage:
             pause_s=self.scenario.pause_s,
         )
         await asyncio.to_thread(self.board.prepare, node)
+        if self.setting.elsewhere is None:
+            await asyncio.to_thread(self.gateway.wait_until_connected)
 
     async def _meet_broker(self, stack: AsyncExitStack) -> None:
         elsewhere = self.setting.elsewhere
@@ -182,9 +188,11 @@ class Stage:
         stack.callback(self.board.kill)
         if spec.transport == "serial":
             line = folder / "line"
-            self._raise_gateway(stack, line_config(line, self.scenario.baud))
             proxy = self._line(terminal.near, line)
             self.network = LineNetwork(proxy)
+            stack.callback(self.network.close)
+            self._raise_gateway(stack, line_config(line, self.scenario.baud))
+            await asyncio.to_thread(self.gateway.wait_for_log, OPEN_LINE)
             self._port = 0
         else:
             gateway = self.setting.elsewhere
@@ -201,8 +209,8 @@ class Stage:
             )
             await udp.open()
             self.network = UdpNetwork(udp)
+            stack.callback(self.network.close)
             self._port = udp.port
-        stack.callback(self.network.close)
 
     def _line(self, near: int, name: Path) -> SerialProxy:
         baud = self.scenario.baud

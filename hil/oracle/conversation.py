@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from hil.oracle.readings import read
 
-PUBLISH, PUBACK, PUBREC = 0x0C, 0x0D, 0x0F
+PUBLISH, PUBACK, PUBREC, SUBACK = 0x0C, 0x0D, 0x0F, 0x13
 DUP, QOS, QOS_MINUS_1 = 0x80, 0x60, 0x60
 BURST_GAP_S = 0.12  # a longer silence is sleep
 
@@ -28,6 +28,7 @@ class Conversation:
     # How often as a new one: under another message id, or under the same without DUP.
     told_anew: Counter[int] = field(default_factory=Counter)
     commands: list[bytes] = field(default_factory=list)  # payloads of messages that reached it
+    has_subscribed: bool = False
     frames_up: int = 0
     frames_down: int = 0
     octets_up: int = 0
@@ -59,6 +60,8 @@ class Conversation:
         kind, body = opened(frame)
         if kind == PUBLISH:
             self.commands.append(body[5:])
+        elif kind == SUBACK and body[5] == 0:
+            self.has_subscribed = True
         elif (kind == PUBACK and body[4:5] == b"\0") or kind == PUBREC:
             message_id = body[2:4] if kind == PUBACK else body[:2]
             counter = self._under_way.pop(message_id, None)
@@ -90,5 +93,5 @@ def opened(frame: bytes) -> tuple[int, bytes]:
     if len(frame) < head:
         return -1, b""
     kind, body = frame[head - 1], frame[head:]
-    least = {PUBLISH: 5, PUBACK: 5, PUBREC: 2}.get(kind, 0)
+    least = {PUBLISH: 5, PUBACK: 5, PUBREC: 2, SUBACK: 6}.get(kind, 0)
     return (kind, body) if len(body) >= least else (-1, b"")

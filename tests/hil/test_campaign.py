@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from hil import inventory, scenario
 from hil.boards.board import BoardSpec
+from hil.boards.kinds import kinds
 from hil.campaign import Campaign, perform, seed_of
 from hil.inventory import Listed
 from hil.rig.gateway import GatewayProcess
@@ -36,9 +36,9 @@ def one_board(board: str) -> list[Listed]:
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Result]]:
+def results(tmp_path_factory: pytest.TempPathFactory) -> list[Result]:
     require_board()
-    yield asyncio.run(perform(campaign(tmp_path_factory.mktemp("hil"), *QUICK)))
+    return asyncio.run(perform(campaign(tmp_path_factory.mktemp("hil"), *QUICK)))
 
 
 def test_quick_scenarios_pass_on_every_board_that_is_there(results: list[Result]) -> None:
@@ -74,7 +74,7 @@ def test_a_board_that_is_not_there_is_not_run_and_fails_if_it_is_required(tmp_pa
     spec = BoardSpec(
         "esp", "esp32", "udp", "node", port=str(tmp_path / "tty"), capabilities=frozenset()
     )
-    board = Listed(spec, inventory.kinds()["esp32"])
+    board = Listed(spec, kinds()["esp32"])
     given = campaign(tmp_path, SCENARIOS["calm"], boards=[board])
     (result,) = asyncio.run(perform(given))
     why = f"there is no {tmp_path / 'tty'}: is it plugged in?"

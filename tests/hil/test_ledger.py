@@ -54,7 +54,8 @@ def judged(talk: Conversation, arrivals: list[Seen], **of_device: object) -> Led
 def test_what_arrives_once_and_in_order_is_without_fault() -> None:
     found = judged(said(1, 2, 3), seen((1, 0), (2, 1), (3, 2)))
     assert (found.readings, found.acknowledged, found.lost) == (3, 3, ())
-    assert found.repeated == found.copies == found.out_of_order == found.corrupt == ()
+    assert found.repeated == found.copies == found.out_of_order == ()
+    assert found.corrupt == ()
     assert len(found.latencies_ms) == len(found.answers_ms) == 3
 
 

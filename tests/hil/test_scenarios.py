@@ -8,8 +8,8 @@ import pytest
 
 from hil import inventory, scenario
 from hil.actions import ACTIONS
-from hil.boards.board import Can
 from hil.boards import kinds as package
+from hil.boards.board import Can
 from hil.boards.kinds import kinds
 
 SCENARIOS = scenario.scenarios_in(scenario.FOLDER)
