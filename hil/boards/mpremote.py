@@ -46,7 +46,7 @@ class MpremoteBoard(Board):
         """`button`: program and arguments that press it; without it power is cut for a moment."""
         self._spec = spec
         self._place = place
-        self._button = tuple(button)
+        self.button = tuple(button)
         self._switch = Switch(spec)
         self._is_powered = True
         place.folder.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,6 @@ class MpremoteBoard(Board):
         if spec.secrets:
             files["secrets.json"] = json.dumps(dict(spec.secrets)).encode()
         self._be_on()
-        self._stop_program()
         self.exec(WIPE)
         self.put(files)
 
@@ -90,9 +89,9 @@ class MpremoteBoard(Board):
             with RawRepl(self._spec.port, self._spec.baud, AWAKE_S_MAX) as repl:
                 repl.soft_reset()
             self._console.open()
-        elif self._button:
+        elif self.button:
             self._console.close()
-            programs.run(self._button[0], self._button[1:], COMMAND_S_MAX)
+            programs.run(self.button[0], self.button[1:], COMMAND_S_MAX)
             self._console.open()
         else:
             self.power_cut()
@@ -107,9 +106,11 @@ class MpremoteBoard(Board):
         top = sorted({Path(name).parts[0] for name in files})
         # main.py last: half a program must not start.
         top.sort(key=lambda name: name == "main.py")
+        self._stop_program()
         self._mpremote("cp", "-r", *(str(folder / name) for name in top), ":")
 
     def exec(self, code: str) -> str:
+        self._stop_program()
         return self._mpremote("exec", code).replace("\r\n", "\n")
 
     def command(self, number: int) -> tuple[str, bytes]:
@@ -139,7 +140,7 @@ class MpremoteBoard(Board):
     def _stop_program(self) -> None:
         self._console.close()
         with RawRepl(self._spec.port, self._spec.baud, AWAKE_S_MAX):
-            pass  # it stays at the prompt
+            pass  # it stays at its prompt, where mpremote does not have to wait for it
 
     def _mpremote(self, *arguments: str) -> str:
         self._console.close()
