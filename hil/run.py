@@ -100,7 +100,7 @@ class Play:
                 await self._perform(event)
         self._booted_at = loop.time()
         self._deadline = self._booted_at + self._limit_s
-        await asyncio.to_thread(stage.board.boot)
+        await stage.boot()
         try:
             async with asyncio.timeout_at(self._deadline):
                 await self._events()

@@ -14,6 +14,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from hil.boards.board import Board, BoardSpec, Kind, Node, Place
@@ -83,6 +84,7 @@ class Stage:
     broker: Mosquitto
     gateway: GatewayProcess
     disk_of_gateway: SmallDisk
+    _connect_line: Callable[[], None]
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
@@ -143,6 +145,11 @@ class Stage:
     def gateway_forgets(self) -> None:
         shutil.rmtree(self.setting.folder / "gateway" / "state")
 
+    async def boot(self) -> None:
+        await asyncio.to_thread(self.board.boot)
+        if self.board.is_line_console:
+            self._connect_line()
+
     # Setting up
 
     async def set_up(self, stack: AsyncExitStack) -> None:
@@ -188,7 +195,16 @@ class Stage:
         stack.callback(self.board.kill)
         if spec.transport == "serial":
             line = folder / "line"
-            proxy = self._line(terminal.near, line)
+            proxy = SerialProxy(
+                line,
+                self.setting.seed,
+                self.scenario.line,
+                baud=self.scenario.baud,
+                tap=self.conversation,
+            )
+            self._connect_line = partial(self._connect, proxy, terminal.near)
+            if not self.board.is_line_console:
+                self._connect_line()
             self.network = LineNetwork(proxy)
             stack.callback(self.network.close)
             self._raise_gateway(stack, line_config(line, self.scenario.baud))
@@ -212,12 +228,9 @@ class Stage:
             stack.callback(self.network.close)
             self._port = udp.port
 
-    def _line(self, near: int, name: Path) -> SerialProxy:
-        baud = self.scenario.baud
-        end = opened_port(self.board.device, baud) if self.board.device else near
-        return SerialProxy(
-            end, name, self.setting.seed, self.scenario.line, baud=baud, tap=self.conversation
-        )
+    def _connect(self, proxy: SerialProxy, near: int) -> None:
+        device = self.board.device
+        proxy.connect(opened_port(device, self.scenario.baud) if device else near)
 
     def _raise_gateway(self, stack: AsyncExitStack, ports: str) -> None:
         if self.setting.elsewhere is not None:

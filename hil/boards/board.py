@@ -101,6 +101,7 @@ class Wake:
 
 class Board(ABC):
     device = ""  # its serial line, where it brings one of its own
+    is_line_console = False  # and is needed by the board itself until it has booted
     firmware_hash = ""  # of what is the same on all boards with it; known after `prepare`
 
     @abstractmethod

@@ -42,11 +42,10 @@ class LineWeather:
 
 
 class SerialProxy:
-    """Made and used inside a running loop. It owns `board_end`."""
+    """Made and used inside a running loop."""
 
     def __init__(
         self,
-        board_end: int,
         name: Path,
         seed: int,
         weather: LineWeather,
@@ -59,7 +58,7 @@ class SerialProxy:
         self.is_stuck = False
         self.fates: Counter[str] = Counter()
         self.name = name
-        self._board_end = board_end
+        self._board_end = -1
         self._dice = random.Random(seed)
         self._octets_per_tick = max(1, round(baud / 10 * TICK_S))
         self._tap: Tap = tap or Deaf()
@@ -69,10 +68,14 @@ class SerialProxy:
         self._master = -1
         self._look: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
-        os.set_blocking(board_end, False)
-        self._loop.add_reader(board_end, self._board_said)
         self.plug_in()
         self._task = self._loop.create_task(self._carry(), name="serial line")
+
+    def connect(self, board_end: int) -> None:
+        """The board is at this end, which is the proxy's from now on."""
+        os.set_blocking(board_end, False)
+        self._board_end = board_end
+        self._loop.add_reader(board_end, self._board_said)
 
     def close(self) -> None:
         """Does nothing the second time."""

@@ -64,7 +64,8 @@ async def line(folder: Path, weather: LineWeather, baud: int = 921_600) -> Async
     terminal, notes = Terminal(), Notes()
     board = os.open(terminal.device, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
     tty.setraw(board)
-    proxy = SerialProxy(terminal.near, folder / "port", 1, weather, baud=baud, tap=notes)
+    proxy = SerialProxy(folder / "port", 1, weather, baud=baud, tap=notes)
+    proxy.connect(terminal.near)
     ends = Ends(proxy, board, notes)
     try:
         yield ends

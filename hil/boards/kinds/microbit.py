@@ -13,7 +13,7 @@ WIPE = "import os\nfor name in os.listdir(): os.remove(name)"
 
 
 class Microbit(Board):
-    """It starts when the line is opened for the run; until then it is at its prompt."""
+    is_line_console = True
 
     def __init__(self, spec: BoardSpec, place: Place) -> None:
         self._spec = spec
