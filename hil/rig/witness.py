@@ -87,6 +87,8 @@ class Witness:
 
     def _note(self, packet: mqtt5.PublishPacket) -> None:
         tag = dict(packet.user_properties)
+        if not {"gw", "epoch", "seq"} <= tag.keys():  # QoS 0, or from somebody else
+            return
         self.seen.append(
             Seen(
                 packet.topic,
