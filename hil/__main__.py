@@ -9,9 +9,10 @@ import sys
 import time
 from pathlib import Path
 
-from hil import inventory, report, scenario
+from hil import inventory, scenario
 from hil.campaign import JOBS, Campaign, perform
 from hil.mistakes import MistakesError
+from hil.report.writing import write
 from hil.rig.mosquitto import BrokerError, find_mosquitto
 from hil.run import Outcome, Result
 from hil.scenario import Scenario
@@ -150,7 +151,7 @@ async def run(campaign: Campaign, folder: Path) -> int:
     sys.stdout.write(f"seed {campaign.seed}\n")
     results = await perform(campaign, tell)
     seconds = time.monotonic() - began
-    page = report.write(folder, campaign, results, seconds)
+    page = write(folder, campaign, results, seconds)
     sum_up(results, seconds)
     sys.stdout.write(f"{page}\n")
     is_failed = any(result.outcome is Outcome.FAILED for result in results)

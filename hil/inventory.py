@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hil.boards.board import BoardSpec, Can, Kind
-from hil.boards.kinds import kinds
+from hil.boards.registry import kinds
 from hil.mistakes import Page, Table
 from hil.power import POWERS
 

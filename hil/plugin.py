@@ -21,10 +21,11 @@ from typing import Any
 import pytest
 from _pytest._code.code import TerminalRepr
 
-from hil import inventory, report, scenario
+from hil import inventory, scenario
 from hil.campaign import Campaign, absent, one_run, repeat_command
 from hil.inventory import Listed
 from hil.mistakes import MistakesError
+from hil.report.writing import write
 from hil.run import Outcome, Result
 from hil.scenario import Scenario
 
@@ -94,7 +95,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         folder=given.folder,
         bench=given.bench,
     )
-    report.write(folder, campaign, results, time.monotonic() - config.stash[_began_at])
+    write(folder, campaign, results, time.monotonic() - config.stash[_began_at])
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

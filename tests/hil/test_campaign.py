@@ -11,7 +11,7 @@ import pytest
 
 from hil import inventory, scenario
 from hil.boards.board import BoardSpec
-from hil.boards.kinds import kinds
+from hil.boards.registry import kinds
 from hil.campaign import Campaign, perform, seed_of
 from hil.inventory import Listed
 from hil.rig.gateway import GatewayProcess

@@ -17,9 +17,9 @@ from hil import scenario
 from hil.boards import programs
 from hil.boards.board import BoardSpec, Place, Reset
 from hil.boards.errors import BoardError
-from hil.boards.kinds import kinds
 from hil.boards.mpremote import WIPE, MpremoteBoard
 from hil.boards.raw_repl import RawRepl
+from hil.boards.registry import kinds
 from hil.run import Outcome, run
 from hil.stage import Setting
 from tests.hil.fake_programs import FakePrograms

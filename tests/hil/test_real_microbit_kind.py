@@ -10,9 +10,9 @@ import pytest
 from hil import scenario
 from hil.boards.board import BoardSpec, Place, Reset
 from hil.boards.errors import BoardError
-from hil.boards.kinds import kinds
 from hil.boards.microbit.board import MicrobitBoard
 from hil.boards.raw_repl import RawRepl
+from hil.boards.registry import kinds
 from hil.run import Outcome, run
 from hil.stage import Setting
 from tests.support.microbit import require_microbit

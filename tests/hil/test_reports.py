@@ -9,9 +9,10 @@ import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from pathlib import Path
 
-from hil import inventory, report, scenario
+from hil import inventory, scenario
 from hil.campaign import Campaign
 from hil.report.as_json import histogram
+from hil.report.writing import write
 from hil.run import Outcome, Result
 from hil.stage import Elsewhere
 
@@ -79,7 +80,7 @@ class Balanced(HTMLParser):
 
 
 def test_the_page_shows_each_run_each_failure_and_how_to_repeat_it(tmp_path: Path) -> None:
-    page = report.write(tmp_path, campaign(tmp_path), results(), 61.0).read_text()
+    page = write(tmp_path, campaign(tmp_path), results(), 61.0).read_text()
     parser = Balanced()
     parser.feed(page)
     assert parser.open == []
@@ -95,13 +96,13 @@ def test_the_page_shows_each_run_each_failure_and_how_to_repeat_it(tmp_path: Pat
 
 
 def test_a_board_that_is_not_there_says_why_in_all_reports(tmp_path: Path) -> None:
-    report.write(tmp_path, campaign(tmp_path), results(), 61.0)
+    write(tmp_path, campaign(tmp_path), results(), 61.0)
     for name in ("report.html", "report.json", "junit.xml"):
         assert "qemu-system-arm is not installed" in (tmp_path / name).read_text(), name
 
 
 def test_junit_counts_failures_and_skips_and_survives_what_boards_print(tmp_path: Path) -> None:
-    report.write(tmp_path, campaign(tmp_path), results(), 61.0)
+    write(tmp_path, campaign(tmp_path), results(), 61.0)
     root = ET.parse(tmp_path / "junit.xml").getroot()
     counts = {
         suite.get("name"): (suite.get("tests"), suite.get("failures"), suite.get("skipped"))
@@ -118,7 +119,7 @@ def test_junit_counts_failures_and_skips_and_survives_what_boards_print(tmp_path
 
 
 def test_json_has_all_numbers_and_a_histogram(tmp_path: Path) -> None:
-    report.write(tmp_path, campaign(tmp_path), results(), 61.0)
+    write(tmp_path, campaign(tmp_path), results(), 61.0)
     told = json.loads((tmp_path / "report.json").read_text())
     assert told["seed"] == 7
     assert told["boards"][0]["firmware_hash"] == "0123456789abcdef"
@@ -136,6 +137,6 @@ def test_the_command_that_repeats_names_bench_and_gateway(tmp_path: Path) -> Non
     theirs = Elsewhere(("10.0.0.2", 1883), ("10.0.0.3", 1884))
     bench = Path("my bench.toml")
     given = dataclasses.replace(campaign(tmp_path), bench=bench, elsewhere=theirs)
-    page = report.write(tmp_path, given, results(), 1.0).read_text()
+    page = write(tmp_path, given, results(), 1.0).read_text()
     assert "--bench &#x27;my bench.toml&#x27;" in page
     assert re.search(r"--gateway 10\.0\.0\.2:1883 --broker 10\.0\.0\.3:1884", page)

@@ -10,7 +10,7 @@ from hil import inventory, scenario
 from hil.actions import ACTIONS
 from hil.boards import kinds as package
 from hil.boards.board import Can
-from hil.boards.kinds import kinds
+from hil.boards.registry import kinds
 
 SCENARIOS = scenario.scenarios_in(scenario.FOLDER)
 BOARDS = inventory.read(inventory.DEFAULT)
