@@ -13,11 +13,16 @@ export PATH := $(PATH):/usr/sbin:/usr/local/sbin
 
 BIN := .venv/bin
 
+# Whether `make test` has the tests of the tables too: yes, no, or auto, where Spark is installed or the
+# machine is one for it (.ci/fits-spark.sh).
+SPARK ?= auto
+
 .PHONY: help setup demo test check bench soak lock wheel clean
+.PHONY: spark-setup spark-demo spark-test spark-test-if-wanted
 
 help: ## list what can be made
 	@echo "Tidegate: MQTT-SN sensors to an MQTT 5 broker. Begin with: make demo"; echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## make .venv and install what is missing; the others do it themselves
 	@bash .ci/setup.sh
@@ -27,7 +32,24 @@ demo: setup ## five simulated sensors, a broker and the gateway, live in this te
 
 # A part of the tests cannot cover the core whole, so with ARGS coverage is not measured.
 test: setup ## all tests but the soak tests, under five minutes; ARGS="-k name" for some
-	@$(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist loadfile $(or $(ARGS),--cov)
+	@$(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist loadfile \
+	  --ignore tests/spark_ingest/with_spark $(or $(ARGS),--cov)
+	@$(if $(ARGS),,$(MAKE) --no-print-directory spark-test-if-wanted)
+
+spark-setup: setup ## add Spark to .venv, half a gigabyte; only the tables need it
+	@bash .ci/setup-spark.sh
+
+spark-demo: spark-setup ## a day of made-up readings to tables, rollups, gaps and completeness
+	@$(BIN)/python -m spark_ingest demo $(ARGS)
+
+# In one process: a Spark session takes ten seconds to start, and a gigabyte.
+spark-test: spark-setup ## the tests of the tables, two minutes
+	@$(BIN)/python -m pytest -m "not soak" tests/spark_ingest/with_spark $(ARGS)
+
+spark-test-if-wanted:
+	@if [[ $(SPARK) == yes ]] || { [[ $(SPARK) == auto ]] && bash .ci/fits-spark.sh; }; then \
+	  $(MAKE) --no-print-directory spark-test; \
+	else echo "The tests of the tables need Spark and were left out:  make spark-test"; fi
 
 check: setup ## lint, format and types, exactly as CI does
 	@$(BIN)/ruff check .
@@ -44,7 +66,7 @@ bench: setup ## rate, CPU per message, latency and memory against a real mosquit
 soak: setup ## the long tests, an hour and more
 	@$(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)
 
-lock: ## write requirements.lock anew from pyproject.toml (needs uv)
+lock: ## write the lock files anew from pyproject.toml (needs uv)
 	@bash .ci/lock.sh $(ARGS)
 
 wheel: setup ## build dist/tidegate-*.whl

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes requirements.lock anew from pyproject.toml. Pins stay unless --upgrade (or
+# Writes requirements.lock and requirements-spark.lock anew from pyproject.toml. Pins stay unless --upgrade (or
 # --upgrade-package NAME) is given.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -23,3 +23,16 @@ cat - "$pins" >requirements.lock <<'EOF'
 # Without hashes: Raspberry Pi OS takes its wheels from an index that builds them anew, so theirs
 # differ. Without an index: the one that the machine is set to serves.
 EOF
+# Spark's own, beside the versions above.
+pinned=$(mktemp)
+spark=$(mktemp)
+trap 'rm -f "$pins" "$pinned" "$spark"' EXIT
+cp requirements.lock "$pinned"
+if [[ -e requirements-spark.lock ]]; then cp requirements-spark.lock "$spark"; fi
+uv pip compile --quiet --universal --python-version 3.11 --extra spark --constraint "$pinned" \
+    --no-emit-index-url --no-emit-find-links --no-header --annotation-style line \
+    --output-file "$spark" "$@" pyproject.toml >/dev/null
+{
+    echo "# What \`make spark-setup\` adds to requirements.lock: Spark, Delta and a Java."
+    sed -E 's/, -c [^ ,]*//; s/-c [^ ,]*, //' "$spark" # the constraints have another name each time
+} >requirements-spark.lock

@@ -17,6 +17,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import socket
+import ssl
 import struct
 import sys
 import time
@@ -104,19 +106,26 @@ class Depot:
         return head + self.update.image[at : at + PART_OCTETS]
 
 
-async def serve(depot: Depot, asked: argparse.Namespace) -> None:
-    """Until the connection breaks."""
+def client(asked: argparse.Namespace) -> aiomqtt.Client:
+    """Raises OSError when a file cannot be read, or is none."""
     import aiomqtt
 
     host, port = asked.broker
-    async with aiomqtt.Client(
+    return aiomqtt.Client(
         host,
         port,
         username=asked.username,
         password=asked.password_file and asked.password_file.read_text().strip(),
+        tls_context=asked.ca_file and ssl.create_default_context(cafile=asked.ca_file),
         max_queued_incoming_messages=PENDING_MAX,
-    ) as broker:
-        log.info("broker %s:%d is there", host, port)
+        socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],  # nodes wait for an answer
+    )
+
+
+async def serve(depot: Depot, asked: argparse.Namespace) -> None:
+    """Until the connection breaks."""
+    async with client(asked) as broker:
+        log.info("broker %s:%d is there", *asked.broker)
         depot.offered.clear()
         for node in asked.node:
             await _offer(broker, depot, node)
@@ -141,10 +150,7 @@ async def _offer(broker: aiomqtt.Client, depot: Depot, node: str) -> None:
 
 async def withdraw(asked: argparse.Namespace) -> None:
     """Every manifest that the broker has retained."""
-    import aiomqtt
-
-    host, port = asked.broker
-    async with aiomqtt.Client(host, port) as broker:
+    async with client(asked) as broker:
         await broker.subscribe(f"{asked.nodes}/set/update", 1)
         try:
             async with asyncio.timeout(2.0):
@@ -185,6 +191,7 @@ def parser() -> argparse.ArgumentParser:
                        metavar="HOST[:PORT]")  # fmt: skip
     found.add_argument("--username")
     found.add_argument("--password-file", type=Path)
+    found.add_argument("--ca-file", type=Path, help="TLS to the broker; who signed its certificate")
     found.add_argument("--nodes", default=NODES, help=f"their topics, a filter; default: {NODES}")
     found.add_argument("--node", action="append", default=[], metavar="TOPIC",
                        help="offer the update to this one, before it was heard")  # fmt: skip
@@ -206,6 +213,9 @@ def main() -> int:
     except ModuleNotFoundError as error:
         print(f'{error.name} is not installed:  pip install "tidegate[demo]"', file=sys.stderr)
         return EXIT_UNAVAILABLE
+    except OSError as error:  # of a file; the network's are MqttError
+        print(f"{error.filename or asked.ca_file}: {error.strerror or error}", file=sys.stderr)
+        return EXIT_DATA
     except KeyboardInterrupt:
         pass
     return 0

@@ -31,7 +31,8 @@ GENERATED = {
 }
 LOCKED_EXTRAS = ("demo", "flash", "hil")
 GENERATED_MARK = re.compile(r"\bby `?python3? -m ([\w.]+)")
-RUN_AS_MODULE = re.compile(r"python3? -m (gateway[\w.]*)")
+PACKAGES = ("gateway", "spark_ingest")
+RUN_AS_MODULE = re.compile(rf"python3? -m ((?:{'|'.join(PACKAGES)})[\w.]*)")
 MARKDOWN_LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)|(?:src|href)=\"([^\"#]+)")
 
 # Spelt with spaces, or these lines would break their own rule.
@@ -105,9 +106,9 @@ def forbidden_text(root: Path) -> Iterator[str]:
 
 
 def modules_of(root: Path) -> dict[str, Path]:
-    """Every module of the gateway by its dotted name; a package stands for its __init__.py."""
+    """Every module of ours by its dotted name; a package stands for its __init__.py."""
     modules = {}
-    for path in (root / "gateway").rglob("*.py"):
+    for path in (path for package in PACKAGES for path in (root / package).rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
         modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return modules
@@ -121,14 +122,15 @@ def named_in_strings(path: Path) -> Iterator[str]:
         for node in ast.walk(ast.parse(path.read_text(), str(path)))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
-    prefixes = [text for text in strings if re.fullmatch(r"gateway[\w.]*\.", text)]
+    prefix = re.compile(rf"(?:{'|'.join(PACKAGES)})[\w.]*\.")
+    prefixes = [text for text in strings if prefix.fullmatch(text)]
     yield from strings
     yield from (prefix + text for prefix in prefixes for text in strings)
 
 
 def entry_points(root: Path) -> set[str]:
-    """The gateway's own start, the scripts of pyproject.toml, and what is documented to be run."""
-    entries = {"gateway.__main__", *GENERATED.values()}
+    """The packages' own starts, the scripts of pyproject.toml, and what is documented to be run."""
+    entries = {*(f"{package}.__main__" for package in PACKAGES), *GENERATED.values()}
     if (root / "pyproject.toml").exists():
         project = tomllib.loads((root / "pyproject.toml").read_text()).get("project", {})
         entries |= {target.split(":")[0] for target in project.get("scripts", {}).values()}
@@ -171,12 +173,14 @@ def dead_files(root: Path) -> Iterator[str]:
     for name, path in sorted(modules.items()):
         if name not in reached and not is_marker(path):
             yield f"{path.relative_to(root)}: nothing started imports it; use it or remove it"
-    package = [path for path in tracked(root) if path.is_relative_to(root / "gateway")]
+    package = [
+        path for path in tracked(root) for name in PACKAGES if path.is_relative_to(root / name)
+    ]
     for path in package:
         if path.suffix == ".py" or path.name == "py.typed":
             continue
         if not any(path.name in text_of(other) for other in package if other != path):
-            yield f"{path.relative_to(root)}: no file of the gateway names it"
+            yield f"{path.relative_to(root)}: no file of its package names it"
 
 
 def unused_parts(root: Path, tree: str) -> Iterator[str]:

@@ -8,13 +8,14 @@ What is not named here is refused: a new layer needs a line of its own.
 
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.imports import imports_of
+from tests.ingest_layers import INGEST_LAYERS, INGEST_ONE_FILE, INGEST_PURE, Allowed, allowed
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -35,16 +36,6 @@ ONE_FILE = (
 FORBIDDEN_TO_PURE = frozenset(
     {"asyncio", "socket", "time", "random", "logging", "os", "threading", "sqlite3"}
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Allowed:
-    layers: frozenset[str] = frozenset()
-    packages: frozenset[str] = frozenset()  # by import name, beside the standard library
-
-
-def allowed(*layers: str, packages: tuple[str, ...] = ()) -> Allowed:
-    return Allowed(frozenset(layers), frozenset(packages))
 
 
 EVERY_LAYER = (
@@ -117,38 +108,52 @@ LAYERS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Tree:
+    name: str
+    layers: Mapping[str, Allowed]
+    pure: frozenset[str]
+
+
+LAYERED = (
+    Tree("gateway", LAYERS, PURE),
+    Tree("spark_ingest", INGEST_LAYERS, INGEST_PURE),
+)
+
+
 def layer_of(path: Path, root: Path) -> str:
     return Path(path.relative_to(root).parts[1]).stem
 
 
-def breach_of(layer: str, module: str) -> str | None:
-    """What is wrong with this import in this layer of the gateway."""
+def breach_of(tree: Tree, layer: str, module: str) -> str | None:
+    """What is wrong with this import in this layer of the tree."""
     first, *rest = module.split(".")
-    rule = LAYERS[layer]
-    if first == "gateway":
+    rule = tree.layers[layer]
+    if first == tree.name:
         target = rest[0] if rest else "__init__"
         # `gateway.__version__` and the like live in gateway/__init__.py, which imports nothing.
-        if target not in LAYERS or target in (layer, "__init__") or target in rule.layers:
+        if target not in tree.layers or target in (layer, "__init__") or target in rule.layers:
             return None
-        return f"{layer} must not import gateway.{target}"
+        return f"{layer} must not import {tree.name}.{target}"
     if first in sys.stdlib_module_names:
-        if layer in PURE and first in FORBIDDEN_TO_PURE:
+        if layer in tree.pure and first in FORBIDDEN_TO_PURE:
             return f"{layer} is pure and must not import {first}"
         return None
     if first in TREES:
-        return f"gateway and {first} must not import each other"
+        return f"{tree.name} and {first} must not import each other"
     return None if first in rule.packages else f"{layer} must not import the package {first}"
 
 
-def gateway_breaches(root: Path) -> Iterator[str]:
-    for path in sorted((root / "gateway").rglob("*.py")):
+def layer_breaches(root: Path, tree: Tree) -> Iterator[str]:
+    for path in sorted((root / tree.name).rglob("*.py")):
         layer = layer_of(path, root)
         where = path.relative_to(root)
-        if layer not in LAYERS:
+        if layer not in tree.layers:
             yield f"{where}: no rule for the layer {layer}; give it a line in tests/test_layers.py"
             continue
         # `from x import a, b` is one import, not two.
-        found = {(used.line, breach_of(layer, used.module)) for used in imports_of(path, root)}
+        used = imports_of(path, root)
+        found = {(each.line, breach_of(tree, layer, each.module)) for each in used}
         yield from (f"{where}:{line}: {breach}" for line, breach in sorted_found(found))
 
 
@@ -167,7 +172,8 @@ def tree_breaches(root: Path) -> Iterator[str]:
 
 
 def breaches(root: Path) -> list[str]:
-    return sorted({*gateway_breaches(root), *tree_breaches(root)})
+    layered = (breach for tree in LAYERED for breach in layer_breaches(root, tree))
+    return sorted({*layered, *tree_breaches(root)})
 
 
 def plant(root: Path, path: str, source: str) -> None:
@@ -291,15 +297,34 @@ BREACHES = [
         "firmware and gateway must not import each other",
     ),
     (
-        "spark_ingest/job.py",
+        "spark_ingest/rows.py",
         "import gateway",
         "spark_ingest and gateway must not import each other",
     ),
     (
-        "spark_ingest/job.py",
+        "spark_ingest/rows.py",
         "import firmware.app",
         "spark_ingest and firmware must not import each other",
     ),
+    ("spark_ingest/rows.py", "import pyarrow", "rows must not import the package pyarrow"),
+    ("spark_ingest/session.py", "import asyncio", "session is pure and must not import asyncio"),
+    (
+        "spark_ingest/payload/senml.py",
+        "from spark_ingest import shelf",
+        "payload must not import spark_ingest.shelf",
+    ),
+    (
+        "spark_ingest/collector.py",
+        "def run() -> None:\n    import pyspark",
+        "collector must not import the package pyspark",
+    ),
+    ("spark_ingest/delta/table.py", "import pyspark", "delta must not import the package pyspark"),
+    (
+        "spark_ingest/planning/plan.py",
+        "from spark_ingest import lake",
+        "planning must not import spark_ingest.lake",
+    ),
+    ("spark_ingest/silver.py", "", "no rule for the layer silver"),
 ]
 
 
@@ -321,6 +346,13 @@ def test_no_pure_layer_may_import_what_touches_the_world(
     assert breaches(tmp_path) == [f"{path}:1: {layer} is pure and must not import {module}"]
 
 
+@pytest.mark.parametrize("layer", sorted(INGEST_PURE))
+def test_no_pure_layer_of_the_ingest_may_either(tmp_path: Path, layer: str) -> None:
+    path = f"spark_ingest/{layer}.py" if layer in INGEST_ONE_FILE else f"spark_ingest/{layer}/x.py"
+    plant(tmp_path, path, "import time")
+    assert breaches(tmp_path) == [f"{path}:1: {layer} is pure and must not import time"]
+
+
 @pytest.mark.parametrize(
     ("path", "source"),
     [
@@ -337,6 +369,8 @@ def test_no_pure_layer_may_import_what_touches_the_world(
         ("gateway/cli/sensors/sensor.py", "import cbor2\nfrom gateway.frames import codec"),
         ("gateway/__main__.py", "from gateway.cli import run"),
         ("firmware/app/main.py", "import machine\nfrom mqttsn import Client"),
+        ("spark_ingest/segment.py", "import pyarrow\nfrom spark_ingest.rows import Columns"),
+        ("spark_ingest/collector.py", "import asyncio\nfrom spark_ingest import session, batch"),
     ],
 )
 def test_what_points_down_is_free(tmp_path: Path, path: str, source: str) -> None:
@@ -347,20 +381,26 @@ def test_what_points_down_is_free(tmp_path: Path, path: str, source: str) -> Non
 def test_coverage_is_measured_in_all_of_the_core_and_left_out_of_the_shell_only() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
     run = project["tool"]["coverage"]["run"]
-    assert run["source"] == ["gateway"]
-    left_out = {Path(pattern.removesuffix("/*")).stem for pattern in run["omit"]}
-    assert left_out <= LAYERS.keys() - PURE
+    assert run["source"] == [tree.name for tree in LAYERED]
+    for tree in LAYERED:
+        patterns = [Path(pattern) for pattern in run["omit"] if pattern.startswith(tree.name)]
+        left_out = {pattern.parts[1].removesuffix(".py") for pattern in patterns}
+        assert left_out <= tree.layers.keys() - tree.pure
     assert project["tool"]["coverage"]["report"]["fail_under"] == 100
 
 
 def test_every_package_the_rules_name_is_a_declared_dependency() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    declared = " ".join([*project["dependencies"], *project["optional-dependencies"]["demo"]])
+    extras = project["optional-dependencies"]
+    declared = " ".join([*project["dependencies"], *extras["demo"], *extras["spark"]])
     distributions = {
         "google_crc32c": "google-crc32c",
+        "numpy": "pandas",  # which cannot be without it
+        "py4j": "pyspark",
         "paho": "paho-mqtt",
         "prometheus_client": "prometheus-client",
         "serial": "pyserial",
     }
-    missing = [name for name in EVERY_PACKAGE if distributions.get(name, name) not in declared]
+    named = {*EVERY_PACKAGE, *(name for rule in INGEST_LAYERS.values() for name in rule.packages)}
+    missing = [name for name in sorted(named) if distributions.get(name, name) not in declared]
     assert missing == []

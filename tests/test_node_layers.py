@@ -62,7 +62,8 @@ def breaches(name: str, source: str, allowed: set[str] | None = None) -> Iterato
                 yield f"{name}:{node.lineno}: pure, and imports .{node.module}"
         for module in modules:
             if module not in allowed and not (module in FOR_TYPES and id(node) in typed):
-                yield f"{name}:{node.lineno}: no node has {module}, or this part may not use it"
+                line = getattr(node, "lineno", 0)
+                yield f"{name}:{line}: no node has {module}, or this part may not use it"
 
 
 def test_the_library_imports_only_what_it_may() -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 FRAME_OCTETS = 400  # the longest frame, each way
 _ACTIVE = const(1)
-_PART_MS = const(50)
+_PART_MS = const(10)
 
 
 class Link:

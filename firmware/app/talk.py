@@ -118,6 +118,7 @@ class Talk:
             if error.args[0] not in _REFUSALS:
                 raise
             self._is_refused = True
+            self._kept.trying = 0  # what is said next has its message id
             self._log(ERROR, f"the gateway refuses {self._settings.topic}: {error.args[0]}")
 
     def _send(self) -> None:

@@ -11,6 +11,7 @@ Rules
 from __future__ import annotations
 
 import re
+import termios
 import time
 from contextlib import suppress
 from types import TracebackType
@@ -27,12 +28,14 @@ BURST_OCTETS = 16
 BURST_PAUSE_S = 0.004
 STOP_S_MAX = 8.0
 STOP_AGAIN_S = 0.2
+ATTEMPTS_MAX = 3
 ANSWER_S_MAX = 5.0
 LOOK_S = 0.05
 RESET_S = 0.1
 STARTED_S = 0.3  # by then it has looked at the pins that would keep it in its loader
 HELD_OCTETS_MAX = 1 << 20
 
+_GONE = (OSError, termios.error)  # the second is none of the first
 _RAW = b"raw REPL; CTRL-B to exit\r\n>"
 _FAILURES = {LineFailure.PERMISSION: Failure.PERMISSION, LineFailure.BUSY: Failure.BUSY}
 
@@ -48,7 +51,7 @@ class Console:
         self._held = b""
         try:
             self._serial = serial.Serial(port, baud, timeout=LOOK_S, exclusive=True)
-        except (OSError, ValueError) as error:
+        except (*_GONE, ValueError) as error:
             why = why_not_opened(PortRules(port, baud), error)
             raise FlashError(_FAILURES.get(why.failure, Failure.ABSENT), str(why)) from None
 
@@ -64,7 +67,8 @@ class Console:
         self.close()
 
     def close(self) -> None:
-        self._serial.close()
+        with suppress(*_GONE):
+            self._serial.close()
 
     def stop(self, patience_s: float = STOP_S_MAX) -> None:
         """End what runs there, and be at the raw REPL. Raises FlashError."""
@@ -79,7 +83,7 @@ class Console:
             self._read_until(b">>> ", STOP_AGAIN_S)
             self._held = b""
             self._write(b"\r\x01")
-            if self._read_until(_RAW, STOP_AGAIN_S) is not None:
+            if self._read_until(_RAW, STOP_AGAIN_S) is not None and self._obeys():
                 return
         text = (
             f"no MicroPython answers on {self.port}: if it is there and asleep, press RESET and "
@@ -87,9 +91,21 @@ class Console:
         )
         raise FlashError(Failure.ABSENT, text)
 
+    def _obeys(self) -> bool:
+        """A Ctrl-C that came too late for the program would end the next snippet instead."""
+        for _ in range(ATTEMPTS_MAX):
+            try:
+                self.run("0", STOP_AGAIN_S)
+            except SnippetError:
+                continue
+            except FlashError:
+                return False
+            return True
+        return False
+
     def _reset(self) -> None:
         """As esptool does, by RTS with DTR off; on boards without those wires it does nothing."""
-        with suppress(OSError):
+        with suppress(*_GONE):
             self._serial.dtr = False
             self._serial.rts = True
             time.sleep(RESET_S)
@@ -113,6 +129,17 @@ class Console:
             raise SnippetError(raised.decode(errors="replace").strip().splitlines()[-1])
         return printed.decode(errors="replace").replace("\r\n", "\n")
 
+    def ask(self, snippet: str) -> str:
+        """The same for what may be run more than once: again when the line has damaged it."""
+        for left in reversed(range(ATTEMPTS_MAX)):
+            try:
+                return self.run(snippet)
+            except (SnippetError, FlashError):
+                if not left:
+                    raise
+                self.stop()
+        raise AssertionError("the last attempt returns or raises")
+
     def leave(self) -> None:
         """Start its program, as after power on."""
         self._write(b"\x02")
@@ -123,7 +150,7 @@ class Console:
         """What comes within a moment. Raises FlashError when the port is gone."""
         try:
             octets: bytes = self._serial.read(max(1, self._serial.in_waiting))
-        except OSError:
+        except _GONE:
             raise self._cut() from None
         return octets
 
@@ -136,7 +163,7 @@ class Console:
                 self._serial.write(octets[at : at + BURST_OCTETS])
                 self._serial.flush()
                 time.sleep(BURST_PAUSE_S)
-        except OSError:
+        except _GONE:
             raise self._cut() from None
 
     def _read_until(self, end: bytes, patience_s: float) -> bytes | None:
@@ -189,4 +216,4 @@ class Identity:
 
 def who(console: Console) -> Identity:
     """Of one at its raw REPL."""
-    return Identity(console.run(WHO))
+    return Identity(console.ask(WHO))

@@ -11,6 +11,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,7 +80,7 @@ def copy_to(drive: Drive, name: str, octets: bytes, report: Report) -> None:
     except OSError as error:
         raise _why(drive, error) from None
     deadline = time.monotonic() + TAKEN_S_MAX
-    while path.exists():
+    while _is_there(path):
         if time.monotonic() > deadline:
             text = (
                 f"{drive.folder} has {name}, but the board did not take it: unplug it, then again"
@@ -91,16 +92,29 @@ def copy_to(drive: Drive, name: str, octets: bytes, report: Report) -> None:
         raise FlashError(Failure.WRONG, f"the board refused {name}: {' '.join(failed.split())}")
 
 
+def _is_there(path: Path) -> bool:
+    """A drive that has gone may fail otherwise than by not having it."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
 def _write(path: Path, octets: bytes, report: Report) -> None:
-    with path.open("wb", buffering=0) as file:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    is_whole = False
+    try:
         for at in range(0, len(octets), CHUNK_OCTETS):
-            _write_all(file.fileno(), octets[at : at + CHUNK_OCTETS])
+            _write_all(descriptor, octets[at : at + CHUNK_OCTETS])
             report.at("copying", min(at + CHUNK_OCTETS, len(octets)), len(octets))
-        try:
-            os.fsync(file.fileno())
-        except OSError as error:  # the board had all of it, and has started already
-            if error.errno not in _GONE:
-                raise
+        is_whole = True
+        os.fsync(descriptor)
+    except OSError as error:
+        if not is_whole or error.errno not in _GONE:
+            raise  # else the board had all of it, and has started already
+    finally:
+        with suppress(OSError):
+            os.close(descriptor)
 
 
 def _write_all(descriptor: int, octets: bytes) -> None:

@@ -34,6 +34,7 @@ from gateway.flashing.report import Report
 CHUNK_OCTETS = 64
 ATTEMPTS_MAX = 3
 REBOOT_S_MAX = 20.0
+STOP_S_MAX = 3.0  # of a board that answered a moment ago
 MPREMOTE_S_MAX = 600.0
 MPREMOTE_SILENT_S = 10.0  # it says each file as it begins it
 MPREMOTE_OCTETS_PER_S_MIN = 2000  # a line of 115,200 baud carries 3,000, as text
@@ -122,7 +123,7 @@ class ReplPlacing:
         self._console = console
 
     def digests(self, paths: Sequence[str]) -> dict[str, str]:
-        there = ast.literal_eval(self._console.run("import os\nprint(os.listdir())"))
+        there = ast.literal_eval(self._console.ask("import os\nprint(os.listdir())"))
         return {path: self._digest(path) for path in paths if path in there}
 
     def _digest(self, path: str) -> str:
@@ -132,7 +133,7 @@ class ReplPlacing:
             " if not b:break\n print(b)\nf.close()"
         )
         try:
-            lines = self._console.run(snippet).splitlines()
+            lines = self._console.ask(snippet).splitlines()
             octets = b"".join(ast.literal_eval(line) for line in lines)
         except (SnippetError, ValueError, SyntaxError):  # the line damaged it
             return ""
@@ -140,7 +141,7 @@ class ReplPlacing:
 
     def remove(self, path: str) -> None:
         try:
-            self._console.run(f"import os\nif {path!r} in os.listdir():\n os.remove({path!r})")
+            self._console.ask(f"import os\nif {path!r} in os.listdir():\n os.remove({path!r})")
         except SnippetError as error:
             raise FlashError(Failure.CUT, f"the board cannot remove {path}: {error}") from None
 
@@ -148,17 +149,30 @@ class ReplPlacing:
         total = sum(len(file.octets) for file in files)
         done = 0
         for file in files:
-            try:
-                self._console.run(f"f=open({file.path!r},'wb')")
-                for at in range(0, len(file.octets), CHUNK_OCTETS):
-                    chunk = file.octets[at : at + CHUNK_OCTETS]
-                    self._console.run(f"f.write({chunk!r})")
-                    report.at("uploading", done + at + len(chunk), total)
-                self._console.run("f.close()")
-            except SnippetError as error:
-                raise_if_full(error)
-                self._console.stop()  # a damaged snippet; the hashes will tell
+            for _ in range(ATTEMPTS_MAX):
+                if self._written(file, report, done, total):
+                    break  # else the line has damaged a snippet, or lost one
             done += len(file.octets)
+
+    def _written(self, file: BoardFile, report: Report, done: int, total: int) -> bool:
+        """Raises FlashError when the board is gone, or full."""
+        try:
+            self._console.run(f"f=open({file.path!r},'wb')")
+            for at in range(0, len(file.octets), CHUNK_OCTETS):
+                chunk = file.octets[at : at + CHUNK_OCTETS]
+                self._console.run(f"f.write({chunk!r})")
+                report.at("uploading", done + at + len(chunk), total)
+            self._console.run("f.close()")
+        except SnippetError as error:
+            raise_if_full(error)
+        except FlashError as error:
+            try:
+                self._console.stop(STOP_S_MAX)
+            except FlashError:
+                raise error from None
+        else:
+            return True
+        return False
 
 
 def raise_if_full(error: SnippetError) -> None:
@@ -197,8 +211,8 @@ class MpremotePlacing:
         with Console(self._port) as console:
             console.stop()
             try:
-                console.run(DIGESTS)
-                lines = [console.run(f"d({path!r})").split() for path in paths]
+                console.ask(DIGESTS)
+                lines = [console.ask(f"d({path!r})").split() for path in paths]
             except SnippetError as error:
                 text = f"{self._port}: this MicroPython cannot hash ({error}); install a newer one"
                 raise FlashError(Failure.WRONG, text) from None
@@ -208,7 +222,7 @@ class MpremotePlacing:
         """And start anew without it: its watchdog would end what is to come."""
         with Console(self._port) as console:
             console.stop()
-            there = console.run(f"import os\nprint({path!r} in os.listdir())").strip()
+            there = console.ask(f"import os\nprint({path!r} in os.listdir())").strip()
             if there != "True":
                 return
             console.run(f"os.remove({path!r})")

@@ -88,8 +88,7 @@ def node_settings(settings: NodeSettings) -> dict[str, Any]:
         given["gateways"] = [list(gateway) for gateway in settings.gateways]
     if settings.uart is not None:
         given["uart"] = {"number": settings.uart}
-    if settings.sensors:
-        given["sensors"] = [dict(sensor) for sensor in settings.sensors]
+    given["sensors"] = [dict(sensor) for sensor in settings.sensors or ({"kind": "internal"},)]
     return given | dict(settings.more or {})
 
 

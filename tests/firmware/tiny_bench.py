@@ -35,14 +35,16 @@ GIVEN = {
 
 
 @contextmanager
-def sensor(folder: Path, **given: object) -> Iterator[MicrobitBoard]:
+def sensor(
+    folder: Path, *, has_real_speed: bool = False, **given: object
+) -> Iterator[MicrobitBoard]:
     """Off; with its program in flash."""
     require_microbit()
     folder.mkdir(exist_ok=True)
     program = build.script(build.packed(GIVEN | given))
     image = folder / "sensor.hex"
     image.write_text(with_script(FIRMWARE.read_text(), program, FIRMWARE.name))
-    with MicrobitBoard(folder / "board", image) as board:
+    with MicrobitBoard(folder / "board", image, has_real_speed=has_real_speed) as board:
         yield board
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from gateway.cli.flash import batch
 from hil.boards.microbit.board import MicrobitBoard
 from tests.cli.tidegate import environment_with, tidegate
 
@@ -53,7 +58,9 @@ def test_each_board_that_is_plugged_in_gets_the_next_number(
     running.wait_until(lambda said: "plug in the next, which is shed-5" in said)
     running.process.send_signal(signal.SIGINT)
     assert running.process.wait(PATIENCE_S) == 0
-    assert re.findall(r'enrolment: {"id": "(.*?)"', running.said) == ["shed-3", "shed-4"]
+    assert re.findall(r'enrolment: {"id": "(.*?)"', running.said) == ["shed-3", "shed-4"], (
+        running.said
+    )
     assert running.said.rstrip().endswith("2 done, 0 failed")
 
 
@@ -69,8 +76,23 @@ def test_a_board_that_failed_keeps_its_number_for_the_next(
     port.symlink_to(microbit.device)
     assert running.process.wait(PATIENCE_S) == 1
     assert "tidegate flash: shed-3: port is no serial port" in running.said
-    assert re.findall(r'enrolment: {"id": "(.*?)"', running.said) == ["shed-3"]
+    assert re.findall(r'enrolment: {"id": "(.*?)"', running.said) == ["shed-3"], running.said
     assert running.said.rstrip().endswith("1 done, 1 failed")
+
+
+def test_a_pico_that_was_a_drive_and_is_a_port_then_is_one_board(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drive, port, other = ("drive", "/media/RPI-RP2"), ("port", "ACM0"), ("port", "ACM1")
+    plugged: set[tuple[str, str]] = {drive}
+    monkeypatch.setattr(batch, "_there", lambda arguments: plugged)
+    monkeypatch.setattr(batch, "SETTLE_S", 0.0)
+    places = batch._places(argparse.Namespace())
+    assert next(places) == drive
+    plugged = {port}  # it was given MicroPython
+    threading.Timer(0.5, lambda: plugged.add(other)).start()
+    assert next(places) == other
+    assert capsys.readouterr().out == ""
 
 
 def test_a_name_without_a_place_for_the_number_is_refused(tmp_path: Path) -> None:

@@ -170,12 +170,11 @@ def test_a_dry_run_changes_nothing_and_the_sensor_goes_on(
 ) -> None:
     provision = ("flash", "provision", "--port", microbit.device, "--sensor", "simulated")
     tidegate(*provision, "--name", "shed-1", "--wait", "0", folder=tmp_path)
+    told = len(microbit.output)
     done = tidegate(*provision, "--name", "shed-9", "--dry-run", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert re.search(r"would place 2 files, \d+ octets:\n +\d+ /tiny\n", done.stdout)
-    told = len(microbit.output)
-    microbit.reset()
-    microbit.wait_for(rf"(?s)^.{{{told}}}.*shed-1")
+    microbit.wait_for(rf"(?s)^.{{{told}}}.*raw REPL.*soft reboot.*shed-1")
     assert "shed-9" not in microbit.output
 
 
@@ -232,3 +231,30 @@ def test_mpremote_runs_snippets_on_it_too(microbit: MicrobitBoard, tmp_path: Pat
         env=os.environ,
     )
     assert done.stdout.strip() == "42", done.stderr
+
+
+def test_a_program_of_ones_own_goes_there_as_it_is(microbit: MicrobitBoard, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "main.py").write_text("print('mine', 6 * 7)\n")
+    done = tidegate(
+        *("flash", "provision", "--port", microbit.device, "--name", "x", "--wait", "0"),
+        *("--program", "mine"),
+        folder=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "the board has 1 file, 21 octets, verified" in done.stdout
+    microbit.wait_for("mine 42")
+
+
+def test_what_cannot_be_is_said_before_the_board_is_touched(
+    microbit: MicrobitBoard, tmp_path: Path
+) -> None:
+    with DrivePlayer(tmp_path / "drive", microbit) as drive:
+        done = tidegate(
+            *("flash", "--drive", drive.folder, "--port", microbit.device, *NODE),
+            *("--firmware", FIRMWARE, "--gateway", "10.0.0.5"),
+            folder=tmp_path,
+        )
+    assert done.returncode == 1
+    assert "this board has no network: leave --wifi and --gateway out" in done.stderr
+    assert drive.taken == []

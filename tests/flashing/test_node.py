@@ -76,8 +76,10 @@ def test_files_and_folders_arrive_and_those_that_are_there_are_not_sent_again(
 
 
 def test_an_upload_that_was_cut_leaves_nothing_to_start_and_can_be_done_again(
-    board: ConsoleBoard,
+    board: ConsoleBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("gateway.flashing.placing.MPREMOTE_SILENT_S", 2.0)
+
     def cut(done: int, total: int) -> None:
         if done == 2:  # the long one, which takes seconds, has begun
             began.wait()

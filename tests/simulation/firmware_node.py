@@ -77,6 +77,11 @@ class FirmwareNode:
     def is_done_for(self) -> bool:
         return self.is_gone or self._is_leaving
 
+    @property
+    def is_forgetful(self) -> bool:
+        """It lost readings itself, with its memory."""
+        return self.is_done_for or (self.boots > 1 and not self.plan.keeps)
+
     # From the world
 
     def boot(self) -> None:

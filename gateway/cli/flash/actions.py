@@ -17,7 +17,13 @@ from gateway.cli.flash.boards import (
 from gateway.cli.flash.hearing import asker
 from gateway.cli.flash.installing import install
 from gateway.cli.flash.monitoring import monitor
-from gateway.cli.flash.provisioning import Node, node_of, provision
+from gateway.cli.flash.provisioning import (
+    Node,
+    kind_for_folder,
+    node_of,
+    program_for,
+    provision,
+)
 from gateway.cli.flash.reporting import TerminalReport
 from gateway.cli.flash.testing import test
 from gateway.cli.output import say
@@ -25,6 +31,9 @@ from gateway.cli.tables import Column, table, terminal_columns
 from gateway.flashing.drives import drives, unmounted
 from gateway.flashing.errors import Failure, FlashError
 from gateway.flashing.finding import FoundPort, found_ports, kinds_of_drive
+from gateway.flashing.kinds import Kind
+from gateway.flashing.program import Program
+from gateway.flashing.programs import needed_program
 from gateway.flashing.report import Report
 
 SCHEMA = "tidegate.flash/1"
@@ -68,22 +77,23 @@ def whole_way(arguments: argparse.Namespace, node: Node, report: Report) -> None
     """MicroPython if it has none, then the rest. Raises FlashError."""
     asker(arguments)  # what is wrong with its configuration is said before a board is touched
     if arguments.into is not None:
-        provision(arguments, node, None, report)
+        provision(arguments, node, program_for(node, kind_for_folder(arguments)), None, report)
         return
     target = target_of(arguments, report)
     report.say(described(target))
     is_whole = target.drive is not None and target.kind.install.method == "hex"
     with _left_running(arguments, target):
+        program = _program(node, target.kind)
         if target.identity is None or arguments.reinstall or is_whole:
-            target = installed(arguments, target, node, report)
-        provision(arguments, node, target, report)
+            target = installed(arguments, target, program, report)
+        provision(arguments, node, program, target, report)
 
 
 def installed(
-    arguments: argparse.Namespace, target: Target, node: Node | None, report: Report
+    arguments: argparse.Namespace, target: Target, program: Program | None, report: Report
 ) -> Target:
-    """With MicroPython on it; a micro:bit with its program as well, if there is a node to be."""
-    install(arguments, target, node, report)
+    """With MicroPython on it; a micro:bit with its program as well, if there is one."""
+    install(arguments, target, program, report)
     if arguments.dry_run:
         return target
     if target.port is None and target.kind.install.method == "hex":
@@ -96,18 +106,24 @@ def installed(
 def provision_one(arguments: argparse.Namespace, report: Report) -> None:
     node = node_of(arguments)
     asker(arguments)
-    target = None
-    if arguments.into is None:
-        target = target_of(arguments, report)
-        if target.identity is None:
-            where = target.drive.folder if target.port is None and target.drive else "it"
-            text = (
-                f"{where} has no MicroPython that answers:  tidegate flash install  puts it there"
-            )
-            raise FlashError(Failure.ABSENT, text)
-        report.say(described(target))
+    if arguments.into is not None:
+        provision(arguments, node, program_for(node, kind_for_folder(arguments)), None, report)
+        return
+    target = target_of(arguments, report, by_port=True)
+    if target.identity is None:
+        assert target.port is not None
+        text = f"{target.port.name} has no MicroPython that answers:  tidegate flash install"
+        raise FlashError(Failure.ABSENT, f"{text}  puts it there")
+    report.say(described(target))
     with _left_running(arguments, target):
-        provision(arguments, node, target, report)
+        provision(arguments, node, _program(node, target.kind), target, report)
+
+
+def _program(node: Node, kind: Kind) -> Program:
+    """And the tools that will place it are there. Raises FlashError."""
+    if kind.program != "tiny":
+        needed_program("mpremote")
+    return program_for(node, kind)
 
 
 def _left_running(

@@ -19,6 +19,7 @@ from gateway.flashing.finding import found_ports, kinds_of_drive
 from gateway.flashing.report import Report
 
 LOOK_S = 0.3
+Place = tuple[str, str]  # `port` or `drive`, and where it is
 SETTLE_S = 0.5  # a port is there before its rights are
 
 
@@ -57,7 +58,7 @@ def _name(arguments: argparse.Namespace, number: int) -> str:
     return str(arguments.name).replace("{}", str(number))
 
 
-def _one(arguments: argparse.Namespace, place: tuple[str, str], name: str, report: Report) -> bool:
+def _one(arguments: argparse.Namespace, place: Place, name: str, report: Report) -> bool:
     from gateway.cli.flash.actions import whole_way  # which has this module for one of its own
 
     what, where = place
@@ -73,31 +74,41 @@ def _one(arguments: argparse.Namespace, place: tuple[str, str], name: str, repor
     return True
 
 
-def _places(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """`port` or `drive` and where it is, each time that one appears."""
-    before: set[tuple[str, str]] = set()
+def _places(arguments: argparse.Namespace) -> Iterator[Place]:
+    """Each time that one appears."""
+    before: set[Place] = set()
     while True:
         there = set(_there(arguments))
-        for _, where in sorted(before - there):
-            say(f"{where} is unplugged")
+        for what, where in sorted(before - there):
+            if what == "port":  # drives go by themselves
+                say(f"{where} is unplugged")
         for place in sorted(there - before):
             time.sleep(SETTLE_S)
             yield place
+            if place[0] == "drive":
+                there |= _port_of_it(set(_there(arguments)) - there)
         before = there
         time.sleep(LOOK_S)
 
 
-def _there(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
+def _port_of_it(fresh: set[Place]) -> set[Place]:
+    """A board that was a drive is a port afterwards, and not another board."""
+    return set(sorted(place for place in fresh if place[0] == "port")[:1])
+
+
+def _there(arguments: argparse.Namespace) -> Iterator[Place]:
     if arguments.port is not None:
         if Path(arguments.port).exists():
             yield "port", arguments.port
         return
     kinds = kinds_of(arguments)
     known = arguments.board
+    drives_too: set[str] = set()  # kinds that are a port at the same time
     for drive in drives():
         names = kinds_of_drive(drive, kinds)
         if names and known in (None, *names):
+            drives_too |= {name for name in names if kinds[name].install.method == "hex"}
             yield "drive", str(drive.folder)
     for port in found_ports(kinds):
-        if port.kinds and known in (None, *port.kinds):
+        if set(port.kinds) - drives_too and known in (None, *port.kinds):
             yield "port", port.name

@@ -42,10 +42,14 @@ def kind_given(arguments: argparse.Namespace, kinds: Mapping[str, Kind]) -> Kind
     return None if arguments.board is None else kind_named(kinds, arguments.board)
 
 
-def target_of(arguments: argparse.Namespace, report: Report) -> Target:
-    """The board to work on. Raises FlashError."""
+def target_of(arguments: argparse.Namespace, report: Report, *, by_port: bool = False) -> Target:
+    """The board to work on; `by_port`: what it runs counts, and not that it is a drive as well.
+    Raises FlashError.
+    """
     kinds = kinds_of(arguments)
     given = kind_given(arguments, kinds)
+    if by_port:
+        return ask_port(_port_of(arguments, kinds, given), kinds, given, report)
     drive = _drive_of(arguments, kinds, given)
     if drive is not None and (arguments.drive is not None or arguments.port is None):
         kind = given or _kind_of_drive(drive, kinds)

@@ -25,46 +25,60 @@ from gateway.flashing.errors import Failure, FlashError
 from gateway.flashing.report import Report
 
 
-def hear_from(
-    arguments: argparse.Namespace, name: str, target: Target | None, report: Report
+def start_and_hear(
+    arguments: argparse.Namespace, name: str, target: Target, report: Report
 ) -> Contact | None:
     """None if nobody is to wait for it. Raises FlashError when it is not heard."""
-    if arguments.wait == 0:
-        return None
     ask = asker(arguments)
-    port = None if target is None or target.port is None else target.port.device
-    who = arguments.hear or _who_hears(ask, target)
-    if who == "line":
-        if port is None:
-            raise FlashError(Failure.WRONG, "--hear line: the board has no port here")
-        with Console(port) as console:
-            contact = on_line(console, name, arguments.wait, report)
-        if target is not None and target.kind.program == "tiny":
-            report.say(_configuration(target))
-    elif port is not None and target is not None and target.kind.program != "tiny":
-        contact = _overheard(ask, name, port, arguments.wait, report)
-    else:
+    if target.port is None:  # it has started by itself
+        if arguments.wait == 0:
+            return None
         contact = at_gateway(ask, name, arguments.wait, report, round_trip=round_trip_s)
+    else:
+        who = arguments.hear or _who_hears(ask, target)
+        with Console(target.port.device) as console:
+            console.leave()
+            if arguments.wait == 0:
+                return None
+            heard = _heard_here(console, ask, who, name, target, arguments.wait, report)
+        # The line is the gateway's from now on.
+        contact = heard or at_gateway(ask, name, arguments.wait, report, round_trip=round_trip_s)
     report.say(str(contact))
     return contact
 
 
-def _overheard(ask: Ask, name: str, port: str, patience_s: float, report: Report) -> Contact:
-    """Its console is its own, so that what it prints there may say why it is not heard."""
-    with Console(port) as console:
-        said = Overheard(console)
-        try:
-            return at_gateway(
-                ask, name, patience_s, report, round_trip=round_trip_s, meanwhile=said
-            )
-        except FlashError:
-            for line in said.lines:
-                report.say(f"it said: {printable(line)}")
-            raise
+def _heard_here(
+    console: Console,
+    ask: Ask,
+    who: str,
+    name: str,
+    target: Target,
+    patience_s: float,
+    report: Report,
+) -> Contact | None:
+    """None for a node whose console is the line to the gateway, when that is to hear it."""
+    is_tiny = target.kind.program == "tiny"
+    if who == "line":
+        contact = on_line(console, name, patience_s, report)
+        if is_tiny:
+            report.say(_configuration(target))
+        return contact
+    return None if is_tiny else _overheard(console, ask, name, patience_s, report)
 
 
-def _who_hears(ask: Ask, target: Target | None) -> str:
-    if target is None or target.port is None or target.kind.program != "tiny":
+def _overheard(console: Console, ask: Ask, name: str, patience_s: float, report: Report) -> Contact:
+    """What it prints meanwhile may say why it is not heard."""
+    said = Overheard(console)
+    try:
+        return at_gateway(ask, name, patience_s, report, round_trip=round_trip_s, meanwhile=said)
+    except FlashError:
+        for line in said.lines:
+            report.say(f"it said: {printable(line)}")
+        raise
+
+
+def _who_hears(ask: Ask, target: Target) -> str:
+    if target.kind.program != "tiny":
         return "gateway"
     try:
         ask("")

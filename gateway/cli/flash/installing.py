@@ -5,7 +5,6 @@ import os
 import time
 
 from gateway.cli.flash.boards import Target, kinds_of
-from gateway.cli.flash.provisioning import Node
 from gateway.flashing.console import Console
 from gateway.flashing.drives import Drive, copy_to, drives, is_second_micro_bit
 from gateway.flashing.errors import Failure, FlashError
@@ -14,24 +13,22 @@ from gateway.flashing.finding import kinds_of_drive
 from gateway.flashing.images import cache_folder, image_path, read_image
 from gateway.flashing.intel_hex import with_script
 from gateway.flashing.kinds import Kind
-from gateway.flashing.program import make_program
+from gateway.flashing.program import Program
 from gateway.flashing.report import Report
 
 DRIVE_S_MAX = 20.0
 
 
 def install(
-    arguments: argparse.Namespace, target: Target, node: Node | None, report: Report
+    arguments: argparse.Namespace, target: Target, program: Program | None, report: Report
 ) -> None:
     """Raises FlashError before anything is touched, if the file does not fit."""
     kind = target.kind
     cache = arguments.cache or cache_folder(os.environ)
     path = image_path(kind, arguments.firmware, cache)
     image = read_image(kind, path)
-    if kind.install.method == "hex" and node is not None and node.program is None:
-        script = make_program(kind.program, node.settings).script
-        assert script is not None
-        image = with_script(image.decode("ascii"), script, path.name).encode("ascii")
+    if kind.install.method == "hex" and program is not None and program.script is not None:
+        image = with_script(image.decode("ascii"), program.script, path.name).encode("ascii")
     where = target.drive.folder if target.drive else target.port.name if target.port else ""
     report.say(f"{'would write' if arguments.dry_run else 'writing'} {path} to {where}")
     if arguments.dry_run:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.cli.flash.boards import Target, kind_given, kinds_of
-from gateway.cli.flash.hearing import hear_from
+from gateway.cli.flash.hearing import start_and_hear
 from gateway.cli.live import counted
 from gateway.flashing.console import Console, SnippetError
 from gateway.flashing.errors import Failure, FlashError
@@ -112,14 +112,23 @@ def _refuse_if_open(path: Path) -> None:
         raise FlashError(Failure.PERMISSION, text)
 
 
+def program_for(node: Node, kind: Kind) -> Program:
+    """Made, with all that placing it will need. Raises FlashError before a board is touched."""
+    if node.program is not None:
+        return program_in(node.program)
+    return make_program(kind.program, node.settings)
+
+
 def provision(
-    arguments: argparse.Namespace, node: Node, target: Target | None, report: Report
+    arguments: argparse.Namespace,
+    node: Node,
+    program: Program,
+    target: Target | None,
+    report: Report,
 ) -> None:
     """Raises FlashError. Without a target into the folder of --into."""
-    kind = target.kind if target is not None else _kind_for_folder(arguments)
+    kind = target.kind if target is not None else kind_for_folder(arguments)
     _refuse_old(kind, target)
-    own = node.program
-    program = make_program(kind.program, node.settings) if own is None else program_in(own)
     count, octets = len(program.files), program.octets
     if arguments.dry_run:
         report.say(f"would place {counted(count, 'file')}, {octets} octets:")
@@ -137,11 +146,10 @@ def provision(
         return
     _place_on_board(target, program, report)
     _enrol(arguments, node, kind, target, program, report)
-    _start(target)
-    hear_from(arguments, node.settings.name, target, report)
+    start_and_hear(arguments, node.settings.name, target, report)
 
 
-def _kind_for_folder(arguments: argparse.Namespace) -> Kind:
+def kind_for_folder(arguments: argparse.Namespace) -> Kind:
     kind = kind_given(arguments, kinds_of(arguments))
     if kind is None:
         raise FlashError(Failure.WRONG, "--into: say for which board, with --board")
@@ -159,14 +167,18 @@ def _refuse_old(kind: Kind, target: Target | None) -> None:
 def _place_on_board(target: Target, program: Program, report: Report) -> None:
     count, octets = len(program.files), program.octets
     if target.port is None:
+        if program.script is None:
+            raise FlashError(
+                Failure.ABSENT, "the board's port is needed for files: name it, --port"
+            )
         report.say("the board has its program")  # it took the drive's file, which is all we know
         return
     port = target.port.device
-    if program.script is not None:
+    if target.kind.program == "tiny":
         with Console(port) as console:
             console.stop()
             if _has_script(console):
-                _verify_script(console, program.script, report)
+                _verify_script(console, program.script or b"", report)
                 return
             sent = place(ReplPlacing(console), program.files, report)
     else:
@@ -178,7 +190,7 @@ def _place_on_board(target: Target, program: Program, report: Report) -> None:
 def _has_script(console: Console) -> bool:
     """Whether there is a program in the micro:bit's flash, which goes before those in files."""
     snippet = f"import machine\nprint(machine.mem8[{SCRIPT_AT}], machine.mem8[{SCRIPT_AT + 1}])"
-    return console.run(snippet).split() == ["77", "80"]
+    return console.ask(snippet).split() == ["77", "80"]
 
 
 def _verify_script(console: Console, script: bytes, report: Report) -> None:
@@ -188,11 +200,11 @@ def _verify_script(console: Console, script: bytes, report: Report) -> None:
             f"import machine\nprint(bytes(machine.mem8[i] for i in range({at},{at + READ_OCTETS})))"
         )
         try:
-            found += ast.literal_eval(console.run(snippet).strip())
+            found += ast.literal_eval(console.ask(snippet).strip())
         except (SnippetError, ValueError, SyntaxError):
             break  # the line damaged it: it will not be the same
         report.at("verifying", len(found), len(script))
-    if found[: len(script)] != script:
+    if not script or found[: len(script)] != script:
         text = (
             "the program in the board's flash is another one, and goes before any in files: "
             "tidegate flash --drive FOLDER  puts both there anew"
@@ -233,11 +245,3 @@ def _enrol(
     except OSError as error:
         text = f"{arguments.enrol_to} cannot be written: {error.strerror}"
         raise FlashError(Failure.FOLDER, text) from None
-
-
-def _start(target: Target) -> None:
-    """As after power on."""
-    if target.port is None:
-        return
-    with Console(target.port.device) as console:
-        console.leave()

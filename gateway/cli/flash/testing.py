@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gateway.cli.exit_codes import ExitCode
 from gateway.cli.flash.boards import Target, target_of
-from gateway.cli.flash.hearing import hear_from
+from gateway.cli.flash.hearing import start_and_hear
 from gateway.cli.flash.reporting import TerminalReport
 from gateway.cli.output import say
 from gateway.flashing.console import Console, SnippetError
@@ -21,7 +21,7 @@ Answer = tuple[bool, str]
 
 def test(arguments: argparse.Namespace, report: TerminalReport) -> int:
     """1 if something is missing. Raises FlashError when no board can be asked."""
-    target = target_of(arguments, report)
+    target = target_of(arguments, report, by_port=True)
     if target.port is None or target.identity is None:
         raise FlashError(Failure.ABSENT, "no MicroPython answers, so there is nothing to be tested")
     is_ok = True
@@ -30,10 +30,11 @@ def test(arguments: argparse.Namespace, report: TerminalReport) -> int:
         for passed, text in _answers(console, target):
             is_ok = is_ok and passed
             say(f"{'ok' if passed else 'MISSING':<8}{text}")
-        console.leave()
-    name = getattr(arguments, "name", None)
-    if name is not None and not arguments.dry_run:
-        hear_from(arguments, name, target, report)
+        name = getattr(arguments, "name", None)
+        if name is None or arguments.dry_run:
+            console.leave()
+            return ExitCode.OK if is_ok else ExitCode.FAILURE
+    start_and_hear(arguments, name, target, report)
     return ExitCode.OK if is_ok else ExitCode.FAILURE
 
 
@@ -64,6 +65,6 @@ def _script_in_flash(console: Console) -> bool:
 
 def _asked(console: Console, snippet: str) -> str:
     try:
-        return console.run(snippet).strip()
+        return console.ask(snippet).strip()
     except SnippetError:
         return ""

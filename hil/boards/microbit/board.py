@@ -28,6 +28,7 @@ QEMU = "qemu-system-arm"
 PACKAGES = "qemu-system-arm firmware-microbit-micropython"
 FLASH_BYTES = 0x40000
 SCRIPT_PLACE = "addr=0x3e000,force-raw=on"
+REAL_SPEED = ("-icount", "shift=6,sleep=on")  # 64 ns for each instruction
 PATIENCE_S = 20.0
 POLL_S = 0.005
 
@@ -43,14 +44,23 @@ def why_not() -> str | None:
 
 
 class MicrobitBoard:
-    def __init__(self, folder: Path, firmware: Path = FIRMWARE, script: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        firmware: Path = FIRMWARE,
+        script: Path | None = None,
+        *,
+        has_real_speed: bool = False,
+    ) -> None:
         """`firmware`: Intel HEX, for a flash that is empty. `script`: what follows it there, as the
-        micro:bit's editors append a program.
+        micro:bit's editors append a program. `has_real_speed`: some 16 million instructions a
+        second, as the chip's; else as many as this machine can do.
         """
         folder.mkdir(parents=True, exist_ok=True)
         self._flash = folder / "flash.bin"
         self._firmware = firmware
         self._script = script
+        self._options = REAL_SPEED if has_real_speed else ()
         self.wire = Wire()
         self._life: _Life | None = None
 
@@ -85,7 +95,9 @@ class MicrobitBoard:
         assert self._life is None, "it is on"
         has_flash = self._flash.exists()
         self._life = _Life(
-            self._flash if has_flash else self._firmware, None if has_flash else self._script
+            self._flash if has_flash else self._firmware,
+            None if has_flash else self._script,
+            self._options,
         )
         self.wire.connect(self._life.uart)
 
@@ -128,7 +140,7 @@ class MicrobitBoard:
 class _Life:
     """One process of QEMU; `uart` is the other end of the board's."""
 
-    def __init__(self, flash: Path, script: Path | None) -> None:
+    def __init__(self, flash: Path, script: Path | None, options: tuple[str, ...]) -> None:
         self.uart, uart_end = socket.socketpair()
         self._control, control_end = socket.socketpair()
         contents = f"loader,file={flash}"
@@ -143,6 +155,7 @@ class _Life:
                 *("-chardev", f"socket,id=uart,fd={uart_end.fileno()}", "-serial", "chardev:uart"),
                 *("-chardev", f"socket,id=control,fd={control_end.fileno()}"),
                 *("-mon", "chardev=control,mode=control"),
+                *options,
             ],
             pass_fds=[uart_end.fileno(), control_end.fileno()],
             stdin=subprocess.DEVNULL,

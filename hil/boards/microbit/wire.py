@@ -10,10 +10,13 @@ Rules
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import select
 import socket
+import sys
+import termios
 import threading
 import time
 import tty
@@ -24,6 +27,7 @@ PAUSE_S = OCTETS_AT_ONCE * 10 / 115_200
 LOOK_S = 0.02
 NOBODY_THERE_S = 0.002  # between two looks at a port that nobody has open
 READ_OCTETS_MAX = 4096
+DEAF_S = 1.0  # a board that takes nothing for so long does not listen
 
 
 class Wire:
@@ -40,6 +44,7 @@ class Wire:
         os.close(end)
         os.set_blocking(self._port, False)
         self._uart: socket.socket | None = None
+        self._taken_at = 0.0  # what was sent to the board
         self._ends = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -66,9 +71,12 @@ class Wire:
 
     def _carry(self, uart: socket.socket) -> None:
         while not self._ends.is_set():
-            is_open = self._is_open()
-            watched: list[socket.socket | int] = [uart, self._port] if is_open else [uart]
-            ready = select.select(watched, [], [], LOOK_S if is_open else NOBODY_THERE_S)[0]
+            is_open, is_behind = self._is_open(), self._is_behind(uart)
+            watched: list[socket.socket | int] = [uart]
+            if is_open and not is_behind:
+                watched.append(self._port)
+            pause_s = LOOK_S if is_open else NOBODY_THERE_S
+            ready = select.select(watched, [], [], PAUSE_S if is_behind else pause_s)[0]
             try:
                 if uart in ready and not self._up(uart, is_open=is_open):
                     return
@@ -76,6 +84,16 @@ class Wire:
                     self._down(uart)
             except ConnectionError:  # the power was cut
                 return
+
+    def _is_behind(self, uart: socket.socket) -> bool:
+        """A busy machine lets the board stand still: it has not taken yet what was sent. More of it
+        would come at once when it goes on, and run over its ring.
+        """
+        unread = int.from_bytes(fcntl.ioctl(uart, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+        if not unread:
+            self._taken_at = time.monotonic()
+            return False
+        return time.monotonic() - self._taken_at < DEAF_S
 
     def _is_open(self) -> bool:
         looked_at = select.poll()

@@ -15,7 +15,9 @@ from hil.boards.wasi.board import WasiBoard
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
 from hil.rig.ports import free_udp_port
+from tests.firmware.app.fragile_flash import FragileFlash
 from tests.firmware.app.listener import Listener
+from tests.firmware.app.simulated_flash import SimulatedFlash
 from tests.firmware.app.tap import Tap
 from tests.support.boards import require_board
 
@@ -23,6 +25,18 @@ KEY = bytes(range(16))
 HEAP = "64k"
 NAMES = itertools.count(1)
 NodeMaker = Callable[..., WasiBoard]
+FlashMaker = Callable[[int], FragileFlash]
+
+
+@pytest.fixture(params=["fat", "littlefs"])
+def new_flash(request: pytest.FixtureRequest) -> FlashMaker:
+    """Call it with a seed, which decides what a power cut leaves of an operation."""
+    if request.param == "fat":
+        return lambda seed: SimulatedFlash(seed=seed)
+    pytest.importorskip("littlefs", reason="not run: littlefs-python has no build for this machine")
+    from tests.firmware.app.littlefs_flash import LittleFsFlash
+
+    return lambda seed: LittleFsFlash(seed=seed)
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,8 @@
-"""A board's file system (`firmware/loader/files.py`) that loses its power at any operation.
+"""Files as FAT keeps them, whose power goes at any operation.
 
-- `littlefs`: a file is what it was when it was last closed; `rename` happens or does not.
-- `fat`: each write lands at once, the one that the power cuts in part, with rubbish behind it;
-  `rename` over another file takes that one away first.
+Each write lands at once, the one that the power cuts in part, with rubbish behind it; `rename` over
+another file takes that one away first. What LittleFS does instead is seen on LittleFS itself
+(littlefs_flash.py): it tears no files, so that this one is the harder test of what reads them.
 
 Limits: as many octets as it is told (ENOSPC); folders have one level.
 """
@@ -11,28 +11,18 @@ from __future__ import annotations
 
 import errno
 import io
-import random
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
-from firmware.loader.files import Files
-
-Kind = Literal["littlefs", "fat"]
+from tests.firmware.app.fragile_flash import FragileFlash, PowerCutError
 
 
-class PowerCutError(BaseException):
-    """No program survives it, whatever it catches."""
-
-
-class SimulatedFlash(Files):
-    def __init__(self, kind: Kind = "littlefs", *, octets_max: int = 10**6, seed: int = 1) -> None:
+class SimulatedFlash(FragileFlash):
+    def __init__(self, *, octets_max: int = 10**6, seed: int = 1) -> None:
+        super().__init__(seed)
         self.files: dict[str, bytes] = {}
         self.folders = {"/"}
-        self.kind = kind
-        self.operations = 0
-        self.cut_at = -1  # the operation in which the power goes
         self.octets_max = octets_max
-        self.dice = random.Random(seed)
 
     # What the application calls
 
@@ -43,8 +33,7 @@ class SimulatedFlash(Files):
             raise OSError(errno.ENOENT, path)
         if "w" in mode:
             self.step()
-            if self.kind == "fat":
-                self.files[path] = b""
+            self.files[path] = b""
         return _File(self, path, mode)
 
     def listdir(self, folder: str) -> list[str]:
@@ -66,11 +55,21 @@ class SimulatedFlash(Files):
     def rename(self, path: str, to: str) -> None:
         if path not in self.files:
             raise OSError(errno.ENOENT, path)
-        if self.kind == "fat" and to in self.files:
+        if to in self.files:
             self.step()
             del self.files[to]
         self.step()
         self.files[to] = self.files.pop(path)
+
+    # For tests
+
+    def contents(self, folder: str) -> dict[str, bytes]:
+        start = folder.rstrip("/") + "/"
+        return {
+            path.removeprefix(start): content
+            for path, content in self.files.items()
+            if path.startswith(start)
+        }
 
     # The power
 
@@ -84,7 +83,7 @@ class SimulatedFlash(Files):
         others = sum(len(each) for name, each in self.files.items() if name != path)
         if others + len(content) > self.octets_max:
             raise OSError(errno.ENOSPC, path)
-        if self.operations == self.cut_at and self.kind == "fat":
+        if self.operations == self.cut_at:
             part = self.dice.randrange(grown + 1)
             rubbish = self.dice.randbytes(self.dice.randrange(grown - part + 1))
             self.files[path] = content[: len(content) - grown + part] + rubbish
@@ -113,8 +112,7 @@ class _File:
     def write(self, octets: bytes) -> int:
         written = self._content.write(octets)
         self._unwritten += written
-        if self._flash.kind == "fat":
-            self._land()
+        self._land()
         return written
 
     def flush(self) -> None:

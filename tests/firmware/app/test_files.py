@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.firmware.app.simulated_flash import Kind, PowerCutError, SimulatedFlash
+from tests.firmware.app.conftest import FlashMaker
+from tests.firmware.app.fragile_flash import PowerCutError
+from tests.firmware.app.simulated_flash import SimulatedFlash
 
 PATH = "/boot"
 
@@ -33,19 +35,18 @@ def test_damaged_octets_are_nothing() -> None:
         assert flash.load(PATH) is None
 
 
-@pytest.mark.parametrize("kind", ["littlefs", "fat"])
-def test_a_power_cut_leaves_the_old_value_or_the_new_one(kind: Kind) -> None:
+def test_a_power_cut_leaves_the_old_value_or_the_new_one(new_flash: FlashMaker) -> None:
     seen = set()
     for cut_at in range(12):
         for seed in range(20):
-            flash = SimulatedFlash(kind, seed=seed)
+            flash = new_flash(seed)
             flash.save(PATH, b"old")
-            flash.cut_at = flash.operations + cut_at
+            flash.cut_in(cut_at)
             try:
                 flash.save(PATH, b"new")
             except PowerCutError:
                 seen.add(cut_at)
-            flash.cut_at = -1
+            flash.restart()
             assert flash.load(PATH) in (b"old", b"new")
             flash.save(PATH, b"newer")
             assert flash.load(PATH) == b"newer"

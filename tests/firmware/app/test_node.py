@@ -23,10 +23,11 @@ from firmware.loader.slots import Slots
 from hil.faults.lossy_proxy import CALM, Weather, lossy_proxy
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
-from tests.firmware.app.conftest import settings
+from tests.firmware.app.conftest import FlashMaker, settings
+from tests.firmware.app.fragile_flash import FragileFlash, PowerCutError
 from tests.firmware.app.listener import Listener
 from tests.firmware.app.simulated_board import SimulatedBoard
-from tests.firmware.app.simulated_flash import Kind, PowerCutError, SimulatedFlash
+from tests.firmware.app.simulated_flash import SimulatedFlash
 from tests.firmware.app.test_update_on_board import DepotProcess, depot
 
 __all__ = ["depot"]
@@ -38,7 +39,7 @@ class Bench:
     """A node whose power may go, and what its console said."""
 
     def __init__(
-        self, name: str, port: int, flash: SimulatedFlash | None = None, **others: Any
+        self, name: str, port: int, flash: FragileFlash | None = None, **others: Any
     ) -> None:
         self.flash = flash or SimulatedFlash()
         self.given = settings(name, port, **{"sensors": [CHECKED], "log_level": 7, **others})
@@ -67,23 +68,28 @@ class Bench:
         return kept
 
 
-@pytest.mark.parametrize("kind", ["littlefs", "fat"])
 def test_no_reading_is_lost_or_corrupt_whatever_the_power_tears(
-    kind: Kind, gateway: GatewayProcess, depot: DepotProcess, listener: Listener, name: str
+    new_flash: FlashMaker,
+    gateway: GatewayProcess,
+    depot: DepotProcess,
+    listener: Listener,
+    name: str,
 ) -> None:
     dice = random.Random(3)
-    bench = Bench(name, gateway.port, SimulatedFlash(kind), listen_every=100)
-    cuts = 0
+    bench = Bench(name, gateway.port, new_flash(3), listen_every=100)
+    cuts = usual = 0
     for _ in range(200):
-        bench.flash.cut_at = bench.flash.operations + dice.randrange(4)
+        bench.flash.cut_in(dice.randrange(usual + 1))
+        before = bench.flash.operations
         try:
             bench.wake()
+            usual = bench.flash.operations - before
         except PowerCutError:
             cuts += 1
             bench.board.power_cut()
-            bench.flash.cut_at = -1
+            bench.flash.restart()
             bench.wake()
-    bench.flash.cut_at = -1
+    bench.flash.restart()
     while "sent" not in bench.lines[-1]:
         bench.wake()
     listener.wait_for(lambda: bench.stored() <= listener.readings().keys())
@@ -155,7 +161,8 @@ def test_three_died_boots_lead_to_safe_mode_which_tells_why_and_one_cycle_later_
     bench = Bench(name, gateway.port)
     for _ in range(3):
         Slots(bench.flash).booted(is_wake=False)
-    bench.flash.files["/crash.txt"] = b"Traceback:\nValueError: pin 99\n"
+    with bench.flash.open("/crash.txt", "wb") as file:
+        file.write(b"Traceback:\nValueError: pin 99\n")
     assert bench.wake() == SAFE_SLEEP_MS
     assert bench.is_safe
     assert bench.stored() == set()
@@ -225,6 +232,7 @@ def test_a_reading_that_the_gateway_refuses_stays_and_the_state_says_so(
     listener.wait_for(lambda: bool(listener.states()))
     assert listener.states()[-1]["trouble"] == [f"the gateway refuses {listener.topic}: -3"]
     assert listener.states()[-1]["waiting"] == 1
+    assert bench.kept().trying == 0
 
 
 def test_what_the_board_kept_is_taken_from_it_while_the_node_talks(

@@ -39,7 +39,7 @@ def test_readings_arrive_as_senml_with_ascending_numbers(
 def test_a_wake_with_a_reading_is_one_datagram_each_way(
     new_node: NodeMaker, tap: Tap, listener: Listener
 ) -> None:
-    node = new_node(tap.port)
+    node = new_node(tap.port, retry_ms=5_000)
     woken(node)
     assert len(tap.up) > 3
     for number in (2, 3, 4):
@@ -61,7 +61,9 @@ def test_readings_wait_in_the_flash_for_a_gateway_that_is_away_and_the_wakes_sta
     for _ in range(8):
         before = time.monotonic()
         woken(node)
-        assert time.monotonic() - before < 6.5
+        assert (
+            time.monotonic() - before < 10
+        )  # and half of that on a machine with nothing else to do
     assert 4 <= len(tap.up) <= 16  # of eight wakes three tried: the 1st, the 3rd and the 7th
     tap.is_deaf = False
     for _ in range(8):
@@ -194,3 +196,18 @@ def test_a_wake_that_waits_long_is_no_hanging(new_node: NodeMaker, tap: Tap) -> 
     before = time.monotonic()
     woken(node)
     assert time.monotonic() - before > 3
+
+
+LIGHT = "import machine\ndel machine.DEEPSLEEP_RESET\nimport main\n"
+LIGHT_WAKES = 150
+
+
+def test_a_board_that_sleeps_lightly_lives_on_in_the_same_heap(
+    new_node: NodeMaker, tap: Tap, listener: Listener
+) -> None:
+    node = new_node(tap.port, log_level=7, listen_every=10, retry_ms=5_000)
+    with node.start(LIGHT) as life:
+        life.wait_for(f"sent {LIGHT_WAKES}\n")
+        assert "Error" not in life.output
+    assert len(tap.up) < 1.5 * LIGHT_WAKES
+    listener.wait_for(lambda: LIGHT_WAKES in listener.readings())

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from firmware.loader.slots import DIED_MAX, TRIAL_WAKES_MAX, Slots
-from tests.firmware.app.simulated_flash import Kind, PowerCutError, SimulatedFlash
+from tests.firmware.app.conftest import FlashMaker
+from tests.firmware.app.fragile_flash import PowerCutError
+from tests.firmware.app.simulated_flash import SimulatedFlash
 
 DIGEST = bytes(range(32))
 
@@ -102,20 +104,19 @@ def test_one_on_trial_that_never_publishes_is_left_too() -> None:
     assert (Slots(flash).name, Slots(flash).is_trial) == ("a", False)
 
 
-@pytest.mark.parametrize("kind", ["littlefs", "fat"])
-def test_a_power_cut_leaves_a_record_that_was_or_is_to_be(kind: Kind) -> None:
+def test_a_power_cut_leaves_a_record_that_was_or_is_to_be(new_flash: FlashMaker) -> None:
     for seed in range(20):
         for cut_at in range(8):
-            flash = SimulatedFlash(kind, seed=seed)
+            flash = new_flash(seed)
             Slots(flash).booted(is_wake=False)
             slots = Slots(flash)
-            flash.cut_at = flash.operations + cut_at
+            flash.cut_in(cut_at)
             try:
                 slots.switch(DIGEST)
                 done = True
             except PowerCutError:
                 done = False
-            flash.cut_at = -1
+            flash.restart()
             found = Slots(flash)
             states = {(False, "b", True)} | ({(False, "a", False)} if not done else set())
             assert (found.booted(is_wake=True), found.name, found.is_trial) in states

@@ -7,7 +7,9 @@ import random
 import pytest
 
 from firmware.app.store import READING_OCTETS_MAX, SEGMENT_OCTETS, Store
-from tests.firmware.app.simulated_flash import Kind, PowerCutError, SimulatedFlash
+from tests.firmware.app.conftest import FlashMaker
+from tests.firmware.app.fragile_flash import FragileFlash, PowerCutError
+from tests.firmware.app.simulated_flash import SimulatedFlash
 
 FOLDER = "/store"
 
@@ -128,7 +130,7 @@ def test_damaged_octets_cost_the_readings_they_hit_and_no_other(seed: int) -> No
 
 
 def test_the_store_goes_on_behind_a_torn_record() -> None:
-    flash = SimulatedFlash("fat")
+    flash = SimulatedFlash()
     store = Store(flash, FOLDER)
     store.append(b"one")
     (name,) = flash.files
@@ -140,7 +142,7 @@ def test_the_store_goes_on_behind_a_torn_record() -> None:
 
 
 def test_a_segment_without_an_octet_is_one_to_write_to() -> None:
-    flash = SimulatedFlash("fat")
+    flash = SimulatedFlash()
     Store(flash, FOLDER)
     flash.files["/store/00000001"] = b""
     store = Store(flash, FOLDER)
@@ -150,7 +152,7 @@ def test_a_segment_without_an_octet_is_one_to_write_to() -> None:
     assert list(flash.files) == ["/store/00000001"]
 
 
-def one_life(flash: SimulatedFlash, kept: dict[int, bytes], given: list[int]) -> None:
+def one_life(flash: FragileFlash, kept: dict[int, bytes], given: list[int]) -> None:
     """Append what comes next and send most of what there is; note what was promised."""
     store = Store(flash, FOLDER, segments=4)
     for _ in range(3):
@@ -163,23 +165,40 @@ def one_life(flash: SimulatedFlash, kept: dict[int, bytes], given: list[int]) ->
         kept[store.append(octets)] = octets
 
 
-@pytest.mark.parametrize("kind", ["littlefs", "fat"])
-@pytest.mark.parametrize("seed", range(4))
-def test_no_power_cut_takes_a_reading_or_gives_a_corrupt_one(kind: Kind, seed: int) -> None:
-    flash = SimulatedFlash(kind, seed=seed)
+def lives(flash: FragileFlash, points: int) -> None:
+    """The power goes at so many points of them; no reading is lost, and none comes corrupt."""
     kept: dict[int, bytes] = {}
     given: list[int] = []
-    for _ in range(400):
-        flash.cut_at = flash.operations + flash.dice.randrange(12)
+    usual = cuts = 0  # operations of a life whose power stayed
+    while cuts < points:
+        before = flash.operations
+        one_life(flash, kept, given)
+        usual = max(usual, flash.operations - before)
+        flash.cut_in(flash.dice.randrange(usual))
         try:
             one_life(flash, kept, given)
         except PowerCutError:
-            continue
-    flash.cut_at = -1
+            cuts += 1
+        flash.restart()
     store = Store(flash, FOLDER, segments=4)
     while (oldest := store.oldest()) is not None:
         assert oldest[1] == b"%d" % oldest[0] * 50
         given.append(oldest[0])
         store.sent(oldest[0])
-    assert len(kept) > 200
+    assert len(kept) > 3 * points
     assert kept.keys() - set(given) == set()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_power_cut_takes_a_reading_or_gives_a_corrupt_one(
+    new_flash: FlashMaker, seed: int
+) -> None:
+    lives(new_flash(seed), points=250)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(4, 8))
+def test_no_power_cut_of_ten_thousand_takes_a_reading_or_gives_a_corrupt_one(
+    new_flash: FlashMaker, seed: int
+) -> None:
+    lives(new_flash(seed), points=2500)

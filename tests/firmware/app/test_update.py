@@ -3,6 +3,7 @@ believed. The depot's answers come at once; over the air it is tested on boards.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 
@@ -13,7 +14,9 @@ from firmware.app.ota import DAMAGED_MAX, IMAGE_PATH, PART_OCTETS, Update, hmac_
 from firmware.depot import Depot
 from firmware.depot import Update as Offered
 from firmware.loader.slots import Slots
-from tests.firmware.app.simulated_flash import Kind, PowerCutError, SimulatedFlash
+from tests.firmware.app.conftest import FlashMaker
+from tests.firmware.app.fragile_flash import FragileFlash, PowerCutError
+from tests.firmware.app.simulated_flash import SimulatedFlash
 
 KEY = bytes(range(16))
 FILES = {f"app/{name}.mpy": random.Random(name).randbytes(700) for name in "xyz"} | {"app/s/d": b""}
@@ -47,23 +50,14 @@ def offered(number: int = 2, key: bytes = KEY, files: dict[str, bytes] | None = 
     return Offered(content, manifest, number, manifest[10:42])
 
 
-def a_flash(kind: Kind = "littlefs", **others: int) -> SimulatedFlash:
-    flash = SimulatedFlash(kind, **others)
+def a_flash(**others: int) -> SimulatedFlash:
+    flash = SimulatedFlash(**others)
     flash.folders |= {"/a"}
     return flash
 
 
 def fetched(update: Update, link: DepotNearby) -> bool:
     return update.fetch(link, lambda: None)  # type: ignore[arg-type]
-
-
-def in_slot(flash: SimulatedFlash, slot: str) -> dict[str, bytes]:
-    start = f"/{slot}/"
-    return {
-        path.removeprefix(start): content
-        for path, content in flash.files.items()
-        if path.startswith(start)
-    }
 
 
 def test_an_update_is_fetched_in_runs_and_put_on_trial() -> None:
@@ -73,32 +67,51 @@ def test_an_update_is_fetched_in_runs_and_put_on_trial() -> None:
     assert (update.is_wanted, update.said) == (True, "fetching 2")
     assert fetched(update, link)
     assert link.asked == -(-len(offer.image) // (12 * PART_OCTETS))
-    assert in_slot(flash, "b") == FILES
+    assert flash.contents("/b") == FILES
     slots = Slots(flash)
     assert (slots.name, slots.is_trial, slots.tried) == ("b", True, offer.digest[:8])
 
 
-@pytest.mark.parametrize("kind", ["littlefs", "fat"])
-def test_wherever_the_power_goes_there_is_one_whole_application(kind: Kind) -> None:
+def cut_somewhere(flash: FragileFlash, offer: Offered, cut_in: int) -> bool:
+    """An update whose power goes; whether it did. What is there then is one whole application."""
+    Update(flash, Slots(flash), KEY).offered(offer.manifest)
+    flash.cut_in(cut_in)
+    try:
+        assert fetched(Update(flash, Slots(flash), KEY), DepotNearby(Depot(offer)))
+        is_cut = False
+    except PowerCutError:
+        is_cut = True
+    flash.restart()
+    if not Slots(flash).is_trial:
+        assert Slots(flash).name == "a"
+        update = Update(flash, Slots(flash), KEY)
+        while not fetched(update, DepotNearby(Depot(offer))):
+            assert update.is_wanted
+    assert flash.contents("/b") == FILES
+    assert (Slots(flash).name, Slots(flash).is_trial) == ("b", True)
+    return is_cut
+
+
+def cut_everywhere(new_flash: FlashMaker, seeds: range) -> int:
+    """At each operation of an update, for each seed; at how many points."""
     points = 0
-    for seed in range(3):
-        for cut_at in range(200):
-            flash, offer = a_flash(kind, seed=seed), offered()
-            Update(flash, Slots(flash), KEY).offered(offer.manifest)
-            flash.cut_at = flash.operations + cut_at
-            try:
-                assert fetched(Update(flash, Slots(flash), KEY), DepotNearby(Depot(offer)))
-            except PowerCutError:
-                points += 1
-            flash.cut_at = -1
-            if not Slots(flash).is_trial:
-                assert Slots(flash).name == "a"
-                update = Update(flash, Slots(flash), KEY)
-                while not fetched(update, DepotNearby(Depot(offer))):
-                    assert update.is_wanted
-            assert in_slot(flash, "b") == FILES
-            assert (Slots(flash).name, Slots(flash).is_trial) == ("b", True)
-    assert points > 30
+    for seed in seeds:
+        for cut_in in itertools.count():
+            flash = new_flash(seed)
+            flash.mkdir("/a")
+            if not cut_somewhere(flash, offered(), cut_in):
+                break
+            points += 1
+    return points
+
+
+def test_wherever_the_power_goes_there_is_one_whole_application(new_flash: FlashMaker) -> None:
+    assert cut_everywhere(new_flash, range(3)) > 50
+
+
+@pytest.mark.soak
+def test_at_a_thousand_points_there_is_one_whole_application(new_flash: FlashMaker) -> None:
+    assert cut_everywhere(new_flash, range(3, 53)) > 1000
 
 
 def test_a_network_that_loses_and_copies_costs_time_only() -> None:
@@ -109,7 +122,7 @@ def test_a_network_that_loses_and_copies_costs_time_only() -> None:
     for _ in range(200):
         if fetched(update, link):
             break
-    assert in_slot(flash, "b") == FILES
+    assert flash.contents("/b") == FILES
 
 
 def test_nobody_who_answers_is_told_and_what_is_there_stays() -> None:

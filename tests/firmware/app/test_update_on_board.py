@@ -16,6 +16,8 @@ from hil.rig.logged_process import LoggedProcess
 from hil.rig.mosquitto import Mosquitto
 from tests.firmware.app.conftest import KEY, NodeMaker, woken
 from tests.firmware.app.listener import Listener
+from tests.firmware.app.power_cuts import IMPORTS_ONLY, Lives
+from tests.support.boards import require_board
 
 DIES = b"def run(files, slots, is_safe):\n    raise ValueError('the new one is broken')\n"
 MUTE = b"""
@@ -103,6 +105,21 @@ def test_one_that_dies_or_never_publishes_is_left_for_the_former_one_and_not_tri
     assert (node.flash / "boot").read_bytes() == before
 
 
+def test_a_node_in_safe_mode_takes_an_update(
+    node: WasiBoard, depot: DepotProcess, listener: Listener, tmp_path: Path
+) -> None:
+    woken(node)
+    depot.serve(published(tmp_path, 2, image.image(image.application(2))))
+    with Lives(node.flash) as lives:
+        imported = lives.live(program=IMPORTS_ONLY).fuel
+        for _ in range(3):
+            assert lives.live(fuel=imported).how == "power_cut"
+        safe = lives.live()
+        assert (safe.how, "safe mode" in safe.output) == ("reset", True)
+        assert "2 in b\n" in lives.live().output
+    listener.wait_for(lambda: listener.states()[-1]["app"] == 2)
+
+
 def test_an_application_with_another_key_is_refused(
     node: WasiBoard, depot: DepotProcess, listener: Listener, tmp_path: Path
 ) -> None:
@@ -123,6 +140,7 @@ def test_the_time_comes_from_the_depot(
 
 
 def test_the_command_line_makes_a_node_and_an_update(tmp_path: Path) -> None:
+    require_board()
     key = tmp_path / "key"
     key.write_text(KEY.hex() + "\n")
     command = [sys.executable, "-m", "firmware.image", "--number", "7", "--into", str(tmp_path)]
@@ -145,6 +163,7 @@ def test_the_command_line_makes_a_node_and_an_update(tmp_path: Path) -> None:
 def test_the_command_line_says_what_is_wrong(
     tmp_path: Path, arguments: list[str], told: str
 ) -> None:
+    require_board()
     (tmp_path / "short").write_text("0011")
     (tmp_path / "wrong").write_text("not hex")
     arguments = [str(tmp_path / each) if each.isalpha() else each for each in arguments]
@@ -165,3 +184,28 @@ def test_the_depot_says_what_is_wrong_with_an_image(tmp_path: Path) -> None:
         assert ended.returncode == 65
         assert told in ended.stderr
         assert "Traceback" not in ended.stderr
+
+
+def test_the_depot_says_which_file_it_cannot_read(tmp_path: Path) -> None:
+    (tmp_path / "ca").write_text("no certificate")
+    for option, path in (("--password-file", tmp_path / "absent"), ("--ca-file", tmp_path / "ca")):
+        command = [sys.executable, "-m", "firmware.depot", "--broker", "127.0.0.1:9"]
+        ended = subprocess.run([*command, option, str(path)], capture_output=True, text=True)
+        assert ended.returncode == 65
+        assert str(path) in ended.stderr
+        assert "Traceback" not in ended.stderr
+
+
+def test_manifests_can_be_withdrawn(
+    node: WasiBoard, depot: DepotProcess, broker: Mosquitto, listener: Listener, tmp_path: Path
+) -> None:
+    depot.serve(published(tmp_path, 2, image.image(image.application(2))))
+    depot.kill()
+    command = [sys.executable, "-m", "firmware.depot", "--broker", f"127.0.0.1:{broker.port}"]
+    command += ["--nodes", listener.topic, "--withdraw"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert (ended.returncode, "is withdrawn" in ended.stderr) == (0, True)
+    woken(node)
+    assert "in a" in woken(node)
+    listener.wait_for(lambda: bool(listener.states()))
+    assert listener.states()[-1]["update"] == ""

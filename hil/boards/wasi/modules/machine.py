@@ -26,6 +26,10 @@ def deepsleep(time_ms=0):
     call("deepsleep", str(time_ms))
 
 
+def lightsleep(time_ms=0):
+    pass  # it passes at once, as every sleep here
+
+
 class WDT:
     def __init__(self, id=0, timeout=5000):
         call("watchdog", str(timeout))

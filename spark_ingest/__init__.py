@@ -1,0 +1,1 @@
+"""From the broker to tables: the collector and its segments, and what reads them."""

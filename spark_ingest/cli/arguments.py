@@ -1,0 +1,23 @@
+"""Kinds of arguments that several verbs have."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import date
+
+HOURS_MAX = 1_000_000
+
+
+def hours(text: str) -> int:
+    if not text.isdecimal() or not text.isascii() or int(text) > HOURS_MAX:
+        raise argparse.ArgumentTypeError(f"expected a whole number of hours, got {text!r}")
+    return int(text)
+
+
+def day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"expected a day such as 2026-11-21, got {text!r}"
+        ) from None

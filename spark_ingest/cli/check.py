@@ -1,0 +1,30 @@
+"""`check`: whether the configuration is right."""
+
+from __future__ import annotations
+
+import argparse
+
+from spark_ingest.cli.exit_codes import ExitCode
+from spark_ingest.cli.sources import add_source_arguments, settings_from
+
+HELP = "check a configuration and say what it means"
+EXAMPLE = "python -m spark_ingest check --config ingest.toml"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_source_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    settings = settings_from(arguments)
+    collector = settings.collector
+    topics = ", ".join(collector.topics)
+    print(
+        f"{collector.name} collects {topics} of {settings.broker.url} as one of {collector.group}"
+    )
+    print(f"into {settings.lake.folder / 'segments' / collector.name}")
+    for schema in settings.schema:
+        print(
+            f"{schema.topic} is {schema.name}: {', '.join(schema.fields) or 'fields as they come'}"
+        )
+    return ExitCode.OK

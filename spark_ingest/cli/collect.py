@@ -1,0 +1,126 @@
+"""`collect`: the collector, from its configuration to its end."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from spark_ingest.cli.exit_codes import ExitCode, VerbError, of_os_error
+from spark_ingest.cli.serving import metrics_served
+from spark_ingest.cli.sources import add_source_arguments, settings_from
+from spark_ingest.config import ConfigError, Settings
+from spark_ingest.segment import missing_pyarrow
+
+if TYPE_CHECKING:
+    from spark_ingest.collector import Collector
+
+HELP = "collect messages from the broker into segments, and acknowledge them when they are safe"
+EXAMPLE = "python -m spark_ingest collect --config ingest.toml --set collector.name=second"
+
+log = logging.getLogger("tidegate.ingest")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_source_arguments(parser)
+    parser.add_argument("--name", help="same as --set collector.name=...")
+    ends = parser.add_mutually_exclusive_group()
+    ends.add_argument(
+        "--until-idle", type=_seconds, metavar="S",
+        help="end when nothing has come for S seconds; the broker goes on keeping our share",
+    )  # fmt: skip
+    ends.add_argument(
+        "--retire", action="store_true",
+        help="leave the group for good: collect what waits for this collector, then end its "
+        "session, so that the others get everything",
+    )  # fmt: skip
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if (missing := missing_pyarrow()) is not None:
+        raise VerbError(ExitCode.UNAVAILABLE, missing)
+    if arguments.name is not None:
+        arguments.overrides.append(f"collector.name={arguments.name}")
+    settings = settings_from(arguments)
+    _configure_log(settings.log.level)
+    from spark_ingest.collector import RefusedError
+    from spark_ingest.shelf import TakenError
+
+    try:
+        with _collector(settings, arguments) as collector:
+            _run(collector)
+    except ConfigError as error:
+        raise VerbError(ExitCode.CONFIGURATION, str(error)) from None
+    except (TakenError, RefusedError) as error:
+        raise VerbError(ExitCode.UNAVAILABLE, str(error)) from None
+    return ExitCode.OK
+
+
+@contextmanager
+def _collector(settings: Settings, arguments: argparse.Namespace) -> Iterator[Collector]:
+    from spark_ingest import assembly
+    from spark_ingest.collector import RETIRE_IDLE_S, Collector, Leave
+    from spark_ingest.counters import Counters
+    from spark_ingest.shelf import Shelf
+    from spark_ingest.writing import SegmentWriter
+
+    leave = Leave.FOR_GOOD if arguments.retire else Leave.NEVER
+    if arguments.until_idle is not None:
+        leave = Leave.WHEN_IDLE
+    rules = assembly.collector_rules(settings, leave, arguments.until_idle or RETIRE_IDLE_S)
+    shelf = Shelf(settings.lake.folder, settings.collector.name)
+    try:
+        shelf.__enter__()
+    except OSError as error:
+        raise of_os_error(error, str(error.filename or shelf.folder)) from None
+    try:
+        writer = SegmentWriter(shelf, assembly.registry(settings), assembly.row_rules(settings))
+        writer.remember()
+        log.info("segments go to %s from number %d on", shelf.folder, shelf.next_number)
+        counters = Counters()
+        with metrics_served(settings.metrics.listen, "metrics.listen", counters.registry):
+            yield Collector(rules, writer, counters)
+    finally:
+        shelf.__exit__()
+
+
+def _run(collector: Collector) -> None:
+    async def until_told() -> None:
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(each, collector.stop)
+        await collector.run()
+
+    with asyncio.Runner(loop_factory=_fastest_loop) as runner:
+        runner.run(until_told())
+
+
+def _fastest_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:  # it has no build for this machine
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+def _configure_log(level: str) -> None:
+    logging.basicConfig(
+        stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(name)s %(message)s"
+    )
+    logging.getLogger("tidegate").setLevel(level.upper())
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds <= 86_400:
+        raise argparse.ArgumentTypeError(f"expected seconds, more than 0, got {text!r}")
+    return seconds

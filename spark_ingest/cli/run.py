@@ -1,0 +1,57 @@
+"""`run`: the job that fills the tables."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+from typing import TYPE_CHECKING
+
+from spark_ingest.cli.exit_codes import ExitCode
+from spark_ingest.cli.serving import metrics_served
+from spark_ingest.cli.with_spark import add_spark_arguments, spark_session, spark_settings
+from spark_ingest.config import Settings
+
+if TYPE_CHECKING:
+    from spark_ingest.spark.job import JobRules
+
+HELP = "fill the tables from the segments, for ever or once"
+EXAMPLE = "python -m spark_ingest run --config ingest.toml --once"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_spark_arguments(parser)
+    parser.add_argument(
+        "--once", action="store_true", help="end when all is read that is there at the start"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    settings = spark_settings(arguments)
+    from spark_ingest.spark.job import Job
+    from spark_ingest.spark.job_counters import JobCounters
+
+    counters = JobCounters()
+    listen = settings.spark.metrics_listen
+    with spark_session(settings) as spark:
+        job = Job(spark, job_rules(settings, once=arguments.once), counters)
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, lambda *_: job.stop())
+        with metrics_served(listen, "spark.metrics_listen", counters.registry):
+            job.run()
+    return ExitCode.OK
+
+
+def job_rules(settings: Settings, *, once: bool) -> JobRules:
+    from spark_ingest.spark.job import JobRules
+
+    rules = settings.spark
+    return JobRules(
+        lake=settings.lake.folder.absolute(),
+        query=rules.name,
+        routes={each.name: each.where for each in settings.route},
+        trigger_s=rules.trigger_s,
+        rows_max=rules.rows_max,
+        fails_on_loss=not rules.goes_on_without_lost_segments,
+        once=once,
+        progress_file=rules.progress_file,
+    )

@@ -1,0 +1,113 @@
+"""What the verbs that need Spark have in common: is it there, a session, and its errors as ours."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from spark_ingest.cli.exit_codes import ExitCode, VerbError, of_os_error
+from spark_ingest.cli.sources import add_source_arguments, settings_from
+from spark_ingest.config import Settings
+from spark_ingest.shelf import SEGMENTS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NEEDED = ("pyarrow", "pyspark", "deltalake", "pandas")
+# They tell at INFO what is of use to their own authors only.
+QUIET = ("py4j", "SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
+
+def add_spark_arguments(parser: argparse.ArgumentParser) -> None:
+    add_source_arguments(parser)
+    parser.add_argument("--master", help="same as --set spark.master=...")
+
+
+def spark_settings(arguments: argparse.Namespace) -> Settings:
+    """After a look whether Spark is installed at all."""
+    must_have_spark()
+    if arguments.master is not None:
+        arguments.overrides.append(f"spark.master={arguments.master}")
+    settings = settings_from(arguments, collects=False)
+    configure_log(settings.log.level)
+    _must_be_lake(settings)
+    return settings
+
+
+def must_have_spark() -> None:
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise VerbError(
+            ExitCode.UNAVAILABLE,
+            f"this needs Spark, and {', '.join(missing)} is not installed: "
+            "pip install 'tidegate[spark]'",
+        )
+
+
+@contextmanager
+def spark_session(settings: Settings) -> Iterator[SparkSession]:
+    """Whatever goes wrong with Spark, the lake or the tables inside is a VerbError."""
+    from spark_ingest.java import NoJavaError
+    from spark_ingest.spark.session import NoSessionError, open_session
+
+    rules = settings.spark
+    with errors_told():
+        try:
+            spark = open_session(f"tidegate {rules.name}", rules.master, rules.conf)
+        except (NoSessionError, NoJavaError) as error:
+            raise VerbError(ExitCode.UNAVAILABLE, str(error)) from None
+        try:
+            yield spark
+        finally:
+            with suppress(Exception):  # what was done is done, and Java may be gone
+                spark.stop()
+
+
+@contextmanager
+def errors_told() -> Iterator[None]:
+    from pyspark.errors import PySparkException
+
+    from spark_ingest.checkpoint import CheckpointError
+    from spark_ingest.consumers import ConsumerError
+    from spark_ingest.delta.table import TableError
+    from spark_ingest.lake import SegmentLostError
+    from spark_ingest.spark.job import JobError
+    from spark_ingest.spark.pipeline import RouteError
+    from spark_ingest.spark.session import first_line
+
+    try:
+        yield
+    except RouteError as error:
+        raise VerbError(ExitCode.CONFIGURATION, str(error)) from None
+    except CheckpointError as error:
+        raise VerbError(ExitCode.UNAVAILABLE, str(error)) from None
+    except (TableError, ConsumerError, SegmentLostError, JobError) as error:
+        raise VerbError(ExitCode.FAILURE, str(error)) from None
+    except PySparkException as error:
+        raise VerbError(ExitCode.FAILURE, first_line(error)) from None
+    except OSError as error:
+        raise of_os_error(error, str(error.filename or "the lake")) from None
+
+
+def configure_log(level: str) -> None:
+    logging.basicConfig(
+        stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(name)s %(message)s"
+    )
+    logging.getLogger("tidegate").setLevel(level.upper())
+    for name in QUIET:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _must_be_lake(settings: Settings) -> None:
+    """Before Spark takes its ten seconds to start."""
+    if not (settings.lake.folder / SEGMENTS).is_dir():
+        raise VerbError(
+            ExitCode.FAILURE,
+            f"{settings.lake.folder} has no folder {SEGMENTS!r}: nothing has been collected there; "
+            "begin with  python -m spark_ingest collect  or look at  python -m spark_ingest demo",
+        )

@@ -1,0 +1,72 @@
+"""What must be true between keys, each broken rule with the key to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spark_ingest.config.problems import KeyPath, shown
+from spark_ingest.config.settings import SchemaSettings, Settings
+from spark_ingest.tables import reserved_names
+
+
+def broken(settings: Settings, *, collects: bool) -> Iterator[tuple[KeyPath, str]]:
+    """`collects`: whether the settings are to be those of a collector."""
+    if settings.lake.path is None:
+        yield ("lake", "path"), 'must be given: the folder of all segments, such as path = "lake"'
+    if collects and not settings.collector.topics:
+        yield (
+            ("collector", "topics"),
+            'must be given: the topics to collect, such as topics = ["sensors/#"]',
+        )
+    if settings.rotation.held_bytes_max < settings.collector.message_bytes_max:
+        yield (
+            ("rotation", "held_bytes_max"),
+            f"must hold at least one message of collector.message_bytes_max "
+            f"({settings.collector.message_bytes_max} octets)",
+        )
+    yield from _of_broker(settings)
+    names: set[str] = set()
+    for index, schema in enumerate(settings.schema):
+        yield from _of_schema(schema, ("schema", index), names)
+        names.add(schema.name)
+    yield from _of_routes(settings)
+
+
+def _of_routes(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
+    taken = reserved_names()
+    for index, route in enumerate(settings.route):
+        for key in ("name", "where"):
+            if not getattr(route, key):
+                yield ("route", index, key), f"must be given, for each [[route]] its own {key}"
+        if route.name in taken:
+            yield ("route", index, "name"), f"{shown(route.name)} is another table's name already"
+        taken.add(route.name)
+
+
+def _of_broker(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
+    broker = settings.broker
+    if broker.password_file is not None and broker.username is None:
+        yield ("broker", "password_file"), "is of no use without broker.username"
+    if (broker.cert_file is None) != (broker.key_file is None):
+        lonely = "key_file" if broker.cert_file is None else "cert_file"
+        yield ("broker", lonely), "is of no use alone: give cert_file and key_file, or neither"
+    for name in ("ca_file", "cert_file", "key_file"):
+        if getattr(broker, name) is not None and not broker.url.tls:
+            yield ("broker", name), "needs a broker.url that begins with mqtts://"
+
+
+def _of_schema(
+    schema: SchemaSettings, path: KeyPath, names: set[str]
+) -> Iterator[tuple[KeyPath, str]]:
+    for key in ("name", "topic"):
+        if not getattr(schema, key):
+            yield (*path, key), f"must be given, for each [[schema]] its own {key}"
+    if schema.name in names:
+        yield (*path, "name"), f"{shown(schema.name)} is the name of another schema already"
+    if schema.time_field is not None and schema.format in ("senml", "text"):
+        yield (*path, "time_field"), f"is of no use with format = {shown(schema.format)}"
+    for name, field in schema.fields.items():
+        if field.min is not None and field.max is not None and field.min > field.max:
+            yield (*path, "fields", name, "min"), "must not be more than max"
+        if field.kind == "text" and (field.min, field.max) != (None, None):
+            yield (*path, "fields", name, "kind"), "has a range, so it must be a number"

@@ -1,0 +1,95 @@
+"""Which form a payload has, and its points. The schema of its topic may say which; else the first
+octet tells: no CBOR that fits a packet begins as JSON does, but for single small numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from io import BytesIO
+
+import cbor2
+
+from spark_ingest.payload import plain, senml
+from spark_ingest.payload.scalars import text
+from spark_ingest.record import Fault, Point, UndecodableError
+
+# The first octet of JSON, behind white space: { [ " - digits, true, false, null.
+_JSON_BEGINS = frozenset(b'{["-0123456789tfn')
+_WHITE_SPACE = b" \t\r\n"
+# cbor2 reads ahead of what it decodes; a second value is found by what is left of the first.
+_TAIL_OCTETS_MAX = 1
+
+
+class Format(Enum):
+    AUTO = "auto"
+    SENML = "senml"  # in CBOR or JSON
+    CBOR = "cbor"  # plain
+    JSON = "json"  # plain
+    TEXT = "text"  # the payload is one text, or one number
+
+
+def decode(
+    payload: bytes,
+    now_us: int,
+    *,
+    format: Format = Format.AUTO,
+    time_field: str | None = None,
+    time_unit_s: float = 1.0,
+) -> list[Point]:
+    """At least one point. `now_us` is when the reading was taken on, for relative times."""
+    if not payload:
+        raise UndecodableError(Fault.EMPTY, "no payload")
+    if format is Format.TEXT:
+        return [_bare(payload)]
+    decoded = _json(payload) if _is_json(payload, format) else _cbor(payload)
+    if format is Format.SENML or (format is Format.AUTO and senml.is_pack(decoded)):
+        if not _is_array_of_maps(decoded):
+            raise UndecodableError(Fault.SENML, "not an array of records")
+        return senml.points(decoded, now_us)  # type: ignore[arg-type]  # just looked at
+    return plain.points(decoded, time_field=time_field, time_unit_s=time_unit_s)
+
+
+def _is_json(payload: bytes, format: Format) -> bool:
+    if format in (Format.CBOR, Format.JSON):
+        return format is Format.JSON
+    begin = payload.lstrip(_WHITE_SPACE)
+    return bool(begin) and begin[0] in _JSON_BEGINS
+
+
+def _is_array_of_maps(decoded: object) -> bool:
+    return (
+        isinstance(decoded, list)
+        and bool(decoded)
+        and all(isinstance(record, dict) for record in decoded)
+    )
+
+
+def _json(payload: bytes) -> object:
+    try:
+        return json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise UndecodableError(Fault.FORM, f"no JSON: {error}") from None
+
+
+def _cbor(payload: bytes) -> object:
+    stream = BytesIO(payload)
+    try:
+        decoded = cbor2.load(stream)
+    except Exception as error:  # of any type: tags of CBOR make objects of any kind
+        said = str(error) or type(error).__name__
+        raise UndecodableError(Fault.FORM, f"no CBOR: {said}") from None
+    if stream.read(_TAIL_OCTETS_MAX):
+        raise UndecodableError(Fault.FORM, "octets after the CBOR value")
+    return decoded
+
+
+def _bare(payload: bytes) -> Point:
+    try:
+        said = payload.decode()
+    except UnicodeDecodeError:
+        raise UndecodableError(Fault.FORM, "no UTF-8 text") from None
+    try:
+        return plain.points(float(said), time_field=None, time_unit_s=1.0)[0]
+    except ValueError:
+        return Point(plain.BARE, None, text(said, plain.BARE))

@@ -1,0 +1,77 @@
+"""Segments to Arrow batches, without the readings that the plan leaves out. No Spark in here.
+
+A damaged page is an error with the segment's name: rows that nobody can read must not vanish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from spark_ingest.planning.seen import Life
+from spark_ingest.segment import schema
+from spark_ingest.sequences import BLOCK_BITS, Encoded
+
+BATCH_ROWS = 65_536
+
+
+class DamagedSegmentError(Exception):
+    """Its footer is whole and its rows are not."""
+
+
+def batches_of(
+    path: Path, columns: Sequence[str], left_out: Mapping[Life, Encoded]
+) -> Iterator[Any]:
+    """`pyarrow.RecordBatch`es with just these columns, in this order."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    needed = list(dict.fromkeys([*columns, *(("gw", "epoch", "seq") if left_out else ())]))
+    wanted = pa.schema([schema().field(name) for name in columns])
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            for batch in file.iter_batches(BATCH_ROWS, columns=needed):
+                kept = _without(left_out, batch, columns) if left_out else batch
+                if kept.num_rows:
+                    yield kept.select(columns).cast(wanted)
+    except (pa.ArrowException, OSError) as error:
+        raise DamagedSegmentError(
+            f"{path} cannot be read: {error}. Bring it back from a backup; it was whole when its "
+            "messages were acknowledged"
+        ) from None
+
+
+def _without(left_out: Mapping[Life, Encoded], batch: Any, columns: Sequence[str]) -> Any:
+    """Column by column takes half as long as the batch at once."""
+    import pyarrow as pa
+
+    kept = _kept(batch, left_out)
+    return pa.RecordBatch.from_arrays([batch[name].filter(kept) for name in columns], list(columns))
+
+
+def _kept(batch: Any, left_out: Mapping[Life, Encoded]) -> Any:
+    """Which rows, as a boolean array."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    sequences = pc.fill_null(batch["seq"], -1).to_numpy(zero_copy_only=False)
+    kept: Any = np.ones(len(sequences), bool)
+    for (gateway, epoch), blocks in left_out.items():
+        of_life = pc.and_(pc.equal(batch["gw"], gateway), pc.equal(batch["epoch"], epoch))
+        theirs = np.flatnonzero(pc.fill_null(of_life, False).to_numpy(zero_copy_only=False))
+        if theirs.size:
+            kept[theirs] = ~np.isin(sequences[theirs], _numbers(blocks))
+    return pa.array(kept)
+
+
+def _numbers(blocks: Encoded) -> Any:
+    import numpy as np
+
+    found: list[Any] = [np.empty(0, np.int64)]
+    for block, digits in blocks:
+        octets = int(str(digits), 16).to_bytes(BLOCK_BITS // 8, "little")
+        bits = np.unpackbits(np.frombuffer(octets, np.uint8), bitorder="little")
+        found.append(np.flatnonzero(bits) + int(block) * BLOCK_BITS)
+    return np.concatenate(found)

@@ -1,0 +1,179 @@
+"""The TCP or TLS connection to the broker: made, kept and made again. Octets only, no MQTT.
+
+Tries are delayed with jitter, up to a ceiling that doubles until a connection lasts: a broker that
+comes back must not be met by all its collectors at once, and two clients of one name, which a
+broker plays off against each other, must not do so at full speed. The log has a line when it goes,
+one for each new reason, and one when it is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+log = logging.getLogger("tidegate.ingest.broker")
+
+DELAY_S_MIN = 0.2
+STABLE_S = 10.0  # a connection that lasted so long has nothing to do with the one before
+CLOSE_S_MAX = 1.0  # how long a connection that we end may take to send what was written
+_QUICK_ACK: int | None = getattr(socket, "TCP_QUICKACK", None)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    on_open: Callable[[], None]
+    on_octets: Callable[[bytes], None]
+    on_closed: Callable[[], None]
+
+
+class BrokerConnection:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None,
+        *,
+        connect_timeout_s: float,
+        delay_s_max: float,
+        owner: Owner,
+    ) -> None:
+        self._host, self._port, self._tls = host, port, tls
+        self._where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._connect_timeout_s = connect_timeout_s
+        self._delay_s_max = delay_s_max
+        self._ceiling_s = DELAY_S_MIN
+        self._owner = owner
+        self._transport: asyncio.Transport | None = None
+        self._reason = ""  # that the log has told last
+        self._drop_reason: str | None = None
+        self._is_closing = False
+        self._settled_at: float | None = None  # while the broker has accepted us
+        self._latest: asyncio.Transport | None = None  # also while it closes
+        self._protocol: _Protocol | None = None
+
+    async def keep(self) -> None:
+        """Until `close`, or until it is cancelled, which aborts what there is."""
+        try:
+            while not self._is_closing:
+                await self._one_round()
+        finally:
+            if self._latest is not None:
+                self._latest.abort()
+
+    async def close(self) -> None:
+        """Sends what was written, and makes no more connections."""
+        self._is_closing = True
+        self.drop("the collector stops")
+        if self._protocol is not None:
+            await asyncio.wait({self._protocol.ended}, timeout=CLOSE_S_MAX)
+
+    async def _one_round(self) -> None:
+        reason = await self._one_connection()
+        if self._is_closing:
+            return
+        self._ceiling_s = min(self._delay_s_max, self._ceiling_s * 2)
+        delay_s = random.uniform(min(DELAY_S_MIN, self._ceiling_s), self._ceiling_s)
+        if reason != self._reason:
+            log.warning("broker %s is away: %s; trying again", self._where, reason)
+            self._reason = reason
+        await asyncio.sleep(delay_s)
+
+    def settled(self) -> None:
+        """The broker has accepted us."""
+        log.info("broker %s is %s", self._where, "back" if self._reason else "there")
+        self._settled_at, self._reason = asyncio.get_running_loop().time(), ""
+
+    def write(self, octets: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(octets)
+
+    def drop(self, reason: str) -> None:
+        """Ends this connection, sending what was written; another follows."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            self._drop_reason = reason
+            transport.close()
+            asyncio.get_running_loop().call_later(CLOSE_S_MAX, transport.abort)
+
+    def pause_reading(self) -> None:
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._transport is not None:
+            self._transport.resume_reading()
+
+    async def _one_connection(self) -> str:
+        """Until it ends; why it did."""
+        loop = asyncio.get_running_loop()
+        protocol = _Protocol(self, loop.create_future())
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                await loop.create_connection(
+                    lambda: protocol, self._host, self._port, ssl=self._tls
+                )
+        except TimeoutError:
+            return f"no answer within {self._connect_timeout_s:g} s"
+        except ssl.SSLCertVerificationError as error:
+            return f"its certificate is not trusted: {error.verify_message}; see broker.ca_file"
+        except ssl.SSLError as error:
+            return f"no TLS: {error.reason or error}; should broker.url begin with mqtt://?"
+        except OSError as error:
+            return error.strerror or str(error)
+        self._protocol = protocol
+        return await protocol.ended
+
+    def _opened(self, transport: asyncio.Transport) -> None:
+        self._transport = self._latest = transport
+        self._owner.on_open()
+
+    def _received(self, octets: bytes) -> None:
+        if self._transport is not None:
+            self._owner.on_octets(octets)
+
+    def _closed(self, error: Exception | None) -> str:
+        self._transport = None
+        reason, self._drop_reason = self._drop_reason, None
+        settled_at, self._settled_at = self._settled_at, None
+        self._owner.on_closed()
+        if reason is None:
+            reason = str(error) if error else "it closed the connection"
+        if settled_at is None:
+            return reason
+        if asyncio.get_running_loop().time() - settled_at > STABLE_S:
+            self._ceiling_s = DELAY_S_MIN
+            return reason
+        return f"{reason}, soon after it had accepted us; is there another client of our name?"
+
+
+class _Protocol(asyncio.Protocol):
+    def __init__(self, connection: BrokerConnection, ended: asyncio.Future[str]) -> None:
+        self.ended = ended
+        self._connection = connection
+        self._socket: socket.socket | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._socket = transport.get_extra_info("socket")
+        if self._socket is not None:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # uvloop's transports have the methods but not the base class.
+        self._connection._opened(cast("asyncio.Transport", transport))
+
+    def data_received(self, data: bytes) -> None:
+        # A stock mosquitto leaves Nagle's algorithm on, and waits for this between small packets.
+        if _QUICK_ACK is not None and self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.setsockopt(socket.IPPROTO_TCP, _QUICK_ACK, 1)
+        self._connection._received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        reason = self._connection._closed(exc)
+        if not self.ended.done():
+            self.ended.set_result(reason)

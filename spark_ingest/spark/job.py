@@ -1,0 +1,130 @@
+"""The job: segments to tables, for ever or until all that is there is read.
+
+    gwlog -> foreachBatch(Pipeline.write) -> bronze, quarantine, routes, rollups
+
+Streaming is here only. One query fills all tables, from one checkpoint, so that a reading is never
+in some of them for long. It ends when it is told to, or with the first error that Spark's own
+retries do not cure; whoever supervises it starts it again, and nothing is lost or repeated by that.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from py4j.protocol import Py4JNetworkError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from spark_ingest.checkpoint import Checkpoint
+from spark_ingest.consumers import Consumers
+from spark_ingest.delta.table import TableError
+from spark_ingest.spark.job_counters import JobCounters, Progress
+from spark_ingest.spark.pipeline import Pipeline, PipelineRules, check_routes
+from spark_ingest.spark.session import first_line
+from spark_ingest.tables import checkpoint_folder
+
+log = logging.getLogger("tidegate.ingest.job")
+
+Result = TypeVar("Result")
+
+LOOK_S = 0.2  # how often it looks whether it was told to end
+LAST_REPORT_S_MAX = 5.0
+
+
+class JobError(Exception):
+    """The query ended by an error; what it was, in a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRules:
+    lake: Path
+    query: str = "tidegate"
+    routes: Mapping[str, str] = field(default_factory=dict)
+    trigger_s: float = 5.0
+    rows_max: int = 1_000_000
+    fails_on_loss: bool = True
+    once: bool = False  # end when all is read that was there at the start
+    progress_file: Path | None = None
+
+
+class Job:
+    """`stop` may be called from a signal handler."""
+
+    def __init__(self, spark: SparkSession, rules: JobRules, counters: JobCounters) -> None:
+        self._spark = spark
+        self._rules = rules
+        self._counters = counters
+        self._told_to_end = threading.Event()
+
+    def stop(self) -> None:
+        self._told_to_end.set()
+
+    def run(self) -> None:
+        """Raises JobError, CheckpointError, TableError, RouteError, and OSError."""
+        rules = self._rules
+        check_routes(self._spark, rules.routes)
+        listener = Progress(self._counters, rules.progress_file)
+        with Checkpoint(checkpoint_folder(rules.lake, rules.query)) as checkpoint:
+            pipeline = Pipeline(PipelineRules(rules.lake, rules.routes), checkpoint, self._counters)
+            pipeline.check()
+            self._spark.streams.addListener(listener)
+            try:
+                self._await(self._started(pipeline, checkpoint))
+                listener.has_ended.wait(LAST_REPORT_S_MAX)
+                # Spark tells the source of finished batches with the next one, and there is none.
+                Consumers(rules.lake).note(rules.query, checkpoint.segments_read)
+            except JobError:
+                if isinstance(pipeline.error, TableError | OSError):
+                    raise pipeline.error from None
+                raise
+            finally:
+                with suppress(Py4JNetworkError, ConnectionError):
+                    self._spark.streams.removeListener(listener)
+
+    def _started(self, pipeline: Pipeline, checkpoint: Checkpoint) -> StreamingQuery:
+        rules = self._rules
+        log.info("filling the tables of %s from batch %d on", rules.lake,
+                 0 if checkpoint.last_batch is None else checkpoint.last_batch + 1)  # fmt: skip
+        stream = (
+            self._spark.readStream.format("gwlog")
+            .option("maxRowsPerTrigger", str(rules.rows_max))
+            .option("failOnDataLoss", str(rules.fails_on_loss).lower())
+            .option("consumer", rules.query)
+            .load(str(rules.lake))
+        )
+        writer = (
+            stream.writeStream.foreachBatch(pipeline.write)
+            .queryName(rules.query)
+            .option("checkpointLocation", str(checkpoint.folder))
+        )
+        return _guarded(lambda: _triggered(writer, rules).start())
+
+    def _await(self, query: StreamingQuery) -> None:
+        while not _guarded(lambda: query.awaitTermination(LOOK_S)):
+            if self._told_to_end.is_set():
+                # A batch in work is given up; the next start repeats it.
+                query.stop()
+                log.info("stopped as told")
+                return
+
+
+def _triggered(writer: Any, rules: JobRules) -> Any:
+    if rules.once:
+        return writer.trigger(availableNow=True)
+    return writer.trigger(processingTime=f"{round(rules.trigger_s * 1000)} milliseconds")
+
+
+def _guarded(action: Callable[[], Result]) -> Result:
+    try:
+        return action()
+    except PySparkException as error:
+        raise JobError(first_line(error)) from None
+    except (Py4JNetworkError, ConnectionError) as error:
+        raise JobError(f"Spark's Java process is gone ({error}); start it again") from None

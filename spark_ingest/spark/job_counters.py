@@ -1,0 +1,115 @@
+"""The job's numbers for Prometheus, and the last batch's progress as JSON.
+
+Labels are names of tables, which the configuration bounds.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from pyspark.sql.streaming import StreamingQueryListener
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+)
+
+log = logging.getLogger("tidegate.ingest.progress")
+
+BATCH_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+
+class JobCounters:
+    def __init__(self) -> None:
+        registry = self.registry = CollectorRegistry()
+        self.batches = Counter(
+            "tidegate_tables_batches", "Batches in all tables", registry=registry
+        )
+        self.rows = Counter("tidegate_tables_rows", "Rows written", ["table"], registry=registry)
+        self.batch_seconds = Histogram(
+            "tidegate_tables_batch_seconds", "From rows that are there to all tables committed",
+            buckets=BATCH_SECONDS, registry=registry,
+        )  # fmt: skip
+        self.segments_behind = Gauge(
+            "tidegate_tables_segments_behind", "Segments that no batch has had yet",
+            registry=registry,
+        )  # fmt: skip
+        self.rows_per_s = Gauge(
+            "tidegate_tables_rows_per_second", "Of the last batch", registry=registry
+        )
+        self.running = Gauge("tidegate_tables_running", "1 while the query runs", registry=registry)
+
+    def wrote(self, rows: Mapping[str, int], seconds: float) -> None:
+        self.batches.inc()
+        self.batch_seconds.observe(seconds)
+        for table, count in rows.items():
+            self.rows.labels(table).inc(count)
+
+
+class Progress(StreamingQueryListener):  # type: ignore[misc]  # PySpark's types are not looked at
+    """Spark's own report after each batch, to the counters, the log and a file."""
+
+    def __init__(self, counters: JobCounters, file: Path | None) -> None:
+        self._counters = counters
+        self._file = file
+        self.has_ended = threading.Event()  # it tells of that last, and later than the query does
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        self._counters.running.set(1)
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        report = summary(json.loads(event.progress.json))
+        self._counters.segments_behind.set(report["segments_behind"])
+        self._counters.rows_per_s.set(report["rows_per_s"])
+        if report["rows"]:
+            log.info(
+                "batch %d: %d rows in %.1f s, %d segments behind",
+                report["batch"], report["rows"], report["seconds"], report["segments_behind"],
+            )  # fmt: skip
+        if self._file is not None:
+            _write(self._file, report)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        self._counters.segments_behind.set(0)
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        self._counters.running.set(0)
+        self.has_ended.set()
+
+
+def summary(progress: Mapping[str, Any]) -> dict[str, Any]:
+    """What matters of a progress report of Spark."""
+    source = progress["sources"][0]
+    read, there = _following(source.get("endOffset")), _following(source.get("latestOffset"))
+    return {
+        "batch": progress["batchId"],
+        "at": progress["timestamp"],
+        "rows": progress["numInputRows"],
+        "rows_per_s": round(progress.get("processedRowsPerSecond") or 0.0, 1),
+        "seconds": progress.get("durationMs", {}).get("triggerExecution", 0) / 1000,
+        "segments_behind": sum(max(0, there[name] - read.get(name, 0)) for name in there),
+        "segments_read": read,
+    }
+
+
+def _following(offset: Any) -> dict[str, int]:
+    """Spark hands offsets out as JSON or as the text of it."""
+    found = json.loads(offset) if isinstance(offset, str) else offset
+    return dict(found["next"]) if found else {}
+
+
+def _write(file: Path, report: Mapping[str, Any]) -> None:
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        temporary.write_text(json.dumps(report) + "\n", encoding="utf-8")
+        temporary.rename(file)
+    except OSError as error:
+        log.warning("%s cannot be written: %s", file, error.strerror or error)

@@ -1,0 +1,100 @@
+"""One micro-batch to all tables, exactly once. What `foreachBatch` calls, in the driver.
+
+All files are written in one pass over the rows. Then each table is committed, and its commit has
+the batch's number in it, so a batch that died half way is repeated and skips what is there already.
+
+Rule 1: tables are opened, and found to belong to this checkpoint, before the query starts.
+Rule 2: every core table gets every batch, be it without rows, so that all of them stand at the same
+        one when nobody writes. What repairs them relies on that.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_ingest.checkpoint import Checkpoint
+from spark_ingest.delta.table import Table, TableError
+from spark_ingest.spark.columns import segment_schema
+from spark_ingest.spark.job_counters import JobCounters
+from spark_ingest.spark.transforms import with_day, with_tables
+from spark_ingest.spark.writing import append
+from spark_ingest.tables import Definition, core, readings, table_folder
+
+log = logging.getLogger("tidegate.ingest.tables")
+
+
+class RouteError(Exception):
+    """A condition that Spark does not understand."""
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineRules:
+    lake: Path
+    routes: Mapping[str, str] = field(default_factory=dict)  # conditions by table
+
+
+class Pipeline:
+    def __init__(self, rules: PipelineRules, checkpoint: Checkpoint, counters: JobCounters) -> None:
+        """Raises TableError, CheckpointError, and OSError."""
+        self._rules = rules
+        self._checkpoint = checkpoint
+        self._app = checkpoint.app
+        self._counters = counters
+        self.error: Exception | None = None  # of `write`, before Spark made pages of it
+        self._tables = open_tables(rules.lake, [*core(), *map(readings, rules.routes)])
+
+    def check(self) -> None:
+        """Rule 1. Raises TableError."""
+        checkpoint = self._checkpoint
+        done = checkpoint.last_batch
+        for table in self._tables.values():
+            table.must_belong_to(self._app, checkpoint.folder)
+        for each in core():
+            version = self._tables[each.name].version_of(self._app)
+            if done is not None and (version is None or version < done):
+                raise TableError(
+                    f"{self._tables[each.name].folder} has batches up to {version}, and "
+                    f"{checkpoint.folder} says that {done} are written. Bring the table back, or "
+                    "move all tables and the checkpoint away to build them anew from the segments"
+                )
+
+    def write(self, rows: DataFrame, batch: int) -> None:
+        began = time.monotonic()
+        to_tables = with_tables(with_day(rows), self._rules.routes)
+        try:
+            self._checkpoint.make_durable(batch)
+            written = append(to_tables, self._tables, self._app, batch)
+        except Exception as error:
+            self.error = error
+            raise
+        self._counters.wrote(written, time.monotonic() - began)
+        log.debug("batch %d: %s", batch, written or "was there already")
+
+
+def open_tables(lake: Path, definitions: list[Definition]) -> dict[str, Table]:
+    return {
+        each.name: Table(table_folder(lake, each.name), each.schema(), each.stats_of)
+        for each in definitions
+    }
+
+
+def check_routes(spark: SparkSession, routes: Mapping[str, str]) -> None:
+    """Raises RouteError, before anything is written."""
+    empty = spark.createDataFrame([], segment_schema())
+    for name, where in routes.items():
+        try:
+            with_tables(with_day(empty), {name: where}).schema  # noqa: B018  # it is looked up here
+        except AnalysisException as error:
+            raise RouteError(f"route {name!r}: where = {where!r}: {first_of(error)}") from None
+
+
+def first_of(error: Exception) -> str:
+    """Spark's message without its plan and its codes."""
+    return str(error).strip().partition("\n")[0].partition(" SQLSTATE")[0]

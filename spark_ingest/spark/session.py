@@ -1,0 +1,86 @@
+"""A Spark session as the job needs it, and clear words where none can be had."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_ingest.java import find_java
+from spark_ingest.spark.mqtt_source import MqttStream
+from spark_ingest.spark.sink import GatewayDelta
+from spark_ingest.spark.source import GatewayLog
+
+LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+# Few rows go through a shuffle, and each partition of it is a task.
+SHUFFLE_PARTITIONS = 4
+# All cores, and a task that fails is tried again: with plain `local` it would end the query.
+HERE = "local[*,4]"
+_LOCAL = re.compile(r"local(-cluster)?(\[.*\])?")
+
+
+class NoSessionError(Exception):
+    """Spark does not start, or its workers cannot run our code."""
+
+
+def open_session(name: str, master: str | None, conf: Mapping[str, str]) -> SparkSession:
+    """`master` None leaves that to `spark-submit`. Raises NoSessionError, and NoJavaError."""
+    if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:  # which spark-submit sets
+        master = HERE
+    is_local = master is not None and _LOCAL.fullmatch(master) is not None
+    if is_local:
+        # Else Spark takes the first `python3` of the PATH, in which nothing of ours may be.
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if "SPARK_REMOTE" not in os.environ:
+        os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
+    builder = SparkSession.builder.appName(name)
+    if master is not None:
+        builder = builder.master(master)
+    for key, value in {**_usual(is_local), **conf}.items():
+        builder = builder.config(key, value)
+    try:
+        spark = builder.getOrCreate()
+    except (PySparkException, RuntimeError, OSError) as error:
+        raise NoSessionError(
+            f"Spark does not start with master {master}: {first_line(error)}"
+        ) from None
+    spark.dataSource.register(GatewayLog)
+    spark.dataSource.register(GatewayDelta)
+    spark.dataSource.register(MqttStream)
+    return spark
+
+
+def first_line(error: BaseException) -> str:
+    """What a person can use of Spark's pages: the last exception in it, or the first line."""
+    text = str(error)
+    raised = re.findall(r"^(?:\w+\.)*(\w+Error)(?:: (.+))?$", text, re.MULTILINE)
+    if raised:
+        name, said = raised[-1]
+        return str(said or name)
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def _usual(is_local: bool) -> dict[str, str]:
+    usual = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        "spark.ui.showConsoleProgress": "false",
+        # Progress of the last hours is in the metrics; Spark keeps it in memory.
+        "spark.sql.streaming.numRecentProgressUpdates": "20",
+    }
+    if is_local:
+        usual |= {
+            "spark.ui.enabled": "false",
+            # The host's name may resolve to an address that it has no more.
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG_SETTINGS}",
+        }
+    return usual

@@ -1,0 +1,242 @@
+"""`format("gwlog")`: the lake's segments as a source of Spark, for streams and for batches.
+
+    spark.dataSource.register(GatewayLog)
+    spark.readStream.format("gwlog").option("maxRowsPerTrigger", 100_000).load("lake")
+
+Each reading with a delivery tag comes once, however often the broker and the collectors had it:
+the planner sees from footers what was there before, so nothing is shuffled, kept in a state store,
+or forgotten behind a watermark. Foreign messages without a tag come as often as MQTT brought them.
+
+Reader methods run in a process of Spark's driver, `read` in workers anywhere; all of them must see
+the lake under the same path.
+
+Options
+    path                  the lake, a folder; or what `load` is given
+    maxRowsPerTrigger     of one batch, default 1,000,000; at least one segment
+    maxFilesPerTrigger    segments of one batch
+    maxBytesPerTrigger    octets of segments of one batch
+    rowsPerPartition      of one task, default 100,000; at least one segment
+    failOnDataLoss        whether a lost segment ends the query, default true
+    consumer              a name under which the lake keeps how far this query is, for retention
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from spark_ingest.consumers import Consumers
+from spark_ingest.lake import LakeSegments
+from spark_ingest.planning.offset import Offset
+from spark_ingest.planning.plan import Limits, Planned, end_of_batch, planned
+from spark_ingest.planning.seen import Life
+from spark_ingest.reading import batches_of
+from spark_ingest.sequences import Encoded
+from spark_ingest.shelf import SEGMENTS, segment_path
+from spark_ingest.spark.columns import segment_schema
+from spark_ingest.spark.options import OptionError, required, truth, whole_number
+
+log = logging.getLogger("tidegate.ingest.gwlog")
+
+ROWS_OF_BATCH_MAX = 1_000_000
+ROWS_OF_PARTITION_MAX = 100_000
+
+
+@dataclass
+class Part(InputPartition):  # type: ignore[misc]  # PySpark's types are not looked at
+    """What one task reads: paths, and what in each is left out."""
+
+    segments: list[tuple[str, Mapping[Life, Encoded]]]
+    columns: list[str]
+
+    def batches(self) -> Iterator[Any]:
+        for path, left_out in self.segments:
+            yield from batches_of(Path(path), self.columns, left_out)
+
+
+class Rules:
+    """The options, checked."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.lake = Path(required(options, "path", "the folder of the lake, as load() takes it"))
+        self.limits = Limits(
+            rows=whole_number(options, "maxRowsPerTrigger", ROWS_OF_BATCH_MAX),
+            segments=whole_number(options, "maxFilesPerTrigger", None),
+            bytes=whole_number(options, "maxBytesPerTrigger", None),
+        )
+        self.rows_of_partition = whole_number(options, "rowsPerPartition", ROWS_OF_PARTITION_MAX)
+        self.fails_on_loss = truth(options, "failOnDataLoss", True)
+        self.consumer = options.get("consumer")
+        if not (self.lake / SEGMENTS).is_dir():
+            raise OptionError(
+                f"{self.lake} is no lake: it has no folder {SEGMENTS!r}; it is there once "
+                "`python -m spark_ingest collect` has begun"
+            )
+
+    def segments(self) -> LakeSegments:
+        return LakeSegments(self.lake, fails_on_loss=self.fails_on_loss)
+
+    def parts(self, plan: list[Planned], columns: list[str]) -> list[Part]:
+        """Neighbours together, so that many small segments are not as many tasks."""
+        parts: list[Part] = []
+        rows = 0
+        for each in plan:
+            path = str(segment_path(self.lake, each.collector, each.number))
+            rows += each.footer.rows
+            if not parts or rows > (self.rows_of_partition or 0):
+                parts.append(Part([], columns))
+                rows = each.footer.rows
+            parts[-1].segments.append((path, each.left_out))
+        return parts
+
+
+class GatewayLog(DataSource):  # type: ignore[misc]
+    @classmethod
+    def name(cls) -> str:
+        return "gwlog"
+
+    def schema(self) -> StructType:
+        return segment_schema()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return LogReader(Rules(self.options), checked(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return reader_or_refusal(lambda: LogStreamReader(Rules(self.options), checked(schema)))
+
+
+class LogReader(DataSourceReader):  # type: ignore[misc]
+    """All that is there now."""
+
+    def __init__(self, rules: Rules, columns: list[str]) -> None:
+        self._rules = rules
+        self._columns = columns
+
+    def partitions(self) -> list[Part]:
+        segments = self._rules.segments()
+        end = Offset(segments.heads())
+        return self._rules.parts(planned(Offset(), end, segments), self._columns)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        yield from partition.batches()
+
+
+class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    def __init__(self, rules: Rules, columns: list[str]) -> None:
+        self._rules = rules
+        self._columns = columns
+        self._segments = rules.segments()
+        self._ends: dict[str, int] | None = None  # of a query that ends by itself
+        self._consumers = None if rules.consumer is None else Consumers(rules.lake)
+
+    def initialOffset(self) -> dict[str, object]:
+        return Offset().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        assert self._rules.limits.rows is not None
+        return ReadMaxRows(self._rules.limits.rows)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._ends = self._segments.heads()
+
+    def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:
+        begin = Offset.from_json(start)
+        end = end_of_batch(begin, self._segments, self._limits(limit), self._ends)
+        if end.seen.forgotten:
+            log.warning(
+                "there are more gateways, or holes in their sequences, than can be remembered: "
+                "%d were forgotten, so repeats of theirs may come through", end.seen.forgotten,
+            )  # fmt: skip
+        return end.to_json()
+
+    def reportLatestOffset(self) -> dict[str, object]:
+        """For the progress report: how far the collectors are."""
+        return Offset(self._segments.heads()).to_json()
+
+    def partitions(self, start: dict[str, object], end: dict[str, object]) -> list[Part]:
+        plan = planned(Offset.from_json(start), Offset.from_json(end), self._segments)
+        return self._rules.parts(plan, self._columns)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        yield from partition.batches()
+
+    def commit(self, end: dict[str, object]) -> None:
+        """Late and not for every batch; good enough for what may be removed."""
+        if self._consumers is not None and self._rules.consumer is not None:
+            self._consumers.note(self._rules.consumer, Offset.from_json(end).next)
+
+    def _limits(self, limit: ReadLimit) -> Limits:
+        """Spark's, which may be none at all, and the options."""
+        own = self._rules.limits
+        if isinstance(limit, ReadMaxRows):
+            return Limits(limit.max_rows, own.segments, own.bytes)
+        if isinstance(limit, ReadMaxFiles):
+            return Limits(own.rows, limit.max_files, own.bytes)
+        if isinstance(limit, ReadMaxBytes):
+            return Limits(own.rows, own.segments, limit.max_bytes)
+        return own
+
+
+class Refusal(DataSourceStreamReader):  # type: ignore[misc]
+    """Says what is wrong when Spark first asks. What a reader raises before that, Spark loses: it
+    tells of a variable of its own instead.
+    """
+
+    def __init__(self, error: OptionError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, object]:
+        raise self._error
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        raise self._error
+
+    def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:
+        raise self._error
+
+    def partitions(self, start: dict[str, object], end: dict[str, object]) -> list[Part]:
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        raise self._error
+
+
+def reader_or_refusal(make: Callable[[], DataSourceStreamReader]) -> DataSourceStreamReader:
+    try:
+        return make()
+    except OptionError as error:
+        return Refusal(error)
+
+
+def checked(schema: StructType) -> list[str]:
+    """The columns to read: the user may ask for some of them, but not for other types."""
+    known = {each.name: each.dataType for each in segment_schema()}
+    for each in schema:
+        if each.name not in known:
+            raise OptionError(
+                f"segments have no column {each.name!r}; they have {', '.join(known)}"
+            )
+        if each.dataType != known[each.name]:
+            raise OptionError(
+                f"the column {each.name!r} is {known[each.name].simpleString()}, not "
+                f"{each.dataType.simpleString()}; read it as it is and cast it"
+            )
+    return [each.name for each in schema]

@@ -1,0 +1,50 @@
+"""A batch of messages to a segment on the disk. It runs in a thread of its own, one at a time."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from spark_ingest.footer import Footer, FooterError
+from spark_ingest.record import Delivery
+from spark_ingest.registry import Registry
+from spark_ingest.rows import RowRules, Rows
+from spark_ingest.segment import octets_of, read_footer
+from spark_ingest.shelf import Shelf
+
+log = logging.getLogger("tidegate.ingest.segments")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    footer: Footer
+    bytes: int
+
+
+class SegmentWriter:
+    def __init__(self, shelf: Shelf, registry: Registry, rules: RowRules) -> None:
+        self._shelf = shelf
+        self._registry = registry
+        self._rules = rules
+
+    def remember(self) -> None:
+        """What former lives learned about payloads, from the newest segment that says so."""
+        for path in self._shelf.newest_first():
+            try:
+                self._registry.restore(read_footer(path).schemas)
+            except (FooterError, OSError) as error:
+                log.error("%s; it is left as it is, and not read", error)
+            else:
+                return
+
+    def write(self, deliveries: list[Delivery]) -> Written:
+        """When this returns they are durable. Raises OSError; then they may not be acknowledged."""
+        rows = Rows(self._registry, self._rules)
+        for delivery in deliveries:
+            rows.add(delivery)
+        for mistake in rows.mistakes:
+            log.error("a payload that our decoder cannot take is in quarantine", exc_info=mistake)
+        columns, footer = rows.finished(self._shelf.collector, self._shelf.next_number)
+        octets = octets_of(columns, footer)
+        self._shelf.place(octets)
+        return Written(footer, len(octets))

@@ -1,0 +1,107 @@
+"""Whoever is killed and whenever: every reading is in the tables once."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.spark_ingest.examples import delivery, tagged
+from tests.spark_ingest.with_spark.frames import table_rows
+from tests.support.job import JobProcess
+from tests.support.lakes import write_segments
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.soak
+
+SEGMENT = 500
+JAVA, WORKERS, EXECUTORS = "SparkSubmit", "pyspark/daemon", "CoarseGrainedExecutorBackend"
+
+
+def write(lake: Path, rounds: range) -> None:
+    """A segment for each of two collectors, which have half of it in common."""
+    for round_ in rounds:
+        first = round_ * SEGMENT
+        readings = [delivery(float(n), tagged(n)) for n in range(first, first + SEGMENT)]
+        write_segments(lake, "c1", readings[: SEGMENT * 3 // 4])
+        write_segments(lake, "c2", readings[SEGMENT // 4 :])
+
+
+def batches_done(lake: Path) -> int:
+    folder = lake / "checkpoints" / "tidegate" / "commits"
+    return len(list(folder.glob("[0-9]*"))) if folder.exists() else 0
+
+
+def assert_exact(lake: Path, readings: int) -> None:
+    bronze = Counter(row["value"] for row in table_rows(lake, "bronze"))
+    assert bronze == {float(n): 1 for n in range(readings)}
+    for name in ("rollup_1m", "rollup_1h", "rollup_1d"):
+        rows = table_rows(lake, name)
+        assert (sum(row["n"] for row in rows), sum(row["sum"] for row in rows)) == (
+            readings, sum(range(readings)),
+        )  # fmt: skip
+
+
+def finish(lake: Path) -> None:
+    last = JobProcess(lake, "--once")
+    last.start()
+    until(lambda: last.returncode is not None, 120)
+    assert last.returncode == 0, last.log
+
+
+def test_driver_java_and_workers_killed_at_any_moment_lose_and_repeat_nothing(
+    tmp_path: Path,
+) -> None:
+    dice = random.Random(11)
+    lake = tmp_path / "lake"
+    write(lake, range(2))
+    job = JobProcess(lake, extra_config="rows_max = 1000\n")
+    kills: list[tuple[str, Callable[[], object]]] = [
+        ("driver", job.kill),
+        ("java", lambda: job.kill_below(JAVA)),
+        ("workers", lambda: job.kill_below(WORKERS)),
+    ]
+    rounds = 20
+    job.start()
+    for round_ in range(rounds):
+        done = batches_done(lake)
+        write(lake, range(2 + round_ * 4, 6 + round_ * 4))
+        until(lambda done=done: batches_done(lake) > done, 120)  # type: ignore[misc]
+        victim, kill = kills[round_ % len(kills)]
+        moment = batches_done(lake) + dice.randrange(3)
+        until(lambda moment=moment: batches_done(lake) >= moment, 120)  # type: ignore[misc]
+        kill()
+        if victim != "workers":
+            until(lambda: job.returncode is not None, 60)
+            job.start()
+    job.kill()
+    finish(lake)
+    assert_exact(lake, (2 + rounds * 4) * SEGMENT)
+
+
+def test_executors_of_a_cluster_killed_lose_and_repeat_nothing(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    write(lake, range(60))
+    with JobProcess(
+        lake, "--once", master="local-cluster[2,1,1024]", extra_config="rows_max = 1000\n"
+    ) as job:
+        for goal in (3, 8):
+            until(lambda goal=goal: batches_done(lake) >= goal, 180)  # type: ignore[misc]
+            assert job.kill_below(EXECUTORS) > 0
+        until(lambda: job.returncode is not None, 300)
+        assert job.returncode == 0, job.log
+    assert_exact(lake, 60 * SEGMENT)
+
+
+def test_when_java_is_gone_the_job_ends_with_a_line_that_says_so(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    write(lake, range(1))
+    with JobProcess(lake) as job:
+        until(lambda: batches_done(lake) > 0, 120)
+        assert job.kill_below(JAVA) > 0
+        until(lambda: job.returncode is not None, 60)
+        assert job.returncode == 1
+        assert "Spark's Java process is gone" in job.log_tail()

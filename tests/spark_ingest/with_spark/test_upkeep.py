@@ -1,0 +1,186 @@
+"""Compaction, audit and repairs leave every number as it was, or make it what it should be."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_ingest.checkpoint import Checkpoint
+from spark_ingest.delta.files import write_files
+from spark_ingest.delta.table import Table, TableError
+from spark_ingest.registry import Field, Kind, SchemaRules
+from spark_ingest.rows import RowRules
+from spark_ingest.spark import rollups
+from spark_ingest.spark.audit import SilenceRules
+from spark_ingest.spark.job import Job, JobRules
+from spark_ingest.spark.job_counters import JobCounters
+from spark_ingest.spark.upkeep import Upkeep
+from spark_ingest.tables import GAPS, ROLLUPS, SILENCES, checkpoint_folder
+from tests.spark_ingest.examples import TAKEN_ON_MS, delivery, tagged
+from tests.spark_ingest.with_spark.frames import table_rows
+from tests.support.lakes import write_segments
+
+DAY_MS = 86_400_000
+# Two days of readings, a minute apart where there are any.
+READINGS = [
+    delivery({"t": float(n)}, tagged(n, ts=TAKEN_ON_MS + (n % 2) * DAY_MS + n * 60_000))
+    for n in range(120)
+]
+NARROW = SchemaRules("narrow", "#", fields={"t": Field(Kind.NUMBER, "Cel", 0.0, 99.0)})
+WIDE = SchemaRules("wide", "#", fields={"t": Field(Kind.NUMBER, "Cel", 0.0, 109.0)})
+
+
+def fill(spark: SparkSession, lake: Path) -> None:
+    """One segment is one batch."""
+    Job(spark, JobRules(lake, rows_max=1, once=True), JobCounters()).run()
+
+
+def rolled_up(spark: SparkSession, lake: Path) -> dict[str, list[dict[str, Any]]]:
+    """What a reader of the rollups gets, in order."""
+    upkeep = Upkeep(spark, lake)
+    found = {}
+    for name, period in ROLLUPS.items():
+        rows = rollups.merged(upkeep.frame(name), period).toArrow().to_pylist()
+        rows = [{**row, "sketch": dict(row["sketch"])} for row in rows]
+        found[name] = sorted(rows, key=lambda row: (row["start"], row["unit"] or ""))
+    return found
+
+
+def checkpoint_of(lake: Path) -> Checkpoint:
+    return Checkpoint(checkpoint_folder(lake, "tidegate"))
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    write_segments(tmp_path, "c1", *(READINGS[first : first + 40] for first in (0, 40, 80)))
+    return tmp_path
+
+
+def test_compaction_leaves_one_row_for_each_key_and_one_file_for_each_day(
+    spark: SparkSession, lake: Path
+) -> None:
+    fill(spark, lake)
+    before = rolled_up(spark, lake)
+    upkeep = Upkeep(spark, lake)
+    compacted = {each.table: each for each in upkeep.compact()}
+    assert (compacted["rollup_1d"].files_before, compacted["rollup_1d"].files_after) == (6, 2)
+    assert compacted["bronze"].files_after == 1
+    assert rolled_up(spark, lake) == before
+    assert len(table_rows(lake, "rollup_1d")) == len(before["rollup_1d"]) == 2
+    assert upkeep.vacuum(0) > 0
+    assert rolled_up(spark, lake) == before
+    assert [each.files_before for each in upkeep.compact()] == [1, 0, 2, 2, 2], "all is done"
+    write_segments(lake, "c1", [delivery({"t": 0.5}, tagged(120))])
+    fill(spark, lake)
+    assert sum(row["n"] for row in rolled_up(spark, lake)["rollup_1h"]) == 121
+
+
+def test_rollups_that_are_wrong_are_built_anew_from_bronze_for_the_days_asked_for(
+    spark: SparkSession, lake: Path
+) -> None:
+    fill(spark, lake)
+    right = rolled_up(spark, lake)
+    first, second = (row["start"].date() for row in right["rollup_1d"])
+    upkeep = Upkeep(spark, lake)
+    for name in ROLLUPS:  # as if a batch had been there twice
+        table = upkeep.tables[name]
+        twice = write_files([table.read()], table.folder, table.schema, table.stats_of)
+        table.replace([], twice)
+    assert rolled_up(spark, lake) != right
+    with checkpoint_of(lake) as checkpoint:
+        upkeep.rebuild_rollups(checkpoint, first, first)
+        one_day = [row["n"] for row in rolled_up(spark, lake)["rollup_1d"]]
+        assert one_day == [60, 120]
+        upkeep.rebuild_rollups(checkpoint, date.min, second)
+    assert rolled_up(spark, lake) == right
+
+
+def test_a_run_that_was_ended_within_a_batch_must_be_finished_before_repairs(
+    spark: SparkSession, lake: Path
+) -> None:
+    fill(spark, lake)
+    half_way = r"within a batch \(bronze at 3, quarantine at 2.*--once"
+    with checkpoint_of(lake) as checkpoint:
+        upkeep = Upkeep(spark, lake)
+        upkeep.tables["bronze"].append([], checkpoint.app, 3)
+        with pytest.raises(TableError, match=half_way):
+            upkeep.rebuild_rollups(checkpoint, date.min, date.max)
+
+
+def test_quarantine_is_decoded_anew_by_other_schemas_and_what_is_good_counts(
+    spark: SparkSession, lake: Path, tmp_path: Path
+) -> None:
+    """Values from 100 on were refused; now those up to 109 are good. What is no payload stays."""
+    narrow = tmp_path / "narrow"
+    bad = delivery(b"\xff\x00", tagged(120))
+    both = delivery({"t": 105.0, "rh": 1.0}, tagged(121))
+    write_segments(narrow, "c1", READINGS, [bad, both], schemas=[NARROW])
+    fill(spark, narrow)
+    assert len(table_rows(narrow, "quarantine")) == 22
+    with checkpoint_of(narrow) as checkpoint:
+        upkeep = Upkeep(spark, narrow)
+        replayed = upkeep.replay_quarantine(checkpoint, [WIDE], RowRules())
+        assert (replayed.good, replayed.left) == (11, 11)
+        again = upkeep.replay_quarantine(checkpoint, [WIDE], RowRules())
+        assert (again.good, again.left) == (0, 11)
+    bronze = sorted((row["seq"], row["part"], row["value"]) for row in table_rows(narrow, "bronze"))
+    assert bronze == [*((n, 0, float(n)) for n in range(110)), (121, 0, 105.0), (121, 1, 1.0)]
+    assert sum(row["n"] for row in rolled_up(spark, narrow)["rollup_1h"]) == 112
+    write_segments(narrow, "c1", [delivery({"t": 1.0}, tagged(122))], schemas=[NARROW])
+    fill(spark, narrow)
+    assert len(table_rows(narrow, "bronze")) == 113
+
+
+def test_the_audit_is_made_anew_each_time(spark: SparkSession, lake: Path) -> None:
+    write_segments(lake, "c1", [delivery({"t": 1.0}, tagged(125))])
+    fill(spark, lake)
+    upkeep = Upkeep(spark, lake)
+    (gap,) = upkeep.audit(SilenceRules())[GAPS].read().to_pylist()
+    assert (gap["first_seq"], gap["last_seq"]) == (120, 124)
+    write_segments(lake, "c1", [delivery({"t": 1.0}, tagged(n)) for n in range(120, 125)])
+    fill(spark, lake)
+    tables = upkeep.audit(SilenceRules(period_s=60))
+    assert tables[GAPS].read().to_pylist() == []
+    assert tables[SILENCES].read().num_rows > 0
+
+
+def test_a_gateway_that_was_away_for_two_days_is_in_its_own_hours(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """One gateway is heard all the time, the other's readings of 48 hours come at the end."""
+    hours = range(48)
+    here = [
+        delivery(1.0, tagged(h, ts=TAKEN_ON_MS + h * 3_600_000), received_us=_us(h)) for h in hours
+    ]
+    away = [
+        delivery(
+            1.0, tagged(h, gw="far", ts=TAKEN_ON_MS + h * 3_600_000), received_us=_us(48 + h / 1e4)
+        )
+        for h in hours
+    ]
+    write_segments(tmp_path, "c1", *([each] for each in here[::12]), here, away)
+    fill(spark, tmp_path)
+    rolled = rolled_up(spark, tmp_path)["rollup_1h"]
+    found = {(row["gw"], row["start"]): row["n"] for row in rolled}
+    assert len(found) == 2 * 48
+    assert set(found.values()) == {1}
+
+
+def _us(hour: float) -> int:
+    return round((TAKEN_ON_MS + hour * 3_600_000) * 1000)
+
+
+def test_a_table_in_use_by_another_compaction_is_an_error_that_says_so(
+    spark: SparkSession, lake: Path
+) -> None:
+    fill(spark, lake)
+    first, second = Upkeep(spark, lake), Upkeep(spark, lake)
+    paths = first.tables["rollup_1d"].paths()
+    first.tables["rollup_1d"].replace(paths, [])
+    other: Table = second.tables["rollup_1d"]
+    with pytest.raises(TableError, match="one compacts it"):
+        other.replace(paths, [])

@@ -1,0 +1,25 @@
+"""Lakes without a broker: segments as a collector writes them, from messages that are given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from spark_ingest.record import Delivery
+from spark_ingest.registry import Registry, SchemaRules
+from spark_ingest.rows import RowRules
+from spark_ingest.shelf import Shelf
+from spark_ingest.writing import SegmentWriter
+
+
+def write_segments(
+    lake: Path,
+    collector: str,
+    *segments: Sequence[Delivery],
+    schemas: Sequence[SchemaRules] = (),
+) -> None:
+    """One segment for each sequence of messages, behind those that are there."""
+    with Shelf(lake, collector) as shelf:
+        writer = SegmentWriter(shelf, Registry(schemas), RowRules(clock_ahead_s_max=1e9))
+        for deliveries in segments:
+            writer.write(list(deliveries))
