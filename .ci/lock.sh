@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes requirements.lock and requirements-spark.lock anew from pyproject.toml. Pins stay unless --upgrade (or
+# Writes requirements.lock, requirements-spark.lock and requirements-types.lock anew from pyproject.toml. Pins stay unless --upgrade (or
 # --upgrade-package NAME) is given.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -23,16 +23,31 @@ cat - "$pins" >requirements.lock <<'EOF'
 # Without hashes: Raspberry Pi OS takes its wheels from an index that builds them anew, so theirs
 # differ. Without an index: the one that the machine is set to serves.
 EOF
-# Spark's own, beside the versions above.
+# What else there is to install, beside the versions above.
 pinned=$(mktemp)
-spark=$(mktemp)
-trap 'rm -f "$pins" "$pinned" "$spark"' EXIT
+more=$(mktemp)
+trap 'rm -f "$pins" "$pinned" "$more"' EXIT
 cp requirements.lock "$pinned"
-if [[ -e requirements-spark.lock ]]; then cp requirements-spark.lock "$spark"; fi
-uv pip compile --quiet --universal --python-version 3.11 --extra spark --constraint "$pinned" \
-    --no-emit-index-url --no-emit-find-links --no-header --annotation-style line \
-    --output-file "$spark" "$@" pyproject.toml >/dev/null
-{
-    echo "# What \`make spark-setup\` adds to requirements.lock: Spark, Delta and a Java."
-    sed -E 's/, -c [^ ,]*//; s/-c [^ ,]*, //' "$spark" # the constraints have another name each time
-} >requirements-spark.lock
+
+lock_more() { # file, its first line, what of pyproject.toml, uv's options
+    local file=$1 head=$2
+    shift 2
+    : >"$more"
+    if [[ -e $file ]]; then cp "$file" "$more"; fi
+    uv pip compile --quiet --universal --python-version 3.11 --constraint "$pinned" \
+        --no-emit-index-url --no-emit-find-links --no-header --annotation-style line \
+        --output-file "$more" "$@" >/dev/null
+    {
+        echo "$head"
+        sed -E 's/, -c [^ ,]*//; s/-c [^ ,]*, //' "$more" # the constraints have another name each time
+    } >"$file"
+}
+
+# shellcheck disable=SC2016 # these are not to expand
+lock_more requirements-spark.lock \
+    '# What `make spark-setup` adds to requirements.lock: Spark, Delta and a Java.' \
+    --extra spark "$@" pyproject.toml
+# shellcheck disable=SC2016
+lock_more requirements-types.lock \
+    '# What `make test` adds to requirements.lock: pyright, a Node.js, and stubs of MicroPython.' \
+    --group types "$@"

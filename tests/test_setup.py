@@ -42,7 +42,7 @@ class Machine:
         self.programs = root / "programs"
         self.programs.mkdir()
         shutil.copytree(REPOSITORY / ".ci", self.repository / ".ci")
-        for name in ("pyproject.toml", "requirements.lock"):
+        for name in ("pyproject.toml", "requirements.lock", "requirements-types.lock"):
             shutil.copy(REPOSITORY / name, self.repository)
         self.has("python3", PYTHON)
         self.has("qemu-system-arm", "")
@@ -52,9 +52,9 @@ class Machine:
         (self.programs / name).write_text(script)
         (self.programs / name).chmod(0o755)
 
-    def set_up(self) -> subprocess.CompletedProcess[str]:
+    def set_up(self, script: str = ".ci/setup.sh") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["bash", ".ci/setup.sh"],
+            ["bash", script],
             cwd=self.repository,
             env={
                 "PATH": f"{self.programs}:/usr/bin:/bin",

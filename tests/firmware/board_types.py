@@ -1,18 +1,17 @@
 """Types of what boards load, checked by pyright against the stubs of three ports of MicroPython.
 
-    python -m tests.firmware.board_types [--stubs FOLDER]
+    python -m tests.firmware.board_types
 
 The sources also run on CPython, by imports that a board never takes; those are left out first, so
-that what is checked is what a board sees. Needs pyright (npm or pip) on the search path; the stubs
-are installed by pip into the folder when they are not there. mypy checks the rest, strictly.
+that what is checked is what a board sees. pyright and the stubs are brought by .ci/setup-types.sh,
+which `make test` runs. mypy checks the rest, strictly.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
 import json
-import shutil
+import os
 import subprocess
 import sys
 import tempfile
@@ -23,7 +22,8 @@ SOURCES = REPOSITORY / "firmware"
 PACKAGES = ("app", "loader", "mqttsn")
 FOR_CPYTHON = "cpython.py"
 PORTS = ("esp32", "rp2", "unix")
-STUBS_VERSION = "1.29.0.post1"
+PYRIGHT = Path(sys.executable).with_name("pyright")
+STUBS = Path(sys.prefix) / "board-stubs"
 # What a port has not, and its boards do not load: the file is left out there.
 NOT_ON = {"unix": {"app/board.py", "app/start.py", "loader/start.py"}}
 EXIT_UNAVAILABLE = 69
@@ -52,54 +52,57 @@ def write_sources(into: Path, port: str) -> None:
             target.write_text(as_on_board(path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
-def stubs_of(port: str, folder: Path) -> Path:
-    """Installed apart: they have modules named as those of the standard library."""
-    found = folder / port
-    if not found.exists():
-        package = f"micropython-{port}-stubs=={STUBS_VERSION}"
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(found)]
-        subprocess.run([*command, package], check=True)
-    return found.resolve()
+def why_not() -> str | None:
+    """Why they cannot be checked here; None when they can."""
+    absent = [path for path in (PYRIGHT, *(STUBS / port for port in PORTS)) if not path.exists()]
+    if absent:
+        return f"{absent[0]} is not there; `bash .ci/setup-types.sh` brings it, or says why not"
+    asked = subprocess.run(
+        [PYRIGHT, "--version"], capture_output=True, text=True, env=environment()
+    )
+    return None if asked.returncode == 0 else f"pyright does not run: {asked.stderr.strip()[-200:]}"
 
 
-def findings(pyright: str, port: str, stubs: Path) -> list[str]:
-    with tempfile.TemporaryDirectory() as folder:
-        write_sources(Path(folder), port)
-        config = {
-            "include": ["slot"],
-            "stubPath": str(stubs),
-            "typeshedPath": str(stubs),
-            "pythonVersion": "3.11",
-            "reportMissingModuleSource": False,
-        }
-        Path(folder, "pyrightconfig.json").write_text(json.dumps(config), encoding="utf-8")
-        command = [pyright, "--outputjson", "-p", folder]
-        ended = subprocess.run(command, capture_output=True, text=True, check=False)
-        found = json.loads(ended.stdout)["generalDiagnostics"]
+def environment() -> dict[str, str]:
+    """It is the version of the lock file that is wanted, and nothing from the network."""
+    return {**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1", "PYRIGHT_PYTHON_GLOBAL_NODE": "0"}
+
+
+def findings(port: str, sources: Path) -> list[str]:
+    """Errors in what `write_sources` has written."""
+    config = {
+        "include": ["slot"],
+        "stubPath": str(STUBS / port),
+        "typeshedPath": str(STUBS / port),
+        "pythonVersion": "3.11",
+        "reportMissingModuleSource": False,
+    }
+    (sources / "pyrightconfig.json").write_text(json.dumps(config), encoding="utf-8")
+    command = [str(PYRIGHT), "--outputjson", "-p", str(sources)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
+    told = json.loads(ended.stdout)
+    assert told["summary"]["filesAnalyzed"] > 0, ended.stderr
     return [
-        f"{each['file'].partition('/slot/')[2]}: {each['message']}"
-        for each in found
+        f"{each['file'].partition('/slot/')[2]}:{each['range']['start']['line'] + 1}: "
+        f"{each['message']}"
+        for each in told["generalDiagnostics"]
         if each["severity"] == "error" and "/slot/" in each["file"]
     ]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.firmware.board_types")
-    parser.add_argument("--stubs", type=Path, default=REPOSITORY / "build" / "stubs")
-    asked = parser.parse_args()
-    pyright = shutil.which("pyright")
-    if pyright is None:
-        sys.stderr.write(
-            "types not checked: no pyright (npm install pyright, pip install pyright)\n"
-        )
+    reason = why_not()
+    if reason is not None:
+        sys.stderr.write(f"types not checked: {reason}\n")
         return EXIT_UNAVAILABLE
     errors = 0
     for port in PORTS:
-        found = findings(pyright, port, stubs_of(port, asked.stubs))
+        with tempfile.TemporaryDirectory() as folder:
+            write_sources(Path(folder), port)
+            found = findings(port, Path(folder))
         errors += len(found)
-        sys.stdout.write(
-            f"{port}: {len(found)} errors\n" + "".join(f"  {each}\n" for each in found)
-        )
+        lines = "".join(f"  {each}\n" for each in found)
+        sys.stdout.write(f"{port}: {len(found)} errors\n{lines}")
     return 1 if errors else 0
 
 
