@@ -54,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
                       help="fail if this board is not there; may be given again")  # fmt: skip
     made.add_argument("--seed", type=int, help="of all dice; default: another one each time")
     made.add_argument("--jobs", type=int, default=JOBS, metavar="N",
-                      help=f"boards at work at once; default: {JOBS}")  # fmt: skip
+                      help=f"runs at once; default: {JOBS}")  # fmt: skip
     made.add_argument("--report", type=Path, default=REPORT, metavar="FOLDER",
                       help=f"default: {REPORT}")  # fmt: skip
     made.add_argument("--keep", action="store_true",

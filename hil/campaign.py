@@ -1,4 +1,4 @@
-"""All scenarios on all boards: boards side by side, each board's scenarios one after the other.
+"""All scenarios on all boards, several runs side by side; on a real board one after the other.
 
 A board that is not there is reported as not run, with the reason, and fails the campaign if it is
 required; a scenario that asks for what a board cannot do is not for it. Each run has a seed of its
@@ -20,7 +20,7 @@ from hil.run import Outcome, Result, run
 from hil.scenario import Scenario
 from hil.stage import GATEWAY, Elsewhere, Setting
 
-JOBS = 3
+JOBS = 6  # they wait most of the time
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +47,21 @@ async def perform(
         shutil.rmtree(campaign.folder)
     (campaign.folder / "shelf").mkdir(parents=True)
 
-    async def one_board(board: Listed) -> None:
-        for scenario in campaign.scenarios:
-            result = absent(campaign, board, scenario)
-            if result is None:
-                async with places:
-                    result = await one_run(campaign, board, scenario)
-            results.append(result)
-            tell(result)
+    async def one(board: Listed, scenario: Scenario, turns: asyncio.Semaphore) -> None:
+        result = absent(campaign, board, scenario)
+        if result is None:
+            async with turns, places:
+                result = await one_run(campaign, board, scenario)
+        results.append(result)
+        tell(result)
 
     async with asyncio.TaskGroup() as group:
-        for board in campaign.boards:
-            group.create_task(one_board(board), name=board.spec.id)
+        turns = [asyncio.Semaphore(1 if each.kind.is_real else JOBS) for each in campaign.boards]
+        for scenario in campaign.scenarios:
+            for board, turn in zip(campaign.boards, turns, strict=True):
+                group.create_task(
+                    one(board, scenario, turn), name=f"{scenario.name} {board.spec.id}"
+                )
     shutil.rmtree(campaign.folder / "shelf")
     return results
 

@@ -63,6 +63,18 @@ class RawRepl:
             raise BoardError(raised.decode(errors="replace").strip())
         return printed.decode(errors="replace").replace("\r\n", "\n")
 
+    def heap(self) -> str:
+        """`heap`, used and free octets, as nodes say it; nothing if there is not even room to ask.
+
+        In small steps, because a board of 16 KiB that was stopped anywhere has no more room.
+        """
+        try:
+            self.run("import gc")
+            self.run("gc.collect()")
+            return self.run("print('heap',gc.mem_alloc(),gc.mem_free())")
+        except BoardError:
+            return ""
+
     def soft_reset(self) -> None:
         """The interpreter begins anew, with main.py."""
         self._write(b"\x02\x04")

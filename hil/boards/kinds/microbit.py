@@ -8,7 +8,6 @@ from hil.boards.firmware import TINY, tiny_command, tiny_files, tiny_hash
 from hil.boards.raw_repl import RawRepl
 from hil.power import Switch
 
-HEAP = "import gc\ngc.collect()\nprint('heap', gc.mem_alloc(), gc.mem_free())"
 WIPE = "import os\nfor name in os.listdir(): os.remove(name)"
 
 
@@ -47,7 +46,8 @@ class Microbit(Board):
         return tiny_command(number)
 
     def last_words(self) -> str:
-        self._told += self.exec(HEAP)
+        with RawRepl(self._spec.port) as repl:
+            self._told += repl.heap()
         return super().last_words()
 
     def logs(self) -> str:

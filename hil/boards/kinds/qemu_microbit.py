@@ -10,8 +10,6 @@ from hil.boards.firmware import TINY, tiny_command, tiny_files, tiny_hash
 from hil.boards.microbit.board import FIRMWARE, MicrobitBoard, why_not
 from hil.boards.raw_repl import RawRepl
 
-HEAP = "import gc\ngc.collect()\nprint('heap', gc.mem_alloc(), gc.mem_free())"
-
 
 class EmulatedMicrobit(Board):
     def __init__(self, spec: BoardSpec, place: Place) -> None:
@@ -63,7 +61,8 @@ class EmulatedMicrobit(Board):
     def last_words(self) -> str:
         """It prints nothing of its heap by itself: its console is its line."""
         if self._is_on:
-            self._told += self.exec(HEAP)
+            with RawRepl(self.device) as repl:
+                self._told += repl.heap()
         return super().last_words()
 
 
