@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Step = Callable[["Stage", Event], Awaitable[None]]
 
-PARAMETERS = ("for_s", "seconds", "share", "retain", "udp", "serial")
+PARAMETERS = ("for_s", "seconds", "share", "octets", "retain", "udp", "serial")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,10 @@ async def _storm(stage: Stage, event: Event) -> None:
 
 async def _clear(stage: Stage, event: Event) -> None:
     stage.network.weather(stage.scenario.udp, stage.scenario.line)
+
+
+async def _burst(stage: Stage, event: Event) -> None:
+    stage.network.burst(event.octets)
 
 
 async def _move(stage: Stage, event: Event) -> None:
@@ -166,6 +170,14 @@ ACTIONS: dict[str, Action] = {
     "air.down": Action("nothing gets through", _air_down, _air_up, LASTING),
     "air.weather": Action(
         "the network is bad", _storm, _clear, (*LASTING, "udp", "serial"), ("for_s",)
+    ),
+    "air.burst": Action(
+        "so many octets that come next are anything, as from a motor that starts",
+        _burst,
+        None,
+        ("octets",),
+        ("octets",),
+        needs=frozenset({Can.SERIAL}),
     ),
     "air.move": Action(
         "the board has a new address, or its cable is pulled and plugged in",

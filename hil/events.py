@@ -22,6 +22,7 @@ class Event:
     every_s: float
     seconds: float
     share: float
+    octets: int
     is_retained: bool
     udp: Weather
     line: LineWeather

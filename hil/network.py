@@ -33,6 +33,9 @@ class Network(Protocol):
         """Readings of which the network made copies that no gateway can tell from new ones."""
 
     def weather(self, udp: Weather, line: LineWeather) -> None: ...
+    def burst(self, octets: int) -> None:
+        """Only lines have any."""
+
     async def leave(self) -> None: ...
     async def come_back(self) -> None: ...
     def close(self) -> None:
@@ -68,6 +71,9 @@ class UdpNetwork:
     def weather(self, udp: Weather, line: LineWeather) -> None:
         self._proxy.weather = udp
 
+    def burst(self, octets: int) -> None:
+        raise AssertionError("scenarios with bursts are not for UDP")
+
     async def leave(self) -> None:
         self._proxy.is_down = True
 
@@ -100,6 +106,9 @@ class LineNetwork:
 
     def weather(self, udp: Weather, line: LineWeather) -> None:
         self._proxy.weather = line
+
+    def burst(self, octets: int) -> None:
+        self._proxy.burst(octets)
 
     async def leave(self) -> None:
         self._proxy.unplug()

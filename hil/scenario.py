@@ -135,6 +135,7 @@ def _event(table: Table) -> Event:
         every_s=table.number("every_s", 0.5, 0.0, LIMIT_S_MAX),
         seconds=table.number("seconds", 0.0, -1e10, 1e10),
         share=table.number("share", 0.0, 0.0, 1.0),
+        octets=table.whole("octets", 0, 0, 100_000),
         is_retained=table.text("retain", "no", ("yes", "no")) == "yes",
         udp=_weather(table.table("udp")),
         line=_line_weather(table.table("serial")),
