@@ -63,6 +63,7 @@ def _scan(asked: argparse.Namespace) -> Iterator[str]:
                     "own": lambda: scanning.parquet(spark, lake),
                     "gwlog": lambda: scanning.gwlog(spark, lake),
                     "repeated": lambda: scanning.gwlog(spark, repeated),
+                    "six": lambda: scanning.gwlog_of_six_columns(spark, lake),
                     "tuples": lambda: scanning.row_tuples(spark, rows),
                 },
                 rows,
@@ -74,7 +75,8 @@ def _scan(asked: argparse.Namespace) -> Iterator[str]:
     slower = max(0.0, 1 - found["repeated"] / ours)
     yield f"| gwlog, {rows:,} rows, all columns | {ours:,.0f} rows/s | |"
     yield f"| against Spark's own Parquet source | {ours / found['own']:.2f} | ≥ 0.5 |"
-    yield f"| against a list of rows in the driver | {ours / found['tuples']:.1f} times | ≥ 5 |"
+    times = found["six"] / found["tuples"]
+    yield f"| six columns of it, against a list of rows in the driver | {times:.1f} times | ≥ 5 |"
     yield f"| removing 1 % repeats | {slower:.1%} slower | ≤ 5 % |"
     yield f"| lake to bronze and all rollups | {job:,.0f} rows/s | |"
 

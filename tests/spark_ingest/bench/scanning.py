@@ -18,7 +18,8 @@ from tests.support.lakes import write_segments
 
 SEGMENT_MESSAGES = 20_000
 GATEWAYS, DEVICES = 4, 100
-REPEATS = 5
+REPEATS = 3
+SIX = "gw string, client string, epoch bigint, seq bigint, topic string, value double"
 
 
 def fill(lake: Path, messages: int, *, repeats: bool) -> None:
@@ -68,10 +69,13 @@ def job(spark: SparkSession, lake: Path, rows: int) -> float:
     )
 
 
+def gwlog_of_six_columns(spark: SparkSession, lake: Path) -> DataFrame:
+    return spark.read.format("gwlog").schema(SIX).load(str(lake))
+
+
 def row_tuples(spark: SparkSession, rows: int) -> DataFrame:
     """What a client in the driver does: messages in a list, a DataFrame of the list."""
-    schema = "gw string, client string, epoch bigint, seq bigint, topic string, value double"
-    return spark.createDataFrame(list(_tuples(rows)), schema)
+    return spark.createDataFrame(list(_tuples(rows)), SIX)
 
 
 def _tuples(rows: int) -> Iterator[tuple[object, ...]]:
