@@ -274,8 +274,11 @@ def main() -> int:
     try:
         for path in build(into):
             print(f"{path.stat().st_size:6} {path}")
-    except (BuildError, OSError) as error:
+    except BuildError as error:
         print(f"not built: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"not built: {error.filename}: {error.strerror}", file=sys.stderr)
         return 1
     return 0
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import logging
 import socket
 import ssl
@@ -39,6 +40,7 @@ QUESTION = struct.Struct(">c4sIB")
 MANIFEST = struct.Struct(">2sII32s32s")
 NODES = "sensors/+"
 MQTT_PORT = 1883
+PORT_MAX = 65_535
 RECONNECT_S = 5.0
 PENDING_MAX = 1_000
 EXIT_UNAVAILABLE = 69
@@ -47,6 +49,10 @@ EXIT_DATA = 65
 
 class ImageError(Exception):
     """The image or its manifest is not what it should be; the text says what to do."""
+
+
+class DepotError(Exception):
+    """The broker does not do what was asked of it; the text says which, and what it said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +112,13 @@ class Depot:
         return head + self.update.image[at : at + PART_OCTETS]
 
 
+def password_in(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError:
+        raise OSError(errno.EINVAL, "it is no text", str(path)) from None
+
+
 def client(asked: argparse.Namespace) -> aiomqtt.Client:
     """Raises OSError when a file cannot be read, or is none."""
     import aiomqtt
@@ -115,7 +128,7 @@ def client(asked: argparse.Namespace) -> aiomqtt.Client:
         host,
         port,
         username=asked.username,
-        password=asked.password_file and asked.password_file.read_text().strip(),
+        password=asked.password_file and password_in(asked.password_file),
         tls_context=asked.ca_file and ssl.create_default_context(cafile=asked.ca_file),
         max_queued_incoming_messages=PENDING_MAX,
         socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],  # nodes wait for an answer
@@ -171,15 +184,29 @@ async def run(depot: Depot, asked: argparse.Namespace) -> None:
                 return await withdraw(asked)
             await serve(depot, asked)
         except aiomqtt.MqttError as error:
+            if asked.withdraw:
+                raise DepotError("broker {}:{}: {}".format(*asked.broker, error)) from None
             log.warning("broker %s:%d: %s; again in %d s", *asked.broker, error, RECONNECT_S)
         await asyncio.sleep(RECONNECT_S)
 
 
 def host_and_port(text: str) -> tuple[str, int]:
     host, colon, port = text.removeprefix("mqtt://").partition(":")
-    if not host or (colon and not port.isdecimal()):
-        raise argparse.ArgumentTypeError("HOST or HOST:PORT")
+    if not host or (colon and not (port.isdecimal() and 0 < int(port) <= PORT_MAX)):
+        raise argparse.ArgumentTypeError(f"{text} is no HOST or HOST:PORT")
     return host, int(port or MQTT_PORT)
+
+
+def nodes(text: str) -> str:
+    if not text or "#" in text or any(len(part) > 1 and "+" in part for part in text.split("/")):
+        raise argparse.ArgumentTypeError(f"{text} is no filter of nodes; it is like {NODES}")
+    return text
+
+
+def node(text: str) -> str:
+    if not text or "#" in text or "+" in text:
+        raise argparse.ArgumentTypeError(f"{text} is no topic of one node")
+    return text
 
 
 def parser() -> argparse.ArgumentParser:
@@ -192,8 +219,14 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--username")
     found.add_argument("--password-file", type=Path)
     found.add_argument("--ca-file", type=Path, help="TLS to the broker; who signed its certificate")
-    found.add_argument("--nodes", default=NODES, help=f"their topics, a filter; default: {NODES}")
-    found.add_argument("--node", action="append", default=[], metavar="TOPIC",
+    found.add_argument(
+        "--nodes",
+        type=nodes,
+        default=NODES,
+        metavar="FILTER",
+        help=f"their topics, a filter; default: {NODES}",
+    )
+    found.add_argument("--node", type=node, action="append", default=[], metavar="TOPIC",
                        help="offer the update to this one, before it was heard")  # fmt: skip
     found.add_argument("--update", type=Path, metavar="IMAGE", help="made by firmware.image")
     found.add_argument("--withdraw", action="store_true", help="take all manifests away, and end")
@@ -216,6 +249,9 @@ def main() -> int:
     except OSError as error:  # of a file; the network's are MqttError
         print(f"{error.filename or asked.ca_file}: {error.strerror or error}", file=sys.stderr)
         return EXIT_DATA
+    except DepotError as error:
+        print(f"nothing was withdrawn: {error}", file=sys.stderr)
+        return EXIT_UNAVAILABLE
     except KeyboardInterrupt:
         pass
     return 0

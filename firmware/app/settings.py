@@ -6,6 +6,7 @@ name or a gateway cannot work, which `is_usable` tells.
 """
 
 import json
+from binascii import unhexlify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +20,9 @@ SECRETS_PATH = "/secrets.json"
 THRESHOLDS_MAX = 16
 GATEWAYS_HELP = 'gateways: [["host", 1883]], or uart: {"number": 1}'
 WATCHDOG_S = 30
+KEY_OCTETS_MIN = 16
 SILENCE_S_MAX = 65_535  # 16 bits
+_ABSENT = " is not there"
 
 FILE_ONLY = ["id", "topic", "gateways", "uart", "sensors", "local_port", "watchdog_s", "thresholds"]
 RULES = {  # least, most, default
@@ -155,6 +158,28 @@ def load(files: "Files") -> Settings:
     return settings
 
 
+def load_secrets(files: "Files", settings: Settings) -> "dict[str, Any]":
+    """What is right of them, the key in octets; `settings` is told what is not, and no secret."""
+    found, problem = read_json(files, SECRETS_PATH)
+    if problem and not problem.endswith(_ABSENT):  # who needs no WLAN may have none
+        settings.problems.append(problem)
+    for name in ("ssid", "password"):
+        if name in found and not isinstance(found[name], str):
+            settings.problems.append(f"{name}: a text")
+            del found[name]
+    if "update_key" in found:
+        try:
+            found["update_key"] = unhexlify(found["update_key"])
+        except (TypeError, ValueError):
+            found["update_key"] = b""
+        if len(found["update_key"]) < KEY_OCTETS_MIN:
+            settings.problems.append(
+                f"update_key: at least {2 * KEY_OCTETS_MIN} hexadecimal digits"
+            )
+            del found["update_key"]
+    return found
+
+
 def change(files: "Files", settings: Settings, message: bytes) -> str:
     """Take a remote message, and keep it; what is wrong with it, or ""."""
     try:
@@ -175,7 +200,7 @@ def read_json(files: "Files", path: str) -> "tuple[dict[str, Any], str]":
         with files.open(path, "rb") as file:
             found = json.loads(file.read())
     except OSError:
-        return {}, f"{path} is not there"
+        return {}, path + _ABSENT
     except ValueError:
         return {}, f"{path} is no JSON"
     return (found, "") if isinstance(found, dict) else ({}, f"{path} is no object")

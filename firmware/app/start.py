@@ -19,7 +19,7 @@ UNUSABLE_SLEEP_MS = 3_600_000
 def run(files: "Files", slots: "Slots", is_safe: bool) -> None:
     """Returns to be restarted; where the board sleeps deeply it does not return from a sleep."""
     settings = told.load(files)
-    secrets, _ = told.read_json(files, told.SECRETS_PATH)
+    secrets = told.load_secrets(files, settings)
     log = Log(settings.log_level)
     board = Board(files, settings, secrets)
     log(INFO, f"{settings.id} {NUMBER} in {slots.name}" + is_safe * ", safe mode")

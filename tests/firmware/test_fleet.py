@@ -7,9 +7,11 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import paho.mqtt.client as paho
+import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
 from hil.rig.gateway import GatewayProcess
@@ -18,6 +20,13 @@ from hil.rig.mosquitto import Mosquitto
 REPOSITORY = Path(__file__).resolve().parents[2]
 BOARDS, READINGS = 200, 50
 PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def broker() -> Iterator[Mosquitto]:
+    """Its own limit of a thousand for a client that is slow would lose some on a busy machine."""
+    with Mosquitto(["max_queued_messages 0"]) as mosquitto:
+        yield mosquitto
 
 
 def test_ten_thousand_readings_of_two_hundred_boards_arrive(

@@ -246,6 +246,8 @@ print("deleted")
 
 def test_a_gateway_that_is_asked_is_found(new_board: BoardMaker, gateway: GatewayProcess) -> None:
     text = """
+import random
+random.seed(10)  # with which it asks within 100 ms
 from mqttsn import Client, Udp
 from mqttsn.search import find
 found = find(("127.0.0.1", %d), 20_000)

@@ -1,7 +1,7 @@
-"""One life of a board in a process of its own: `board.py` starts it, and no one else.
+"""Lives of boards, one after another, in a process that `host.py` starts, and no one else.
 
-Standard input: a JSON object with the life's setting, and the descriptor `told` to which goes
-another one that says how the life ended. Standard output: what the board prints.
+Argument: a descriptor, to which goes a JSON object for each life that ended, with how. Standard
+input: one for each, with its setting. Standard output: what the boards print.
 """
 
 import json
@@ -14,18 +14,19 @@ from hil.boards.wasi.machine import Setting, live
 
 
 def main() -> None:
-    asked = json.load(sys.stdin)
-    setting = Setting(Path(asked["flash"]), asked["heap"], uarts=tuple(asked["uarts"]))
-    outcome = live(
-        setting,
-        asked["program"],
-        lambda octets: _write(sys.stdout.fileno(), octets),
-        cause=asked["cause"],
-        rtc_memory=bytes.fromhex(asked["rtc_memory"]),
-        fuel=asked["fuel"],
-    )
-    text = json.dumps({**asdict(outcome), "rtc_memory": outcome.rtc_memory.hex()})
-    _write(asked["told"], text.encode())
+    told = int(sys.argv[1])
+    for line in sys.stdin:
+        asked = json.loads(line)
+        outcome = live(
+            Setting(Path(asked["flash"]), asked["heap"], uarts=tuple(asked["uarts"])),
+            asked["program"],
+            lambda octets: _write(sys.stdout.fileno(), octets),
+            cause=asked["cause"],
+            rtc_memory=bytes.fromhex(asked["rtc_memory"]),
+            fuel=asked["fuel"],
+        )
+        text = json.dumps({**asdict(outcome), "rtc_memory": outcome.rtc_memory.hex()})
+        _write(told, text.encode() + b"\n")
     # An ordinary exit lets wasmtime's own threads end as they like, and one in ten writes a panic.
     os._exit(0)
 

@@ -1,4 +1,4 @@
-"""A board of real MicroPython, for tests: its flash is a folder, each of its lives a process.
+"""A board of real MicroPython, for tests: its flash is a folder, each of its lives in a process.
 
     board = WasiBoard(folder, heap="32k")
     with board.start("import main") as life:
@@ -13,23 +13,19 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import re
-import subprocess
-import sys
-import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import Self
 
 from hil.boards.errors import BoardError
+from hil.boards.wasi.host import given_back, taken
 from hil.boards.wasi.outcome import FUEL_FULL, Outcome
 from hil.boards.wasi.services import DEEP_SLEEP, HARD_RESET, POWER_ON, WATCHDOG
 
 LIFE_S_MAX = 60.0
 POLL_S = 0.005
-REPOSITORY = Path(__file__).resolve().parents[3]
 _CAUSES = {"deepsleep": DEEP_SLEEP, "reset": HARD_RESET, "watchdog": WATCHDOG}
 
 
@@ -45,22 +41,9 @@ class Life:
 
     def __init__(self, board: WasiBoard, asked: dict[str, object]) -> None:
         self._board = board
-        self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115, closed by __exit__
-        heard, told = os.pipe()
-        self._outcome = os.fdopen(heard, "rb")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "hil.boards.wasi"],
-            cwd=REPOSITORY,
-            stdin=subprocess.PIPE,
-            stdout=self._output,
-            stderr=subprocess.STDOUT,
-            pass_fds=[told],
-            start_new_session=True,
-        )
-        os.close(told)
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({**asked, "told": told}).encode())
-        self._process.stdin.close()
+        self._outcome: Outcome | None = None  # of one that has ended by itself
+        self._host = taken()
+        self._host.begin(asked)
 
     def __enter__(self) -> Self:
         return self
@@ -72,20 +55,18 @@ class Life:
         trace: TracebackType | None,
     ) -> None:
         self.cut_power()
-        self._outcome.close()
-        self._output.close()
+        given_back(self._host)
 
     @property
     def output(self) -> str:
         """What it printed so far."""
-        size = os.fstat(self._output.fileno()).st_size
-        return os.pread(self._output.fileno(), size, 0).decode(errors="replace")
+        return self._host.output
 
     def wait_for(self, pattern: str, timeout_s: float = LIFE_S_MAX) -> re.Match[str]:
         """The first match in what it prints."""
         deadline = time.monotonic() + timeout_s
         while True:
-            has_ended = self._process.poll() is not None  # looked at first: last words count
+            has_ended = self._has_ended(0.0)  # looked at first: last words count
             found = re.search(pattern, self.output)
             if found is not None:
                 return found
@@ -95,25 +76,27 @@ class Life:
 
     def wait(self, timeout_s: float = LIFE_S_MAX) -> Outcome:
         """Until it ends by itself; raises BoardError when it does not."""
-        try:
-            self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
+        if not self._has_ended(timeout_s):
             self.cut_power()
-            raise BoardError(f"still running after {timeout_s} s:\n{self.output}") from None
-        text = self._outcome.read()
-        if not text:
+            raise BoardError(f"still running after {timeout_s} s:\n{self.output}")
+        if self._outcome is None:
             raise BoardError(f"the simulation itself failed:\n{self.output}")
-        fields = json.loads(text)
-        outcome = Outcome(**{**fields, "rtc_memory": bytes.fromhex(fields["rtc_memory"])})
-        self._board.ended(outcome)
-        return outcome
+        return self._outcome
 
     def cut_power(self) -> None:
         """Does nothing to one that has ended."""
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
+        if not self._has_ended(0.0):
+            self._host.kill()
             self._board.ended(Outcome("power_cut"))
+
+    def _has_ended(self, timeout_s: float) -> bool:
+        told = self._host.outcome(timeout_s)
+        if told and self._outcome is None:
+            fields = json.loads(told)
+            rtc_memory = bytes.fromhex(fields["rtc_memory"])
+            self._outcome = Outcome(**{**fields, "rtc_memory": rtc_memory})
+            self._board.ended(self._outcome)
+        return told is not None
 
 
 class WasiBoard:

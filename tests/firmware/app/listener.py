@@ -54,6 +54,10 @@ class Listener:
     def states(self) -> list[dict[str, Any]]:
         return [json.loads(payload) for payload in self.on(f"{self.topic}/state")]
 
+    def state(self) -> dict[str, Any]:
+        """The last one; an empty one before."""
+        return next(reversed(self.states()), {})
+
     def wait_for(self, is_so: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE_S
         with self._came:

@@ -124,6 +124,40 @@ def files_with(path: str, content: bytes) -> SimulatedFlash:
     return flash
 
 
+def secrets_of(content: bytes) -> tuple[dict[str, Any], list[str]]:
+    found = Settings(GOOD, {})
+    return told.load_secrets(files_with(told.SECRETS_PATH, content), found), found.problems
+
+
+def test_a_node_without_secrets_needs_none() -> None:
+    found = Settings(GOOD, {})
+    assert (told.load_secrets(SimulatedFlash(), found), found.problems) == ({}, [])
+
+
+def test_secrets_are_as_they_are_and_the_key_is_octets() -> None:
+    right = {"ssid": "Garden", "password": "p", "update_key": "0F" * 16}
+    found, problems = secrets_of(json.dumps(right).encode())
+    assert found == right | {"update_key": b"\x0f" * 16}
+    assert problems == []
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"{", "/secrets.json is no JSON"),
+        (b"[]", "/secrets.json is no object"),
+        (b'{"ssid": 5}', "ssid: a text"),
+        (b'{"password": null}', "password: a text"),
+        *(
+            (json.dumps({"update_key": key}).encode(), "update_key: at least 32 hexadecimal digits")
+            for key in ("", "0", "0f" * 15, "0f" * 15 + "0", "zz" * 16, 5, None, ["0f"])
+        ),
+    ],
+)
+def test_a_secret_that_is_none_is_left_out_and_named(content: bytes, problem: str) -> None:
+    assert secrets_of(content) == ({}, [problem])
+
+
 def test_settings_have_defaults_and_what_the_file_says() -> None:
     found = told.load(files_with(told.PATH, json.dumps(GOOD | {"interval_s": 60}).encode()))
     assert (found.interval_s, found.listen_every, found.topic) == (60, 4, "sensors/n")

@@ -78,7 +78,7 @@ def test_no_reading_is_lost_or_corrupt_whatever_the_power_tears(
     dice = random.Random(3)
     bench = Bench(name, gateway.port, new_flash(3), listen_every=100)
     cuts = usual = 0
-    for _ in range(200):
+    for _ in range(60):
         bench.flash.cut_in(dice.randrange(usual + 1))
         before = bench.flash.operations
         try:
@@ -93,8 +93,8 @@ def test_no_reading_is_lost_or_corrupt_whatever_the_power_tears(
     while "sent" not in bench.lines[-1]:
         bench.wake()
     listener.wait_for(lambda: bench.stored() <= listener.readings().keys())
-    assert cuts > 40
-    assert len(bench.stored()) > 150
+    assert cuts > 15
+    assert len(bench.stored()) >= 60
     for pack in listener.readings().values():
         x = pack.value("x")
         assert x is not None

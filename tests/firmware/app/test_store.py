@@ -193,7 +193,7 @@ def lives(flash: FragileFlash, points: int) -> None:
 def test_no_power_cut_takes_a_reading_or_gives_a_corrupt_one(
     new_flash: FlashMaker, seed: int
 ) -> None:
-    lives(new_flash(seed), points=250)
+    lives(new_flash(seed), points=100)
 
 
 @pytest.mark.soak

@@ -106,12 +106,12 @@ def cut_everywhere(new_flash: FlashMaker, seeds: range) -> int:
 
 
 def test_wherever_the_power_goes_there_is_one_whole_application(new_flash: FlashMaker) -> None:
-    assert cut_everywhere(new_flash, range(3)) > 50
+    assert cut_everywhere(new_flash, range(2)) > 40
 
 
 @pytest.mark.soak
 def test_at_a_thousand_points_there_is_one_whole_application(new_flash: FlashMaker) -> None:
-    assert cut_everywhere(new_flash, range(3, 53)) > 1000
+    assert cut_everywhere(new_flash, range(2, 52)) > 1000
 
 
 def test_a_network_that_loses_and_copies_costs_time_only() -> None:
