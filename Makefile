@@ -32,6 +32,7 @@ demo: setup ## five simulated sensors, a broker and the gateway, live in this te
 
 # A part of the tests cannot cover the core whole, so with ARGS coverage is not measured.
 test: setup ## all tests but the soak tests, under five minutes; ARGS="-k name" for some
+	@bash .ci/browser.sh
 	@bash .ci/setup-types.sh
 	@$(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist loadfile \
 	  --ignore tests/spark_ingest/with_spark $(or $(ARGS),--cov)

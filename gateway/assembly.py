@@ -59,6 +59,8 @@ def engine_rules(settings: Settings, epoch: int, password: bytes | None) -> Engi
             callers_max=limits.unproven_clients_max,
             handshakes_max=limits.will_handshakes_max,
             packets_per_s_max=limits.packets_per_s_max,
+            is_listed_only=settings.admission.permit == "listed",
+            listed=frozenset(settings.admission.listed),
         ),
         connectionless=ConnectionlessRules(
             settings.qos_minus_one.allow, settings.qos_minus_one.long_topics

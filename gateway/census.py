@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from gateway.admin import conditions
 from gateway.admin.numbers import (
@@ -30,9 +30,11 @@ from gateway.journal.files import OsFiles
 from gateway.lines.counters import Fault
 from gateway.links.broker import BrokerLink, LinkState
 from gateway.links.group import GroupLink
-from gateway.links.serial_port import SerialLink
 from gateway.links.udp import UdpLink
 from gateway.roster import is_overdue
+
+if TYPE_CHECKING:
+    from gateway.links.serial_port import SerialLink
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class Census:
     groups: Mapping[int, GroupLink] = field(default_factory=dict)  # by link
     is_journal_used: bool = True
     drops_oldest: bool = False
+    is_listed_only: bool = False
 
     # From the daemon
 
@@ -123,6 +126,9 @@ class Census:
             ),
             discovery=engine.discovery.part,
             event_loop_lag_s=self.event_loop_lag_s(),
+            drain_paused=engine.desk.is_drain_paused,
+            permit_left_s=self._permit_left_s(),
+            permitted_clients=engine.desk.permitted,
             readings_per_s=self.traffic.rates.in_per_s,
             deliveries_per_s=self.traffic.rates.out_per_s,
             journal=replace(
@@ -132,6 +138,16 @@ class Census:
             ),
             state=self.state(),
         )
+
+    def pulse(self) -> object:
+        """Another value when a client has come or gone, or the broker."""
+        engine = self.engine
+        return len(engine.sessions), len(engine.callers), self.broker.state
+
+    def _permit_left_s(self) -> float | None:
+        if not self.is_listed_only:
+            return None
+        return max(0.0, self.engine.desk.permitted_until - self.now())
 
     def _sessions(self) -> tuple[dict[State, int], int, int]:
         """By state; how many of them are overdue; how many messages wait for them."""

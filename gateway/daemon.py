@@ -10,22 +10,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import logging
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from ssl import SSLContext
 from typing import TYPE_CHECKING
 
 from gateway.admin.lag import LagMeter
 from gateway.admin.listening import AdminError
+from gateway.admin.log_tail import LogTail
 from gateway.admin.logs import configure
 from gateway.admin.news import News
 from gateway.assembly import engine_rules
 from gateway.census import Census
 from gateway.cli.exit_codes import ExitCode
-from gateway.config import Configuration
+from gateway.config import Configuration, HostPort
 from gateway.config.settings import Settings, UpstreamSettings
 from gateway.engine import Engine, EngineRules
 from gateway.journal.rules import JournalError
@@ -39,10 +42,10 @@ from gateway.roster import Roster
 from gateway.sensor_links import SensorLinks
 from gateway.shell import Shell
 from gateway.state.errors import StateError
-from gateway.version import version
 
 if TYPE_CHECKING:
     from gateway.admin.server import AdminServer
+    from gateway.lookout import Lookout
 
 log = logging.getLogger("tidegate")
 
@@ -57,10 +60,13 @@ def serve(configuration: Configuration) -> int:
     """Run until told to stop; returns the exit code."""
     settings = configuration.settings
     configure(settings.log.level, settings.log.format)
+    log_tail = LogTail()
+    if settings.admin.listen is not None:
+        logging.getLogger().addHandler(log_tail)
     for warning in configuration.warnings:
         log.warning("%s", warning)
     try:
-        secrets = _secrets(settings.upstream)
+        secrets = _secrets(settings)
     except LinkError as error:
         log.error("%s", error)
         return ExitCode.CONFIGURATION
@@ -72,7 +78,7 @@ def serve(configuration: Configuration) -> int:
         return ExitCode.PERMISSION if is_permission else ExitCode.CANNOT_CREATE
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(_serve(settings, stores, secrets))
+            return runner.run(_serve(configuration, stores, secrets, log_tail))
     finally:
         stores.release()
 
@@ -89,6 +95,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 @dataclass(frozen=True, slots=True)
 class _Secrets:
     password: bytes | None
+    admin_password: bytes | None
     tls: SSLContext | None
 
 
@@ -104,6 +111,7 @@ class _Parts:
     links: SensorLinks
     lag: LagMeter
     admin: AdminServer | None
+    lookout: Lookout | None
     broker: BrokerLink
 
     async def start(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -112,7 +120,7 @@ class _Parts:
         self.lag.start()
         if self.admin is not None:
             await self.admin.start()
-            log.info("health and metrics on http://%s:%d", *self.admin.listening_on)
+            log.info("status page on http://%s", HostPort(*self.admin.listening_on))
         self.broker.start(loop)
 
     async def stop(self) -> None:
@@ -133,11 +141,15 @@ class _Parts:
         self.census.note_throughput()
         self.shell.set_serving(self.census.serving_problem())
         self.news.flush()
+        if self.lookout is not None:
+            self.lookout.beat()
 
 
-async def _serve(settings: Settings, stores: Stores, secrets: _Secrets) -> int:
+async def _serve(
+    configuration: Configuration, stores: Stores, secrets: _Secrets, log_tail: LogTail
+) -> int:
     loop = asyncio.get_running_loop()
-    parts = _build(settings, stores, secrets, loop)
+    parts = _build(configuration, stores, secrets, log_tail, loop)
     parts.shell.restore(stores.folder.saved, *stores.readings())
     parts.keep_house()
     try:
@@ -154,8 +166,13 @@ async def _serve(settings: Settings, stores: Stores, secrets: _Secrets) -> int:
 
 
 def _build(
-    settings: Settings, stores: Stores, secrets: _Secrets, loop: asyncio.AbstractEventLoop
+    configuration: Configuration,
+    stores: Stores,
+    secrets: _Secrets,
+    log_tail: LogTail,
+    loop: asyncio.AbstractEventLoop,
 ) -> _Parts:
+    settings = configuration.settings
     rules = engine_rules(settings, stores.epoch, secrets.password)
     engine = Engine(_with_places(rules, settings))
     links = SensorLinks()
@@ -167,8 +184,39 @@ def _build(
     shell.links, shell.groups, shell.broker = links.all, links.groups, broker
     shell.journal, shell.state = keeping.journal, keeping.state
     lag = LagMeter(loop)
+    census = _census(settings, engine, links, broker, shell, keeping, lag)
+    admin, lookout = None, None
+    if settings.admin.listen is not None:
+        # Imported only when wanted.
+        from gateway.admin_parts import Shown, admin_server
+
+        shown = Shown(
+            configuration=configuration,
+            engine=engine,
+            shell=shell,
+            census=census,
+            roster=_roster(settings, engine, links),
+            links=links,
+            news=news,
+            lag=lag,
+            log=log_tail,
+            password=secrets.admin_password,
+        )
+        admin, lookout = admin_server(settings.admin.listen, shown)
+    return _Parts(engine, news, shell, keeping, census, links, lag, admin, lookout, broker)
+
+
+def _census(
+    settings: Settings,
+    engine: Engine,
+    links: SensorLinks,
+    broker: BrokerLink,
+    shell: Shell,
+    keeping: Keeping,
+    lag: LagMeter,
+) -> Census:
     upstream = settings.upstream
-    census = Census(
+    return Census(
         engine=engine,
         links=links.udp,
         lines=links.serial,
@@ -183,10 +231,8 @@ def _build(
         groups=links.multicast,
         is_journal_used=settings.stores_readings,
         drops_oldest=settings.journal.when_full == "drop_oldest",
+        is_listed_only=settings.admission.permit == "listed",
     )
-    roster = _roster(settings, engine, links)
-    admin = _admin_server(settings, census, roster, links, news, lag)
-    return _Parts(engine, news, shell, keeping, census, links, lag, admin, broker)
 
 
 def _with_places(rules: EngineRules, settings: Settings) -> EngineRules:
@@ -231,58 +277,36 @@ def _roster(settings: Settings, engine: Engine, links: SensorLinks) -> Roster:
     )
 
 
-def _admin_server(
-    settings: Settings,
-    census: Census,
-    roster: Roster,
-    links: SensorLinks,
-    news: News,
-    lag: LagMeter,
-) -> AdminServer | None:
-    """Imported only when wanted: its packages take 60 ms and 10 MB."""
-    if settings.admin.listen is None:
-        return None
-    from gateway.admin.server import AdminServer
-
-    checks = {"event_loop": lag.check, "journal": census.journal_failure, **links.checks()}
-    return AdminServer(
-        settings.admin.listen,
-        name=settings.gateway.name,
-        version=version(),
-        numbers=census.numbers,
-        clients=roster.clients,
-        topics=roster.topics,
-        news=news,
-        checks=checks,
-        ready_checks=links.checks() | {"journal": census.journal_failure},
-        doubts={
-            "journal": census.journal_doubt,
-            "state": census.state_doubt,
-            **links.doubts(),
-        },
-    )
-
-
-def _secrets(upstream: UpstreamSettings) -> _Secrets:
+def _secrets(settings: Settings) -> _Secrets:
     """Raises LinkError with the file and what is wrong with it."""
-    tls = None
+    upstream, tls = settings.upstream, None
     if upstream.tls:
         tls = client_context(upstream.ca_file, upstream.cert_file, upstream.key_file)
-    if upstream.password_file is None:
-        return _Secrets(None, tls)
+    password = _password("upstream.password_file", upstream.password_file)
+    admin_password = _password("admin.password_file", settings.admin.password_file)
+    if admin_password == b"":
+        raise LinkError(f"admin.password_file {settings.admin.password_file} holds no password")
+    return _Secrets(password, admin_password, tls)
+
+
+def _password(key: str, path: Path | None) -> bytes | None:
+    if path is None:
+        return None
     try:
-        return _Secrets(upstream.password_file.read_bytes().rstrip(b"\r\n"), tls)
+        return path.read_bytes().rstrip(b"\r\n")
     except OSError as error:
-        raise LinkError(
-            f"upstream.password_file {upstream.password_file} cannot be read: {error.strerror}"
-        ) from error
+        raise LinkError(f"{key} {path} cannot be read: {error.strerror}") from error
 
 
 def _settle_memory() -> None:
-    """What is there now stays until the end, so the collector need never look at it again."""
+    """What is there now stays until the end, so the collector need never look at it again. What the
+    recovery of the journal has used goes back to the system: some megabytes.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLD)
+    with contextlib.suppress(AttributeError, OSError):  # of glibc alone
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 async def _until_told(loop: asyncio.AbstractEventLoop, parts: _Parts) -> None:

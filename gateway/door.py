@@ -123,7 +123,10 @@ class Door:
         if isinstance(client_id, Refusal):
             return _turned_away(client_id, peer)
         session = self._sessions.get(client_id)
-        refusal = self.admission.judge(frame, len(self._sessions), known=session is not None)
+        refusal = None if session is not None else self.admission.unlisted(client_id, now)
+        refusal = refusal or self.admission.judge(
+            frame, len(self._sessions), known=session is not None
+        )
         is_full = refusal is not None and refusal.reason is Reason.CLIENTS_FULL
         if refusal is not None and not (is_full and self._may_make_room(now)):
             return _turned_away(refusal, peer)
@@ -165,6 +168,7 @@ class Door:
             effects += self._make_room(now)
         session = self._sessions[client_id] = self.new_session(client_id, peer)
         self._members.enter(session)
+        effects += self._perform(self.admission.came_in(client_id), now)
         effects += self._perform(session.called(caller.connect(), caller.at), now)
         effects += self._answer(session, session.receive(frame, now), now)
         self._members.schedule(session)
@@ -261,6 +265,20 @@ class Door:
         detail = f"absent for {(now - left_at) / 3600:.0f} h, and its place is needed"
         dropped = Dropped(Reason.SESSION_ENDED, session.client_id, detail, count=0)
         return [dropped, *self.discard(session, now)]
+
+    def forget(self, client_id: ClientId, now: float) -> list[Effect]:
+        """The operator wants a client no more: it is a stranger from now on, and hears so."""
+        effects: list[Effect] = []
+        caller, session = self.callers.of(client_id), self._sessions.get(client_id)
+        if caller is not None:
+            self.callers.forget(client_id)
+            effects.append(_goodbye(caller.peer))
+        if session is not None:
+            self._members.leave_address(session)
+            dropped = Dropped(Reason.SESSION_ENDED, client_id, "by the operator", count=0)
+            effects += [dropped, *self.discard(session, now)]
+            effects += [] if session.state in ABSENT else [_goodbye(session.peer)]
+        return effects + self._perform(self.admission.forget(client_id), now)
 
     def discard(self, session: Session, now: float) -> list[Effect]:
         """The session is over; the engine forgets it."""

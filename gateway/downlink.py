@@ -312,6 +312,16 @@ class Downlink:
             effects += self._give(self._sessions[client_id], same, arrived, now)
         return effects
 
+    def tell(self, session: Session, message: Message, now: float) -> list[Effect]:
+        """A message for one client, whatever it is subscribed to; the operator's."""
+        too_large = self._too_large(message)
+        if too_large is not None:
+            return [too_large]
+        self.delivered[message.qos] += 1
+        effects = self._answer(session, session.deliver(message, now), now)
+        self._schedule(session)
+        return effects
+
     def _give(
         self, session: Session, message: Message, arrived: Arrived, now: float
     ) -> list[Effect]:

@@ -17,6 +17,7 @@ from typing import Any
 
 from gateway import restoring, withholding
 from gateway.bequests import Bequests
+from gateway.desk import Desk
 from gateway.door import Door
 from gateway.downlink import Downlink
 from gateway.effects import (
@@ -99,6 +100,8 @@ class Engine:
         self.discovery = self._door.discovery
         packets_max = rules.admission.packets_per_s_max
         self._pace = Pace(packets_max) if packets_max else None
+        self.desk = Desk(self.sessions, self._door, self.uplink, self.downlink)
+        self._take = self.uplink.take
 
     # From a former life
 
@@ -107,6 +110,7 @@ class Engine:
         members, downlink, upstream = self.members, self.downlink, self.upstream
         effects = restoring.restore(saved, members, downlink, upstream, self._door.new_session, now)
         self._bequests.restore(saved.due_wills, now)
+        self._door.admission.restore(saved.permits)
         return self._perform(effects, now)
 
     def restore_readings(
@@ -282,6 +286,19 @@ class Engine:
 
     # From metrics and status
 
+    def watch(self, hear: Callable[[Forward], None] | None) -> None:
+        """Let `hear` see each reading as it is taken; None for nobody, which costs nothing."""
+        take = self.uplink.take
+        if hear is None:
+            self._take = take
+            return
+
+        def watched(forward: Forward, now: float) -> list[Effect]:
+            hear(forward)
+            return take(forward, now)
+
+        self._take = watched
+
     @property
     def callers(self) -> Callers:
         """New clients that have said nothing after CONNECT."""
@@ -292,7 +309,7 @@ class Engine:
     def _perform(self, asked: list[Effect], now: float) -> list[Effect]:
         """Do what concerns the core; the rest is for the shell, in order."""
         if len(asked) == 1 and type(asked[0]) is Forward:  # most of all there are
-            return self.uplink.take(asked[0], now)
+            return self._take(asked[0], now)
         effects: list[Effect] = []
         for effect in asked:
             performer = _PERFORMERS.get(type(effect))
@@ -338,24 +355,8 @@ def _malformed(link: int, address: bytes, error: MalformedFrame) -> Dropped:
     return Dropped(Reason.MALFORMED, None, str(error), Peer(link, address))
 
 
-def _forward(engine: Engine, effect: Forward, now: float) -> list[Effect]:
-    return engine.uplink.take(effect, now)
-
-
 def _bequeath(engine: Engine, effect: Bequeath, now: float) -> list[Effect]:
     return engine._perform([*engine._bequests.begin(effect.will), effect.will], now)
-
-
-def _refused(engine: Engine, effect: Refused, now: float) -> list[Effect]:
-    return engine.uplink.refused(effect, now)
-
-
-def _connect_upstream(engine: Engine, effect: ConnectUpstream, now: float) -> list[Effect]:
-    return engine.upstream.connect(effect, now)
-
-
-def _release_upstream(engine: Engine, effect: ReleaseUpstream, _now: float) -> list[Effect]:
-    return engine.upstream.readings.recorded(effect)
 
 
 def _released(engine: Engine, effect: Released, now: float) -> list[Effect]:
@@ -378,14 +379,6 @@ def _joined(engine: Engine, effect: Join, now: float) -> list[Effect]:
 def _arrived(engine: Engine, effect: Arrived, now: float) -> list[Effect]:
     effects = engine.downlink.arrived(effect, now)
     return effects if engine._rules.saves else engine._perform(effects, now)
-
-
-def _in_good_hands(engine: Engine, effect: InGoodHands, _now: float) -> list[Effect]:
-    return engine.upstream.acknowledge(effect.arrived)
-
-
-def _complete_upstream(engine: Engine, effect: CompleteUpstream, _now: float) -> list[Effect]:
-    return engine.upstream.complete(effect)
 
 
 def _kept(engine: Engine, effect: Kept, now: float) -> list[Effect]:
@@ -420,11 +413,11 @@ def _subscription_refused(engine: Engine, effect: SubscriptionRefused, now: floa
 
 
 _PERFORMERS: dict[type, Callable[[Engine, Any, float], list[Effect]]] = {
-    Forward: _forward,
+    Forward: lambda engine, forward, now: engine._take(forward, now),
     Bequeath: _bequeath,
-    Refused: _refused,
-    ConnectUpstream: _connect_upstream,
-    ReleaseUpstream: _release_upstream,
+    Refused: lambda engine, refused, now: engine.uplink.refused(refused, now),
+    ConnectUpstream: lambda engine, asked, now: engine.upstream.connect(asked, now),
+    ReleaseUpstream: lambda engine, release, _: engine.upstream.readings.recorded(release),
     Released: _released,
     StateChanged: Engine._state_changed,
     UpstreamUp: Engine._up,
@@ -432,8 +425,8 @@ _PERFORMERS: dict[type, Callable[[Engine, Any, float], list[Effect]]] = {
     UnsubscribeFrom: _unsubscribe,
     Join: _joined,
     Arrived: _arrived,
-    InGoodHands: _in_good_hands,
-    CompleteUpstream: _complete_upstream,
+    InGoodHands: lambda engine, news, _: engine.upstream.acknowledge(news.arrived),
+    CompleteUpstream: lambda engine, news, _: engine.upstream.complete(news),
     Kept: _kept,
     Withheld: _let_go,
     Admit: _admit,

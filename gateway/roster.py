@@ -10,10 +10,11 @@ than a slice beside it; further topics are counted up to `COUNTED_MAX`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import nsmallest
+from heapq import nlargest, nsmallest
 from itertools import islice
+from math import inf
 
 from gateway.admin.clients import ClientsFound, ClientShown, Details, WillShown
 from gateway.admin.queries import OVERDUE, ClientsQuery, TopicsQuery
@@ -33,6 +34,12 @@ SLICE = 1000  # sessions or names looked at in one go: a millisecond
 COUNTED_MAX = 100_000
 
 Predefined = Mapping[str, int]
+_Key = tuple[float, str]
+# In the order in which one would look after them.
+_STATES = (
+    *(State.LOST, State.DISCONNECTED, State.CONNECTING),
+    *(State.AWAKE, State.ACTIVE, State.ASLEEP),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +60,45 @@ class Roster:
     async def clients(self, query: ClientsQuery) -> ClientsFound:
         if query.client_id is not None:
             return self._one_client(query)
-        wanted: list[str] = []
-        matching = 0
+        wanted: list[_Key] = []
+        matching, last = 0, query.offset + query.limit
+        choose = nlargest if query.descends else nsmallest
         for some in _slices(
             [*self.engine.sessions, *(each.client_id for each in self.engine.callers)]
         ):
-            found = [each for each in some if self._matches(each, query)]
+            found = [self._key(each, query) for each in some if self._matches(each, query)]
             matching += len(found)
-            wanted = nsmallest(query.limit, [*wanted, *found])
+            wanted += found
+            if len(wanted) > 2 * last + SLICE:
+                wanted = choose(last, wanted)
             await asyncio.sleep(0)
+        now, wanted = self.now(), choose(last, wanted)
+        shown = [self._shown_if_there(ClientId(each), now) for _, each in wanted[query.offset :]]
+        more = max(0, matching - len(wanted))
+        return ClientsFound([each for each in shown if each], more, total=matching)
+
+    def again(self, client_ids: Iterable[str]) -> list[ClientShown]:
+        """Clients that were found before, as they are now; those that are there still."""
         now = self.now()
-        shown = [self._shown_if_there(ClientId(each), now) for each in wanted]
-        return ClientsFound([each for each in shown if each], matching - len(wanted))
+        shown = (self._shown_if_there(ClientId(each), now) for each in client_ids)
+        return [each for each in shown if each is not None]
+
+    def _key(self, client_id: str, query: ClientsQuery) -> _Key:
+        """By what it is sorted, then by its id."""
+        if query.sort == "id":
+            return 0.0, client_id
+        known = ClientId(client_id)
+        session, caller = self.engine.sessions.get(known), self.engine.callers.of(known)
+        match query.sort:
+            case "heard" if session is not None:
+                return session.heard_at, client_id
+            case "due" if session is not None:
+                return session.due_at or inf, client_id
+            case "state" if session is not None:
+                return _STATES.index(session.state), client_id
+            case "queued" if session is not None:
+                return -float(session.delivering.waiting), client_id
+        return 0.0 if caller is None else _key_of_caller(caller, query.sort), client_id
 
     def _shown_if_there(self, client_id: ClientId, now: float) -> ClientShown | None:
         session = self.engine.sessions.get(client_id)
@@ -122,6 +156,8 @@ class Roster:
 
     def _matches(self, client_id: str, query: ClientsQuery) -> bool:
         if client_id <= query.after or not client_id.startswith(query.prefix):
+            return False
+        if query.search and query.search.casefold() not in client_id.casefold():
             return False
         session = self.engine.sessions.get(ClientId(client_id))
         if session is None:
@@ -257,6 +293,18 @@ class _Gathering:
         if len(kept) < len(self._topics):
             self._last = kept[-1]
         self._topics = {name: self._topics[name] for name in kept}
+
+
+def _key_of_caller(caller: Caller, sort: str) -> float:
+    """Of one that has said CONNECT and nothing else."""
+    match sort:
+        case "heard":
+            return caller.at
+        case "due":
+            return caller.at + caller.keep_alive_s if caller.keep_alive_s else inf
+        case "state":
+            return _STATES.index(caller.state)
+    return 0.0
 
 
 def is_overdue(session: Session, now: float) -> bool:

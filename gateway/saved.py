@@ -175,6 +175,20 @@ class DueWillGone:
     client_id: ClientId
 
 
+@dataclass(frozen=True, slots=True)
+class SavedPermit:
+    """A client that is in no list of the configuration and was let in by the operator; it stays
+    permitted when its session is over.
+    """
+
+    client_id: ClientId
+
+
+@dataclass(frozen=True, slots=True)
+class PermitGone:
+    client_id: ClientId
+
+
 Change = (
     SavedSession
     | SessionGone
@@ -192,6 +206,8 @@ Change = (
     | FilterGone
     | SavedDueWill
     | DueWillGone
+    | SavedPermit
+    | PermitGone
 )
 
 
@@ -214,6 +230,7 @@ class SavedState:
     packets: list[SavedPacket]
     filters: list[str]
     due_wills: list[SavedDueWill] = field(default_factory=list)
+    permits: list[ClientId] = field(default_factory=list)
 
 
 @dataclass(slots=True)

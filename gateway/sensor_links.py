@@ -10,15 +10,18 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from gateway.assembly import datagram_bytes_max
 from gateway.config.settings import SerialSettings, Settings, UdpSettings
 from gateway.effects import Peer
 from gateway.links.group import GroupHearers, GroupLink
-from gateway.links.serial_port import LineEars, LineGroup, SerialLink
 from gateway.links.udp import UdpLink, address_text
 from gateway.nodes import split
 from gateway.shell import Group, Shell
+
+if TYPE_CHECKING:
+    from gateway.links.serial_port import SerialLink
 
 log = logging.getLogger("tidegate")
 
@@ -41,6 +44,13 @@ class SensorLinks:
             if udp.multicast is not None:
                 self.multicast[number] = _group(self.udp[number], udp, number, shell)
         self.groups.update(self.multicast)
+        if settings.serial:
+            self._build_lines(settings, shell, bytes_max)
+
+    def _build_lines(self, settings: Settings, shell: Shell, bytes_max: int) -> None:
+        """Imported only when wanted: it takes a tenth of all imports, and most have no line."""
+        from gateway.links.serial_port import LineGroup
+
         for place, line in enumerate(settings.serial):
             number = len(self.udp) + place
             link = _line(line, place, number, shell, bytes_max)
@@ -81,10 +91,11 @@ class SensorLinks:
         return {line.name: line for line in self.serial}
 
     def peer_text(self, peer: Peer) -> str:
-        link = self.all[peer.link]
+        lines = self.serial[peer.link - len(self.udp) :] if peer.link >= len(self.udp) else []
+        link = lines[0] if lines else self.udp[peer.link]
         behind = split(peer.address, link.address_bytes)
         address, node_id = (peer.address, None) if behind is None else behind
-        text = link.short_name if isinstance(link, SerialLink) else address_text(address)
+        text = lines[0].short_name if lines else address_text(address)
         return text if node_id is None else f"{text} node {node_id.hex()}"
 
     def checks(self) -> dict[str, Check]:
@@ -127,6 +138,8 @@ def _group(link: UdpLink, udp: UdpSettings, number: int, shell: Shell) -> GroupL
 def _line(
     line: SerialSettings, place: int, number: int, shell: Shell, bytes_max: int
 ) -> SerialLink:
+    from gateway.links.serial_port import LineEars, SerialLink
+
     heard = partial(shell.on_datagrams, number)
     ears = LineEars(heard)
     if line.advertise:

@@ -166,6 +166,10 @@ class Shell:
         self._perform(engine.restore(saved, at))
         self._perform(engine.restore_readings(parked, received, exchanges, last_packet_id, at))
 
+    def on_asked(self, effects: list[Effect]) -> None:
+        """What came of a wish of the operator."""
+        self._perform(effects)
+
     def set_serving(self, problem: str | None) -> None:
         """Say whether a reading that comes now could be taken; `problem`: why not."""
         self._perform(self._engine.discovery.set_serving(problem, now()))

@@ -232,6 +232,13 @@ class Uplink:
             return [Dropped(news.reason, forward.client_id, news.detail, count=0)]
         return [dropped, *self._finished(forward)]
 
+    # From the operator
+
+    def pause_drain(self, *, is_paused: bool) -> list[Effect]:
+        """Leave what is parked where it is, or let it go on; what was read back goes on anyway."""
+        self._backlog.is_paused = is_paused
+        return self.read_more()
+
     # Time
 
     def wake_at(self) -> float:

@@ -1,6 +1,8 @@
 """The rules of the house hold here, and each would notice a breach."""
 
 import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -228,3 +230,13 @@ def test_a_lock_that_does_not_fit_is_found(tmp_path: Path, lock: str) -> None:
     planted = plant(tmp_path, {"pyproject.toml": project, "requirements.lock": lock})
     (found,) = house_rules.unlocked(planted)
     assert found.startswith("requirements.lock: nothing fits cbor2")
+
+
+def test_the_wheel_holds_the_page(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as contents:
+        packed = {Path(name).name for name in contents.namelist() if "/admin/web/" in name}
+    assert packed == {each.name for each in (REPOSITORY / "gateway/admin/web").iterdir()}

@@ -26,12 +26,12 @@ PURE = frozenset(
     {
         *("frames", "lines", "saved", "part", "reasons", "effects", "nodes"),
         *("session", "routing", "upstream", "bequests"),
-        *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
+        *("uplink", "downlink", "rules", "withholding", "restoring", "door", "desk", "engine"),
     }
 )
 ONE_FILE = (
     *("saved", "part", "reasons", "effects", "nodes", "bequests", "unsure"),
-    *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
+    *("uplink", "downlink", "rules", "withholding", "restoring", "door", "desk", "engine"),
 )
 FORBIDDEN_TO_PURE = frozenset(
     {"asyncio", "socket", "time", "random", "logging", "os", "threading", "sqlite3"}
@@ -41,9 +41,10 @@ FORBIDDEN_TO_PURE = frozenset(
 EVERY_LAYER = (
     *("frames", "lines", "saved", "part", "reasons", "effects", "nodes"),
     *("session", "routing", "upstream", "bequests", "unsure"),
-    *("uplink", "downlink", "rules", "withholding", "restoring", "door", "engine"),
+    *("uplink", "downlink", "rules", "withholding", "restoring", "door", "desk", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
-    *("roster", "census", "keeping", "sensor_links", "flashing"),
+    *("roster", "census", "keeping", "sensor_links", "lookout", "clerk", "buffer_reader"),
+    *("admin_parts", "mending", "flashing"),
     *("version", "daemon", "cli", "__main__"),
 )
 EVERY_PACKAGE = (
@@ -82,8 +83,9 @@ LAYERS = {
     "withholding": allowed("session", "effects", "saved", "frames"),
     "restoring": allowed("downlink", "routing", "session", "upstream", "effects", "saved"),
     "door": allowed("downlink", "rules", "routing", "session", "effects", "frames"),
+    "desk": allowed("door", "uplink", "downlink", "session", "effects"),
     "engine": allowed(
-        *("bequests", "uplink", "downlink", "rules", "withholding", "restoring", "door"),
+        *("bequests", "uplink", "downlink", "rules", "withholding", "restoring", "door", "desk"),
         *("routing", "session", "upstream", "effects", "nodes", "saved", "frames"),
     ),
     "config": allowed(),
@@ -92,13 +94,20 @@ LAYERS = {
     ),
     "journal": allowed("effects", "saved", "frames", "config", packages=("google_crc32c",)),
     "state": allowed("effects", "saved", "frames", "config"),
-    "admin": allowed("effects", "frames", "config", packages=("microdot", "prometheus_client")),
+    "admin": allowed(
+        "effects", "frames", "config", packages=("cbor2", "microdot", "prometheus_client")
+    ),
     "shell": allowed("engine", "effects", "nodes", "saved", "frames", "links"),
     "assembly": allowed("config", "engine", "journal", "routing", "session", "uplink", "upstream"),
     "keeping": allowed(*EVERY_LAYER),
     "roster": allowed("admin", "effects", "engine", "routing", "session"),
     "census": allowed("roster", "admin", "effects", "engine", "lines", "links", "journal", "state"),
     "sensor_links": allowed("assembly", "config", "effects", "links", "nodes", "shell"),
+    "lookout": allowed("admin", "engine"),
+    "clerk": allowed("admin", "effects", "engine", "session"),
+    "buffer_reader": allowed("admin", "config"),
+    "admin_parts": allowed(*EVERY_LAYER),
+    "mending": allowed("admin", "config", "version"),
     "flashing": allowed("config", "frames", "lines", "links", packages=("serial",)),
     "version": allowed(),
     "daemon": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 
@@ -279,3 +280,61 @@ def test_counting_topics_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
         bench.register(b"a", b"t%d" % number)
     found = asyncio.run(roster_of(bench).topics(TopicsQuery(limit=2)))
     assert (found.more, found.more_is_exact) == (1, False)
+
+
+# As the page asks
+
+
+def fleet() -> Bench:
+    """b sleeps and is overdue, c was heard last, d is lost, e has said CONNECT alone."""
+    bench = Bench()
+    for name in (b"a-Tank", b"b-well", b"c-tank"):
+        bench.join(name, clean=False, keep_alive_s=100)
+    bench.join(b"d-door", clean=False, keep_alive_s=30)
+    bench.say(b"b-well", Disconnect(duration_s=50))
+    bench.subscribe(b"c-tank", b"cmd", 1)
+    bench.say(b"c-tank", Disconnect(duration_s=600))
+    bench.publishes("cmd", b"on", qos=1, by="cmd")
+    bench.wake(40.0)
+    bench.say(b"a-Tank", Pingreq())
+    bench.wake(51.0)
+    bench.say(b"e-new", Connect(b"e-new", 60))
+    bench.wake(52.0)
+    return bench
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({}, "a b c d e"),
+        ({"search": "TANK"}, "a c"),
+        ({"search": "nothing"}, ""),
+        ({"descends": True}, "e d c b a"),
+        ({"sort": "heard"}, "b c d a e"),
+        ({"sort": "due"}, "b e a c d"),
+        ({"sort": "queued"}, "c a b d e"),
+        ({"sort": "state"}, "d a e b c"),
+        ({"offset": 1, "limit": 2}, "b c"),
+        ({"offset": 4, "limit": 2}, "e"),
+        ({"offset": 9, "limit": 2}, ""),
+        ({"state": "overdue"}, "b"),
+    ],
+)
+def test_clients_are_found_as_the_page_sorts_and_cuts_them(
+    asked: dict[str, Any], found: str
+) -> None:
+    listed = asyncio.run(roster_of(fleet()).clients(ClientsQuery(**asked)))
+    assert " ".join(each.client_id[0] for each in listed.clients) == found
+    matching = len(found.split()) if "offset" not in asked else 5
+    assert listed.total == matching
+    assert listed.more == max(0, matching - asked.get("offset", 0) - asked.get("limit", 100))
+
+
+def test_a_page_in_the_middle_of_many_is_the_right_one() -> None:
+    bench = Bench()
+    for number in range(3 * SLICE):
+        bench.join(b"s%05d" % number)
+    query = ClientsQuery(offset=2 * SLICE, limit=2)
+    listed = asyncio.run(roster_of(bench).clients(query))
+    assert [each.client_id for each in listed.clients] == ["s02000", "s02001"]
+    assert (listed.total, listed.more) == (3 * SLICE, SLICE - 2)

@@ -129,7 +129,7 @@ def test_too_little_disk_is_said_before_anything_is_written(machine: Machine) ->
     machine.has("df", FULL_DISK)
     run = machine.set_up()
     assert run.returncode == 73
-    assert "20 MiB are free here, 560 are needed" in run.stderr
+    assert "20 MiB are free here, 720 are needed" in run.stderr
     assert not (machine.repository / ".venv").exists()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gateway.admin import conditions
+from gateway.admin.durations import duration
 from gateway.admin.news import News
 from gateway.admin.numbers import Numbers
 from gateway.admin.tellings import DROPPED
@@ -26,6 +27,7 @@ def alarms(numbers: Numbers, news: News) -> list[str]:
         *_of_clients(numbers),
         *_of_links(numbers),
         *_of_drops(news),
+        *_of_the_operator(numbers),
     ]
 
 
@@ -70,6 +72,14 @@ def _of_links(numbers: Numbers) -> Iterator[str]:
                 f"{link.receive_buffer_drops} datagrams came faster than they were taken on "
                 f"{link.name}: see udp.receive_buffer_bytes"
             )
+
+
+def _of_the_operator(numbers: Numbers) -> Iterator[str]:
+    """What was asked for on the page, and could be forgotten there."""
+    if numbers.drain_paused:
+        yield "the drain is paused: readings that wait on disk stay there until it goes on"
+    if numbers.permit_left_s:
+        yield f"new sensors may come in for {duration(numbers.permit_left_s)}, listed or not"
 
 
 def _of_drops(news: News) -> Iterator[str]:

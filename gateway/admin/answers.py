@@ -73,6 +73,7 @@ def buffer(name: str, numbers: Numbers, news: News) -> dict[str, object]:
         "schema": BUFFER_SCHEMA,
         "gateway": name,
         **journal(numbers.journal),
+        "drain_paused": numbers.drain_paused,
         "upstream_connected": numbers.upstream_connected,
         "upstream_state": numbers.upstream_state,
         "dropped": {reason.value: news.dropped[reason] for reason in BUFFER_REASONS},

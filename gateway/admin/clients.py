@@ -62,11 +62,12 @@ class Details:
 
 @dataclass(frozen=True, slots=True)
 class ClientsFound:
-    """In the order of their ids. `more` beyond these match as well."""
+    """In the order that was asked for. `more` behind these match as well, `total` in all."""
 
     clients: Sequence[ClientShown]
     more: int = 0
     details: Details | None = None
+    total: int = 0
 
 
 def clients_json(gateway: str, found: ClientsFound, unix_s: float) -> dict[str, object]:
@@ -79,6 +80,7 @@ def clients_json(gateway: str, found: ClientsFound, unix_s: float) -> dict[str, 
         "time": round(unix_s, 3),
         "clients": clients,
         "more": found.more,
+        "total": found.total,
     }
 
 
@@ -94,6 +96,9 @@ def client_json(client: ClientShown, unix_s: float) -> dict[str, object]:
         "asleep_until": round(unix_s + due_s, 3) if is_asleep and due_s is not None else None,
         "away_s": None if client.away_s is None else round(client.away_s, 3),
         "last_heard_s": round(client.heard_s, 3),
+        "heard_at": round(unix_s - client.heard_s, 1),
+        "due_at": None if due_s is None else round(unix_s + due_s, 1),
+        "away_since": None if client.away_s is None else round(unix_s - client.away_s, 1),
         "link": client.link,
         "address": client.address,
         "clean": client.clean,
@@ -105,6 +110,10 @@ def client_json(client: ClientShown, unix_s: float) -> dict[str, object]:
         "queued_bytes": client.queued_bytes,
         "will": None if client.will is None else asdict(client.will),
     }
+
+
+# Of a row, what is another second by second though nothing has happened: the times say the same.
+AGES = ("overdue_s", "due_s", "asleep_until", "away_s", "last_heard_s")
 
 
 def _details_json(details: Details) -> dict[str, object]:

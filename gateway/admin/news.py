@@ -115,6 +115,11 @@ class News:
         return {state: tally.total for state, tally in self._states.items()}
 
     @property
+    def changes(self) -> int:
+        """Of the state of any client, so far."""
+        return sum(tally.total for tally in self._states.values())
+
+    @property
     def rebound(self) -> int:
         return self._rebound.total
 

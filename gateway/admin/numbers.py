@@ -116,7 +116,8 @@ class Numbers:
 
     `upstream_state`: `connected to mqtt://host:1883`, or what it waits for and why. Numbers by QoS
     are for 0, 1 and 2. Frames are counted by the name of their kind, such as `PUBLISH`. Those that
-    are overdue are active or asleep as well. Rates are of the last minute, None before there are
+    are overdue are active or asleep as well. `permit_left_s`: for how long new clients that are
+    in no list may come in; None where all may. Rates are of the last minute, None before there are
     two looks.
     """
 
@@ -146,5 +147,8 @@ class Numbers:
     discovery: Part = Part.UNABLE
     readings_per_s: float | None = None
     deliveries_per_s: float | None = None
+    drain_paused: bool = False
+    permit_left_s: float | None = None
+    permitted_clients: int = 0
     journal: JournalNumbers = JournalNumbers()
     state: StateNumbers = StateNumbers()

@@ -29,6 +29,9 @@ DROPPED: dict[Reason, Telling] = {
         INFO, "see mqtt_sn.client_id_bytes_max and mqtt_sn.empty_client_id, or correct the sensor"
     ),
     Reason.CLIENTS_FULL: Telling(WARNING, "raise limits.clients_max"),
+    Reason.NOT_PERMITTED: Telling(
+        INFO, "add it to admission.listed, or permit new sensors for a while on the page"
+    ),
     Reason.TOPICS_FULL: Telling(WARNING, "raise limits.topics_per_client_max"),
     Reason.SUBSCRIPTIONS_FULL: Telling(WARNING, "raise limits.subscriptions_per_client_max"),
     Reason.UNKNOWN_TOPIC_ID: Telling(INFO),

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import complain
-from gateway.cli.sources import USUAL_PATH, add_source_arguments, configuration_from
-from gateway.config import ConfigError, Configuration
+from gateway.cli.sources import USUAL_PATH, add_source_arguments, configuration_from, used_path
+from gateway.config import ConfigError, Configuration, page_address
 from gateway.config.keys import LOG_FORMAT, LOG_LEVEL
 
 
@@ -19,25 +19,59 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--log-format", choices=LOG_FORMAT.words, help="same as --set log.format=..."
     )
 
+    parser.add_argument(
+        "--no-wait",
+        action="store_true",
+        help="if the configuration is wrong, end with exit code 78 instead of showing what is "
+        "wrong on the status page until the file is mended",
+    )
+
 
 def run(arguments: argparse.Namespace) -> int:
     try:
         configuration = configuration_for(arguments, os.environ)
     except ConfigError as error:
         complain(str(error))
-        return ExitCode.CONFIGURATION
+        mended = None if arguments.no_wait else _mended(arguments, error)
+        if mended is None:
+            return ExitCode.CONFIGURATION
+        configuration = mended
     from gateway.daemon import serve
 
     return serve(configuration)
+
+
+def _mended(arguments: argparse.Namespace, error: ConfigError) -> Configuration | None:
+    """The configuration once its file is right, if waiting for that can help."""
+    from gateway.admin.listening import AdminError
+    from gateway.mending import Mending, can_be_mended
+
+    path = used_path(arguments.config)
+    if path is None or not can_be_mended(error, path):
+        return None
+    overrides = _overrides(arguments)
+    listen = page_address(path, environment=os.environ, overrides=overrides)
+    if listen is None:
+        return None
+    mending = Mending(lambda: configuration_for(arguments, os.environ), path, error, complain)
+    try:
+        return mending.wait(listen)
+    except AdminError as trouble:
+        complain(str(trouble))
+        return None
 
 
 def configuration_for(
     arguments: argparse.Namespace, environment: Mapping[str, str], usual_path: Path = USUAL_PATH
 ) -> Configuration:
     """The daemon logs its warnings."""
+    return configuration_from(arguments.config, _overrides(arguments), environment, usual_path)
+
+
+def _overrides(arguments: argparse.Namespace) -> list[str]:
     overrides = list(arguments.overrides)
     if arguments.log_level is not None:
         overrides.append(f"log.level={arguments.log_level}")
     if arguments.log_format is not None:
         overrides.append(f"log.format={arguments.log_format}")
-    return configuration_from(arguments.config, overrides, environment, usual_path)
+    return overrides

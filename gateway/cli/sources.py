@@ -45,13 +45,17 @@ def configuration_from(
     usual_path: Path = USUAL_PATH,
 ) -> Configuration:
     """A missing file is a warning only when nobody named one."""
-    if path is None and _may_exist(usual_path):
-        path = usual_path
+    path = used_path(path, usual_path)
     configuration = load(path, environment=environment, overrides=overrides)
     if path is not None:
         return configuration
     notice = f"no --config and no {usual_path}: running on defaults; `tidegate init` writes a file"
     return replace(configuration, warnings=(notice, *configuration.warnings))
+
+
+def used_path(path: Path | None, usual_path: Path = USUAL_PATH) -> Path | None:
+    """The file that is read: the one that was named, or the usual one if it is there."""
+    return usual_path if path is None and _may_exist(usual_path) else path
 
 
 def _may_exist(path: Path) -> bool:

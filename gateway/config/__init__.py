@@ -4,7 +4,16 @@
 """
 
 from gateway.config.problems import ConfigError, Origin, Problem
-from gateway.config.reader import Configuration, load
+from gateway.config.reader import Configuration, load, page_address
 from gateway.config.settings import HostPort, Settings
 
-__all__ = ["ConfigError", "Configuration", "HostPort", "Origin", "Problem", "Settings", "load"]
+__all__ = [
+    "ConfigError",
+    "Configuration",
+    "HostPort",
+    "Origin",
+    "Problem",
+    "Settings",
+    "load",
+    "page_address",
+]

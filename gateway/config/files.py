@@ -57,6 +57,17 @@ def gather_file(path: Path, gathering: Gathering) -> None:
         _Walk(path, where, gathering).node(ROOT, (), values)
 
 
+def gather_table(path: Path, name: str, gathering: Gathering) -> None:
+    """Of a file that is no TOML as a whole, one table, if it is; else nothing."""
+    try:
+        text = _text(path)
+        found = re.search(rf"(?m)^[ \t]*\[{name}\][^\n]*\n(?:(?![ \t]*\[).*\n?)*", text)
+        values, where = _parsed(found[0] if found else "", str(path))
+    except _NotReadableError:
+        return
+    _Walk(path, where, gathering).node(ROOT, (), values)
+
+
 def _text(path: Path) -> str:
     """With line ends as tomllib has them, and without the byte order mark that Windows writes."""
     try:

@@ -24,6 +24,7 @@ from gateway.config.kinds import (
     Number,
     Size,
     Text,
+    Texts,
 )
 from gateway.config.schema import Key, Named, Repeated, Table
 from gateway.config.serial_ports import SerialPort
@@ -33,6 +34,7 @@ from gateway.config.settings import (
     NAME_LENGTH_MAX,
     NOWHERE,
     AdminSettings,
+    AdmissionSettings,
     ClientSettings,
     DiscoverySettings,
     ForwardersSettings,
@@ -61,6 +63,7 @@ TOPIC_BYTES_MAX = TEXT_BYTES_MAX - TOPIC_PREFIX_BYTES_MAX
 # Named in the file one by one, and looked through for each new topic.
 TOPIC_FILTERS_MAX = 256
 FORWARDERS_MAX = 256
+LISTED_MAX = 10_000  # as many sensors as limits.clients_max has by default
 # Eight of the smallest segments, 64 KiB: two in use, the spare, and room for a backlog.
 JOURNAL_BYTES_MIN = 512 * KIB
 # Settings of the journal that a topic filter may have otherwise.
@@ -311,9 +314,23 @@ FORWARDERS = Table("forwarders", "Radio bridges that speak for many nodes, each 
         "nothing is known of the site", example='["10.0.0.7", "192.168.4.0/24"]'),
 ))
 
-ADMIN = Table("admin", "Health, metrics and status over HTTP", settings=AdminSettings, parts=(
-    Key("listen", Listen(optional=True), "Address and port; there is no password, so open it to "
-        "others only in a network you trust", "only this machine"),
+ADMISSION = Table("admission", "Which new sensors may come in", settings=AdmissionSettings, parts=(
+    Key("permit", Choice(("all", "listed")),
+        "All, or those that are listed and those that the operator lets in on the status page; "
+        "others hear: congestion, and try again later. A client id is no proof of who it is",
+        "MQTT-SN 1.2 has no passwords, and a list must be kept"),
+    Key("listed", Texts(CLIENT_ID, LISTED_MAX), "Client ids of sensors that may come in",
+        "nothing is known of the site", example='["greenhouse-1", "tank"]'),
+))
+
+ADMIN = Table("admin", "Health, metrics and the status page over HTTP", settings=AdminSettings,
+              parts=(
+    Key("listen", Listen(optional=True), "Address and port; whoever reaches it can read "
+        "everything, so open it to others only in a network you trust", "only this machine"),
+    Key("password_file", FilePath(), "File that holds the password for the actions of the page, "
+        "and nothing else; without it the page only shows",
+        "nothing can be changed by whoever reaches the page",
+        example='"/etc/tidegate/admin.password"'),
 ))
 
 LIMITS = Table("limits", "What the gateway holds at most, whatever sensors do",
@@ -392,6 +409,7 @@ ROOT = Table(
         Repeated(TOPIC_SETTINGS, TOPIC_FILTERS_MAX, is_optional=True),
         MQTT_SN,
         FORWARDERS,
+        ADMISSION,
         ADMIN,
         LIMITS,
         LOG,

@@ -244,6 +244,39 @@ class Text(Kind):
         return self.least <= (len(text) if self.characters else octets) <= self.most
 
 
+@dataclass(frozen=True, slots=True)
+class Texts(Kind):
+    """Several texts of one kind, as a list."""
+
+    each: Text
+    count_max: int
+
+    @property
+    def name(self) -> str:
+        return "list"
+
+    @property
+    def range(self) -> str:
+        return f"up to {self.count_max} texts, each of {self.each.range}"
+
+    @property
+    def expected(self) -> str:
+        return f'a list of {self.range}, such as ["one", "two"]'
+
+    def read(self, raw: object) -> tuple[str, ...]:
+        if not isinstance(raw, list) or len(raw) > self.count_max:
+            raise MismatchError(self.expected, raw)
+        return tuple(self.each.read(text) for text in raw)
+
+    def from_text(self, text: str) -> object:
+        """Commas between them, as nobody wants to quote brackets in a shell."""
+        return [each.strip() for each in text.strip("[]").split(",") if each.strip()]
+
+    def _literal(self, value: object) -> str:
+        assert isinstance(value, tuple)
+        return f"[{', '.join(quoted(each) for each in value)}]"
+
+
 def is_control(letter: str) -> bool:
     """C0, DEL and C1, which MQTT 5 (1.5.4) advises against and terminals obey."""
     return letter < " " or "\x7f" <= letter < "\xa0"

@@ -61,6 +61,20 @@ def _entry(key: Key, path: KeyPath, value: object, configuration: Configuration)
     return Entry(path, plain, key.kind.written(value), origin)
 
 
+def as_json(configuration: Configuration) -> list[dict[str, object]]:
+    """For the page. `is_given`: by somebody, not by default."""
+    return [
+        {
+            "key": dotted(entry.path),
+            "value": entry.value,
+            "toml": entry.literal,
+            "origin": entry.origin,
+            "is_given": dotted(entry.path) in configuration.origins,
+        }
+        for entry in entries(configuration)
+    ]
+
+
 def as_toml(listed: Iterable[Entry]) -> Iterator[str]:
     """The lines of a file that says all of it, with the origins as comments."""
     for table, group in groupby(listed, key=lambda entry: entry.path[:-1]):

@@ -12,16 +12,18 @@ from typing import Any
 
 from gateway.config import doubts, rules
 from gateway.config.assignments import gather_environment, gather_overrides
-from gateway.config.files import gather_file
+from gateway.config.files import gather_file, gather_table
 from gateway.config.gathering import Gathering
 from gateway.config.problems import DEFAULT, Origin
 from gateway.config.schema import separated
 from gateway.config.settings import (
     AdminSettings,
+    AdmissionSettings,
     ClientSettings,
     DiscoverySettings,
     ForwardersSettings,
     GatewaySettings,
+    HostPort,
     JournalSettings,
     LimitsSettings,
     LogSettings,
@@ -73,6 +75,20 @@ def load(
     )
 
 
+def page_address(
+    path: Path, *, environment: Mapping[str, str], overrides: Sequence[str]
+) -> HostPort | None:
+    """Where the status page would be, as far as a wrong configuration says so."""
+    gathering = Gathering()
+    gather_file(path, gathering)
+    if None in gathering.unclear:  # no TOML; its [admin] may be
+        gathering = Gathering()
+        gather_table(path, "admin", gathering)
+    gather_environment(environment, gathering)
+    gather_overrides(overrides, gathering)
+    return AdminSettings(**_tables(gathering)[("admin",)]).listen
+
+
 def _settings(gathering: Gathering) -> Settings:
     """What was given, over the defaults that the settings classes have."""
     tables = _tables(gathering)
@@ -99,6 +115,7 @@ def _settings(gathering: Gathering) -> Settings:
         qos_minus_one=QosMinusOneSettings(**tables[("qos_minus_one",)]),
         mqtt_sn=MqttSnSettings(**tables[("mqtt_sn",)]),
         forwarders=ForwardersSettings(**tables[("forwarders",)]),
+        admission=AdmissionSettings(**tables[("admission",)]),
         admin=AdminSettings(**tables[("admin",)]),
         limits=LimitsSettings(**tables[("limits",)]),
         log=LogSettings(**tables[("log",)]),

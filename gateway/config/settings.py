@@ -186,8 +186,15 @@ class ForwardersSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionSettings:
+    permit: Literal["all", "listed"] = "all"
+    listed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AdminSettings:
     listen: HostPort | None = THIS_MACHINE_ONLY
+    password_file: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +238,7 @@ class Settings:
     qos_minus_one: QosMinusOneSettings = QosMinusOneSettings()
     mqtt_sn: MqttSnSettings = MqttSnSettings()
     forwarders: ForwardersSettings = ForwardersSettings()
+    admission: AdmissionSettings = AdmissionSettings()
     admin: AdminSettings = AdminSettings()
     limits: LimitsSettings = LimitsSettings()
     log: LogSettings = LogSettings()

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 
 KeyPath = tuple[str | int, ...]
 
@@ -74,6 +73,8 @@ def shortened(text: str, length_max: int = SHOWN_LENGTH_MAX) -> str:
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str | None:
+    from difflib import get_close_matches  # only who misspells something waits for it
+
     start = word[:COMPARED_LENGTH_MAX].lower()
     close = get_close_matches(start, list(candidates), n=1, cutoff=SIMILARITY_MIN)
     return close[0] if close else None

@@ -12,16 +12,23 @@ Clients are bounded by `clients_max`, sessions that are kept for absent clients 
 places are taken, a new client gets that of the one that has been absent the longest, if for
 `absent_s_min` at least; else it is answered with congestion. A new client takes its place when it
 says more than CONNECT (`callers.py`).
+
+With `is_listed_only` a new client must be in `listed`, or be let in by the operator, who opens the
+door for a while (`permit`). Who came in so, and showed that it is there, stays permitted, at most
+`clients_max` of them. Others hear "congestion": a sensor that the operator is about to let in tries
+again by itself (6.2). Clients that have a session are no new ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
+from math import inf
 
-from gateway.effects import ClientId, Dropped, Effect, Peer, Reason
+from gateway.effects import ClientId, Dropped, Effect, Peer, Reason, Save
 from gateway.frames import Connect, ReturnCode
 from gateway.routing.budget import Budget
+from gateway.saved import PermitGone, SavedPermit
 from gateway.session.topic_rules import text
 
 PROTOCOL_ID = 0x01  # MQTT-SN 1.2
@@ -41,6 +48,8 @@ class AdmissionRules:
     handshakes_max: int = 12_000
     packets_per_s_max: int = 0  # from one address; 0 for no limit
     absent_s_min: float = 3600.0  # longer than a restart or a short outage keeps a client away
+    is_listed_only: bool = False
+    listed: frozenset[str] = frozenset()  # client ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +67,8 @@ class Admission:
         self._turned_away = 0
         self._turned_away_last = b""
         self._assigned = 0
+        self.permitted_until = -inf  # everybody, by the operator
+        self.permitted: set[ClientId] = set()
         self._answers = Budget(rules.answers_per_s_max, rules.answers_per_s_max)
         at_once = rules.connects_at_once_max
         self._connects = Budget(rules.connects_per_s_max, at_once)
@@ -72,6 +83,43 @@ class Admission:
             detail = f"{self._rules.clients_max} clients, all places taken"
             return Refusal(ReturnCode.CONGESTION, Reason.CLIENTS_FULL, detail)
         return None
+
+    # Who is in no list
+
+    def restore(self, permitted: Iterable[ClientId]) -> None:
+        """Those that the operator let in, in a former life."""
+        self.permitted.update(permitted)
+
+    def unlisted(self, client_id: ClientId, now: float) -> Refusal | None:
+        """Why a new client may not come in, or None."""
+        if not self._rules.is_listed_only or client_id in self._rules.listed:
+            return None
+        if client_id in self.permitted:
+            return None
+        if now >= self.permitted_until:
+            detail = f"client id {client_id!r} is not in admission.listed"
+        elif len(self.permitted) >= self._rules.clients_max:
+            detail = f"client id {client_id!r}: {len(self.permitted)} were let in already"
+        else:
+            return None
+        return Refusal(ReturnCode.CONGESTION, Reason.NOT_PERMITTED, detail)
+
+    def came_in(self, client_id: ClientId) -> list[Effect]:
+        """A new client has shown that it is there; who was let in is so for good."""
+        rules = self._rules
+        if not rules.is_listed_only or client_id in rules.listed or client_id in self.permitted:
+            return []
+        self.permitted.add(client_id)
+        return [Save(SavedPermit(client_id))]
+
+    def forget(self, client_id: ClientId) -> list[Effect]:
+        """The operator wants it no more."""
+        if client_id not in self.permitted:
+            return []
+        self.permitted.remove(client_id)
+        return [Save(PermitGone(client_id))]
+
+    # Names
 
     def client_id_of(self, frame: Connect, taken: Container[ClientId]) -> ClientId | Refusal:
         """The id as text, or one made up for a client without that wants nothing kept (MQTT has

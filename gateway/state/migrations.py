@@ -11,7 +11,7 @@ import errno
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
 
 from gateway.state.errors import StateError
 
@@ -25,7 +25,7 @@ class Step:
 
 
 def schema() -> str:
-    return files("gateway.state").joinpath("schema.sql").read_text(encoding="utf-8")
+    return Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
 
 
 # In order. The first is the first schema as a whole. A change of schema.sql is a further step that
@@ -45,6 +45,14 @@ STEPS: tuple[Step, ...] = (
             sequence  INTEGER NOT NULL,
             packet_id INTEGER NOT NULL,
             unix_ms   INTEGER NOT NULL
+        ) WITHOUT ROWID;
+        """,
+    ),
+    Step(
+        3,
+        """
+        CREATE TABLE permits (
+            client_id TEXT NOT NULL PRIMARY KEY
         ) WITHOUT ROWID;
         """,
     ),

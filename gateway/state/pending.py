@@ -28,11 +28,13 @@ from gateway.saved import (
     MessageGone,
     PacketGone,
     PacketsGone,
+    PermitGone,
     RetainedGone,
     SavedDueWill,
     SavedFilter,
     SavedMessage,
     SavedPacket,
+    SavedPermit,
     SavedRetained,
     SavedSession,
     SavedState,
@@ -91,6 +93,8 @@ _NAMES: dict[type, tuple[type, Callable[[Any], object]]] = {
     FilterGone: (SavedFilter, attrgetter("topic_filter")),
     SavedDueWill: (SavedDueWill, attrgetter("client_id")),
     DueWillGone: (SavedDueWill, attrgetter("client_id")),
+    SavedPermit: (SavedPermit, attrgetter("client_id")),
+    PermitGone: (SavedPermit, attrgetter("client_id")),
 }
 _OF_CLIENT = frozenset(
     {SavedSession, SavedTopic, SavedSubscription, SubscriptionGone, SavedMessage, MessageGone}
@@ -98,7 +102,7 @@ _OF_CLIENT = frozenset(
 _GONE = frozenset(
     {
         *(SubscriptionGone, MessageGone, RetainedGone, PacketGone, PacketsGone, FilterGone),
-        DueWillGone,
+        *(DueWillGone, PermitGone),
     }
 )
 _SESSION: Key = (SavedSession, 0)

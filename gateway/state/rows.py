@@ -19,12 +19,14 @@ from gateway.saved import (
     MessageGone,
     PacketGone,
     PacketsGone,
+    PermitGone,
     RetainedGone,
     SavedClient,
     SavedDueWill,
     SavedFilter,
     SavedMessage,
     SavedPacket,
+    SavedPermit,
     SavedRetained,
     SavedSession,
     SavedState,
@@ -105,6 +107,8 @@ _WAYS: dict[type, _Way] = {
     ),
     SavedDueWill: _Way(astuple, (f"REPLACE INTO due_wills VALUES ({'?, ' * 8}?)",)),
     DueWillGone: _Way(astuple, ("DELETE FROM due_wills WHERE client_id = ?",)),
+    SavedPermit: _Way(astuple, ("REPLACE INTO permits VALUES (?)",)),
+    PermitGone: _Way(astuple, ("DELETE FROM permits WHERE client_id = ?",)),
 }
 
 
@@ -112,7 +116,7 @@ _WAYS: dict[type, _Way] = {
 _MAKING_ROOM = frozenset(
     {
         *(SessionGone, SubscriptionGone, MessageGone, RetainedGone, PacketGone, PacketsGone),
-        *(FilterGone, DueWillGone, SavedSession),
+        *(FilterGone, DueWillGone, PermitGone, SavedSession),
     }
 )
 
@@ -212,6 +216,7 @@ _SOUND: dict[str, tuple[str, ...]] = {
         _number("packet_id", 1, 0xFFFF),
         _number("unix_ms", 0, 0x7FFFFFFFFFFFFFFF),
     ),
+    "permits": (_text("client_id"),),
 }
 _OF_CLIENTS = ("topics", "subscriptions", "messages")
 _TEXTS = {
@@ -222,6 +227,7 @@ _TEXTS = {
     "retained": ("topic",),
     "filters": ("topic_filter",),
     "due_wills": ("client_id", "topic"),
+    "permits": ("client_id",),
 }
 
 
@@ -279,6 +285,7 @@ class RowReader:
             packets=[SavedPacket(*row) for row in select("SELECT * FROM packets ORDER BY 1")],
             filters=[name for (name,) in select("SELECT * FROM filters ORDER BY 1")],
             due_wills=list(self._due_wills()),
+            permits=[ClientId(name) for (name,) in select("SELECT * FROM permits ORDER BY 1")],
         )
 
     def _sessions(self) -> Iterable[SavedSession]:

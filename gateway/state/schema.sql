@@ -95,6 +95,11 @@ CREATE TABLE due_wills (
     unix_ms   INTEGER NOT NULL
 ) WITHOUT ROWID;
 
+-- Clients that the operator let in while only listed ones may come (admission.permit).
+CREATE TABLE permits (
+    client_id TEXT NOT NULL PRIMARY KEY
+) WITHOUT ROWID;
+
 -- Empty but for moments: what is put in and taken out leaves free pages in the file (see room.py).
 CREATE TABLE room (
     filling BLOB NOT NULL

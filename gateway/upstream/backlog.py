@@ -29,6 +29,7 @@ class Backlog:
         self.of_clients: dict[ClientId, int] = {}
         self.ready: deque[Forward] = deque()
         self.is_reading = False  # the journal was asked and has not answered
+        self.is_paused = False  # by the operator: what is parked stays so
         self._storing = 0  # on their way into the journal
         self._readable = 0  # parked, durable, and not read back
         self._newest: dict[str, int] = {}  # retained, by topic: its sequence in this life
@@ -39,7 +40,9 @@ class Backlog:
 
     @property
     def wants_more(self) -> bool:
-        return self._readable > 0 and not self.is_reading and len(self.ready) < READY_MAX
+        if self.is_reading or self.is_paused:
+            return False
+        return self._readable > 0 and len(self.ready) < READY_MAX
 
     # Into the journal
 

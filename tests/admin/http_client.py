@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from time import monotonic
+from typing import Any, Protocol
 
-from gateway.admin.answers import Check
 from gateway.admin.clients import ClientsFound
 from gateway.admin.news import News
-from gateway.admin.numbers import Numbers
 from gateway.admin.queries import ClientsQuery, TopicsQuery
 from gateway.admin.server import AdminServer
+from gateway.admin.sources import Sources
 from gateway.admin.topics import TopicsFound
 from tests.admin.example import NUMBERS, news
 
 ANSWER_TIMEOUT_S = 20.0
+
+
+class Listening(Protocol):
+    listening_on: tuple[str, int]
 
 
 @dataclass(frozen=True)
@@ -41,30 +45,27 @@ async def nothing(_query: TopicsQuery) -> TopicsFound:
     return TopicsFound([])
 
 
+def sources(told: News | None = None, **given: Any) -> Sources:
+    """What is given, over the sources of a gateway without clients."""
+    usual: dict[str, Any] = {
+        "name": "greenhouse",
+        "version": "0.1.0",
+        "now": monotonic,
+        "numbers": lambda: NUMBERS,
+        "clients": nobody,
+        "topics": nothing,
+        "news": told or news(),
+    }
+    return Sources(**(usual | given))
+
+
 @asynccontextmanager
 async def serving(
-    *,
-    checks: Mapping[str, Check] | None = None,
-    ready_checks: Mapping[str, Check] | None = None,
-    doubts: Mapping[str, Check] | None = None,
-    numbers: Callable[[], Numbers] = lambda: NUMBERS,
-    clients: Callable[[ClientsQuery], Awaitable[ClientsFound]] = nobody,
-    topics: Callable[[TopicsQuery], Awaitable[TopicsFound]] = nothing,
-    told: News | None = None,
-    connection_s_max: float = 5.0,
+    *, told: News | None = None, connection_s_max: float = 5.0, **given: Any
 ) -> AsyncIterator[AdminServer]:
+    """`given` as in `Sources`."""
     server = AdminServer(
-        ("127.0.0.1", 0),
-        name="greenhouse",
-        version="0.1.0",
-        numbers=numbers,
-        clients=clients,
-        topics=topics,
-        news=told or news(),
-        checks=checks or {},
-        ready_checks=ready_checks or {},
-        doubts=doubts,
-        connection_s_max=connection_s_max,
+        ("127.0.0.1", 0), sources(told, **given), connection_s_max=connection_s_max
     )
     await server.start()
     try:
@@ -73,11 +74,20 @@ async def serving(
         await server.stop()
 
 
-async def get(server: AdminServer, path: str, method: str = "GET") -> Answer:
-    return answer_of(await exchange(server, f"{method} {path} HTTP/1.1\r\n\r\n".encode()))
+async def get(server: Listening, path: str, method: str = "GET", **headers: str) -> Answer:
+    lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+    return answer_of(await exchange(server, f"{method} {path} HTTP/1.1\r\n{lines}\r\n".encode()))
 
 
-async def exchange(server: AdminServer, request: bytes, *, hang_up: bool = False) -> bytes:
+async def post(server: Listening, path: str, body: object, **headers: str) -> Answer:
+    octets = json.dumps(body).encode()
+    given = {"Content_Type": "application/json", "Content_Length": str(len(octets))} | headers
+    lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in given.items())
+    head = f"POST {path} HTTP/1.1\r\n{lines}\r\n".encode()
+    return answer_of(await exchange(server, head + octets))
+
+
+async def exchange(server: Listening, request: bytes, *, hang_up: bool = False) -> bytes:
     """Everything that comes back until the server closes; nothing if it resets."""
     async with asyncio.timeout(ANSWER_TIMEOUT_S):
         reader, writer = await asyncio.open_connection(*server.listening_on)

@@ -106,7 +106,7 @@ def test_who_does_not_take_its_answer_is_hung_up_on(run: Run) -> None:
         async with serving(connection_s_max=0.2, numbers=lambda: large) as server:
             before = open_files()
             with slow_reader(server.listening_on) as peer:
-                peer.send(b"GET / HTTP/1.1\r\n\r\n")
+                peer.send(b"GET /api/status HTTP/1.1\r\n\r\n")
                 await eventually(lambda: open_files() - before == 2, "the server accepts")
                 await eventually(lambda: open_files() - before == 1, "the server hangs up")
 

@@ -104,7 +104,7 @@ class GatewayProcess(LoggedProcess):
             raise
 
     def metric(self, name: str) -> float:
-        address = self.wait_for_log(r"health and metrics on (http://\S+)")
+        address = self.wait_for_log(r"status page on (http://\S+)")
         with urlopen(f"{address[1]}/metrics") as answer:
             found = re.search(rf"^{name} (\S+)$", answer.read().decode(), re.MULTILINE)
         if found is None:

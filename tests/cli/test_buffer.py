@@ -22,8 +22,7 @@ from gateway.admin.answers import BUFFER_REASONS
 from gateway.admin.server import AdminServer
 from gateway.cli.asking import reachable
 from gateway.config import HostPort
-from tests.admin.example import NUMBERS, news
-from tests.admin.http_client import nobody, nothing
+from tests.admin.http_client import sources
 from tests.cli.stored import reading, store
 from tests.cli.test_init import nobody_in_particular
 from tests.cli.tidegate import environment_with, tidegate
@@ -54,17 +53,7 @@ def answering(name: str) -> Iterator[int]:
 
     async def serve() -> None:
         nonlocal port
-        server = AdminServer(
-            ("127.0.0.1", 0),
-            name=name,
-            version="0.1.0",
-            numbers=lambda: NUMBERS,
-            clients=nobody,
-            topics=nothing,
-            news=news(),
-            checks={},
-            ready_checks={},
-        )
+        server = AdminServer(("127.0.0.1", 0), sources(name=name))
         await server.start()
         port = server.listening_on[1]
         ready.set()

@@ -89,6 +89,6 @@ def test_a_wrong_configuration_is_refused_before_anything_starts(
     arguments: tuple[str, ...], text: str, lines: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "c.toml").write_text(text)
-    done = tidegate("run", *arguments, folder=tmp_path)
+    done = tidegate("run", "--no-wait", *arguments, folder=tmp_path)
     assert (done.returncode, done.stdout) == (78, "")
     assert done.stderr.splitlines() == lines

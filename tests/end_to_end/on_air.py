@@ -54,6 +54,15 @@ def fresh(word: str = "n") -> str:
     return f"{word}{next(_numbers)}"
 
 
+def _fresh_host(*, towards: str) -> str:
+    """To send from. The kernel gives a closed port out again, and to the gateway, which heard no
+    DISCONNECT, who speaks from there is still the client of the test before."""
+    if not towards.startswith("127."):
+        return towards
+    high, low = divmod(next(_numbers), 250)
+    return f"127.1.{high}.{low + 1}"
+
+
 def long_form(kind: int, body: bytes) -> bytes:
     return b"\x01" + u16(len(body) + 4) + bytes((kind,)) + body
 
@@ -62,6 +71,7 @@ class Node(HandWrittenSensor):
     """A sensor that may also misbehave."""
 
     client_id: str
+    host: str
 
     async def send(self, datagram: bytes) -> None:
         await self._connection.send(datagram)
@@ -113,13 +123,20 @@ class Node(HandWrittenSensor):
 
 @asynccontextmanager
 async def node(
-    port: int, client_id: str | None = None, host: str = "127.0.0.1"
+    port: int,
+    client_id: str | None = None,
+    host: str = "127.0.0.1",
+    *,
+    from_host: str | None = None,
 ) -> AsyncIterator[Node]:
-    """A node on a port of its own; it has not connected yet."""
+    """A node at an address that no other of this run has had, or at a host that is named; it has
+    not connected yet.
+    """
     client_id = fresh() if client_id is None else client_id
-    async with aioudp.connect(host, port) as connection:
+    from_host = _fresh_host(towards=host) if from_host is None else from_host
+    async with aioudp.connect(host, port, local_addr=(from_host, 0)) as connection:
         made = Node(connection, client_id)
-        made.client_id = client_id
+        made.client_id, made.host = client_id, from_host
         yield made
 
 

@@ -207,7 +207,7 @@ def test_health_and_metrics_tell_of_the_broker_but_do_not_need_it(tmp_path: Path
     broker_port = free_tcp_port()
     config = '[admin]\nlisten = "127.0.0.1:0"\n'
     with GatewayProcess(tmp_path, f"mqtt://127.0.0.1:{broker_port}", config) as gateway:
-        address = gateway.wait_for_log(r"health and metrics on (http://\S+)").group(1)
+        address = gateway.wait_for_log(r"status page on (http://\S+)").group(1)
         gateway.wait_for_log("is away")
         assert _got(f"{address}/healthz")["status"] == "ok"
         readiness = _got(f"{address}/readyz")

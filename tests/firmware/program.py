@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+
+NUMBERS = itertools.count(2)
 BEGIN = """
 import gc, time
 from mqttsn import Client, Udp
@@ -16,5 +20,16 @@ client.engine.retry_ms = {retry_ms}
 
 
 def program(port: int, body: str, *, retry_ms: int = 300) -> str:
-    """`retry_ms` is short because loopback is; on a network with sleeping radios it is not."""
-    return BEGIN.format(port=port, retry_ms=retry_ms) + body
+    """For a node of another name each time: "node-1" of the body becomes that, too.
+
+    `retry_ms` is short because loopback is; on a network with sleeping radios it is not.
+    """
+    text = BEGIN.format(port=port, retry_ms=retry_ms) + body
+    return text.replace("node-1", f"node-{next(NUMBERS)}")
+
+
+def name_in(text: str) -> str:
+    """Of the node."""
+    found = re.search(r"node-\d+", text)
+    assert found is not None
+    return found[0]

@@ -1,21 +1,42 @@
-"""What tests of nodes at a real gateway share: boards that run a program, and an application."""
+"""What tests of nodes at a real gateway share: boards that run a program, and an application.
+
+A module that imports `broker` and `gateway` has one of each for all its tests, in which each node
+has a name of its own.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
 import aiomqtt
+import pytest
 
 from hil.boards.wasi.board import Life, WasiBoard
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from tests.firmware.conftest import CONFIG
 from tests.support.application import application, heard
 
 Result = TypeVar("Result")
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Mosquitto]:
+    with Mosquitto() as mosquitto:
+        yield mosquitto
+
+
+@pytest.fixture(scope="module")
+def gateway(
+    tmp_path_factory: pytest.TempPathFactory, broker: Mosquitto
+) -> Iterator[GatewayProcess]:
+    with GatewayProcess(tmp_path_factory.mktemp("gateway"), broker.url, CONFIG) as process:
+        process.wait_until_connected()
+        yield process
 
 
 def run(board: WasiBoard, text: str, timeout_s: float = 60.0) -> list[str]:
@@ -40,13 +61,13 @@ def with_application(
 
 
 async def next_heard(app: aiomqtt.Client, count: int) -> list[tuple[str, bytes, int]]:
-    """What nodes published."""
+    """What nodes published since the application is there."""
     found: list[tuple[str, bytes, int]] = []
     while len(found) < count:
         message = await heard(app)
         payload = message.payload
         assert isinstance(payload, bytes)
-        if not str(message.topic).startswith("tidegate/"):
+        if not (message.retain or str(message.topic).startswith("tidegate/")):
             found.append((str(message.topic), payload, message.qos))
     return found
 

@@ -12,7 +12,17 @@ from hil.rig.mosquitto import Mosquitto
 from hil.rig.ports import free_udp_port
 from tests.firmware.conftest import BoardMaker
 from tests.firmware.program import program
-from tests.firmware.session_bench import forget, next_heard, run, shows, with_application
+from tests.firmware.session_bench import (
+    broker,
+    forget,
+    gateway,
+    next_heard,
+    run,
+    shows,
+    with_application,
+)
+
+__all__ = ["broker", "gateway"]
 
 # Up
 
@@ -293,7 +303,7 @@ client.wake()
             await shows(life, "asleep")
             forget(gateway)
             board.put("wake", "")
-            await shows(life, "heard")
+            await shows(life, "heard.*\n")
             return life.output.splitlines()
 
     lines = with_application(broker, inner)

@@ -199,6 +199,11 @@ class GatewayHost:
     def is_listening(self) -> bool:
         return self.is_on and not self._is_stopping
 
+    def pause_drain(self, *, is_paused: bool) -> None:
+        """The operator asks for it."""
+        if self.is_listening:
+            self._perform(self.engine.desk.pause_drain(is_paused=is_paused))
+
     def receive(self, address: bytes, datagram: bytes) -> None:
         if self.is_listening:
             self._perform(self.engine.receive(0, [(address, datagram)], self._agenda.now))

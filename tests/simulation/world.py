@@ -25,6 +25,7 @@ from tests.simulation.gateway_host import GatewayHost
 from tests.simulation.hard_plans import KINDS
 from tests.simulation.lossy_link import CALM, LossyLink
 from tests.simulation.model_broker import ModelBroker, Publication, Restart
+from tests.simulation.pauses import fill_with_pauses
 from tests.simulation.plan import (
     CALM_AT_S,
     GATEWAY_OFF_S_MAX,
@@ -129,6 +130,10 @@ class World:
         for event in self.plan.events:
             agenda.at(event.at, self._trouble, event)
         agenda.at(CALM_AT_S, self._calm_down)
+        fill_with_pauses(agenda, self.seed, self.kind, self._pause)
+
+    def _pause(self, is_paused: bool) -> None:
+        self.gateway.pause_drain(is_paused=is_paused)
 
     def _add_sensor(self, plan: SensorPlan) -> Sleeper:
         sensor = Sleeper(plan, self.agenda, self._from_sensor, self.plan.weather.lifetime_s)
@@ -271,13 +276,9 @@ class World:
 
     def _new_gateway(self) -> GatewayHost:
         host = GatewayHost(
-            self._rules_for,
-            self.agenda,
-            self._dice,
-            self.broker,
-            self.disk,
+            self._rules_for, self.agenda, self._dice, self.broker, self.disk,
             self.plan.stream_delay_s_max,
-        )
+        )  # fmt: skip
         host.send = self._from_gateway
         host.on_said = self._gateway_said
         host.on_octets = self._on_the_wire

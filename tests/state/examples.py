@@ -12,12 +12,14 @@ from gateway.saved import (
     MessageGone,
     PacketGone,
     PacketsGone,
+    PermitGone,
     RetainedGone,
     SavedClient,
     SavedDueWill,
     SavedFilter,
     SavedMessage,
     SavedPacket,
+    SavedPermit,
     SavedRetained,
     SavedSession,
     SavedState,
@@ -74,6 +76,7 @@ EVERY_ROW: list[Change] = [
     SavedPacket(65535, 0xFFFFFFFF),
     SavedFilter("cmd/#"),
     DUE_WILL,
+    SavedPermit(ANN),
 ]
 EVERYTHING = SavedState(
     clients=[
@@ -89,6 +92,7 @@ EVERYTHING = SavedState(
     packets=[SavedPacket(65535, 0xFFFFFFFF)],
     filters=["cmd/#"],
     due_wills=[DUE_WILL],
+    permits=[ANN],
 )
 
 Rows = dict[tuple[object, ...], Change]
@@ -99,6 +103,7 @@ _GONE: dict[type, type] = {
     PacketGone: SavedPacket,
     FilterGone: SavedFilter,
     DueWillGone: SavedDueWill,
+    PermitGone: SavedPermit,
 }
 
 
@@ -115,7 +120,7 @@ def apply(rows: Rows, change: Change) -> None:
             rows.pop((client_id, SavedSubscription, name), None)
         case MessageGone(client_id, position):
             rows.pop((client_id, SavedMessage, position), None)
-        case RetainedGone() | PacketGone() | FilterGone() | DueWillGone():
+        case RetainedGone() | PacketGone() | FilterGone() | DueWillGone() | PermitGone():
             rows.pop((None, _GONE[type(change)], *astuple(change)), None)
         case _:
             rows[_key(change)] = change
@@ -139,6 +144,8 @@ def _key(change: Change) -> tuple[object, ...]:
             return (None, SavedFilter, name)
         case SavedDueWill(client_id):
             return (None, SavedDueWill, client_id)
+        case SavedPermit(client_id):
+            return (None, SavedPermit, client_id)
         case _:
             raise AssertionError(change)
 
@@ -146,7 +153,7 @@ def _key(change: Change) -> tuple[object, ...]:
 def rows_of(state: SavedState) -> Rows:
     rows: Rows = {}
     changes: list[Change] = [*state.retained, *state.packets, *map(SavedFilter, state.filters)]
-    changes += state.due_wills
+    changes += [*state.due_wills, *map(SavedPermit, state.permits)]
     for client in state.clients:
         changes += [client.session, *client.topics, *client.subscriptions, *client.messages]
     for change in changes:

@@ -20,6 +20,7 @@ from gateway.saved import (
     MessageGone,
     PacketGone,
     PacketsGone,
+    PermitGone,
     RetainedGone,
     SavedPacket,
     SavedState,
@@ -87,6 +88,7 @@ def test_what_is_gone_is_gone(store: StateStore) -> None:
             PacketGone(65535),
             FilterGone("cmd/#"),
             DueWillGone(ANN),
+            PermitGone(ANN),
         ]
     )
     ann, bob = store.load().clients

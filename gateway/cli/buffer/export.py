@@ -9,8 +9,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from gateway.admin.readings import as_json
 from gateway.cli.buffer.on_disk import BufferError, waiting
-from gateway.cli.buffer.readings import as_json
 from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import complain, put
 from gateway.cli.progress import Progress

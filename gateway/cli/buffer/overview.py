@@ -7,13 +7,14 @@ from typing import Any
 
 from gateway.admin.answers import BUFFER_SCHEMA
 from gateway.admin.durations import duration
+from gateway.admin.readings import age_s
 from gateway.cli.buffer.on_disk import waiting
-from gateway.cli.buffer.readings import age_s
 from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import complain, say
 from gateway.cli.progress import Progress
 from gateway.config.mounts import taken_bytes
 from gateway.config.settings import MIB, Settings
+from gateway.links.clock import now
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -45,7 +46,7 @@ def _from_files(settings: Settings) -> dict[str, Any]:
     progress = Progress(lambda count: f"reading {folder}: {count} readings")
     for forward in waiting(folder):
         depth += 1
-        oldest_age_s = max(oldest_age_s, age_s(forward))
+        oldest_age_s = max(oldest_age_s, age_s(forward, now()))
         progress.at(depth)
     progress.end()
     return {
@@ -60,6 +61,7 @@ def _from_files(settings: Settings) -> dict[str, Any]:
         "in_per_s": None,
         "out_per_s": None,
         "drain_s": None,
+        "drain_paused": None,
         "dropped": None,
     }
 
@@ -71,6 +73,8 @@ def described(answer: Mapping[str, Any], where: str) -> Iterator[tuple[str, str]
         error = f": {answer['error']}" if answer["error"] else ""
         yield "journal", f"{answer['condition']}{error}"
         yield "broker", str(answer["upstream_state"])
+        if answer["drain_paused"]:
+            yield "drain", "paused by the operator"
     age = answer["oldest_age_s"]
     oldest = "" if age is None else f", the oldest for {duration(age)}"
     yield "waiting", f"{answer['depth']} readings{oldest}"

@@ -5,13 +5,14 @@ import json
 from itertools import islice
 
 from gateway.admin.durations import duration
+from gateway.admin.readings import age_s, as_json, shown
 from gateway.cli.buffer.on_disk import waiting
-from gateway.cli.buffer.readings import age_s, as_json, shown
 from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import say
 from gateway.config.settings import Settings
 from gateway.config.spelling import printable, shortened
 from gateway.effects import Forward
+from gateway.links.clock import now
 
 SCHEMA = "tidegate.buffer.peek/1"
 COUNT_DEFAULT = 10
@@ -49,7 +50,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     if arguments.json:
         name = settings.gateway.name
         readings = [
-            as_json(name, one) | {"age_s": age_s(one), "shown": shown(one.payload)}
+            as_json(name, one) | {"age_s": age_s(one, now()), "shown": shown(one.payload)}
             for one in forwards
         ]
         say(json.dumps({"schema": SCHEMA, "gateway": name, "readings": readings}, indent=2))
@@ -66,7 +67,7 @@ def _row(forward: Forward) -> tuple[str, ...]:
         printable(shortened(forward.client_id, NAME_LENGTH_MAX)),
         printable(shortened(forward.topic, NAME_LENGTH_MAX)),
         f"{forward.qos}{' retain' if forward.retain else ''}",
-        duration(age_s(forward)),
+        duration(age_s(forward, now())),
         str(len(forward.payload)),
         shown(forward.payload),
     )

@@ -32,7 +32,9 @@ url = "mqtt://127.0.0.1:{broker}"
 
 [admin]
 listen = "127.0.0.1:{admin}"
+password_file = "admin.password"
 """
+PASSWORD = "demo"  # to try the actions of the page, on this machine alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,9 @@ def environment() -> dict[str, str]:
 async def start_gateway(folder: Path, ports: Ports, command: Sequence[str] | None = None) -> Child:
     """A child that answers CONNECT; `command` overrules what is started, for tests."""
     configuration = folder / "demo.toml"
+    password = folder / "admin.password"
+    password.write_text(PASSWORD)
+    password.chmod(0o600)
     state = json.dumps(str(folder / "state"))  # a JSON string is a TOML basic string
     configuration.write_text(
         CONFIGURATION.format(state=state, udp=ports.udp, broker=ports.broker, admin=ports.admin)

@@ -94,8 +94,8 @@ class Play:
     async def _run(self) -> None:
         async with AsyncExitStack() as stack:
             self.folder = stack.enter_context(_folder(self.keep))
-            self.screen.starting()
             ports = Ports(free_port("tcp"), free_port("udp"), free_port("tcp"))
+            self.screen.starting(ports)
             broker = await self._unless_stopped(start_broker(self.folder, ports.broker))
             stack.push_async_callback(broker.end)
             command = self.gateway_command

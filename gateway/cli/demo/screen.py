@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from gateway.cli.demo.gateway_process import Ports
+from gateway.cli.demo.gateway_process import PASSWORD, Ports
 from gateway.cli.demo.hints import hints
 from gateway.cli.demo.seen import (
     CommandConfirmed,
@@ -21,12 +21,19 @@ from gateway.cli.demo.seen import (
 )
 from gateway.cli.sensors.sensor import INTERVAL_NAME, command_topic_of, topic_of
 
-STARTING = "Starting mosquitto and the gateway ..."
 UNITS = {"Cel": "°C", "%RH": "%"}  # SenML's names of units, as people write them
 
 
+def starting(ports: Ports) -> list[str]:
+    """The first lines: where to look, before there is something to see."""
+    return [
+        f'Status page: http://127.0.0.1:{ports.admin}/ (to act there, sign in with "{PASSWORD}")',
+        "Starting mosquitto and the gateway ...",
+    ]
+
+
 class Screen(Protocol):
-    def starting(self) -> None:
+    def starting(self, ports: Ports) -> None:
         """Broker and gateway are being started, which takes seconds on a small board."""
 
     def opened(self, ports: Ports, seen: Seen) -> None:
@@ -43,7 +50,7 @@ class Screen(Protocol):
 class Silence:
     """For --json: nothing but the summary."""
 
-    def starting(self) -> None:
+    def starting(self, ports: Ports) -> None:
         pass
 
     def opened(self, ports: Ports, seen: Seen) -> None:
@@ -65,8 +72,9 @@ class Lines:
 
     write: Callable[[str], None]
 
-    def starting(self) -> None:
-        self.write(STARTING)
+    def starting(self, ports: Ports) -> None:
+        for line in starting(ports):
+            self.write(line)
 
     def opened(self, ports: Ports, seen: Seen) -> None:
         self.write(f"Gateway 127.0.0.1:{ports.udp} (UDP), broker 127.0.0.1:{ports.broker}")

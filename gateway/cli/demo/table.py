@@ -22,7 +22,7 @@ from rich.text import Text
 
 from gateway.cli.demo.gateway_process import Ports
 from gateway.cli.demo.hints import hints
-from gateway.cli.demo.screen import STARTING, UNITS, in_ms
+from gateway.cli.demo.screen import UNITS, in_ms, starting
 from gateway.cli.demo.seen import Event, Notice, Seen, SensorSeen
 from gateway.cli.sensors.sensor import topic_of
 
@@ -49,8 +49,10 @@ class LiveTable:
     notice: tuple[float, str] | None = field(default=None, init=False)
     hints: list[str] = field(default_factory=list, init=False)
 
-    def starting(self) -> None:
-        self.console.print(Text(STARTING, style="dim"))
+    def starting(self, ports: Ports) -> None:
+        first, *rest = starting(ports)
+        self.console.print(Text(first))
+        self.console.print(Text("\n".join(rest), style="dim"))
 
     def opened(self, ports: Ports, seen: Seen) -> None:
         self.ports, self.seen = ports, seen

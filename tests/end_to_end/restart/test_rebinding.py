@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import aioudp
 import pytest
 
 from hil.rig.gateway import GatewayProcess
@@ -62,13 +61,14 @@ async def test_messages_are_fetched_from_another_port_which_counts_from_then_on(
     async with (
         application(broker) as app,
         connected(gateway.port, clean=False) as old,
-        node(gateway.port, old.client_id) as new,
+        node(gateway.port, old.client_id, from_host=old.host) as new,
     ):
         await falls_asleep(old, down)
         for number in range(3):
             await app.publish(down, b"%d" % number, qos=1)
         assert await fetches(new) == [b"0", b"1", b"2"]
-        gateway.wait_for_log(rf"= rebound client={old.client_id} peer=\S+ before=127\.0\.0\.1:\d+")
+        before = old.host.replace(".", r"\.")
+        gateway.wait_for_log(rf"= rebound client={old.client_id} peer=\S+ before={before}:\d+")
         restart(gateway, end)
         await app.publish(down, b"3", qos=1)
         assert (await fetches(new))[-1:] == [b"3"]
@@ -85,7 +85,7 @@ async def test_the_first_word_at_the_new_address_stands_over_the_end_of_the_gate
     async with (
         application(broker) as app,
         connected(gateway.port, clean=False) as old,
-        node(gateway.port, old.client_id) as new,
+        node(gateway.port, old.client_id, from_host=old.host) as new,
     ):
         await falls_asleep(old, down)
         for payload in (b"0", b"1"):
@@ -135,14 +135,12 @@ async def test_the_operator_decides_from_where(
     broker: Mosquitto, tmp_path: Path, policy: str, same_host: bool, is_moved: bool
 ) -> None:
     config = f'[mqtt_sn]\nrebind_sleepers = "{policy}"\n'
-    host = "127.0.0.1" if same_host else "127.0.0.2"
     with serving(tmp_path, broker, config) as gateway:
-        async with (
-            connected(gateway.port, clean=False) as old,
-            aioudp.connect("127.0.0.1", gateway.port, local_addr=(host, 0)) as connection,
-        ):
-            await falls_asleep(old, fresh("down"))
-            new = Node(connection, old.client_id)
-            await new.asks(PINGREQ, old.client_id.encode(), PINGRESP if is_moved else DISCONNECT)
-            if not is_moved:
-                await old.hears_nothing()
+        async with connected(gateway.port, clean=False) as old:
+            from_host = old.host if same_host else None
+            async with node(gateway.port, old.client_id, from_host=from_host) as new:
+                await falls_asleep(old, fresh("down"))
+                answer = PINGRESP if is_moved else DISCONNECT
+                await new.asks(PINGREQ, old.client_id.encode(), answer)
+                if not is_moved:
+                    await old.hears_nothing()

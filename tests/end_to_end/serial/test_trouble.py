@@ -113,7 +113,7 @@ async def test_a_port_that_comes_later_is_opened_then_and_health_says_so(
         config = NO_UDP + table(line.name) + f'[admin]\nlisten = "127.0.0.1:{admin}"\n'
         with serving(tmp_path, broker, config) as gateway:
             gateway.wait_for_log(f"serial0: {line.name} is not there")
-            gateway.wait_for_log("health and metrics")
+            gateway.wait_for_log("status page")
             health = await asyncio.to_thread(told, admin, "/healthz")
             assert health["status"] == "degraded"
             assert "is not there" in str(health["checks"])

@@ -19,6 +19,7 @@ from tests.firmware.app.fragile_flash import FragileFlash
 from tests.firmware.app.listener import Listener
 from tests.firmware.app.simulated_flash import SimulatedFlash
 from tests.firmware.app.tap import Tap
+from tests.firmware.app.timekeeper import Timekeeper
 from tests.support.boards import require_board
 
 KEY = bytes(range(16))
@@ -77,6 +78,12 @@ def tap(gateway: GatewayProcess) -> Iterator[Tap]:
 def listener(broker: Mosquitto, name: str) -> Iterator[Listener]:
     with Listener(broker, name) as heard:
         yield heard
+
+
+@pytest.fixture
+def timekeeper(broker: Mosquitto) -> Iterator[Timekeeper]:
+    with Timekeeper(broker) as keeper:
+        yield keeper
 
 
 def settings(name: str, port: int, **others: Any) -> dict[str, Any]:

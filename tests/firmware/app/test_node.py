@@ -28,9 +28,7 @@ from tests.firmware.app.fragile_flash import FragileFlash, PowerCutError
 from tests.firmware.app.listener import Listener
 from tests.firmware.app.simulated_board import SimulatedBoard
 from tests.firmware.app.simulated_flash import SimulatedFlash
-from tests.firmware.app.test_update_on_board import DepotProcess, depot
-
-__all__ = ["depot"]
+from tests.firmware.app.timekeeper import Timekeeper
 
 CHECKED = {"kind": "tests.firmware.app.checked_sensor"}
 
@@ -71,7 +69,7 @@ class Bench:
 def test_no_reading_is_lost_or_corrupt_whatever_the_power_tears(
     new_flash: FlashMaker,
     gateway: GatewayProcess,
-    depot: DepotProcess,
+    timekeeper: Timekeeper,
     listener: Listener,
     name: str,
 ) -> None:
@@ -102,7 +100,7 @@ def test_no_reading_is_lost_or_corrupt_whatever_the_power_tears(
 
 
 def test_without_a_network_it_tries_less_and_less_and_stores_everything(
-    gateway: GatewayProcess, depot: DepotProcess, listener: Listener, name: str
+    gateway: GatewayProcess, timekeeper: Timekeeper, listener: Listener, name: str
 ) -> None:
     bench = Bench(name, gateway.port)
     bench.board.has_network = False
@@ -132,14 +130,14 @@ def test_the_pauses_of_one_that_nobody_hears_have_an_end(name: str) -> None:
 
 
 def test_the_pause_is_the_interval_without_the_time_awake(
-    gateway: GatewayProcess, name: str
+    gateway: GatewayProcess, name: str, timekeeper: Timekeeper
 ) -> None:
     bench = Bench(name, gateway.port)
     assert 50_000 < bench.wake() <= 60_000
 
 
 def test_a_flash_that_takes_nothing_sends_from_memory_and_says_so(
-    gateway: GatewayProcess, depot: DepotProcess, listener: Listener, name: str
+    gateway: GatewayProcess, timekeeper: Timekeeper, listener: Listener, name: str
 ) -> None:
     flash = SimulatedFlash()
     Slots(flash).booted(is_wake=False)
@@ -156,7 +154,7 @@ def test_a_flash_that_takes_nothing_sends_from_memory_and_says_so(
 
 
 def test_three_died_boots_lead_to_safe_mode_which_tells_why_and_one_cycle_later_it_is_back(
-    gateway: GatewayProcess, depot: DepotProcess, listener: Listener, name: str
+    gateway: GatewayProcess, timekeeper: Timekeeper, listener: Listener, name: str
 ) -> None:
     bench = Bench(name, gateway.port)
     for _ in range(3):
@@ -176,7 +174,7 @@ def test_three_died_boots_lead_to_safe_mode_which_tells_why_and_one_cycle_later_
 
 
 def test_many_values_are_sent_as_several_readings(
-    gateway: GatewayProcess, depot: DepotProcess, listener: Listener, name: str
+    gateway: GatewayProcess, timekeeper: Timekeeper, listener: Listener, name: str
 ) -> None:
     names = [f"a long name of a sensor {number:02}" for number in range(20)]
     sensors = [{"kind": "adc", "pin": 1, "name": name} for name in names]
@@ -189,7 +187,7 @@ def test_many_values_are_sent_as_several_readings(
 
 
 def test_a_change_of_at_least_the_threshold_is_sent_and_any_after_report_s(
-    gateway: GatewayProcess, name: str
+    gateway: GatewayProcess, name: str, timekeeper: Timekeeper
 ) -> None:
     bench = Bench(
         name,
@@ -208,7 +206,7 @@ def test_a_change_of_at_least_the_threshold_is_sent_and_any_after_report_s(
 
 
 def test_a_broken_driver_costs_its_own_values_only(
-    gateway: GatewayProcess, depot: DepotProcess, listener: Listener, name: str
+    gateway: GatewayProcess, timekeeper: Timekeeper, listener: Listener, name: str
 ) -> None:
     broken: list[Any] = [{"kind": "adc"}, 5, {"kind": "no.such.module", "name": "rain"}, CHECKED]
     bench = Bench(name, gateway.port, sensors=broken)
@@ -222,7 +220,7 @@ def test_a_broken_driver_costs_its_own_values_only(
 
 
 def test_a_reading_that_the_gateway_refuses_stays_and_the_state_says_so(
-    tmp_path: Path, broker: Mosquitto, listener: Listener, name: str
+    tmp_path: Path, broker: Mosquitto, listener: Listener, name: str, timekeeper: Timekeeper
 ) -> None:
     sensors = [{"kind": "adc", "pin": 1, "name": "x" * 220}]  # its state is shorter
     with GatewayProcess(tmp_path, broker.url, "[limits]\npayload_bytes_max = 230\n") as refusing:
@@ -236,7 +234,7 @@ def test_a_reading_that_the_gateway_refuses_stays_and_the_state_says_so(
 
 
 def test_what_the_board_kept_is_taken_from_it_while_the_node_talks(
-    gateway: GatewayProcess, name: str
+    gateway: GatewayProcess, name: str, timekeeper: Timekeeper
 ) -> None:
     bench = Bench(name, gateway.port)
     bench.wake()
@@ -248,7 +246,7 @@ def test_what_the_board_kept_is_taken_from_it_while_the_node_talks(
 
 
 def test_a_port_that_is_taken_is_an_error_that_the_next_wake_has_forgotten(
-    gateway: GatewayProcess, depot: DepotProcess, listener: Listener, name: str
+    gateway: GatewayProcess, timekeeper: Timekeeper, listener: Listener, name: str
 ) -> None:
     bench = Bench(name, gateway.port)
     taken = SimulatedBoard(gateway.port, bench.given["local_port"]).transport()
@@ -263,7 +261,7 @@ def test_a_port_that_is_taken_is_an_error_that_the_next_wake_has_forgotten(
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_over_a_network_that_loses_copies_and_reorders_every_reading_arrives_as_it_was(
-    gateway: GatewayProcess, depot: DepotProcess, listener: Listener, name: str, seed: int
+    gateway: GatewayProcess, timekeeper: Timekeeper, listener: Listener, name: str, seed: int
 ) -> None:
     async def inner() -> Bench:
         weather = Weather(loss=0.2, copies=0.1, delayed=0.2, delay_s_max=0.05)

@@ -21,6 +21,7 @@ from tests.firmware.app.conftest import NodeMaker
 from tests.firmware.app.listener import Listener
 from tests.firmware.app.power_cuts import IMPORTS_ONLY, Lives
 from tests.firmware.app.test_update_on_board import DepotProcess, depot, published
+from tests.firmware.app.timekeeper import Timekeeper
 
 __all__ = ["depot"]
 
@@ -71,14 +72,14 @@ def through_store_and_send(node: WasiBoard, listener: Listener, points: int, see
 
 
 def test_no_reading_is_lost_or_corrupt_wherever_the_power_goes(
-    node: WasiBoard, depot: DepotProcess, listener: Listener
+    node: WasiBoard, timekeeper: Timekeeper, listener: Listener
 ) -> None:
     through_store_and_send(node, listener, QUICK_POINTS, seed=1)
 
 
 @pytest.mark.soak
 def test_no_reading_is_lost_or_corrupt_at_a_thousand_points(
-    node: WasiBoard, depot: DepotProcess, listener: Listener
+    node: WasiBoard, timekeeper: Timekeeper, listener: Listener
 ) -> None:
     through_store_and_send(node, listener, SOAK_POINTS, seed=2)
 

@@ -1,0 +1,44 @@
+"""The files of the page, as they are in the package: HTML, CSS and ES modules of our own.
+
+They are read when they are first asked for, and checked against the browser's copy by ETag, so that
+a page that is opened again costs a few hundred octets. No other file can be asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+FOLDER = Path(__file__).with_name("web")
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    octets: bytes
+    content_type: str
+    etag: str
+
+
+@cache
+def names() -> frozenset[str]:
+    return frozenset(each.name for each in FOLDER.iterdir())
+
+
+def asset(name: str) -> Asset | None:
+    """None for what is not there."""
+    return _read(name) if name in names() else None
+
+
+@cache
+def _read(name: str) -> Asset:
+    octets = (FOLDER / name).read_bytes()
+    suffix = name[name.rfind(".") :]
+    return Asset(octets, TYPES[suffix], f'"{sha256(octets).hexdigest()[:16]}"')

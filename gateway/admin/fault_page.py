@@ -1,0 +1,60 @@
+"""The page while the configuration is wrong: what is wrong, where, and what would be right.
+
+It answers as long as nothing else does: no sensor is served, no broker spoken to. Health says 503.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+from microdot import Request, Response
+
+from gateway.admin.application import answering, application, file_response
+from gateway.admin.connections import CONNECTION_S_MAX, Connections
+from gateway.admin.listening import open_listener
+from gateway.admin.responses import guarded, json_response, of_any
+
+FAULTS_SCHEMA = "tidegate.faults/1"
+REASON = "the configuration is wrong: the page and the log say where"
+
+
+class FaultPage:
+    """`faults`: what is wrong at the moment, as JSON."""
+
+    def __init__(
+        self, listen: tuple[str, int], version: str, faults: Callable[[], dict[str, Any]]
+    ) -> None:
+        self.listening_on = listen
+        self._version = version
+        self._faults = faults
+        app = application()
+        app.get("/")(guarded(self._page))
+        app.get("/api/faults")(guarded(of_any(self._problems)))
+        for path in ("/healthz", "/readyz"):
+            app.get(path)(guarded(of_any(_health)))
+        self._connections = Connections(answering(app), CONNECTION_S_MAX)
+
+    async def start(self) -> None:
+        """Raises AdminError with a sentence for the operator."""
+        listener = open_listener(*self.listening_on)
+        host, port = listener.getsockname()[:2]
+        self.listening_on = (host, port)
+        await self._connections.start(listener)
+
+    async def stop(self) -> None:
+        await self._connections.stop()
+
+    async def _page(self, request: Request) -> Response:
+        return file_response(request, "fault.html")
+
+    def _problems(self) -> Response:
+        body = {"schema": FAULTS_SCHEMA, "version": self._version, **self._faults()}
+        return json_response(HTTPStatus.OK, body)
+
+
+def _health() -> Response:
+    check = {"configuration": {"ok": False, "reason": REASON}}
+    body = {"status": "failing", "checks": check}
+    return json_response(HTTPStatus.SERVICE_UNAVAILABLE, body)

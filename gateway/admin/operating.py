@@ -1,0 +1,36 @@
+"""What an operator may have the gateway do, as the page asks for it.
+
+The words of the answers are for people. What is done goes the ways that it goes without an
+operator: a message to a sensor waits in its outbox, a forgotten sensor hears DISCONNECT.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+PERMIT_MINUTES_MAX = 24 * 60
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A message for one sensor."""
+
+    client_id: str
+    topic: str
+    payload: bytes
+    qos: int
+
+
+class CannotError(Exception):
+    """Why it cannot be done, in a sentence."""
+
+
+class Operating(Protocol):
+    """Each says what came of it, or raises CannotError."""
+
+    def pause_drain(self) -> str: ...
+    def resume_drain(self) -> str: ...
+    def forget(self, client_id: str) -> str: ...
+    def publish(self, publication: Publication) -> str: ...
+    def permit(self, minutes: float) -> str: ...

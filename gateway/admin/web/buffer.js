@@ -1,0 +1,99 @@
+// The buffer: the same numbers as `tidegate buffer`, the next readings to go, and the drain.
+
+import { card, el, facts, setClass, setText } from "./dom.js";
+import { bytes, count, counted, duration, percent, rate } from "./format.js";
+import { act, current, onSession, signIn } from "./session.js";
+
+export class Buffer {
+  title = "Buffer";
+
+  constructor(page) {
+    this.page = page;
+    this.depth = el("p", { class: "number", id: "depth", text: "–" });
+    this.words = el("p");
+    this.meter = el("meter", { min: 0, max: 1, low: 0.6, high: 0.8, optimum: 0, value: 0, "aria-label": "Buffer full" });
+    this.facts = el("div");
+    this.dropped = el("div");
+    this.drain = el("button", { type: "button", on: { click: () => this.#turn() } });
+    this.export = el("a", { class: "button", href: "api/buffer/export", download: true, text: "Export" });
+    this.hint = el("p", { class: "quiet" });
+    this.next = el("div");
+    this.nodes = [
+      el("h1", { text: "Buffer" }),
+      el("section", { class: "card tile" }, el("h2", { text: "Waiting for the broker" }), this.depth, el("div", { class: "drawing" }, this.meter), this.words, this.facts,
+        el("div", { class: "row" }, this.drain, this.export), this.hint),
+      card("Dropped", this.dropped),
+      card("Next to go", el("p", { class: "row" }, el("button", { type: "button", text: "Read from the disk", on: { click: () => this.#peek() } })), this.next),
+    ];
+    this.stop = onSession(() => this.#showActions());
+  }
+
+  close() {
+    this.stop();
+  }
+
+  asked() {
+    return { view: "buffer" };
+  }
+
+  hear(name, body) {
+    if (name !== "buffer") return;
+    this.body = body;
+    setText(this.depth, count(body.depth));
+    setText(this.words, this.#said(body));
+    this.meter.value = body.fill;
+    this.facts.replaceChildren(facts([
+      ["Journal", body.error ? `${body.condition}: ${body.error}` : body.condition],
+      ["Broker", body.upstream_state],
+      ["Used", `${bytes(body.used_bytes)} of ${bytes(body.budget_bytes)}, ${percent(body.fill)} full`],
+      ["Rate", `${rate(body.in_per_s)} in and ${rate(body.out_per_s)} out a second`],
+      ["Of these on disk alone", count(body.parked)],
+      ["Disk", body.sync_s_p99 === null ? null : `${(body.sync_s_p99 * 1000).toFixed(1)} ms for 99 % of its writes, ${(body.sync_s_worst * 1000).toFixed(1)} ms at worst`],
+      ["Lost to damage", body.lost ? counted(body.lost, "reading") : null],
+    ]));
+    const dropped = Object.entries(body.dropped).filter(([, number]) => number);
+    this.dropped.replaceChildren(dropped.length ? facts(dropped.map(([why, number]) => [why.replaceAll("_", " "), count(number)])) : el("p", { class: "none", text: "nothing" }));
+    this.#showActions();
+  }
+
+  #said(body) {
+    if (!body.depth) return "Nothing waits: what comes goes to the broker at once.";
+    const drained = body.drain_paused ? "the drain is paused" : body.drain_s === null ? "does not drain at this rate" : `drained in ${duration(body.drain_s)}`;
+    const age = body.oldest_age_s === null ? "" : `the oldest for ${duration(body.oldest_age_s)}, `;
+    return `${body.depth === 1 ? "reading" : "readings"}, ${age}${drained}`;
+  }
+
+  #showActions() {
+    const session = current();
+    const isPaused = this.body?.drain_paused ?? false;
+    setText(this.drain, isPaused ? "Let it drain" : "Pause the drain");
+    setClass(this.drain, isPaused ? "main" : "");
+    this.drain.disabled = !session.signed_in;
+    this.export.hidden = !session.signed_in;
+    setText(this.hint, session.signed_in ? "" : session.can_sign_in ? "Sign in to pause the drain or to export." : "To act from here, set admin.password_file in the configuration.");
+  }
+
+  async #turn() {
+    try {
+      this.page.say(await act(this.body?.drain_paused ? "resume" : "pause"));
+    } catch (problem) {
+      this.page.say(problem.message);
+      if (!current().signed_in) signIn();
+    }
+  }
+
+  async #peek() {
+    this.next.replaceChildren(el("p", { class: "none", text: "reading ..." }));
+    const answer = await fetch("api/buffer/peek").catch(() => null);
+    const body = await answer?.json().catch(() => null);
+    const readings = body?.readings ?? [];
+    if (!answer?.ok || !readings.length) {
+      this.next.replaceChildren(el("p", { class: "none", text: answer?.ok ? "nothing waits" : body?.error ?? "the gateway does not answer" }));
+      return;
+    }
+    this.next.replaceChildren(el("div", { class: "scroll" }, el("table", {},
+      el("thead", {}, el("tr", {}, ["Device", "Topic", "QoS", "Age", "Payload"].map((text) => el("th", { scope: "col", text })))),
+      el("tbody", {}, readings.map((one) => el("tr", {}, el("th", { scope: "row", text: one.client }), el("td", { text: one.topic }), el("td", { text: String(one.qos) }),
+        el("td", { text: duration(one.age_s) }), el("td", { class: "payload", text: one.shown })))))));
+  }
+}

@@ -1,0 +1,103 @@
+"""What an operator asks for, done by a real engine, and the words that come back."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.admin.latest import Latest
+from gateway.admin.operating import CannotError, Publication
+from gateway.clerk import Clerk
+from gateway.effects import ClientId, Forward
+from gateway.engine import EngineRules
+from gateway.frames import Connect, Disconnect
+from gateway.routing.admission import AdmissionRules
+from gateway.session.rules import SessionRules
+from tests.support.engine_bench import UPSTREAM, Bench
+
+
+def clerk_of(bench: Bench, latest: Latest | None = None, *, is_listed_only: bool = False) -> Clerk:
+    return Clerk(
+        engine=bench.engine,
+        perform=bench.take,
+        latest=Latest() if latest is None else latest,
+        now=lambda: bench.at,
+        is_listed_only=is_listed_only,
+        waiting=lambda: 7,
+    )
+
+
+def publication(topic: str = "ab", payload: bytes = b"on", qos: int = 1) -> Publication:
+    return Publication("well", topic, payload, qos)
+
+
+def test_the_drain_is_paused_once_and_goes_on_once() -> None:
+    clerk = clerk_of(Bench())
+    with pytest.raises(CannotError, match="not paused"):
+        clerk.resume_drain()
+    assert clerk.pause_drain().startswith("paused: 7 readings wait on disk")
+    with pytest.raises(CannotError, match="paused already"):
+        clerk.pause_drain()
+    assert clerk.resume_drain() == "going on"
+
+
+def test_who_listens_gets_it_and_who_does_not_later() -> None:
+    bench = Bench()
+    clerk = clerk_of(bench)
+    bench.join(b"well", clean=False)
+    assert clerk.publish(publication()) == "on its way"
+    assert bench.hear_all(b"well") == [(b"on", 1, False)]
+    bench.say(b"well", Disconnect(duration_s=60))
+    assert clerk.publish(publication()) == "waits until it wakes up"
+    bench.wake(bench.at + 300)
+    assert clerk.publish(publication()) == "waits until it connects again"
+    with pytest.raises(CannotError, match="not connected"):
+        clerk.publish(publication(qos=0))
+
+
+def test_what_cannot_be_sent_is_refused_with_the_reason() -> None:
+    rules = SessionRules(payload_bytes_max=5, outbox_messages_max=1)
+    bench = Bench(EngineRules(UPSTREAM, session=rules))
+    clerk = clerk_of(bench)
+    with pytest.raises(CannotError, match="no sensor 'well' is known"):
+        clerk.publish(publication())
+    bench.say(b"well", Connect(b"well", 60, clean_session=False))
+    with pytest.raises(CannotError, match="CONNECT and nothing else"):
+        clerk.publish(publication())
+    bench.join(b"well", clean=False)
+    for topic in ("a/+", "#", "a\0b"):
+        with pytest.raises(CannotError, match="one topic"):
+            clerk.publish(publication(topic))
+    with pytest.raises(CannotError, match=r"limits\.payload_bytes_max"):
+        clerk.publish(publication(payload=b"123456"))
+    bench.say(b"well", Disconnect(duration_s=60))
+    with pytest.raises(CannotError, match="it sleeps"):
+        clerk.publish(publication(qos=0))
+    clerk.publish(publication())
+    with pytest.raises(CannotError, match=r"limits\.outbox_messages_max"):
+        clerk.publish(publication())
+
+
+def test_a_forgotten_sensor_has_no_values_either() -> None:
+    bench, latest = Bench(), Latest()
+    clerk = clerk_of(bench, latest)
+    with pytest.raises(CannotError, match="no sensor"):
+        clerk.forget("well")
+    bench.join(b"well")
+    latest.hear(Forward(ClientId("well"), "t", b"1", 1, False, 0, 0, 0.0))
+    assert clerk.forget("well").startswith("forgotten")
+    assert latest.of("well") == []
+    assert bench.hear(b"well") == [Disconnect()]
+    bench.say(b"pump", Connect(b"pump", 60))
+    assert clerk.forget("pump").startswith("forgotten"), "one that said CONNECT alone"
+
+
+def test_the_door_is_opened_for_a_while_where_there_is_a_list() -> None:
+    admission = AdmissionRules(is_listed_only=True)
+    bench = Bench(EngineRules(UPSTREAM, admission=admission))
+    clerk = clerk_of(bench, is_listed_only=True)
+    assert clerk.permit(5) == "new sensors may come in for 5 min 0 s"
+    assert bench.engine.desk.permitted_until == 300.0
+    assert clerk.permit(0).startswith("only listed sensors")
+    assert bench.engine.desk.permitted_until == 0.0
+    with pytest.raises(CannotError, match='permit is "all"'):
+        clerk_of(Bench()).permit(5)
