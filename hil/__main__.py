@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import secrets
+import signal
 import sys
 import time
 from pathlib import Path
@@ -93,7 +94,7 @@ def main() -> int:
     except BrokerError as error:
         sys.stderr.write(f"{error}\n")
         return UNAVAILABLE
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         return FAILED
 
 
@@ -148,6 +149,10 @@ def show(campaign: Campaign) -> None:
 
 async def run(campaign: Campaign, folder: Path) -> int:
     began = time.monotonic()
+    task = asyncio.current_task()
+    assert task is not None
+    # Asked to end it takes boards, gateways and brokers with it, as at Ctrl-C.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     sys.stdout.write(f"seed {campaign.seed}\n")
     results = await perform(campaign, tell)
     seconds = time.monotonic() - began

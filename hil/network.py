@@ -12,7 +12,7 @@ from typing import Protocol
 import serial  # type: ignore[import-untyped]
 
 from hil.faults.lossy_proxy import LossyProxy, Weather
-from hil.faults.serial_proxy import LineWeather, SerialProxy
+from hil.faults.serial_proxy import PULLED_OUT, LineWeather, SerialProxy
 from hil.oracle.conversation import DUP, opened
 from hil.oracle.readings import read
 
@@ -33,6 +33,9 @@ class Network(Protocol):
         """Readings of which the network made copies that no gateway can tell from new ones."""
 
     def weather(self, udp: Weather, line: LineWeather) -> None: ...
+    def marks(self, udp: Weather, line: LineWeather) -> tuple[str, ...]:
+        """Fates that such weather brings about here; none if here it is calm."""
+
     def burst(self, octets: int) -> None:
         """Only lines have any."""
 
@@ -71,6 +74,9 @@ class UdpNetwork:
     def weather(self, udp: Weather, line: LineWeather) -> None:
         self._proxy.weather = udp
 
+    def marks(self, udp: Weather, line: LineWeather) -> tuple[str, ...]:
+        return udp.marks
+
     def burst(self, octets: int) -> None:
         raise AssertionError("scenarios with bursts are not for UDP")
 
@@ -107,11 +113,15 @@ class LineNetwork:
     def weather(self, udp: Weather, line: LineWeather) -> None:
         self._proxy.weather = line
 
+    def marks(self, udp: Weather, line: LineWeather) -> tuple[str, ...]:
+        return line.marks
+
     def burst(self, octets: int) -> None:
         self._proxy.burst(octets)
 
     async def leave(self) -> None:
         self._proxy.unplug()
+        self._proxy.fates[PULLED_OUT] += 1
 
     async def come_back(self) -> None:
         self._proxy.plug_in()

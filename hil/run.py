@@ -10,7 +10,9 @@ failure as well, with its text.
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import time
+from collections import Counter
 from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -27,7 +29,7 @@ from hil.stage import Setting, Stage, on_stage
 SETTLE_S = 15.0
 WORDS_LINES = 12
 # What the rig or a board does not do; a mistake of ours is none of it, and ends the campaign.
-TROUBLE = (BoardError, ProcessError, BrokerError, OSError, TimeoutError)
+TROUBLE = (BoardError, ProcessError, BrokerError, OSError, TimeoutError, subprocess.TimeoutExpired)
 TRACEBACK = "Traceback (most recent call last)"
 
 
@@ -50,7 +52,7 @@ class Result:
     firmware: str = ""
     numbers: dict[str, float] = field(default_factory=dict)
     latencies_ms: tuple[float, ...] = ()
-    fates: dict[str, int] = field(default_factory=dict)
+    effects: dict[str, int] = field(default_factory=dict)  # how often faults took effect
     folder: str = ""
 
 
@@ -92,6 +94,7 @@ class Play:
         self._limit_s = stage.scenario.limit_s * self._stretch
         # What happens to the same one happens one after the other.
         self._turns: dict[str, asyncio.Lock] = {}
+        self._begun: list[tuple[Event, Counter[str]]] = []  # with the effects until then
 
     async def perform(self) -> None:
         loop, stage = asyncio.get_running_loop(), self._stage
@@ -129,6 +132,7 @@ class Play:
 
     async def _perform(self, event: Event) -> None:
         action = ACTIONS[event.do]
+        self._begun.append((event, self._stage.effects))
         whose = self._turns.setdefault(event.do.partition(".")[0], asyncio.Lock())
         for number in range(event.times):
             if number:
@@ -176,6 +180,8 @@ class Play:
         stage, result = self._stage, self._result
         ledger = self._ledger(stored)
         if stage.setting.elsewhere is None:
+            if stage.gateway.returncode is not None:
+                self._fail(f"the gateway ended by itself, with {stage.gateway.returncode}")
             await asyncio.to_thread(stage.gateway.kill)
             if TRACEBACK in stage.gateway.log_of_all_lives:
                 self._fail(f"the gateway raised: {stage.gateway.log_path}")
@@ -183,8 +189,9 @@ class Play:
         await asyncio.to_thread(stage.board.last_words)
         await asyncio.to_thread(stage.board.kill)
         self._compare(ledger)
+        self._look_for_effects()
         result.firmware = stage.board.firmware_hash
-        result.fates = {name: count for name, count in stage.network.fates.items() if count}
+        result.effects = {name: count for name, count in stage.effects.items() if count}
         result.latencies_ms = ledger.latencies_ms
         result.numbers = self._numbers(ledger)
 
@@ -211,6 +218,17 @@ class Play:
                 f"95 of 100 readings took up to {p95_ms:.0f} ms to the broker, "
                 f"at most {self._scenario.p95_ms:.0f}"
             )
+
+    def _look_for_effects(self) -> None:
+        """A fault that did nothing proves nothing."""
+        effects, scenario = self._stage.effects, self._scenario
+        air = self._stage.network.marks(scenario.udp, scenario.line)
+        if air and not any(effects[mark] for mark in air):
+            self._fail(f"the air did nothing: nothing was {' or '.join(air)}")
+        for event, before in self._begun:
+            marks = ACTIONS[event.do].marks or self._stage.network.marks(event.udp, event.line)
+            if marks and not any(effects[mark] > before[mark] for mark in marks):
+                self._fail(f"{event.do} did nothing: nothing was {' or '.join(marks)}")
 
     def _numbers(self, ledger: Ledger) -> dict[str, float]:
         stage, talk = self._stage, self._stage.conversation

@@ -11,12 +11,21 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from hil.actions import (
+    BROKER_KILLED,
+    BROKER_STOPPED,
+    CLOCK_SEEN,
+    GATEWAY_FORGOT,
+    GATEWAY_KILLED,
+    GATEWAY_STOPPED,
+)
 from hil.boards.board import Board, BoardSpec, Kind, Node, Place
 from hil.faults.broker_door import BrokerDoor
 from hil.faults.lossy_proxy import LOOPBACK, LossyProxy
@@ -24,6 +33,7 @@ from hil.faults.serial_proxy import SerialProxy
 from hil.network import LineNetwork, Network, Terminal, UdpNetwork, line_config, opened_port
 from hil.oracle.conversation import Conversation
 from hil.rig.gateway import GatewayProcess
+from hil.rig.logged_process import ProcessError
 from hil.rig.mosquitto import Mosquitto
 from hil.rig.operator import Operator, operating
 from hil.rig.shifted_clock import ShiftedClock
@@ -94,10 +104,20 @@ class Stage:
         self.conversation = Conversation(self.device)
         self.clock = ShiftedClock(setting.folder / "clock")
         self.commands: list[bytes] = []
+        self.done: Counter[str] = Counter()
         self.gateway_config = ""
         self._gateway_prefix: tuple[str, ...] = ()
         self._changed = asyncio.Event()
         self.conversation.on_change = self._changed.set
+
+    @property
+    def effects(self) -> Counter[str]:
+        """How often each fault took effect so far."""
+        found = self.done + self.network.fates
+        if self.setting.elsewhere is None:
+            found += self.door.fates
+            found[CLOCK_SEEN] = self.clock.times_seen
+        return found
 
     @property
     def topic(self) -> str:
@@ -128,8 +148,9 @@ class Stage:
     # Broker and gateway, where they are ours
 
     async def broker_ends(self, *, is_killed: bool) -> None:
+        self.done[BROKER_KILLED if is_killed else BROKER_STOPPED] += self.broker.running
         await asyncio.to_thread(self.broker.kill if is_killed else self.broker.stop)
-        await self.door.close()
+        await self.door.shut()
         self.witness.ready.clear()
 
     async def broker_returns(self) -> None:
@@ -142,8 +163,26 @@ class Stage:
         self.gateway.start()
         assert self.gateway.port
 
+    def gateway_dies(self) -> None:
+        self.done[GATEWAY_KILLED] += self.gateway.returncode is None
+        self.gateway.kill()
+
+    def gateway_stops(self) -> None:
+        """Raises ProcessError when it does not end in order."""
+        returncode = self.gateway.stop()
+        if returncode != 0:
+            raise ProcessError(f"asked to end it ended with {returncode}:\n{self.gateway.log}")
+        self.done[GATEWAY_STOPPED] += 1
+
     def gateway_forgets(self) -> None:
-        shutil.rmtree(self.setting.folder / "gateway" / "state")
+        """The folder stays: it may be a disk of its own."""
+        kept = list((self.setting.folder / "gateway" / "state").iterdir())
+        for each in kept:
+            if each.is_dir():
+                shutil.rmtree(each)
+            else:
+                each.unlink()
+        self.done[GATEWAY_FORGOT] += bool(kept)
 
     async def boot(self) -> None:
         await asyncio.to_thread(self.board.boot)

@@ -1,6 +1,6 @@
 """A TCP proxy that cuts connections in the middle of packets, each after some random octets.
 
-It is a door as well: closed, it refuses connections, and it opens again on the same port.
+It is a door as well: shut, it refuses connections, and it opens again on the same port.
 """
 
 from __future__ import annotations
@@ -8,36 +8,50 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from hil.rig.ports import HeldPort
+
 READ_BYTES = 1 << 16
+CUT, CUT_IN_A_PACKET = "cut", "cut in a packet"
 
 _Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class CuttingProxy:
     def __init__(self, target_port: int, seed: int) -> None:
-        self.cuts = 0
+        self.fates: Counter[str] = Counter()  # of connections
         self.cutting = False
-        self.octets = (200, 20_000)  # a connection lives for a number of them between these
+        # A connection lives for a number of them between these, counted while `cutting`.
+        self.octets = (200, 20_000)
         self._target_port = target_port
         self._dice = random.Random(seed)
         self._server: asyncio.Server
-        self._port = 0
+        self._held = HeldPort()
         self._was_cut = asyncio.Event()
         self._connections: set[asyncio.Task[None]] = set()
 
     @property
     def port(self) -> int:
-        return self._port
+        return self._held.number
 
     async def open(self) -> None:
-        self._server = await asyncio.start_server(self.serve, "127.0.0.1", self._port)
-        self._port = self._server.sockets[0].getsockname()[1]
+        self._server = await asyncio.start_server(self.serve, "127.0.0.1", self.port)
+
+    async def shut(self) -> None:
+        self._server.close()
+        await self.cut()
 
     async def close(self) -> None:
-        self._server.close()
+        """For good."""
+        await self.shut()
+        self._held.close()
+
+    async def cut(self) -> None:
+        """All connections, at once; new ones are taken."""
+        self.fates[CUT] += len(self._connections)
         for task in self._connections:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
@@ -46,10 +60,10 @@ class CuttingProxy:
         """Whether it has cut as often, now or in a moment."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
-                while self.cuts < times:
+                while self.fates[CUT_IN_A_PACKET] < times:
                     self._was_cut.clear()
                     await self._was_cut.wait()
-        return self.cuts >= times
+        return self.fates[CUT_IN_A_PACKET] >= times
 
     async def flows(self) -> None:
         """Returns when octets may pass."""
@@ -92,14 +106,17 @@ class CuttingProxy:
             if not octets:
                 raise EOFError
             await self.flows()
-            if self.cutting and len(octets) >= left[0]:
-                self.cuts += 1
+            if not self.cutting:
+                pass
+            elif len(octets) < left[0]:
+                left[0] -= len(octets)
+            else:
+                self.fates[CUT_IN_A_PACKET] += 1
                 self._was_cut.set()
                 writer.write(octets[: left[0]])
                 with contextlib.suppress(ConnectionError):
                     await writer.drain()
                 raise EOFError
-            left[0] -= len(octets)
             writer.write(octets)
             await writer.drain()
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from hil.faults.tap import Deaf, Tap
 
 LOOPBACK = "127.0.0.1"
+LOST_WHILE_DOWN, MOVED = "lost while down", "moved"
 
 Address = tuple[str, int]
 
@@ -38,6 +39,18 @@ class Weather:
     # where there are none: in a bridge, or with a faulty one.
     damaged: float = 0.0
     mtu: int = 0  # datagrams with more octets are lost; 0: there is no limit
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Fates that it brings about."""
+        brings = {
+            "lost": self.loss,
+            "copied": self.copies,
+            "delayed": self.delayed,
+            "damaged": self.damaged,
+            "too long": self.mtu,
+        }
+        return tuple(fate for fate, much in brings.items() if much)
 
 
 CALM = Weather(loss=0.0, copies=0.0, delayed=0.0)
@@ -105,6 +118,7 @@ class LossyProxy:
         self._far[sensor] = await self._new_far(sensor)
         if former is not None:
             former.close()
+            self.fates[MOVED] += 1
 
     async def move_all(self) -> None:
         for sensor in list(self._far):
@@ -153,7 +167,10 @@ class LossyProxy:
         """How often it will arrive."""
         weather, dice = self.weather, self._dice
         is_too_long = 0 < weather.mtu < len(datagram)
-        if self.is_down or is_too_long or dice.random() < weather.loss:
+        if self.is_down:
+            self.fates[LOST_WHILE_DOWN] += 1
+            return 0
+        if is_too_long or dice.random() < weather.loss:
             self.fates["too long" if is_too_long else "lost"] += 1
             return 0
         copies = 2 if dice.random() < weather.copies else 1

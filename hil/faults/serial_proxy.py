@@ -31,6 +31,7 @@ NOBODY_THERE_S = 0.02  # between two looks at a line that nobody has open
 WAITING_OCTETS_MAX = 8192
 READ_OCTETS_MAX = 4096
 ZEROS_PER_TICK = 4
+HELD_LOW, IN_A_BURST, PULLED_OUT = "held low", "in a burst", "pulled out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,12 @@ class LineWeather:
 
     flips: float = 0.0  # one bit of it is turned over
     drops: float = 0.0
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Fates that it brings about."""
+        brings = {"flipped": self.flips, "dropped": self.drops}
+        return tuple(fate for fate, share in brings.items() if share)
 
 
 class SerialProxy:
@@ -149,6 +156,7 @@ class SerialProxy:
             up = self._spoilt(self._taken(self._up))
             down = self._spoilt(self._taken(self._down))
             if self.is_stuck:
+                self.fates[HELD_LOW] += len(up) + len(down)
                 up, down = bytes(ZEROS_PER_TICK), b""
             if up and self._master >= 0:
                 self._write(self._master, up)
@@ -172,7 +180,7 @@ class SerialProxy:
         for octet in octets:
             if self._burst_octets:
                 self._burst_octets -= 1
-                self.fates["in a burst"] += 1
+                self.fates[IN_A_BURST] += 1
                 found.append(self._dice.randrange(256))
             elif self._dice.random() < self.weather.drops:
                 self.fates["dropped"] += 1

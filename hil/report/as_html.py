@@ -112,10 +112,14 @@ def _cell(result: Result | None) -> str:
 
 def _in_short(result: Result) -> str:
     numbers = result.numbers
-    fates = ", ".join(f"{count} {name}" for name, count in result.fates.items())
+    effects = _effects(result)
     median_ms = numbers.get("latency_p50_ms", 0)
     told = f"{numbers.get('readings', 0):.0f} readings, median {median_ms:.1f} ms"
-    return f"{told}; on the way: {fates}" if fates else told
+    return f"{told}; {effects}" if effects else told
+
+
+def _effects(result: Result) -> str:
+    return ", ".join(f"{count} {name}" for name, count in result.effects.items())
 
 
 def _board(campaign: Campaign, board: Listed, results: Sequence[Result]) -> str:

@@ -62,7 +62,7 @@ def _run(campaign: Campaign, result: Result) -> dict[str, object]:
         "seconds": round(result.seconds, 2),
         "numbers": {name: round(number, 2) for name, number in result.numbers.items()},
         "latency_ms": histogram(result.latencies_ms),
-        "fates": result.fates,
+        "effects": result.effects,
     }
     if result.why:
         told["why"] = result.why

@@ -5,8 +5,7 @@ persistence (which, turned on, goes to its folder); what else a test needs are i
 port stays the same over `stop()`, `kill()` and `start()`, so that a client under test finds the
 broker again where it was.
 
-Limit: a port is free only until somebody else takes it. The first start therefore tries again with
-another port; a later one cannot and says so.
+The port is held as long as the broker is not closed, unless it is the caller's own.
 """
 
 import os
@@ -22,12 +21,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from hil.rig.ports import HeldPort
+
 START_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 5.0
 # Each attempt to connect is a system call on loopback; this is the pause between two of them.
 POLL_INTERVAL_S = 0.01
-# How often the first start may lose the race for a free port.
-PORT_ATTEMPTS_MAX = 5
 LOG_TAIL_LINES = 15
 # Debian puts it where the search path of an ordinary user does not look.
 SEARCH_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
@@ -83,6 +82,7 @@ class Mosquitto:
         self.extra_config = list(extra_config)
         self.allow_anonymous = allow_anonymous
         self._port = port
+        self._held: HeldPort | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -125,19 +125,10 @@ class Mosquitto:
         """Return when the port takes connections."""
         if self.running:
             raise BrokerError(f"the broker already runs with pid {self.pid}")
-        if self._port is not None:
-            self._start_on(self._port)
-            return
-        for attempt in range(1, PORT_ATTEMPTS_MAX + 1):
-            port = free_tcp_port()
-            try:
-                self._start_on(port)
-            except BrokerError as error:
-                if attempt == PORT_ATTEMPTS_MAX or "in use" not in str(error):
-                    raise
-            else:
-                self._port = port
-                return
+        if self._port is None:
+            self._held = HeldPort()
+            self._port = self._held.number
+        self._start_on(self._port)
 
     def stop(self) -> None:
         """Shut down in order; a broker that does not is killed. Does nothing to a stopped one."""
@@ -154,6 +145,8 @@ class Mosquitto:
     def close(self) -> None:
         """Stop, and remove the folder unless it is the caller's."""
         self.stop()
+        if self._held is not None:
+            self._held.close()
         if self._temporary is not None:
             self._temporary.cleanup()
 

@@ -11,6 +11,23 @@ import socket
 PORTS = range(20_000, 32_000)
 
 
+class HeldPort:
+    """A TCP port that nobody else gets until `close`, and that refuses connections meanwhile.
+
+    It is bound and never listens. Who sets SO_REUSEADDR, as asyncio and mosquitto do, can listen
+    there, go, and come back; Linux gives it to no socket that asks for any port.
+    """
+
+    def __init__(self) -> None:
+        self._keeper = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._keeper.bind(("127.0.0.1", 0))
+        self.number: int = self._keeper.getsockname()[1]
+
+    def close(self) -> None:
+        self._keeper.close()
+
+
 def free_udp_port() -> int:
     for port in random.sample(PORTS, 100):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

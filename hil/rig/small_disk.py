@@ -32,6 +32,10 @@ class SmallDisk:
         found = os.statvfs(self.path)
         return found.f_bavail * found.f_frsize
 
+    @property
+    def is_full(self) -> bool:
+        return self.free_bytes < len(CHUNK)
+
     def fill(self, leave_bytes: int = 0) -> None:
         """As another program would that writes what it can, beside whoever writes there too."""
         with (self.path / "somebody-elses").open("ab", buffering=0) as file:
@@ -44,7 +48,7 @@ class SmallDisk:
                     return
 
     def free(self) -> None:
-        (self.path / "somebody-elses").unlink()
+        (self.path / "somebody-elses").unlink(missing_ok=True)
 
 
 @contextmanager

@@ -115,7 +115,7 @@ class Chaos:
 
     async def _send_away(self, end: Callable[[Mosquitto], None]) -> None:
         await asyncio.to_thread(end, self._broker)
-        await self._door.close()
+        await self._door.shut()
         self._witness.ready.clear()
         await asyncio.sleep(self._dice.uniform(*self._plan.broker_away_s))
         await asyncio.to_thread(self._broker.start)

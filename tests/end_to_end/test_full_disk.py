@@ -56,7 +56,7 @@ class Scene:
 
     async def broker_leaves(self) -> None:
         await asyncio.to_thread(self.broker.stop)
-        await self.door.close()
+        await self.door.shut()
 
     async def broker_returns(self) -> None:
         self.witness.ready.clear()

@@ -78,7 +78,7 @@ async def send(number: int, sensor: PatientSensor, over: asyncio.Event) -> None:
 async def go_away(at_broker: AtBroker, away_s: float) -> None:
     broker, door, witness = at_broker
     await asyncio.to_thread(broker.stop)
-    await door.close()
+    await door.shut()
     witness.ready.clear()
     await asyncio.sleep(away_s)
     await asyncio.to_thread(broker.start)

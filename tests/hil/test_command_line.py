@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.boards import require_board
 
+PATIENCE_S = 20.0
 REPOSITORY = Path(__file__).resolve().parents[2]
 ABSENT = '[[board]]\nid = "esp"\nkind = "esp32"\nport = "/dev/absent"\n'
 
@@ -90,6 +93,30 @@ def test_a_board_that_is_not_there_is_no_failure_unless_it_is_required(tmp_path:
 def test_nothing_run_is_no_success(tmp_path: Path) -> None:
     words = ["--bench", bench(tmp_path, ABSENT), "--scenario", "calm"]
     assert typed("hil", *words, "--report", str(tmp_path / "report")).returncode == 1
+
+
+def programs_with(word: str) -> list[str]:
+    """Command lines of all that runs."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return [line for line in found if word in line]
+
+
+def test_asked_to_end_it_takes_all_that_it_started_with_it(tmp_path: Path) -> None:
+    require_board()
+    words = ["--board", "wasi-udp", "--scenario", "calm", "--report", str(tmp_path / "report")]
+    with subprocess.Popen(
+        [sys.executable, "-m", "hil", *words], cwd=REPOSITORY, stdout=subprocess.DEVNULL
+    ) as started:
+        deadline = time.monotonic() + PATIENCE_S
+        while len(programs_with(str(tmp_path))) < 3:  # itself, a broker, a gateway
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        started.terminate()
+        assert started.wait(PATIENCE_S) == 1
+    assert programs_with(str(tmp_path)) == []
 
 
 def test_pytest_runs_scenarios_and_skips_with_the_reason(tmp_path: Path) -> None:

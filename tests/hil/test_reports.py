@@ -47,7 +47,7 @@ def passed(board: str, name: str) -> Result:
         firmware="0123456789abcdef",
         numbers=dict(NUMBERS),
         latencies_ms=(0.2, 0.7, 3.0),
-        fates={"lost": 3},
+        effects={"lost": 3},
     )
 
 

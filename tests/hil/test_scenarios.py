@@ -11,6 +11,8 @@ from hil.actions import ACTIONS
 from hil.boards import kinds as package
 from hil.boards.board import Can
 from hil.boards.registry import kinds
+from hil.faults.lossy_proxy import Weather
+from hil.faults.serial_proxy import LineWeather
 
 SCENARIOS = scenario.scenarios_in(scenario.FOLDER)
 BOARDS = inventory.read(inventory.DEFAULT)
@@ -23,6 +25,16 @@ def test_each_board_without_hardware_has_at_least_fifteen_scenarios() -> None:
 
 def test_each_action_is_part_of_a_scenario() -> None:
     assert {event.do for one in SCENARIOS for event in one.events} == set(ACTIONS)
+
+
+def test_each_action_leaves_a_mark_by_which_one_that_does_nothing_is_noticed() -> None:
+    without = {name for name, action in ACTIONS.items() if not action.marks}
+    assert without == {"air.weather"}  # what it leaves is the weather's own
+    assert Weather(0.1, 0.1, 0.1, damaged=0.1, mtu=9).marks == (
+        *("lost", "copied", "delayed", "damaged", "too long"),
+    )
+    assert LineWeather(0.1, 0.1).marks == ("flipped", "dropped")
+    assert LineWeather().marks == ()
 
 
 def test_a_share_of_a_wake_needs_a_board_that_can_count() -> None:

@@ -43,10 +43,14 @@ def test_the_wall_clock_jumps_forth_and_back_and_the_monotonic_one_does_not(
             return float(wall), float(monotonic)
 
         before, began = ask()
+        assert clock.times_seen == 0
         clock.jump(86_400)
         later, at = ask()
+        assert clock.times_seen == 1
         assert 86_399 < later - before - (at - began) < 86_401
         clock.jump(-90_000)
         earlier, at = ask()
+        ask()
+        assert clock.times_seen == 2
         assert -3_601 < earlier - before - (at - began) < -3_599
         told.stdin.close()
