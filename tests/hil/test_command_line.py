@@ -37,6 +37,14 @@ def bench(folder: Path, text: str) -> str:
     return str(path)
 
 
+def short(folder: Path) -> str:
+    """A scenario of two readings."""
+    scenarios = folder / "short_scenarios"
+    scenarios.mkdir()
+    (scenarios / "short.toml").write_text('title = "Short"\nreadings = 2\nafter = 1\n')
+    return str(scenarios)
+
+
 def test_help_names_all_options() -> None:
     told = typed("hil", "--help")
     assert told.returncode == 0
@@ -75,7 +83,7 @@ def test_a_wrong_command_is_told_what_would_be_right(
 def test_a_board_that_is_not_there_is_no_failure_unless_it_is_required(tmp_path: Path) -> None:
     require_board()
     both = bench(tmp_path, '[[board]]\nid = "sim"\nkind = "wasi"\n' + ABSENT)
-    words = ["--bench", both, "--scenario", "calm", "--report", str(tmp_path / "report")]
+    words = ["--bench", both, "--scenarios", short(tmp_path), "--report", str(tmp_path / "report")]
     ended = typed("hil", *words, "--seed", "5")
     assert ended.returncode == 0, ended.stdout
     assert "not run  esp " in ended.stdout
@@ -122,7 +130,7 @@ def test_asked_to_end_it_takes_all_that_it_started_with_it(tmp_path: Path) -> No
 def test_pytest_runs_scenarios_and_skips_with_the_reason(tmp_path: Path) -> None:
     require_board()
     both = bench(tmp_path, '[[board]]\nid = "sim"\nkind = "wasi"\n' + ABSENT)
-    words = ["hil", "--bench", both, "-k", "calm", "-p", "no:cacheprovider"]
+    words = ["-p", "hil.plugin", short(tmp_path), "--bench", both, "-p", "no:cacheprovider"]
     ended = typed("pytest", *words, "--hil-report", str(tmp_path / "report"), "--hil-seed", "5")
     assert ended.returncode == 0, ended.stdout
     assert "1 passed, 1 skipped" in ended.stdout
