@@ -102,7 +102,7 @@ def test_our_firmware_runs_against_a_gateway_given_by_address(tmp_path: Path) ->
         gateway.wait_until_connected()
         given = campaign(
             tmp_path,
-            SCENARIOS["loss"],
+            dataclasses.replace(SCENARIOS["loss"], readings=8),
             SCENARIOS["broker_kill"],
             boards=[*one_board("wasi-udp"), *one_board("wasi-serial")],
             elsewhere=Elsewhere(("127.0.0.1", gateway.port), ("127.0.0.1", broker.port)),
@@ -123,7 +123,7 @@ def test_another_client_passes_in_the_place_of_our_firmware(tmp_path: Path) -> N
     names = ("loss", "retained", "power_cut")
     given = campaign(
         tmp_path,
-        *(SCENARIOS[name] for name in names),
+        *(dataclasses.replace(SCENARIOS[name], readings=8) for name in names),
         boards=[board for board in boards if board.spec.kind == "python"],
     )
     results = asyncio.run(perform(given))
@@ -151,9 +151,9 @@ def test_a_board_that_never_speaks_fails_with_its_last_words(tmp_path: Path) -> 
     require_board()
     (board,) = one_board("wasi-udp")
     small = dataclasses.replace(board, spec=dataclasses.replace(board.spec, heap="24k"))
-    calm = dataclasses.replace(SCENARIOS["calm"], limit_s=4.0)
+    calm = dataclasses.replace(SCENARIOS["calm"], limit_s=3.0)
     (result,) = asyncio.run(perform(campaign(tmp_path, calm, boards=[small])))
     assert result.outcome is Outcome.FAILED
-    assert "0 of 20 readings arrived within 4 s" in result.failures[0]
+    assert "0 of 20 readings arrived within 3 s" in result.failures[0]
     assert "MemoryError" in result.failures[1]
     assert Path(result.folder, "board", "console.log").exists()

@@ -130,7 +130,7 @@ def test_asked_to_end_it_takes_all_that_it_started_with_it(tmp_path: Path) -> No
 def test_pytest_runs_scenarios_and_skips_with_the_reason(tmp_path: Path) -> None:
     require_board()
     both = bench(tmp_path, '[[board]]\nid = "sim"\nkind = "wasi"\n' + ABSENT)
-    words = ["-p", "hil.plugin", short(tmp_path), "--bench", both, "-p", "no:cacheprovider"]
+    words = ["-p", "hil.plugin", short(tmp_path), "--bench", both, "-rs", "-p", "no:cacheprovider"]
     ended = typed("pytest", *words, "--hil-report", str(tmp_path / "report"), "--hil-seed", "5")
     assert ended.returncode == 0, ended.stdout
     assert "1 passed, 1 skipped" in ended.stdout
