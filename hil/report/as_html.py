@@ -1,7 +1,7 @@
 """A campaign for people: one page without scripts, and nothing that it would have to fetch.
 
 From the top: what came out; the table of boards and scenarios; every failure with the command that
-repeats it; for each board how long readings took and what they cost; seeds and firmware.
+repeats it; for each board its firmware, how long readings took and what they cost; effects and seeds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def as_html(campaign: Campaign, results: Sequence[Result], seconds: float) -> st
         *_failures(campaign, results),
         _table(campaign, results),
         *(_board(campaign, board, results) for board in campaign.boards),
-        *_seeds(campaign, results),
+        *_runs(campaign, results),
         "</main></html>\n",
     ]
     return "\n".join(parts)
@@ -139,13 +139,19 @@ def _board(campaign: Campaign, board: Listed, results: Sequence[Result]) -> str:
     return f'{title}<p>{kind}{named}{heap}.</p><div class="wide">{costs(mine)}</div>'
 
 
-def _seeds(campaign: Campaign, results: Sequence[Result]) -> Iterator[str]:
-    yield "<h2>Seeds</h2><p>Each run's dice, made of the campaign's seed.</p>"
+def _runs(campaign: Campaign, results: Sequence[Result]) -> Iterator[str]:
+    yield (
+        "<h2>Runs</h2><p>How often each fault took effect, and the seed of the run's dice, made of "
+        "the campaign's.</p>"
+    )
+    order = {scenario.name: at for at, scenario in enumerate(campaign.scenarios)}
+    runs = [result for result in results if result.seconds]
+    runs.sort(key=lambda result: (order[result.scenario], result.board))
     rows = "".join(
         f"<tr><th>{html.escape(result.scenario)}</th><td>{html.escape(result.board)}</td>"
-        f"<td>{result.seed}</td></tr>"
-        for result in results
-        if result.seconds
+        f'<td class="long">{_effects(result)}</td><td>{result.seed}</td></tr>'
+        for result in runs
     )
-    table = f'<table class="seeds">{rows}</table>'
-    yield f"<details><summary>{len(results)} runs</summary>{table}</details>"
+    heads = "<tr><th>scenario</th><th>board</th><th>took effect</th><th>seed</th></tr>"
+    table = f"<table><thead>{heads}</thead><tbody>{rows}</tbody></table>"
+    yield f'<details><summary>{len(runs)} runs</summary><div class="wide">{table}</div></details>'

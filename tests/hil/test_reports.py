@@ -91,6 +91,7 @@ def test_the_page_shows_each_run_each_failure_and_how_to_repeat_it(tmp_path: Pat
     assert "not run" in page
     assert "firmware <code>0123456789abcdef</code>" in page
     assert "1 failed" in page
+    assert '<td class="long">3 lost</td>' in page
     assert page.count("<svg") == 2
     assert "http" not in page.replace("http-equiv", "")  # nothing to fetch
 
@@ -125,6 +126,7 @@ def test_json_has_all_numbers_and_a_histogram(tmp_path: Path) -> None:
     assert told["boards"][0]["firmware_hash"] == "0123456789abcdef"
     run = told["runs"][0]
     assert run["numbers"]["octets_up_per_reading"] == 86.6
+    assert run["effects"] == {"lost": 3}
     assert run["latency_ms"] == {"0.25": 1, "1": 1, "4": 1}
     assert told["runs"][1]["failures"][0] == "2 lost: 3, 4"
 
