@@ -1,7 +1,8 @@
 """A campaign for people: one page without scripts, and nothing that it would have to fetch.
 
 From the top: what came out; the table of boards and scenarios; every failure with the command that
-repeats it; for each board its firmware, how long readings took and what they cost; effects and seeds.
+repeats it; for each board its firmware, and how long readings took and what they cost; what took
+effect in each run, and its seed.
 """
 
 from __future__ import annotations

@@ -116,9 +116,12 @@ class LoggedProcess(ABC):
 
     def stop(self) -> int:
         """SIGTERM, as systemd does; returns the exit code."""
+        self.ask_to_stop()
+        return self.wait_for_exit()
+
+    def ask_to_stop(self) -> None:
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        return self.wait_for_exit()
 
     def kill(self) -> None:
         if self._process is not None and self._process.poll() is None:

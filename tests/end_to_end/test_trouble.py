@@ -77,6 +77,27 @@ def test_a_reading_that_waited_arrives_with_its_tag_when_the_broker_is_back(
         asyncio.run(story(gateway))
 
 
+SLOW_CARD = '[journal]\nacknowledge = "journal"\nlinger_ms = 1000\n'
+
+
+def test_a_gateway_that_is_asked_to_end_acknowledges_what_it_still_writes(
+    broker: Mosquitto, tmp_path: Path
+) -> None:
+    async def story(gateway: GatewayProcess) -> None:
+        async with sensor(gateway.port, "s1") as s1:
+            await s1.connect()
+            topic = await s1.register("field")
+            await s1.say(0x0C, b"\x20" + u16(topic) + u16(77) + b"last")
+            assert await s1.ask(0x16, b"", 0x17) == b""  # before the reading is written
+            gateway.ask_to_stop()
+            assert await s1.hear() == (0x0D, u16(topic) + u16(77) + b"\x00")
+            assert gateway.wait_for_exit() == 0
+
+    with GatewayProcess(tmp_path, broker.url, SLOW_CARD) as gateway:
+        gateway.wait_until_connected()
+        asyncio.run(story(gateway))
+
+
 def test_subscriptions_live_through_a_restart_of_the_broker(
     broker: Mosquitto, gateway: GatewayProcess
 ) -> None:
