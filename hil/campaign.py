@@ -18,7 +18,7 @@ from pathlib import Path
 from hil.inventory import DEFAULT, Listed
 from hil.run import Outcome, Result, run
 from hil.scenario import Scenario
-from hil.stage import GATEWAY, Elsewhere, Setting
+from hil.stage import GATEWAY, Elsewhere, Setting, has_clock
 
 JOBS = 6  # they wait most of the time
 
@@ -83,6 +83,8 @@ def absent(campaign: Campaign, board: Listed, scenario: Scenario) -> Result | No
         result.why = "gateway and broker are not ours"
     elif campaign.elsewhere is not None and board.spec.transport == "serial":
         result.why = "the gateway is not at this line"
+    elif scenario.sets_clock and not has_clock(campaign.gateway_command):
+        result.why = "the gateway's clock cannot be set: its command is not python -m MODULE"
     else:
         return None
     result.outcome = Outcome.NOT_FOR

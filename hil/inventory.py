@@ -48,7 +48,7 @@ def read(path: Path) -> list[Listed]:
     if not tables and not page.problems:
         page.note((), "no [[board]]: at least one is needed")
     if len(tables) > BOARDS_MAX:
-        page.note(("board",), f"{len(tables)} boards, at most {BOARDS_MAX}")
+        page.note(("board", BOARDS_MAX), f"{len(tables)} boards, at most {BOARDS_MAX}")
     listed = [_board(table, known) for table in tables[:BOARDS_MAX]]
     names = [board.spec.id for board in listed]
     for at, table in enumerate(tables[:BOARDS_MAX]):

@@ -58,6 +58,10 @@ class Scenario:
         return events or bool(self.gateway_config or self.broker_config or self.disk_mib)
 
     @property
+    def sets_clock(self) -> bool:
+        return any(event.do == "clock.jump" for event in self.events)
+
+    @property
     def cuts_power(self) -> bool:
         return any(ACTIONS[event.do].takes_memory for event in self.events)
 
@@ -74,7 +78,11 @@ def read(path: Path) -> Scenario:
     node, gateway, broker = table.table("node"), table.table("gateway"), table.table("broker")
     air, expect = table.table("air"), table.table("expect")
     line = air.table("serial")
-    events = tuple(_event(each) for each in table.tables("event")[:EVENTS_MAX])
+    disk_mib = gateway.whole("disk_mib", 0, 0, 64)
+    told = table.tables("event")
+    if len(told) > EVENTS_MAX:
+        page.note(("event", EVENTS_MAX), f"{len(told)} events, at most {EVENTS_MAX}")
+    events = tuple(_event(each, disk_mib) for each in told[:EVENTS_MAX])
     known = set(Can)
     needs = frozenset(Can(need) for need in table.texts("needs", [*Can]) if need in known)
     scenario = Scenario(
@@ -90,7 +98,7 @@ def read(path: Path) -> Scenario:
         acknowledge=gateway.text("acknowledge", "auto", ACKNOWLEDGE),
         linger_ms=gateway.whole("linger_ms", 2, 0, 1000),
         gateway_config=gateway.text("config", ""),
-        disk_mib=gateway.whole("disk_mib", 0, 0, 64),
+        disk_mib=disk_mib,
         broker_config=broker.texts("config"),
         udp=_weather(air.table("udp")),
         line=_line_weather(line),
@@ -109,7 +117,7 @@ def needs_of(event: Event) -> frozenset[Can]:
     return needs | {Can.EXACT_POWER} if event.share else needs
 
 
-def _event(table: Table) -> Event:
+def _event(table: Table, disk_mib: int) -> Event:
     do = table.text("do", None, [*ACTIONS])
     if do not in ACTIONS:
         do = next(iter(ACTIONS))
@@ -120,6 +128,8 @@ def _event(table: Table) -> Event:
     for name in action.required:
         if name not in table:
             table.wrong(name, f"{do} needs it")
+    if do == "disk.full" and not disk_mib:
+        table.wrong("do", "disk.full needs a disk of its own: disk_mib in [gateway]")
     if "later_s" in table and "at_reading" not in table:
         table.wrong("later_s", "is later than a reading: at_reading says which")
     if "at_reading" in table and "at_s" in table:

@@ -288,7 +288,7 @@ class Stage:
             size = DISK_CONFIG.format(mib=self.scenario.disk_mib)
             config = config.replace("[mqtt_sn]", size + "[mqtt_sn]")
         command = self.setting.gateway_command
-        if any(event.do == "clock.jump" for event in self.scenario.events):
+        if self.scenario.sets_clock:
             command = _with_clock(command, self.clock.path)
         self.gateway = GatewayProcess(
             folder,
@@ -306,8 +306,12 @@ class Stage:
             yield disk
 
 
+def has_clock(command: tuple[str, ...]) -> bool:
+    """Whether its clock can be set: it is `python -m module ...`."""
+    return command[1:2] == ("-m",)
+
+
 def _with_clock(command: tuple[str, ...], clock: Path) -> tuple[str, ...]:
-    """Of one that is `python -m module ...`."""
     python, _, *module = command
     return (python, "-m", "hil.rig.shifted_clock", str(clock), *module)
 

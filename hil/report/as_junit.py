@@ -14,22 +14,30 @@ _NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd]")
 
 
 def as_junit(campaign: Campaign, results: Sequence[Result], seconds: float) -> str:
-    root = ET.Element("testsuites", name="hil", time=f"{seconds:.3f}")
+    root = ET.Element("testsuites", {"name": "hil", "time": f"{seconds:.3f}", **_counts(results)})
     for board in campaign.boards:
         mine = [result for result in results if result.board == board.spec.id]
+        spent = f"{sum(result.seconds for result in mine):.3f}"
         suite = ET.SubElement(
-            root,
-            "testsuite",
-            name=board.spec.id,
-            tests=str(len(mine)),
-            failures=str(sum(result.outcome is Outcome.FAILED for result in mine)),
-            skipped=str(sum(_is_skipped(result) for result in mine)),
-            time=f"{sum(result.seconds for result in mine):.3f}",
+            root, "testsuite", {"name": board.spec.id, "time": spent, **_counts(mine)}
         )
+        told = ET.SubElement(suite, "properties")
+        firmware = next((result.firmware for result in mine if result.firmware), "")
+        for name, value in (("seed", campaign.seed), ("firmware", firmware)):
+            ET.SubElement(told, "property", name=name, value=str(value))
         for result in mine:
             suite.append(_case(campaign, result))
     ET.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _counts(results: Sequence[Result]) -> dict[str, str]:
+    return {
+        "tests": str(len(results)),
+        "failures": str(sum(result.outcome is Outcome.FAILED for result in results)),
+        "errors": "0",
+        "skipped": str(sum(_is_skipped(result) for result in results)),
+    }
 
 
 def _case(campaign: Campaign, result: Result) -> ET.Element:

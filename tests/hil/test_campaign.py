@@ -87,6 +87,16 @@ def test_a_scenario_that_asks_for_what_a_board_cannot_do_is_not_for_it(tmp_path:
     assert (result.outcome, result.why) == (Outcome.NOT_FOR, "it lacks soft_reset")
 
 
+def test_a_clock_is_set_only_where_it_can_be(tmp_path: Path) -> None:
+    require_board()
+    command = ("tidegate",)
+    boards = one_board("wasi-udp")
+    given = campaign(tmp_path, SCENARIOS["clock_jump"], boards=boards, gateway_command=command)
+    (result,) = asyncio.run(perform(given))
+    assert result.outcome is Outcome.NOT_FOR
+    assert result.why.startswith("the gateway's clock cannot be set")
+
+
 def test_a_run_alone_has_the_same_seed_as_among_others(tmp_path: Path) -> None:
     alone = campaign(tmp_path, SCENARIOS["calm"], boards=one_board("wasi-udp"))
     among = campaign(tmp_path, *SCENARIOS.values())

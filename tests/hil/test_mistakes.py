@@ -105,6 +105,11 @@ def test_a_mistake_in_a_bench_is_told_with_its_line(tmp_path: Path, text: str, t
         ),
         (CALM + '\n[expect]\nlost = "some"\n', ":4: lost: expected one of any, got 'some'"),
         (CALM + "\n[expect]\nlosst = 1\n", ":4: losst: unknown here; did you mean lost?"),
+        (
+            CALM + '[[event]]\ndo = "disk.full"\nfor_s = 1\n',
+            ":3: do: disk.full needs a disk of its own: disk_mib in [gateway]",
+        ),
+        (CALM + '[[event]]\ndo = "air.down"\n' * 101, ":202: 101 events, at most 100"),
         (CALM + "event = 3\n", ":2: event: expected tables, each as [[event]], got 3"),
     ],
 )

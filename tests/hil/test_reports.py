@@ -114,6 +114,9 @@ def test_junit_counts_failures_and_skips_and_survives_what_boards_print(tmp_path
         "wasi-serial": ("1", "1", "0"),
         "microbit-qemu": ("1", "0", "1"),
     }
+    assert (root.get("tests"), root.get("failures"), root.get("skipped")) == ("3", "1", "1")
+    told = {each.get("name"): each.get("value") for each in root[0].iter("property")}
+    assert told == {"seed": "7", "firmware": "0123456789abcdef"}
     text = root.findtext(".//failure") or ""
     assert "a board said: ??[31m<b>" in text
     assert "--seed 7" in text
