@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,11 @@ from hil.actions import ACTIONS
 from hil.boards import kinds as package
 from hil.boards.board import Can
 from hil.boards.registry import kinds
+from hil.campaign import Campaign, perform
 from hil.faults.lossy_proxy import Weather
 from hil.faults.serial_proxy import LineWeather
+from hil.run import Outcome
+from tests.support.boards import require_board
 
 SCENARIOS = scenario.scenarios_in(scenario.FOLDER)
 BOARDS = inventory.read(inventory.DEFAULT)
@@ -62,13 +67,13 @@ KIND = Kind(
     transports=("udp",),
     firmwares=("node",),
     capabilities=frozenset({Can.UDP}),
-    why_not=lambda spec: "nobody bought one",
+    why_not=lambda spec: None if spec.heap == "64k" else "it is too small",
     make=WasiNode,
 )
 """
 
 
-def test_a_kind_of_board_is_there_by_its_file_alone(
+def test_a_kind_of_board_is_there_and_runs_by_its_file_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "toaster_of_a_test.py").write_text(NEW_KIND)
@@ -79,4 +84,8 @@ def test_a_kind_of_board_is_there_by_its_file_alone(
         "toaster",
     }
     (listed,) = inventory.read(tmp_path / "bench.toml")
-    assert listed.why_not == "nobody bought one"
+    require_board()
+    short = dataclasses.replace(next(one for one in SCENARIOS if one.name == "calm"), readings=3)
+    given = Campaign([listed], [short], seed=1, folder=tmp_path / "runs")
+    (result,) = asyncio.run(perform(given))
+    assert (result.outcome, result.board, result.failures) == (Outcome.PASSED, "kitchen", [])
