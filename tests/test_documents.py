@@ -66,7 +66,7 @@ def test_a_link_that_leads_nowhere_is_found(tmp_path: Path, link: str, why: str 
 
 
 # What stands there is for another program than the gateway: boards, and tables.
-NOT_THE_GATEWAYS = {"flashing.md", "spark.md"}
+NOT_THE_GATEWAYS = {"flashing.md", "hil.md", "spark.md"}
 
 
 def examples() -> Iterator[tuple[str, str]]:

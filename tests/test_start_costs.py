@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from urllib.request import urlopen
 
-from tests.support.gateway import GatewayProcess
+from hil.rig.gateway import GatewayProcess
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 TRIES = 5  # the best counts: these machines are shared

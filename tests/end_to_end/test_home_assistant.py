@@ -14,12 +14,12 @@ from urllib.request import HTTPCookieProcessor, Request, build_opener
 import cbor2
 import pytest
 
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.end_to_end.on_air import DISCONNECT, Node, node, serving, story
 from tests.support.application import application
-from tests.support.gateway import GatewayProcess
 from tests.support.hand_written_sensor import u16
 from tests.support.home_assistant import objections
-from tests.support.mosquitto import Mosquitto
 from tests.support.notices import Listener
 
 GATEWAY = "homeassistant/device/tidegate_under-test/config"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.end_to_end.on_air import DISCONNECT, SHORT_RETRIES, fresh, node, serving, story
 from tests.support.application import application
-from tests.support.gateway import GatewayProcess
 from tests.support.hand_written_sensor import u16
-from tests.support.mosquitto import Mosquitto
 from tests.support.notices import Listener
 
 BASE = "tidegate/under-test"
