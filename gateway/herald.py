@@ -48,14 +48,12 @@ class Herald:
         self._now = clock
         self._per_beat = messages_per_s_max * BEAT_S
         self._credit = 0.0
-        self._latest: Latest | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     # From the daemon
 
     def listen_to(self, latest: Latest) -> None:
         """For Home Assistant: what readings say."""
-        self._latest = latest
         latest.noted = self._noted
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -80,7 +78,7 @@ class Herald:
             if board is not None and standing_in(effect.after) in GONE:
                 board.left(effect.client_id, effect.after, effect.peer, self._now())
         elif type(effect) is UpstreamUp:
-            self._saying.connected([] if self._latest is None else self._latest.clients())
+            self._saying.connected()
         elif type(effect) is Overheard:
             self._overheard(effect.payload)
 

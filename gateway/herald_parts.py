@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gateway.admin.news import News
 from gateway.admin.payloads import found_in
+from gateway.announced import AnnouncedFile
 from gateway.census import Census
 from gateway.config.settings import Settings
 from gateway.effects import ClientId, Peer
@@ -18,7 +19,6 @@ from gateway.notices.announcements import Announcements, Values
 from gateway.notices.board import Board
 from gateway.notices.documents import utc
 from gateway.notices.home_assistant import Announcer, Wish
-from gateway.notices.ledger import Ledger
 from gateway.notices.saying import Saying
 from gateway.notices.standing import Standing
 from gateway.notices.topics import Topics
@@ -51,7 +51,7 @@ def herald_of(voice: Voice) -> Herald:
         announcements = Announcements(_announcer(settings, topics), _values_of(voice.lookout))
     saying = Saying(
         topics,
-        Ledger(settings.gateway.state_dir),
+        AnnouncedFile(settings.gateway.state_dir),
         board=board,
         announcements=announcements,
         stats=lambda: statistics(voice.census, voice.news, board),

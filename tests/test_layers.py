@@ -25,7 +25,7 @@ TREES = ("gateway", "firmware", "hil", "spark_ingest")
 PURE = frozenset(
     {
         *("frames", "lines", "saved", "part", "reasons", "effects", "nodes"),
-        *("session", "routing", "upstream", "bequests"),
+        *("session", "routing", "upstream", "bequests", "notices"),
         *("uplink", "downlink", "rules", "withholding", "restoring", "door", "desk", "engine"),
     }
 )
@@ -44,7 +44,8 @@ EVERY_LAYER = (
     *("uplink", "downlink", "rules", "withholding", "restoring", "door", "desk", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
     *("roster", "census", "keeping", "sensor_links", "lookout", "clerk", "buffer_reader"),
-    *("admin_parts", "mending", "flashing", "notices", "herald", "herald_parts"),
+    *("admin_parts", "mending", "flashing", "notices", "announced"),
+    *("herald", "herald_parts"),
     *("version", "daemon", "cli", "__main__"),
 )
 EVERY_PACKAGE = (
@@ -98,6 +99,7 @@ LAYERS = {
     "assembly": allowed("config", "engine", "journal", "routing", "session", "uplink", "upstream"),
     "keeping": allowed(*EVERY_LAYER),
     "notices": allowed("admin", "effects", "session"),
+    "announced": allowed("effects", "notices"),
     "herald": allowed("admin", "effects", "engine", "links", "notices", "upstream"),
     "herald_parts": allowed(*EVERY_LAYER),
     "roster": allowed("admin", "effects", "engine", "notices", "routing", "session"),

@@ -113,10 +113,6 @@ class Latest:
 
     # From the page
 
-    def clients(self) -> list[ClientId]:
-        """Who said anything."""
-        return list(self._of_client)
-
     def __len__(self) -> int:
         return len(self._strands)
 

@@ -1,8 +1,8 @@
 """What Home Assistant is to be told, and what it was told already.
 
 A device is announced when its presence was told for the first time in a connection, when a value of
-it is new, and when Home Assistant says that it was born. Its values are said when it was heard, the
-last of them only, however many came meanwhile.
+it is new, and when Home Assistant says that it was born. Its values are said behind that, and when
+it was heard; the last of them only, however many came meanwhile.
 
 Limits: those of the catalogue; one entry for each device in each queue.
 """
@@ -47,12 +47,11 @@ class Announcements:
 
     # From the connection
 
-    def connected(self, spoken: Iterable[ClientId]) -> None:
-        """`spoken`: of whom values are known. Devices follow when their presence was told."""
+    def connected(self) -> None:
+        """Devices follow when their presence was told."""
         self._announced.clear()
         self._to_announce.clear()
         self._is_gateway_due = True
-        self._values_due.update((each, None) for each in spoken)
 
     def born(self) -> None:
         """Home Assistant has started: it is told of everything that was announced before."""
@@ -92,6 +91,7 @@ class Announcements:
             return None
         client_id, _ = self._to_announce.popitem(last=False)
         self._announced.add(client_id)
+        self._values_due[client_id] = None
         values = self._catalogue.of(client_id)
         document = announcer.device(client_id, values)
         return Notice(announcer.topic_of(client_id), document, client_id, values=tuple(values))

@@ -11,7 +11,7 @@ Limits: those of the board, the announcements and the ledger.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from gateway.effects import ClientId
 from gateway.notices.announcements import Announcements
@@ -78,13 +78,12 @@ class Saying:
 
     # From the connection
 
-    def connected(self, spoken: Iterable[ClientId]) -> None:
-        """`spoken`: of whom values are known."""
+    def connected(self) -> None:
         self._state_at = self._stats_at = 0.0
         if self.board is not None:
             self.board.connected()
         if self.announcements is not None:
-            self.announcements.connected(spoken)
+            self.announcements.connected()
 
     # Time
 

@@ -121,6 +121,15 @@ def test_the_operator_says_what_a_unit_does_not() -> None:
     assert said["unit_of_measurement"] == "ppm"
 
 
+def test_another_class_has_other_statistics() -> None:
+    energy = Known("meter", "total", Kind.NUMBER, "kWh")
+    assert entity(energy)["state_class"] == "total_increasing"
+    assert entity(energy, Wish("total", label="All"))["state_class"] == "total_increasing"
+    assert entity(energy, Wish("total", device_class="power"))["state_class"] == "measurement"
+    wish = Wish("total", device_class="energy", state_class="total")
+    assert entity(energy, wish)["state_class"] == "total"
+
+
 def test_what_the_operator_hides_is_not_announced() -> None:
     components = announced(BATTERY, DOOR, wishes=(Wish("battery", hide=True),))["components"]
     assert not any("battery" in key for key in components)

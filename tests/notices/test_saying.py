@@ -6,17 +6,18 @@ import json
 from pathlib import Path
 
 import mqtt5
+import pytest
 
 from gateway.admin.payloads import Value
+from gateway.announced import BYTES_MAX, FILE, AnnouncedFile
 from gateway.effects import ClientId, Overheard, Peer, State, StateChanged, UpstreamUp
 from gateway.engine import EngineRules
 from gateway.herald import BEAT_S, WHILE_READINGS_WAIT, Herald
-from gateway.notices import ledger as ledgers
 from gateway.notices.announcements import Announcements, Values
 from gateway.notices.board import Board
 from gateway.notices.catalogue import VALUES_OF_ONE_MAX, Catalogue, Kind
 from gateway.notices.home_assistant import Announcer
-from gateway.notices.ledger import FILE, Ledger
+from gateway.notices.ledger import Entry
 from gateway.notices.saying import STATE_AGAIN_S, Saying
 from gateway.session.session import Session
 from tests.admin.conftest import Log
@@ -45,7 +46,7 @@ class House:
         announcements = Announcements(announcer, lambda each: self.readings.get(each, {}))
         self.saying = Saying(
             TOPICS,
-            Ledger(folder),
+            AnnouncedFile(folder),
             board=board,
             announcements=announcements if announces else None,
             stats=lambda: {"uptime_s": 1},
@@ -146,7 +147,7 @@ def test_each_connection_begins_anew(tmp_path: Path) -> None:
     assert {CLIENT, ANNOUNCED, VALUES} <= first
     assert house.beat(8) == []
     house.herald.tell(UpstreamUp(session_present=False))
-    assert set(house.topics(8)) == first - {VALUES}, "its values come from who listens to readings"
+    assert set(house.topics(8)) == first
 
 
 def test_the_gateways_own_word_goes_first_and_again_from_time_to_time(tmp_path: Path) -> None:
@@ -167,6 +168,35 @@ def test_values_are_said_once_however_often_they_came(tmp_path: Path) -> None:
     said = house.beat(8)
     assert (VALUES, b'{"tank/level":{"level":99.0}}') in said
     assert [topic for topic, _ in said].count(VALUES) == 1
+
+
+def test_values_of_a_device_that_is_not_announced_yet_follow_its_announcement(
+    tmp_path: Path,
+) -> None:
+    house = House(tmp_path)
+    house.hears("tank", 1.0)
+    assert VALUES not in house.topics(8)
+    house.enter("tank")
+    topics = house.topics(8)
+    assert topics.index(ANNOUNCED) < topics.index(VALUES)
+
+
+@pytest.mark.parametrize("announces", [True, False])
+def test_what_is_switched_off_is_not_said(tmp_path: Path, announces: bool) -> None:
+    house = House(tmp_path, announces=announces)
+    house.saying.board = None
+    house.enter("tank")
+    house.connected()
+    said = set(house.topics(8))
+    assert CLIENT not in said
+    assert ("homeassistant/device/tidegate_greenhouse/config" in said) is announces
+
+
+def test_one_that_left_and_has_its_session_is_looked_at_as_any(tmp_path: Path) -> None:
+    house = House(tmp_path, "tank")
+    house.beat(8)
+    house.herald.tell(StateChanged(TANK, State.ASLEEP, State.LOST, None))
+    assert house.beat(8) == [], "its session says that it sleeps"
 
 
 def test_only_home_assistants_birth_announces_again(tmp_path: Path) -> None:
@@ -255,13 +285,13 @@ def test_a_disk_that_fails_is_said_once_and_does_no_harm(tmp_path: Path, log: Lo
 
 
 def test_the_file_does_not_grow_without_end(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
-    entry = ledgers.Entry(TANK)
+    ledger = AnnouncedFile(tmp_path)
+    entry = Entry(TANK)
     for _ in range(200):
         for _ in range(1000):
             ledger.told("t" * 1000, entry)
         ledger.flush()
-    assert (tmp_path / FILE).stat().st_size <= ledgers.BYTES_MAX
+    assert (tmp_path / FILE).stat().st_size <= BYTES_MAX
 
 
 # The catalogue

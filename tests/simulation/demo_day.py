@@ -18,6 +18,7 @@ from gateway.admin.latest import Latest
 from gateway.admin.logs import TextLines
 from gateway.admin.news import News
 from gateway.admin.payloads import found_in
+from gateway.announced import AnnouncedFile
 from gateway.assembly import first_topic_id
 from gateway.cli.demo.play import INTERVAL_S, SLEEPERS, SLEEPERS_INTERVAL_S
 from gateway.cli.sensors.client_effects import Acknowledged, Send
@@ -32,7 +33,6 @@ from gateway.lookout import Lookout
 from gateway.notices.announcements import Announcements, Values
 from gateway.notices.board import Board
 from gateway.notices.home_assistant import Announcer
-from gateway.notices.ledger import Ledger
 from gateway.notices.saying import Saying
 from gateway.notices.topics import Topics
 from gateway.upstream.rules import UpstreamRules
@@ -125,7 +125,7 @@ class DemoDay:
         announcer = Announcer(topics, "homeassistant", "demo", "1")
         saying = Saying(
             topics,
-            Ledger(folder),
+            AnnouncedFile(folder),
             board=Board(engine.sessions, topics, lambda _peer: "udp0"),
             announcements=Announcements(announcer, values_of),
             stats=lambda: {"at": self._time()},

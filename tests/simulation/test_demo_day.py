@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.notices.ledger import FILE
+from gateway.announced import FILE
 from tests.simulation.demo_day import HOUR_S, DemoDay
 
 HOURS = 24
