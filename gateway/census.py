@@ -126,6 +126,7 @@ class Census:
             ),
             discovery=engine.discovery.part,
             event_loop_lag_s=self.event_loop_lag_s(),
+            said=engine.upstream.said,
             drain_paused=engine.desk.is_drain_paused,
             permit_left_s=self._permit_left_s(),
             permitted_clients=engine.desk.permitted,

@@ -41,7 +41,6 @@ class Herald:
         messages_per_s_max: float,
         clock: Callable[[], float] = now,
     ) -> None:
-        self.said = 0
         self._engine = engine
         self._saying = saying
         self._perform = perform
@@ -112,7 +111,6 @@ class Herald:
             if notice is None:
                 break
             effects += upstream.say(notice.topic, notice.payload)
-        self.said += len(effects)
         if effects:
             self._perform(effects)
         self._saying.flush()

@@ -81,6 +81,7 @@ def test_what_the_gateway_says_is_retained_and_only_said_to_a_broker_that_is_the
     upstream = bench.engine.upstream
     bench.seen()
     bench.take(upstream.say("a", b"1"))
+    assert upstream.said == 1
     (packet,) = bench.seen_of(mqtt5.PublishPacket)
     assert (packet.topic, packet.payload, packet.retain, int(packet.qos)) == ("a", b"1", True, 0)
     bench.lose_broker()

@@ -209,6 +209,9 @@ METRICS: tuple[Metric, ...] = (
             lambda n: n.upstream_bytes_in),
     counter("tidegate_upstream_sent_bytes_total", "Octets to the broker",
             lambda n: n.upstream_bytes_out),
+    counter("tidegate_said_total",
+            "Messages of the gateway's own: presence of devices, statistics, Home Assistant",
+            lambda n: n.said),
 
     of_condition("tidegate_journal_condition",
                  "1 for the condition of the journal, 0 for the others",

@@ -118,7 +118,7 @@ class Numbers:
     are for 0, 1 and 2. Frames are counted by the name of their kind, such as `PUBLISH`. Those that
     are overdue are active or asleep as well. `permit_left_s`: for how long new clients that are
     in no list may come in; None where all may. Rates are of the last minute, None before there are
-    two looks.
+    two looks. `said`: messages of the gateway's own, as presence is.
     """
 
     uptime_s: float
@@ -147,6 +147,7 @@ class Numbers:
     discovery: Part = Part.UNABLE
     readings_per_s: float | None = None
     deliveries_per_s: float | None = None
+    said: int = 0
     drain_paused: bool = False
     permit_left_s: float | None = None
     permitted_clients: int = 0

@@ -63,6 +63,7 @@ class Phase(Enum):
 class UpstreamSession:
     def __init__(self, rules: UpstreamRules) -> None:
         self.phase = Phase.CLOSED
+        self.said = 0  # messages of the gateway's own
         self.readings = Readings(rules)
         self.subscriptions = UpstreamSubscriptions(rules.topic_prefix)
         self._receiving = Receiving(rules.topic_prefix, self.subscriptions)
@@ -173,7 +174,10 @@ class UpstreamSession:
         """Something of the gateway's own, retained; `topic` as the broker has it. At QoS 0, which
         needs no packet id, no place in the window and none in the journal: it delays no reading.
         """
-        return [self._retained(topic, payload)] if self.phase is Phase.UP else []
+        if self.phase is not Phase.UP:
+            return []
+        self.said += 1
+        return [self._retained(topic, payload)]
 
     def stop(self) -> list[Effect]:
         """Say goodbye: presence `offline`, then DISCONNECT, which discards the will."""

@@ -111,6 +111,7 @@ NUMBERS = Numbers(
     upstream_waiting_bytes=1000,
     upstream_bytes_in=1100,
     upstream_bytes_out=1200,
+    said=1250,
     readings_by_qos=(20, 21, 22),
     deliveries_by_qos=(40, 41, 42),
     frames_received={"PUBLISH": 51, "CONNECT": 52},

@@ -80,6 +80,7 @@ EXPECTED = {
     "tidegate_upstream_waiting_bytes{}": 1000,
     "tidegate_upstream_received_bytes_total{}": 1100,
     "tidegate_upstream_sent_bytes_total{}": 1200,
+    "tidegate_said_total{}": 1250,
     **{f"tidegate_journal_condition{{{condition.value}}}": 0 for condition in Condition},
     "tidegate_journal_condition{full}": 1,
     "tidegate_journal_readings{}": 201,
