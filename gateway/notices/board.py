@@ -46,14 +46,23 @@ _FIRST, _NEW, _REST = range(3)  # Rule 1
 class _Said:
     """What the broker knows of a device: 100,000 of them are 9 MiB."""
 
-    __slots__ = ("connection", "heard_at", "standing", "told_at", "valid_until")
+    __slots__ = ("connection", "heard_at", "look_at", "standing", "state", "valid_until")
 
-    def __init__(self, standing: Standing, heard_at: float, now: float, until: float) -> None:
-        self.standing = standing
-        self.heard_at = heard_at
-        self.told_at = now
-        self.valid_until = until
-        self.connection = 0
+    def __init__(
+        self, device: Device, session: Session | None, now: float, connection: int
+    ) -> None:
+        self.standing = device.standing
+        self.connection = connection
+        self.state = None if session is None else session.state
+        self.heard_at = 0.0 if session is None else session.heard_at
+        until = inf if device.until is None else device.until
+        # Until then what was said is true, if the device was heard again.
+        self.valid_until = min(until, now + REFRESH_S)
+        # Until then nothing is to be said, if it was not.
+        self.look_at = now + AGAIN_S
+        due_at = None if session is None else session.due_at
+        if due_at is not None and device.standing is not Standing.OVERDUE:
+            self.look_at = min(due_at, self.look_at)
 
 
 class Board:
@@ -103,13 +112,27 @@ class Board:
         if not self._round:
             self._begin_round(now)
         slice_size = max(SLICE_MIN, -(-len(self._sessions) // ROUND_LOOKS))
+        said_of, sessions, connection = self._said, self._sessions, self._connection
+        unchanged: list[Standing] = []
         for client_id in self._round[-slice_size:]:
-            session = self._sessions.get(client_id)
-            if session is not None:
-                self._look_at(session, now)
-            elif client_id in self._said and client_id not in self._left:
-                self._due[_FIRST][client_id] = None
+            session, said = sessions.get(client_id), said_of.get(client_id)
+            if session is None:
+                if said is not None and client_id not in self._left:
+                    self._due[_FIRST][client_id] = None
+            elif (  # nearly always, so it takes no detour
+                said is not None
+                and said.heard_at == session.heard_at
+                and said.state is session.state
+                and said.connection == connection
+                and now <= said.look_at
+            ):
+                unchanged.append(said.standing)
+            else:
+                self._look_at(session, said, now)
         del self._round[-slice_size:]
+        for standing in Standing:
+            if count := unchanged.count(standing):
+                self._tally[standing] += count
         if not self._round:
             self.counts, self._tally = self._tally, Counter()
 
@@ -142,11 +165,10 @@ class Board:
         gone = [each for each in self._said if each not in sessions]
         self._round = [*gone, *reversed(list(sessions))]
 
-    def _look_at(self, session: Session, now: float) -> None:
+    def _look_at(self, session: Session, said: _Said | None, now: float) -> None:
         client_id = session.client_id
         standing = standing_of(session, now)
         self._tally[standing] += 1
-        said = self._said.get(client_id)
         if said is None:
             self._due[_FIRST if standing in _NOT_WELL else _NEW][client_id] = None
         elif said.standing is not standing:
@@ -154,10 +176,7 @@ class Board:
             self._due[_FIRST if is_news else _REST][client_id] = None
         elif said.connection != self._connection:
             self._due[_FIRST if standing in _NOT_WELL else _REST][client_id] = None
-        elif session.heard_at != said.heard_at:
-            if now >= said.valid_until:
-                self._due[_REST][client_id] = None
-        elif now >= said.told_at + AGAIN_S:
+        elif now >= said.valid_until and (session.heard_at != said.heard_at or now > said.look_at):
             self._due[_REST][client_id] = None
 
     # Saying
@@ -170,12 +189,9 @@ class Board:
         if device is None:
             was_said = self._said.pop(client_id, None) is not None
             return Notice(topic, b"", client_id) if was_said else None
-        session = self._sessions.get(client_id)
-        heard_at = 0.0 if session is None else session.heard_at
-        until = min(inf if device.until is None else device.until, now + REFRESH_S)
         is_first = client_id not in self._said
-        said = self._said[client_id] = _Said(device.standing, heard_at, now, until)
-        said.connection = self._connection
+        session = self._sessions.get(client_id)
+        self._said[client_id] = _Said(device, session, now, self._connection)
         payload = device_json(device, self.unix_s_at_zero)
         return Notice(topic, payload, client_id, is_first)
 

@@ -133,8 +133,8 @@ def test_what_was_said_is_said_again_after_hours() -> None:
     fleet = Fleet()
     fleet.awake("tank", 0.0, keep_alive_s=0)
     fleet.said(0.0)
-    assert fleet.said(AGAIN_S - 1) == []
-    assert len(fleet.said(AGAIN_S)) == 1
+    assert fleet.said(AGAIN_S) == []
+    assert len(fleet.said(AGAIN_S + 1)) == 1
 
 
 def test_what_a_former_life_left_was_not_heard_in_this_one() -> None:
