@@ -91,3 +91,11 @@ def test_what_the_gateway_says_is_retained_and_only_said_to_a_broker_that_is_the
     bench.take(upstream.say("a", b"1"))
     (packet,) = bench.seen_of(mqtt5.PublishPacket)
     assert not packet.retain
+
+
+def test_what_the_broker_would_not_take_is_not_said() -> None:
+    bench = bench_with("")
+    bench.lose_broker()
+    bench.connect_broker(max_packet_size=100)
+    assert bench.engine.upstream.say("a", b"x" * 200) == []
+    assert len(bench.engine.upstream.say("a", b"x" * 20)) == 1

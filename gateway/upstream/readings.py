@@ -69,7 +69,7 @@ class Readings:
         self._trust_session = rules.trust_session
         self._records = rules.trust_session  # the journal may have some as received
         self._writer = PublishWriter(rules)
-        self._packet_bytes_max = PACKET_BYTES_MAX  # of the broker
+        self.packet_bytes_max = PACKET_BYTES_MAX  # of the broker
         self._sequence = 0
         self._packet_id_before = 0  # the last one of the life before
         self._connection = 0
@@ -96,7 +96,7 @@ class Readings:
         self._is_resumed = packet.session_present
         self._connection += 1
         self._writer.retain_available = packet.retain_available
-        self._packet_bytes_max = packet.max_packet_size or PACKET_BYTES_MAX
+        self.packet_bytes_max = packet.max_packet_size or PACKET_BYTES_MAX
         in_flight = self.in_flight
         in_flight.qos_max = int(packet.max_qos)
         in_flight.window = min(packet.receive_max, PACKET_IDS)
@@ -225,7 +225,7 @@ class Readings:
         # A former life may have sent it; its session at the broker may know the packet id.
         dup = self._is_resumed and qos > 0 and forward.epoch != self.epoch
         octets = self._writer.write(forward, packet_id, dup=dup)
-        if len(octets) > self._packet_bytes_max:
+        if len(octets) > self.packet_bytes_max:
             if is_new and qos:
                 self._sequence = forward.sequence  # it was never taken on
             return self._too_large(forward, packet_id)
@@ -252,7 +252,7 @@ class Readings:
                     effects.append(Transmit(mqtt5.PubRelPacket(packet_id).write()))
                 continue
             octets = self._writer.write(forward, packet_id, dup=True)
-            if len(octets) > self._packet_bytes_max:
+            if len(octets) > self.packet_bytes_max:
                 effects.append(self._too_large(forward, packet_id))
             else:
                 effects.append(Transmit(octets))
@@ -261,7 +261,7 @@ class Readings:
     def _too_large(self, forward: Forward, packet_id: int) -> Effect:
         """The broker would close the connection, and again each time the reading is sent to it."""
         self.in_flight.withdraw(packet_id)
-        limit = self._packet_bytes_max
+        limit = self.packet_bytes_max
         detail = f"{forward.topic!r}: larger than the {limit} bytes the broker takes"
         if forward.qos == 0:
             return Dropped(Reason.PAYLOAD_TOO_LARGE, forward.client_id, detail)

@@ -176,8 +176,11 @@ class UpstreamSession:
         """
         if self.phase is not Phase.UP:
             return []
+        said = self._retained(topic, payload)
+        if len(said.packet) > self.readings.packet_bytes_max:
+            return []  # the broker would close the connection, and again each time
         self.said += 1
-        return [self._retained(topic, payload)]
+        return [said]
 
     def stop(self) -> list[Effect]:
         """Say goodbye: presence `offline`, then DISCONNECT, which discards the will."""
