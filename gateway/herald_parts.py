@@ -6,19 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.admin.news import News
-from gateway.admin.payloads import found_in
 from gateway.announced import AnnouncedFile
 from gateway.census import Census
 from gateway.config.settings import Settings
-from gateway.effects import ClientId, Peer
+from gateway.effects import Peer
 from gateway.engine import Engine
 from gateway.herald import Herald
 from gateway.links.clock import now, unix_ms_at_zero
 from gateway.lookout import Lookout
-from gateway.notices.announcements import Announcements, Values
 from gateway.notices.board import Board
 from gateway.notices.documents import utc
-from gateway.notices.home_assistant import Announcer, Wish
 from gateway.notices.saying import Saying
 from gateway.notices.standing import Standing
 from gateway.notices.topics import Topics
@@ -48,7 +45,9 @@ def herald_of(voice: Voice) -> Herald:
         board = Board(voice.engine.sessions, topics, _link_of(voice.links))
     announcements = None
     if settings.home_assistant.enable and voice.lookout is not None:
-        announcements = Announcements(_announcer(settings, topics), _values_of(voice.lookout))
+        from gateway.home_assistant_parts import announcements_of
+
+        announcements = announcements_of(settings, topics, voice.lookout.latest)
     saying = Saying(
         topics,
         AnnouncedFile(settings.gateway.state_dir),
@@ -103,34 +102,3 @@ def _link_of(links: SensorLinks) -> Callable[[Peer], str]:
         return names[peer.link] if 0 <= peer.link < len(names) else ""
 
     return link_of
-
-
-def _announcer(settings: Settings, topics: Topics) -> Announcer:
-    return Announcer(
-        topics,
-        settings.home_assistant.discovery_prefix,
-        settings.gateway.name,
-        version(),
-        tuple(
-            Wish(
-                name=each.name,
-                client=each.client,
-                label=each.label,
-                unit=each.unit,
-                device_class=each.device_class,
-                state_class=each.state_class,
-                hide=each.hide,
-            )
-            for each in settings.home_assistant_value
-        ),
-        has_stats=settings.presence.stats_s > 0 and settings.presence.clients,
-    )
-
-
-def _values_of(lookout: Lookout) -> Callable[[ClientId], Values]:
-    """What a device said last on each topic; decoded when it goes."""
-
-    def values_of(client_id: ClientId) -> Values:
-        return {each.topic: found_in(each.payload) for each in lookout.latest.of(client_id)}
-
-    return values_of

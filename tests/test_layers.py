@@ -45,7 +45,7 @@ EVERY_LAYER = (
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
     *("roster", "census", "keeping", "sensor_links", "lookout", "clerk", "buffer_reader"),
     *("admin_parts", "mending", "flashing", "notices", "announced"),
-    *("herald", "herald_parts"),
+    *("herald", "herald_parts", "home_assistant_parts"),
     *("version", "daemon", "cli", "__main__"),
 )
 EVERY_PACKAGE = (
@@ -102,6 +102,7 @@ LAYERS = {
     "announced": allowed("effects", "notices"),
     "herald": allowed("admin", "effects", "engine", "links", "notices", "upstream"),
     "herald_parts": allowed(*EVERY_LAYER),
+    "home_assistant_parts": allowed("admin", "config", "effects", "notices", "version"),
     "roster": allowed("admin", "effects", "engine", "notices", "routing", "session"),
     "census": allowed(
         "notices", "admin", "effects", "engine", "lines", "links", "journal", "state"

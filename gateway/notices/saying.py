@@ -12,14 +12,17 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from gateway.effects import ClientId
-from gateway.notices.announcements import Announcements
 from gateway.notices.board import Board
 from gateway.notices.catalogue import Known
 from gateway.notices.documents import Notice, as_json
 from gateway.notices.ledger import Entry, Ledger
 from gateway.notices.topics import Topics
+
+if TYPE_CHECKING:
+    from gateway.notices.announcements import Announcements
 
 STATE_AGAIN_S = 300.0
 ONLINE = b"online"

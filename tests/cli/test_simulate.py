@@ -39,7 +39,7 @@ def broker() -> Iterator[Mosquitto]:
 
 @pytest.fixture
 def gateway(broker: Mosquitto, tmp_path: Path) -> Iterator[GatewayProcess]:
-    with GatewayProcess(tmp_path, broker.url) as running:
+    with GatewayProcess(tmp_path, broker.url, '[log]\nlevel = "debug"\n') as running:
         running.wait_until_connected()
         yield running
 

@@ -52,6 +52,7 @@ def sensor(
 def gateway_for(folder: Path, board: MicrobitBoard, broker: Mosquitto) -> Iterator[GatewayProcess]:
     (folder / "gateway").mkdir()
     config = LINE.format(device=board.device)
+    config += '[log]\nlevel = "debug"\n'  # which has a line for each sleep
     with GatewayProcess(folder / "gateway", broker.url, config) as gateway:
         gateway.wait_until_connected()
         yield gateway

@@ -226,7 +226,8 @@ def test_a_whole_node_in_a_folder_is_read_by_a_board_and_publishes(
 ) -> None:
     require_board()
     (tmp_path / "gateway").mkdir()
-    with GatewayProcess(tmp_path / "gateway", broker.url) as gateway:
+    config = '[log]\nlevel = "debug"\n'
+    with GatewayProcess(tmp_path / "gateway", broker.url, config) as gateway:
         done = tidegate(
             *("flash", "provision", "--into", "board", "--board", "esp32", *NODE),
             *("--gateway", f"127.0.0.1:{gateway.port}"),
