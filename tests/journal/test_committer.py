@@ -38,6 +38,7 @@ class Heard:
     not_stored: list[tuple[Forward, Reason]] = field(default_factory=list)
     durable: list[Effect] = field(default_factory=list)
     backlogs: list[list[Forward]] = field(default_factory=list)
+    read_again: list[list[Forward]] = field(default_factory=list)
     dropped: dict[ClientId, int] = field(default_factory=dict)
     states: list[JournalState] = field(default_factory=list)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -53,6 +54,7 @@ class Heard:
             not_stored=self._hear_not_stored,
             durable=lambda effects: self._say(self.durable.extend, effects),
             backlog=lambda forwards: self._say(self.backlogs.append, forwards),
+            read_again=lambda forwards: self._say(self.read_again.append, forwards),
             dropped_oldest=lambda counts: self._say(self.dropped.update, counts),
             state_changed=lambda state, _: self._say(self.states.append, state),
         )

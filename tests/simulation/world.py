@@ -8,6 +8,7 @@ from struct import pack
 from zlib import crc32
 
 from gateway.assembly import first_topic_id
+from gateway.custody.custody import CustodyRules
 from gateway.effects import ClientId, Effect, Forward, Save, Send
 from gateway.engine import EngineRules
 from gateway.frames import decode
@@ -25,6 +26,7 @@ from tests.simulation.gateway_host import GatewayHost
 from tests.simulation.hard_plans import KINDS
 from tests.simulation.lossy_link import CALM, LossyLink
 from tests.simulation.model_broker import ModelBroker, Publication, Restart
+from tests.simulation.model_ingest import ModelIngest
 from tests.simulation.pauses import fill_with_pauses
 from tests.simulation.plan import (
     CALM_AT_S,
@@ -52,6 +54,7 @@ DRAINED_WITHIN_S = 400.0
 LOOK_EVERY_S = 5.0
 SOON_S = 1.0
 PUBREL = 0x62  # first octet of the packet
+INGEST_TIMEOUT_S = 20.0
 RESTARTED_AFTER_S = 5.0  # by whoever supervises the daemon, when it could not start
 
 
@@ -84,6 +87,7 @@ class World:
         )
         self.downlink = DownlinkWatch(self.plan, self.broker, MQTT_CLIENT_ID)
         self.wills = WillWatch(self.plan)
+        self.ingest = ModelIngest(self.plan, self.broker, self.agenda, self._note)
         self.broker.on_routed = self._routed
         self._air = LossyLink(self.agenda, dice, self.plan.weather)
         # The gateway that serves, and the one that starts, which is not heard of if it fails.
@@ -115,6 +119,10 @@ class World:
         forgetful = {one.plan.client_id for one in self._sensors.values() if one.is_forgetful}
         self.readings.check_end(self.gateway.rules.upstream.epoch, forgetful)
         self.downlink.check_end()
+        fates = self.readings.fates
+        self.ingest.check_end(
+            {payload: set(fate.tags) for payload, fate in fates.items() if fate.is_promised}
+        )
 
     # The plan
 
@@ -306,6 +314,7 @@ class World:
             session=SessionRules(plan.retry_after_s, queues_qos_0_for_sleepers=plan.queues_qos_0),
             first_topic_id=first_topic_id(epoch),
             saves=True,
+            custody=CustodyRules(plan.keeps, GATEWAY_NAME, INGEST_TIMEOUT_S),
             uplink=UplinkRules(
                 plan.rules(plan.acknowledge),
                 tuple((each, plan.rules(how)) for each, how in plan.overrides.items()),
