@@ -82,6 +82,7 @@ class Custody:
     def __init__(self, rules: CustodyRules, is_given: Callable[[int, int], bool]) -> None:
         """`is_given`: whether a reading of this epoch and sequence may have gone to the broker."""
         self.is_on = rules.is_on
+        self.timeout_s = rules.timeout_s
         self.keeps: Callable[[str], bool] = _nothing  # by topic, set by the uplink
         self.numbers = CustodyNumbers()
         self.kept = KeptReadings()
@@ -267,9 +268,9 @@ class Custody:
 
     def _is_overdue(self, run: Run, now: float) -> bool:
         """Rule 3."""
-        if run.taken_at <= self._lost_at:
+        if run.taken_at < self._lost_at:
             return now >= self._lost_at + GRACE_S
-        wait_s = min(self._rules.timeout_s * 2.0 ** min(run.again, 30), WAIT_S_MAX)
+        wait_s = min(self.timeout_s * 2.0 ** min(run.again, 30), WAIT_S_MAX)
         if self._ingested_up_to - run.taken_at >= wait_s:
             return True
         return now - max(run.taken_at, self._progress_at) >= wait_s

@@ -190,6 +190,8 @@ class JournalCommitter:
         if self._journal.has_pending:
             return BEAT_S
         wake_at = self._journal.wake_at()
+        if self._wants_read:
+            wake_at = self._read_at if wake_at is None else min(wake_at, self._read_at)
         if wake_at is None:
             return BEAT_S * 600
         return max(wake_at - self._loop.time(), IDLE_S_MIN)

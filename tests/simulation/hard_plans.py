@@ -82,7 +82,9 @@ def losing(dice: Random) -> Plan:
     plan.ingest_drops = dice.choice((0.0, 0.1, 0.4))
     for _ in range(dice.randint(0, 3)):
         plan.ingest_away.append((_busy(plan, dice), dice.random() * BUSY_S))
-    restarts = (Restart.LOST, Restart.KEPT)
+    # What a broker forgets that says otherwise, only trust = connection repairs.
+    other = Restart.KEPT if plan.trust_session else Restart.FORGETFUL
+    restarts = (Restart.LOST, Restart.KEPT, other)
     upon = ("packet", "stored", "release", "", "")
     breaks = [Event(_busy(plan, dice), Trouble.BREAK, sensor=0) for _ in range(dice.randint(0, 2))]
     events = [*_outages(plan, dice, restarts), *breaks]

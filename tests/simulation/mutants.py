@@ -38,6 +38,7 @@ from tests.simulation.downlink_watch import (
     RETAINED_ONCE,
 )
 from tests.simulation.downlink_watch import ONCE as COMMANDS_ONCE
+from tests.simulation.ingest_mutants import INGEST_MUTANTS
 from tests.simulation.mutant import Mutant, Patch, constant
 from tests.simulation.restart_mutants import RESTART_MUTANTS
 from tests.simulation.sleep_mutants import SLEEP_MUTANTS
@@ -266,6 +267,7 @@ MUTANTS = (
     ),
     *RESTART_MUTANTS,
     *SLEEP_MUTANTS,
+    *INGEST_MUTANTS,
 )
 
 

@@ -233,8 +233,10 @@ class ReadingsWatch:
         if fate is None:
             return
         reading = fate.reading
-        if self._plan.keeps and publication.tag in fate.tags:  # sent again, as old news
-            fate.routed += 1
+        if self._plan.keeps and publication.tag in fate.tags:
+            if publication.retain and not reading.retain:
+                broken(ONCE, f"{reading} became {publication}")
+            fate.routed += 1  # again, perhaps as old news
             return
         if (publication.topic, publication.qos, publication.retain, publication.client_id) != (
             *(reading.topic, reading.qos, reading.retain, reading.client_id),
