@@ -19,7 +19,7 @@ def allowed(*layers: str, packages: tuple[str, ...] = ()) -> Allowed:
 INGEST_PURE = frozenset(
     {
         *("record", "topic_filters", "sequences", "packets", "payload", "registry"),
-        *("footer", "rows", "batch", "session", "planning", "sketch"),
+        *("footer", "rows", "batch", "session", "receipts", "planning", "sketch"),
     }
 )
 INGEST_ONE_FILE = INGEST_PURE - {"payload", "planning"}
@@ -34,6 +34,7 @@ INGEST_LAYERS = {
     "rows": allowed("footer", "payload", "record", "registry", "sequences"),
     "batch": allowed("record"),
     "session": allowed("packets", "record", packages=("mqtt5",)),
+    "receipts": allowed("sequences"),
     "planning": allowed("footer", "sequences"),
     "sketch": allowed(),
     "config": allowed("tables", "topic_filters"),
@@ -41,12 +42,14 @@ INGEST_LAYERS = {
     "shelf": allowed("disk"),
     # The only one of the collector that knows PyArrow; it imports nothing heavier.
     "segment": allowed("footer", "record", "rows", packages=("pyarrow",)),
-    "writing": allowed("footer", "record", "registry", "rows", "segment", "shelf"),
+    "writing": allowed("footer", "record", "registry", "rows", "segment", "sequences", "shelf"),
     "counters": allowed("record", "writing", packages=("prometheus_client",)),
     "reconnecting": allowed(),
-    "collector": allowed("batch", "counters", "reconnecting", "record", "session", "writing"),
+    "collector": allowed(
+        *("batch", "counters", "receipts", "reconnecting", "record", "session", "writing"),
+    ),
     "assembly": allowed(
-        *("batch", "collector", "config", "payload", "registry", "rows", "session"),
+        *("batch", "collector", "config", "payload", "receipts", "registry", "rows", "session"),
     ),
     # Readers of the lake, in Spark or not.
     "lake": allowed("footer", "segment", "shelf"),

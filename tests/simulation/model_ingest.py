@@ -23,7 +23,7 @@ from tests.simulation.model_broker import (
 from tests.simulation.plan import CALM_AT_S, Plan
 from tests.simulation.watch import broken
 
-INGESTED = "9 kept until ingested"
+INGESTED = "8 kept until ingested"
 CLIENT_ID = "ingest"
 COLLECTORS = 2
 LOOK_EVERY_S = 1.0

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from struct import pack
 from zlib import crc32
 
-from gateway.assembly import first_topic_id
-from gateway.custody.custody import CustodyRules
 from gateway.effects import ClientId, Effect, Forward, Save, Send
-from gateway.engine import EngineRules
 from gateway.frames import decode
 from gateway.journal.rules import JournalError
 from gateway.saved import SavedDueWill
-from gateway.session.rules import SessionRules
 from gateway.session.session import ABSENT, Session
-from gateway.uplink import UplinkRules
-from gateway.upstream.rules import UpstreamRules
 from tests.simulation.agenda import Agenda
 from tests.simulation.bounds import check_bounds
 from tests.simulation.disk import Disk
@@ -45,16 +40,14 @@ from tests.simulation.sleeper import Sleeper
 from tests.simulation.stream import nothing
 from tests.simulation.watch import SAFE, BrokenPromiseError, ReadingsWatch, broken
 from tests.simulation.will_watch import WILLS, WillWatch
+from tests.simulation.world_rules import MQTT_CLIENT_ID, rules_for
 
-GATEWAY_NAME = "gw"
-MQTT_CLIENT_ID = "tidegate-gw"
 STEPS_MAX = 60_000
 # After the calm began: the longest keep-alive, a full set of retries of both sides, and a connect.
 DRAINED_WITHIN_S = 400.0
 LOOK_EVERY_S = 5.0
 SOON_S = 1.0
 PUBREL = 0x62  # first octet of the packet
-INGEST_TIMEOUT_S = 20.0
 RESTARTED_AFTER_S = 5.0  # by whoever supervises the daemon, when it could not start
 
 
@@ -284,7 +277,7 @@ class World:
 
     def _new_gateway(self) -> GatewayHost:
         host = GatewayHost(
-            self._rules_for, self.agenda, self._dice, self.broker, self.disk,
+            partial(rules_for, self.plan), self.agenda, self._dice, self.broker, self.disk,
             self.plan.stream_delay_s_max,
         )  # fmt: skip
         host.send = self._from_gateway
@@ -300,27 +293,6 @@ class World:
         host.on_saved = self._saves
         self.on_life(host)
         return host
-
-    def _rules_for(self, epoch: int) -> EngineRules:
-        plan = self.plan
-        return EngineRules(
-            upstream=UpstreamRules(
-                gateway_name=GATEWAY_NAME,
-                epoch=epoch,
-                client_id=MQTT_CLIENT_ID,
-                trust_session=plan.trust_session,
-                waiting_messages_max=plan.waiting_messages_max,
-            ),
-            session=SessionRules(plan.retry_after_s, queues_qos_0_for_sleepers=plan.queues_qos_0),
-            first_topic_id=first_topic_id(epoch),
-            saves=True,
-            custody=CustodyRules(plan.keeps, GATEWAY_NAME, INGEST_TIMEOUT_S),
-            uplink=UplinkRules(
-                plan.rules(plan.acknowledge),
-                tuple((each, plan.rules(how)) for each, how in plan.overrides.items()),
-                plan.spill_after_s,
-            ),
-        )
 
     def _unsure(self, forward: Forward, is_on_its_way: bool) -> None:
         self.readings.unsure(forward, is_on_its_way, self.agenda.now)
