@@ -57,9 +57,11 @@ INGEST_LAYERS = {
     "consumers": allowed(),
     "retention": allowed("consumers", "footer", "segment", "shelf"),
     "checkpoint": allowed("disk"),
+    "half_way": allowed("checkpoint", "disk", "payload", "registry", "rows"),
     "tables": allowed("record", packages=("pyarrow",)),
     "partials": allowed("sketch", "tables", packages=("pyarrow",)),
     "delta": allowed("disk", "tables", packages=("deltalake", "pyarrow")),
+    "report": allowed("tables", packages=("deltalake",)),
     "java": allowed(),
     "made_up": allowed("record", "registry", "rows", "shelf", "writing"),
     # The only one that knows PySpark.
@@ -68,6 +70,7 @@ INGEST_LAYERS = {
             "checkpoint",
             "consumers",
             "delta",
+            "half_way",
             "java",
             "lake",
             "partials",
@@ -81,9 +84,9 @@ INGEST_LAYERS = {
     "cli": allowed(
         *("assembly", "collector", "config", "counters", "footer", "segment", "shelf", "writing"),
         *("checkpoint", "consumers", "delta", "java", "lake", "made_up", "retention", "spark"),
-        "tables",
+        *("report", "tables"),
         # Of PySpark only its errors and functions, in verbs that have looked whether it is there.
-        packages=("prometheus_client", "pyspark", "uvloop"),
+        packages=("deltalake", "prometheus_client", "pyspark", "uvloop"),
     ),
     "__main__": allowed("cli"),
     "__init__": allowed(),

@@ -32,6 +32,7 @@ READINGS = [
 ]
 NARROW = SchemaRules("narrow", "#", fields={"t": Field(Kind.NUMBER, "Cel", 0.0, 99.0)})
 WIDE = SchemaRules("wide", "#", fields={"t": Field(Kind.NUMBER, "Cel", 0.0, 109.0)})
+OPEN = SchemaRules("open", "#", fields={"t": Field(Kind.NUMBER, "Cel", 0.0, 119.0)})
 
 
 def fill(spark: SparkSession, lake: Path) -> None:
@@ -133,6 +134,30 @@ def test_quarantine_is_decoded_anew_by_other_schemas_and_what_is_good_counts(
     write_segments(narrow, "c1", [delivery({"t": 1.0}, tagged(122))], schemas=[NARROW])
     fill(spark, narrow)
     assert len(table_rows(narrow, "bronze")) == 113
+
+
+@pytest.mark.parametrize("table", ["rollup_1m", "quarantine"])
+def test_a_backfill_that_was_killed_is_finished_by_the_schemas_that_it_had(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    """It ends before this table has its part; the next one finds other schemas."""
+    write_segments(tmp_path, "c1", READINGS, schemas=[NARROW])
+    fill(spark, tmp_path)
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with checkpoint_of(tmp_path) as checkpoint:
+        upkeep = Upkeep(spark, tmp_path)
+        monkeypatch.setattr(upkeep.tables[table], "_commit", killed)
+        with pytest.raises(KeyboardInterrupt):
+            upkeep.replay_quarantine(checkpoint, [WIDE], RowRules())
+        assert len(table_rows(tmp_path, "quarantine")) == 20
+        replayed = Upkeep(spark, tmp_path).replay_quarantine(checkpoint, [OPEN], RowRules())
+        assert replayed.left == 0
+    bronze = sorted((row["seq"], row["value"]) for row in table_rows(tmp_path, "bronze"))
+    assert bronze == [(n, float(n)) for n in range(120)]
+    assert sum(row["n"] for row in rolled_up(spark, tmp_path)["rollup_1m"]) == 120
 
 
 def test_the_audit_is_made_anew_each_time(spark: SparkSession, lake: Path) -> None:
