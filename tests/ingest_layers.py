@@ -61,7 +61,9 @@ INGEST_LAYERS = {
     "tables": allowed("record", packages=("pyarrow",)),
     "partials": allowed("sketch", "tables", packages=("pyarrow",)),
     "delta": allowed("disk", "tables", packages=("deltalake", "pyarrow")),
-    "report": allowed("tables", packages=("deltalake",)),
+    "report": allowed("tables", packages=("deltalake", "pyarrow")),
+    # `demo` alone: programs that it starts, and what sensors say to them.
+    "chain": allowed("segment", "sequences", "shelf"),
     "java": allowed(),
     "made_up": allowed("record", "registry", "rows", "shelf", "writing"),
     # The only one that knows PySpark.
@@ -84,7 +86,7 @@ INGEST_LAYERS = {
     "cli": allowed(
         *("assembly", "collector", "config", "counters", "footer", "segment", "shelf", "writing"),
         *("checkpoint", "consumers", "delta", "java", "lake", "made_up", "retention", "spark"),
-        *("report", "tables"),
+        *("chain", "report", "tables"),
         # Of PySpark only its errors and functions, in verbs that have looked whether it is there.
         packages=("deltalake", "prometheus_client", "pyspark", "uvloop"),
     ),

@@ -11,6 +11,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 CONNECT, CONNACK, REGISTER, REGACK, PUBLISH, PUBACK = 0x04, 0x05, 0x0A, 0x0B, 0x0C, 0x0D
@@ -75,10 +76,8 @@ class Sensor:
 
     def _ask(self, kind: int, body: bytes) -> None:
         self.asked, self.asked_at = bytes((len(body) + 2, kind)) + body, time.monotonic()
-        try:
+        with suppress(ConnectionRefusedError):  # nobody listens yet; it is asked again
             self.socket.send(self.asked)
-        except ConnectionRefusedError:
-            pass  # nobody listens yet; it is asked again
 
 
 def send_all(sensors: Iterable[Sensor]) -> None:

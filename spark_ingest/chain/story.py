@@ -4,7 +4,7 @@ The sensors were out of reach for a day and have kept what they measured, with t
 they deliver it. In the middle the collector is away and the broker is killed, with messages in its
 memory that it had acknowledged: those of `harbour` are gone for ever, and its numbering has a gap;
 `lighthouse` keeps readings until they are ingested, and sends them again. One sensor fell silent at
-six in the evening, and some payloads are none.
+six in the evening, and some values are none.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import socket
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from spark_ingest.chain.processes import Chain, Gateway, Part, free_port, mosquitto, wait_until
@@ -51,6 +51,7 @@ fields.rh = {{ kind = "number", unit = "%RH", min = 0, max = 100 }}
 
 @dataclass(slots=True)
 class Played:
+    day: date  # on which the readings were measured
     sent: int
     lost: int  # with the broker
     sent_again: int
@@ -58,6 +59,7 @@ class Played:
 
 def play(folder: Path, lake: Path, devices: int, say: Callable[[str], None]) -> Played:
     """Raises ChainError, SilentGatewayError and OSError."""
+    day = (datetime.now(UTC) - timedelta(days=1)).date()
     with Chain(folder) as chain:
         port = free_port(socket.SOCK_STREAM)
         broker = _broker(folder, port)
@@ -75,24 +77,24 @@ def play(folder: Path, lake: Path, devices: int, say: Callable[[str], None]) -> 
             Sensor(f"node-{n + 1}", f"site/{n + 1}/climate", gateways[n % 2].port)
             for n in range(devices)
         ]
-        sent = _deliver(sensors, 0, LOST_S[0])
+        sent = _deliver(sensors, day, 0, LOST_S[0])
         say(f"{sent} readings of a morning; the collector goes, the sensors go on")
         wait_until(lambda: _messages_in(lake) >= sent, "the morning is in the lake")
         collector.kill()
-        doomed = _deliver(sensors, *LOST_S)
+        doomed = _deliver(sensors, day, *LOST_S)
         broker.kill()
         say(f"the broker is killed, with {doomed} readings that it had acknowledged")
         broker.start()
         collector.start()
         collector.wait_for(" is there", 2)
-        rest = _deliver(sensors, LOST_S[1], DAY_S)
+        rest = _deliver(sensors, day, LOST_S[1], DAY_S)
         keeping = gateways[1]
         wait_until(lambda: _kept(keeping) == 0, "lighthouse has all of its readings ingested", 90)
         everything = sent + rest + _of_keeping(devices)
         wait_until(lambda: _messages_in(lake) >= everything, "the day is in the lake")
         again = keeping.status()["ingest"]["sent_again"]
         say(f"lighthouse has sent {again} readings again, harbour lacks what it sent")
-    return Played(sent + doomed + rest, doomed - _of_keeping(devices), again)
+    return Played(day, sent + doomed + rest, doomed - _of_keeping(devices), again)
 
 
 def _broker(folder: Path, port: int) -> Part:
@@ -111,9 +113,8 @@ def _collector(folder: Path, lake: Path, port: int) -> Part:
     return Part(folder, "collector", command)
 
 
-def _deliver(sensors: list[Sensor], first_s: int, end_s: int) -> int:
-    begins = datetime.now(UTC).replace(hour=0, minute=0, second=0) - timedelta(days=1)
-    midnight_s = int(begins.timestamp())
+def _deliver(sensors: list[Sensor], day: date, first_s: int, end_s: int) -> int:
+    midnight_s = int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp())
     for number, sensor in enumerate(sensors):
         last_s = min(end_s, SILENT_S) if number == len(sensors) - 1 else end_s
         for second in range(first_s, last_s, PERIOD_S):
@@ -130,13 +131,13 @@ def _of_keeping(devices: int) -> int:
 
 def _payload(device: int, devices: int, second: int, midnight_s: int) -> bytes:
     number = second // PERIOD_S * devices + device
-    if number % BAD_EVERY == BAD_EVERY - 1:
-        return b"\xff\x00 not a payload"
     sun = math.sin((second / DAY_S - 0.3) * 2 * math.pi)
     wind = math.sin(second / 1700 + device) / 3
     temperature = 190.0 if number % HOT_EVERY == HOT_EVERY - 1 else 8 + 6 * sun + wind + device / 4
     humidity = 70 - 15 * sun - wind * 4 - device / 2
-    reading = {"t": round(temperature, 2), "rh": round(humidity, 1)}
+    reading: dict[str, object] = {"t": round(temperature, 2), "rh": round(humidity, 1)}
+    if number % BAD_EVERY == BAD_EVERY - 1:
+        reading["t"] = "wet"
     return json.dumps({**reading, "ts": midnight_s + second + device}).encode()
 
 

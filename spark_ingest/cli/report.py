@@ -17,6 +17,7 @@ EXAMPLE = "python -m spark_ingest report --config ingest.toml --day 2026-11-20 -
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_arguments(parser)
+    parser.add_argument("--lake", type=Path, metavar="DIR", help="instead of a configuration")
     parser.add_argument("--day", type=day, metavar="DAY", help="default: the fullest one")
     parser.add_argument(
         "--output", type=Path, default=Path("day.html"), metavar="FILE", help="default day.html"
@@ -29,8 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
             ExitCode.UNAVAILABLE,
             "the tables are Delta, and deltalake is not installed: pip install 'tidegate[spark]'",
         )
-    settings = settings_from(arguments, collects=False)
-    draw(settings.lake.folder.absolute(), arguments.day, arguments.output)
+    lake = arguments.lake or settings_from(arguments, collects=False).lake.folder
+    draw(lake.absolute(), arguments.day, arguments.output)
     return ExitCode.OK
 
 

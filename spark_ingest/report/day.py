@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_ingest.tables import (
+    BRONZE,
     COMPLETENESS,
     DAY,
     GAPS,
@@ -28,6 +29,7 @@ STEP_S = 600  # of a line
 STEPS = 86_400 // STEP_S
 METRICS_MAX = 6
 DEVICES_MAX = 40
+PERIODS_MIN = 5  # a silence that began before midnight is another day's
 
 
 class NoDayError(Exception):
@@ -36,7 +38,7 @@ class NoDayError(Exception):
 
 @dataclass(slots=True)
 class Line:
-    """A device's values of a metric: mean, least and most of each step; None where there is none."""
+    """A device's values of a metric: mean, least and most of each step, or None."""
 
     device: str
     mean: list[float | None] = field(default_factory=lambda: [None] * STEPS)
@@ -67,7 +69,7 @@ class Gap:
 class Silence:
     device: str
     since: datetime
-    until: datetime | None
+    until: datetime | None  # None: beyond the end of the day
     seconds: float
     period_s: float
 
@@ -178,22 +180,42 @@ def _percent(lake: Path, begins: datetime, ends: datetime) -> dict[str, list[flo
 
 
 def _gaps(lake: Path, begins: datetime, ends: datetime) -> list[Gap]:
-    found = [
-        Gap(row["gw"], row["epoch"], row["first_seq"], row["last_seq"], row["missing"],
-            row["after_ts"], row["before_ts"])
-        for row in _rows(lake, GAPS)
-        if row["before_ts"] >= begins and (row["after_ts"] or row["before_ts"]) < ends
-    ]  # fmt: skip
-    return sorted(found, key=lambda gap: (gap.gateway, gap.epoch, gap.first))
+    """By when the readings around were measured: a gateway may have got them days later."""
+    rows = sorted(_rows(lake, GAPS), key=lambda row: (row["gw"], row["epoch"], row["first_seq"]))
+    measured = _measured(lake, rows)
+    found = []
+    for row in rows:
+        life, first, last = (row["gw"], row["epoch"]), row["first_seq"], row["last_seq"]
+        after = measured.get((*life, first - 1), row["after_ts"])
+        before = measured.get((*life, last + 1), row["before_ts"])
+        if before >= begins and (after or before) < ends:
+            found.append(Gap(*life, first, last, row["missing"], after, before))
+    return found
+
+
+def _measured(lake: Path, gaps: Sequence[dict[str, Any]]) -> dict[tuple[str, int, int], datetime]:
+    """When the readings around these were."""
+    import pyarrow.compute as pc
+    from deltalake import DeltaTable
+
+    around = {each for row in gaps for each in (row["first_seq"] - 1, row["last_seq"] + 1)}
+    if not around:
+        return {}
+    dataset = DeltaTable(str(table_folder(lake, BRONZE))).to_pyarrow_dataset()
+    wanted = pc.field("seq").isin(sorted(around))
+    rows = dataset.to_table(columns=["gw", "epoch", "seq", "ts"], filter=wanted).to_pylist()
+    return {(row["gw"], row["epoch"], row["seq"]): row["ts"] for row in rows}
 
 
 def _silences(lake: Path, begins: datetime, ends: datetime) -> list[Silence]:
-    found = [
-        Silence(row["device"], row["since"], row["until"], row["silent_s"], row["period_s"])
-        for row in _rows(lake, SILENCES)
-        if row["since"] < ends and (row["until"] is None or row["until"] >= begins)
-    ]
-    return sorted(found, key=lambda each: -each.seconds)
+    """As far as they are on that day; the longest first."""
+    found = []
+    for row in _rows(lake, SILENCES):
+        until = row["until"] if row["until"] is not None and row["until"] < ends else None
+        seconds = ((until or ends) - max(row["since"], begins)).total_seconds()
+        if seconds > row["period_s"] * PERIODS_MIN:
+            found.append(Silence(row["device"], row["since"], until, seconds, row["period_s"]))
+    return sorted(found, key=lambda each: (-each.seconds, _natural(each.device)))
 
 
 def _faults(lake: Path, day: date) -> Counter[str]:

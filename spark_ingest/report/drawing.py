@@ -12,7 +12,7 @@ from math import floor, log10
 
 WIDTH = 1040
 LEFT = 120  # of what is drawn; names stand before it
-RIGHT = 16
+RIGHT = 24
 HEIGHT = 250
 BOTTOM = 26
 COLOURS = 8  # of lines, c0 to c7
@@ -67,7 +67,7 @@ def field(rows: Sequence[tuple[str, Values]]) -> str:
 
 
 def strip(rows: Iterable[tuple[str, Sequence[tuple[float, float, str]]]]) -> str:
-    """A bar for each name, whole but for marks: from and to as shares of the day, and what it is."""
+    """A bar for each name, whole but for marks: from and to as shares of the day, and what."""
     tall, parts, top = 30, [], 0
     for name, marks in rows:
         parts.append(_label(name, top + tall / 2 + 4))

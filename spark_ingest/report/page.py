@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from datetime import datetime
 from html import escape
+from importlib.resources import files
 from pathlib import Path
 
 from spark_ingest.report import drawing
 from spark_ingest.report.day import Day, Gap, Metric, Silence
 
-SILENCES_MAX = 12
+SILENCES_MAX = 20
 GAPS_MAX = 20
-
-STYLE = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
+UNITS = {"Cel": "°C", "%RH": "% RH"}  # SenML has its own words
 
 HOURS = (
     ("full", "all of it"),
@@ -41,8 +41,12 @@ def page_of(day: Day, lake: Path, title: str = "") -> str:
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>Tidegate: {day.day}</title><style>{STYLE}</style><main>{body}</main></html>\n"
+        f"<title>Tidegate: {day.day}</title><style>{_style()}</style><main>{body}</main></html>\n"
     )
+
+
+def _style() -> str:
+    return (files(__package__) / "page.css").read_text(encoding="utf-8")
 
 
 def _subtitle(day: Day) -> str:
@@ -59,8 +63,12 @@ def _tiles(day: Day) -> Iterator[str]:
         (f"{day.values:,}", "good values", False),
         (f"{len(day.devices)}", "devices", False),
         (complete, "of what is expected, by hour", False),
-        (f"{day.missing:,}", f"readings missing, in {len(day.gaps)} gaps", day.missing > 0),
-        (f"{len(day.silences)}", "silences", bool(day.silences)),
+        (f"{day.missing:,}", f"readings missing, in {_counted(day.gaps, 'gap')}", day.missing > 0),
+        (
+            f"{len(day.silences)}",
+            "silence" if len(day.silences) == 1 else "silences",
+            bool(day.silences),
+        ),
         (f"{quarantined:,}", f"values in quarantine: {faults}" if quarantined else faults, False),
     ):
         kind = "tile bad" if is_bad else "tile"
@@ -73,7 +81,8 @@ def _metric(metric: Metric) -> str:
     most = [_extreme(max, [line.most[step] for line in metric.lines]) for step in steps]
     if not metric.lines:
         return ""
-    unit = f" in {metric.unit}" if metric.unit else ""
+    shown = UNITS.get(metric.unit, metric.unit)
+    unit = f" in {shown}" if shown else ""
     series = [(line.device, line.mean) for line in metric.lines]
     keys = "".join(
         f'<span><i class="c{number % drawing.COLOURS}"></i>{escape(name)}</span>'
@@ -81,7 +90,7 @@ def _metric(metric: Metric) -> str:
     )
     return _section(
         f"{metric.name}{unit}",
-        drawing.lines(series, least, most, metric.unit) + f'<div class="keys">{keys}</div>'
+        drawing.lines(series, least, most, shown) + f'<div class="keys">{keys}</div>'
         f'<p class="note">{metric.values:,} values. Lines are means of ten minutes; the band goes '
         "from the least value to the most.</p>",
     )
@@ -111,7 +120,7 @@ def _gaps(day: Day) -> str:
         for gap in day.gaps[:GAPS_MAX]
     )
     table = (
-        "<table><tr><th>gateway<th>numbers<th>missing<th>between</tr>" + rows + "</table>"
+        "<table><tr><th>gateway<th>numbers<th>missing<th>measured between</tr>" + rows + "</table>"
         if rows
         else '<p class="note">Every reading that a gateway numbered is here.</p>'
     )
@@ -127,7 +136,7 @@ def _silences(day: Day) -> str:
 
 
 def _silence(silence: Silence) -> str:
-    until = "still" if silence.until is None else _clock(silence.until)
+    until = "midnight" if silence.until is None else _clock(silence.until)
     return (
         f"<tr><td>{escape(silence.device)}</td><td class=n>{_clock(silence.since)}</td>"
         f"<td class=n>{until}</td><td class=n>{_duration(silence.seconds)}</td>"
@@ -153,6 +162,10 @@ def query_of(day: Day, lake: Path) -> str:
         'hours = parts.groupby(["start", "device", "metric"])[["n", "sum"]].sum()\n'
         'print(hours["sum"] / hours["n"])'
     )
+
+
+def _counted(things: Sized, word: str) -> str:
+    return f"{len(things)} {word}{'' if len(things) == 1 else 's'}"
 
 
 def _section(heading: str, inner: str) -> str:
