@@ -89,7 +89,7 @@ def test_rollups_that_are_wrong_are_built_anew_from_bronze_for_the_days_asked_fo
     upkeep = Upkeep(spark, lake)
     for name in ROLLUPS:  # as if a batch had been there twice
         table = upkeep.tables[name]
-        twice = write_files([table.read()], table.folder, table.schema, table.stats_of)
+        twice = write_files([table.read()], table.folder, table.schema)
         table.replace([], twice)
     assert rolled_up(spark, lake) != right
     with checkpoint_of(lake) as checkpoint:
