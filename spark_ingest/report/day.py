@@ -244,8 +244,10 @@ def _rows(
         return []
     if columns is None:
         columns = [each.name for each in table.schema().fields if each.name != "sketch"]
-    partitions = None if day is None else [(DAY, "=", day.isoformat())]
-    rows: list[dict[str, Any]] = table.to_pyarrow_table(partitions, columns=columns).to_pylist()
+    filters = None if day is None else [(DAY, "=", day)]
+    rows: list[dict[str, Any]] = table.to_pyarrow_table(
+        columns=columns, filters=filters
+    ).to_pylist()
     return rows
 
 

@@ -40,6 +40,7 @@ def lines(series: Sequence[tuple[str, Values]], least: Values, most: Values, uni
     for number, (name, values) in enumerate(series):
         for first, end in _stretches(values):
             points = [(x(index + 0.5), y(_sure(values[index]))) for index in range(first, end)]
+            points += points[: 2 - len(points)]  # a dot is a line without length
             parts.append(
                 f'<polyline class="line c{number % COLOURS}" points="{_points(points)}">'
                 f"<title>{escape(name)}</title></polyline>"

@@ -156,9 +156,10 @@ def _query(day: Day, lake: Path) -> str:
 def query_of(day: Day, lake: Path) -> str:
     """What pandas needs for the means of each hour; it runs as it is."""
     return (
-        "from deltalake import DeltaTable\n\n"
+        "import datetime\n\nfrom deltalake import DeltaTable\n\n"
+        f"day = datetime.date({day.day:%Y, %-m, %-d})\n"
         f'table = DeltaTable("{lake}/tables/rollup_1h")\n'
-        f'parts = table.to_pandas(partitions=[("day", "=", "{day.day}")])\n'
+        'parts = table.to_pandas(filters=[("day", "=", day)])\n'
         'hours = parts.groupby(["start", "device", "metric"])[["n", "sum"]].sum()\n'
         'print(hours["sum"] / hours["n"])'
     )
