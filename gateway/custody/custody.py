@@ -83,7 +83,8 @@ class Custody:
         """`is_given`: whether a reading of this epoch and sequence may have gone to the broker."""
         self.is_on = rules.is_on
         self.timeout_s = rules.timeout_s
-        self.keeps: Callable[[str], bool] = _nothing  # by topic, set by the uplink
+        # By topic, set by the uplink.
+        self.keeps: Callable[[str], bool] = frozenset[str]().__contains__
         self.numbers = CustodyNumbers()
         self.kept = KeptReadings()
         self.heard_at = -inf  # the last receipt, on this connection
@@ -274,10 +275,6 @@ class Custody:
         if self._ingested_up_to - run.taken_at >= wait_s:
             return True
         return now - max(run.taken_at, self._progress_at) >= wait_s
-
-
-def _nothing(_topic: str) -> bool:
-    return False
 
 
 def _first_of(runs: Iterable[Run], count: int) -> list[Run]:

@@ -224,6 +224,13 @@ def test_a_broker_that_refuses_the_subscription_is_asked_again_in_the_next_conne
     assert FILTER in bench.subscribed
 
 
+def test_a_filter_of_a_client_that_the_broker_refuses_is_no_matter_of_ours() -> None:
+    bench = bench_of()
+    bench.refuses = {"secret"}
+    bench.subscribe(b"s1", b"secret")
+    assert bench.engine.custody.refusal is None
+
+
 def test_a_client_that_hears_receipts_and_leaves_takes_nothing_away() -> None:
     bench = bench_of()
     bench.subscribe(b"s1", FILTER.encode())
@@ -317,6 +324,17 @@ def test_a_broker_that_lost_its_sessions_gets_it_soon_if_there_is_somebody_to_ta
     receive(bench)
     wake(bench, bench.at + LOOK_EVERY_S)
     assert [one.payload for one in again(bench)] == [b"lost with the session"]
+
+
+def test_a_broker_that_kept_its_sessions_gets_nothing_twice_for_a_break() -> None:
+    bench = bench_of()
+    take(bench, b"in the queue of the ingest")
+    bench.lose_broker()
+    bench.at += 1.0
+    bench.connect_broker(session_present=True)
+    receive(bench)
+    wake(bench, bench.at + GRACE_S + LOOK_EVERY_S)
+    assert again(bench) == []
 
 
 def test_one_batch_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

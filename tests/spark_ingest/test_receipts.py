@@ -82,6 +82,15 @@ def test_lives_and_gateways_are_told_apart() -> None:
     }
 
 
+def test_each_gateway_has_its_own_time() -> None:
+    found = receipts_of()
+    found.add(ids(0, life="barn/7"), 0.0)
+    found.due(0.0)
+    found.add(ids(0), 3.0)
+    assert [each.topic.split("/")[2] for each in found.due(3.0)] == ["gh"]
+    assert found.due_at() == REPEAT_S
+
+
 def test_more_ranges_than_one_receipt_takes_go_out_before_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
