@@ -13,12 +13,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spark_ingest.cli.exit_codes import ExitCode, VerbError
 from spark_ingest.cli.gaps import described
 from spark_ingest.cli.report import draw
 from spark_ingest.cli.with_spark import configure_log, must_have_spark, spark_session
 from spark_ingest.config import load
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 HELP = "play a day of made-up sensors, through gateways and a broker to tables and a page"
 EXAMPLE = "python -m spark_ingest demo --output day.html --folder demo-lake"
@@ -53,7 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
         )
     with _folder(arguments.folder) as lake:
         of_day = _fill_lake(lake, arguments)
-        _fill_and_show(lake)
+        settings = load(None, [f"lake.path={lake}", f"spark.conf={SMALL}"], collects=False)
+        with spark_session(settings) as spark:
+            fill_and_show(spark, lake)
         draw(lake, of_day, arguments.output)
         if arguments.folder is not None:
             print(f"The tables are in {lake / 'tables'}, for whatever reads Delta")
@@ -83,29 +89,27 @@ def _fill_lake(lake: Path, arguments: argparse.Namespace) -> date:
     return played.day
 
 
-def _fill_and_show(lake: Path) -> None:
-    settings = load(None, [f"lake.path={lake}", f"spark.conf={SMALL}"], collects=False)
-    with spark_session(settings) as spark:
-        from pyspark.sql import functions as f
+def fill_and_show(spark: SparkSession, lake: Path) -> None:
+    from pyspark.sql import functions as f
 
-        from spark_ingest.spark import rollups
-        from spark_ingest.spark.audit import SilenceRules
-        from spark_ingest.spark.job import Job, JobRules
-        from spark_ingest.spark.job_counters import JobCounters
-        from spark_ingest.spark.upkeep import Upkeep
+    from spark_ingest.spark import rollups
+    from spark_ingest.spark.audit import SilenceRules
+    from spark_ingest.spark.job import Job, JobRules
+    from spark_ingest.spark.job_counters import JobCounters
+    from spark_ingest.spark.upkeep import Upkeep
 
-        Job(spark, JobRules(lake, once=True), JobCounters()).run()
-        upkeep = Upkeep(spark, lake)
-        hours = rollups.with_statistics(rollups.merged(upkeep.frame("rollup_1h"), "hour"))
-        shown = hours.where(f.col("device") == "node-1").orderBy("start")
-        columns = ("start", "device", "metric", "unit", "n", "min", "mean", "p95", "max")
-        shown.select(*columns).show(SHOWN_HOURS, truncate=False)
-        print("In quarantine:")
-        upkeep.frame("quarantine").groupBy("error", "error_detail").count().show(truncate=False)
-        tables = upkeep.audit(SilenceRules())
-        found = {name: table.read().to_pylist() for name, table in tables.items()}
-        for line in described(found):
-            print(line)
+    Job(spark, JobRules(lake, once=True), JobCounters()).run()
+    upkeep = Upkeep(spark, lake)
+    hours = rollups.with_statistics(rollups.merged(upkeep.frame("rollup_1h"), "hour"))
+    shown = hours.where(f.col("device") == "node-1").orderBy("start")
+    columns = ("start", "device", "metric", "unit", "n", "min", "mean", "p95", "max")
+    shown.select(*columns).show(SHOWN_HOURS, truncate=False)
+    print("In quarantine:")
+    upkeep.frame("quarantine").groupBy("error", "error_detail").count().show(truncate=False)
+    tables = upkeep.audit(SilenceRules())
+    found = {name: table.read().to_pylist() for name, table in tables.items()}
+    for line in described(found):
+        print(line)
 
 
 @contextmanager

@@ -161,8 +161,8 @@ def test_what_is_no_valid_pack_says_why(
 
 @pytest.mark.parametrize("line", GOLDEN.read_text().splitlines())
 def test_what_nodes_say_is_decoded_as_they_meant_it(line: str) -> None:
-    """`seq` and `undated` are metrics like others: by the one a lost reading shows in the tables, by
-    the other one whose time is not known.
+    """`seq` and `undated` are metrics like others: by the one a lost reading shows in the tables,
+    by the other one whose time is not known.
     """
     row = json.loads(line)
     base_time = row["base_time"]

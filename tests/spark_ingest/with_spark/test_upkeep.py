@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -55,16 +56,23 @@ def checkpoint_of(lake: Path) -> Checkpoint:
     return Checkpoint(checkpoint_folder(lake, "tidegate"))
 
 
+@pytest.fixture(scope="module")
+def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three batches of readings, once for all who copy it."""
+    lake = tmp_path_factory.mktemp("filled")
+    write_segments(lake, "c1", *(READINGS[first : first + 40] for first in (0, 40, 80)))
+    fill(spark, lake)
+    return lake
+
+
 @pytest.fixture
-def lake(tmp_path: Path) -> Path:
-    write_segments(tmp_path, "c1", *(READINGS[first : first + 40] for first in (0, 40, 80)))
-    return tmp_path
+def lake(filled: Path, tmp_path: Path) -> Path:
+    return Path(copytree(filled, tmp_path / "lake"))
 
 
 def test_compaction_leaves_one_row_for_each_key_and_one_file_for_each_day(
     spark: SparkSession, lake: Path
 ) -> None:
-    fill(spark, lake)
     before = rolled_up(spark, lake)
     upkeep = Upkeep(spark, lake)
     compacted = {each.table: each for each in upkeep.compact()}
@@ -83,7 +91,6 @@ def test_compaction_leaves_one_row_for_each_key_and_one_file_for_each_day(
 def test_rollups_that_are_wrong_are_built_anew_from_bronze_for_the_days_asked_for(
     spark: SparkSession, lake: Path
 ) -> None:
-    fill(spark, lake)
     right = rolled_up(spark, lake)
     first, second = (row["start"].date() for row in right["rollup_1d"])
     upkeep = Upkeep(spark, lake)
@@ -103,7 +110,6 @@ def test_rollups_that_are_wrong_are_built_anew_from_bronze_for_the_days_asked_fo
 def test_a_run_that_was_ended_within_a_batch_must_be_finished_before_repairs(
     spark: SparkSession, lake: Path
 ) -> None:
-    fill(spark, lake)
     half_way = r"within a batch \(bronze at 3, quarantine at 2.*--once"
     with checkpoint_of(lake) as checkpoint:
         upkeep = Upkeep(spark, lake)
@@ -202,7 +208,6 @@ def _us(hour: float) -> int:
 def test_a_table_in_use_by_another_compaction_is_an_error_that_says_so(
     spark: SparkSession, lake: Path
 ) -> None:
-    fill(spark, lake)
     first, second = Upkeep(spark, lake), Upkeep(spark, lake)
     paths = first.tables["rollup_1d"].paths()
     first.tables["rollup_1d"].replace(paths, [])
