@@ -12,7 +12,7 @@ import mqtt5
 import pytest
 
 from gateway.custody import custody, kept
-from gateway.custody.custody import ALIVE_S, GRACE_S, LOOK_EVERY_S, CustodyRules
+from gateway.custody.custody import GRACE_S, LOOK_EVERY_S, CustodyRules
 from gateway.effects import Dropped, Reason, SubscriptionRefused
 from gateway.engine import EngineRules
 from gateway.frames import Puback, Publish, Pubrec, Pubrel, TopicIdType, Unsubscribe
@@ -435,10 +435,6 @@ def test_a_configuration_that_keeps_nothing_lets_go_of_what_another_kept() -> No
     bench = next_life(bench, rules_of(AUTO))
     bench.flush()
     assert depth(bench) == (0, 0)
-
-
-def test_it_is_alive_for_as_long_as_three_of_its_repetitions() -> None:
-    assert ALIVE_S == 3 * 60.0
 
 
 def test_an_exchange_of_qos_2_ends_as_ever_while_its_reading_is_kept() -> None:

@@ -14,6 +14,8 @@ from urllib.request import urlopen
 
 import pytest
 
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto, free_tcp_port
 from tests.end_to_end.under_load import Field
 from tests.spark_ingest.test_with_gateway import CONFIG as WORDS
 from tests.spark_ingest.test_with_gateway import (
@@ -22,8 +24,6 @@ from tests.spark_ingest.test_with_gateway import (
     topics_in,
 )
 from tests.support.collector import CollectorProcess
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto, free_tcp_port
 from tests.support.waiting import until
 
 NAMES = ("c1", "c2")
