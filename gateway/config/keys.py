@@ -251,7 +251,7 @@ JOURNAL = Table("journal", "Readings on disk: when one counts as safe, and how m
         "`python -m spark_ingest collect` says that it has them (docs/guarantees.md); with "
         "acknowledge as auto or journal, and the journal is written first",
         "it needs an ingest that says so, and wears the card"),
-    Key("ingest_timeout_s", Integer(10, 86_400),
+    Key("ingest_timeout_s", Integer(1, 86_400),
         "How far an ingest that is at work may be past a kept reading before it counts as lost by "
         "the broker and is sent again",
         "a collector that starts again takes less"),

@@ -83,6 +83,7 @@ class Custody:
         """`is_given`: whether a reading of this epoch and sequence may have gone to the broker."""
         self.is_on = rules.is_on
         self.timeout_s = rules.timeout_s
+        self._look_every_s = min(LOOK_EVERY_S, rules.timeout_s / 2)
         # By topic, set by the uplink.
         self.keeps: Callable[[str], bool] = frozenset[str]().__contains__
         self.numbers = CustodyNumbers()
@@ -121,7 +122,7 @@ class Custody:
         self._progress_at = now
         if not session_present:
             self._lost_at = now
-        self._look_at = now + LOOK_EVERY_S if self.is_on else inf
+        self._look_at = now + self._look_every_s if self.is_on else inf
 
     def closed(self) -> None:
         self._is_open = False
@@ -259,7 +260,7 @@ class Custody:
     def handle_time(self, now: float) -> list[Effect]:
         if now < self._look_at:
             return []
-        self._look_at = now + LOOK_EVERY_S
+        self._look_at = now + self._look_every_s
         if self._asked or now - self.heard_at > ALIVE_S:
             return []
         overdue = (run for run in self.kept if self._is_overdue(run, now))
@@ -270,7 +271,7 @@ class Custody:
     def _is_overdue(self, run: Run, now: float) -> bool:
         """Rule 3."""
         if run.taken_at < self._lost_at:
-            return now >= self._lost_at + GRACE_S
+            return now >= self._lost_at + min(GRACE_S, self.timeout_s)
         wait_s = min(self.timeout_s * 2.0 ** min(run.again, 30), WAIT_S_MAX)
         if self._ingested_up_to - run.taken_at >= wait_s:
             return True

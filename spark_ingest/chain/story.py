@@ -27,7 +27,7 @@ DAY_S = 86_400
 LOST_S = (10 * 3600, 10 * 3600 + 2400)  # what the broker takes with it
 SILENT_S = 18 * 3600
 BAD_EVERY, HOT_EVERY = 907, 1301
-KEEPING = "keep_until_ingested = true\ningest_timeout_s = 10\n"
+KEEPING = "keep_until_ingested = true\ningest_timeout_s = 2\n"
 CONFIG = """\
 [lake]
 path = "{lake}"

@@ -40,13 +40,13 @@ def broker() -> Iterator[Mosquitto]:
 class Keeping:
     """A gateway that keeps what it sends, and two collectors."""
 
-    def __init__(self, folder: Path, broker: Mosquitto, acknowledge: str) -> None:
+    def __init__(self, folder: Path, broker: Mosquitto, acknowledge: str, timeout_s: int) -> None:
         self.lake = folder / "lake"
         self.admin_port = free_tcp_port()
         self.gateway = GatewayProcess(
             folder,
             broker.url,
-            "[journal]\nkeep_until_ingested = true\ningest_timeout_s = 10\n"
+            f"[journal]\nkeep_until_ingested = true\ningest_timeout_s = {timeout_s}\n"
             f'[admin]\nlisten = "127.0.0.1:{self.admin_port}"\n',
         )
         config = f"{WORDS}[acknowledge]\n{acknowledge}\n"
@@ -68,8 +68,8 @@ class Keeping:
 
 @pytest.fixture
 def keeping(request: pytest.FixtureRequest, broker: Mosquitto, tmp_path: Path) -> Iterator[Keeping]:
-    """Its parameter, if any, is whether collectors tell what they have."""
-    found = Keeping(tmp_path, broker, getattr(request, "param", TELLS))
+    """Its parameter, if any: whether collectors tell what they have, and `ingest_timeout_s`."""
+    found = Keeping(tmp_path, broker, *getattr(request, "param", (TELLS, 60)))
     with found.gateway, found.collectors[0], found.collectors[1]:
         found.gateway.wait_until_connected()
         for each in found.collectors:
@@ -87,6 +87,7 @@ def test_the_journal_is_empty_when_two_collectors_have_all_between_them(keeping:
     assert keeping.status()["alarms"] == []
 
 
+@pytest.mark.parametrize("keeping", [(TELLS, 2)], indirect=True)
 def test_what_a_broker_took_with_it_comes_again(broker: Mosquitto, keeping: Keeping) -> None:
     for each in keeping.collectors:
         each.kill()
@@ -108,7 +109,7 @@ def test_what_a_broker_took_with_it_comes_again(broker: Mosquitto, keeping: Keep
     assert keeping.status()["ingest"]["sent_again"] > 40
 
 
-@pytest.mark.parametrize("keeping", [TELLS_NOTHING], indirect=True)
+@pytest.mark.parametrize("keeping", [(TELLS_NOTHING, 60)], indirect=True)
 def test_a_collector_tells_in_its_next_life_what_it_has(
     broker: Mosquitto, keeping: Keeping
 ) -> None:
