@@ -72,9 +72,7 @@ def ingest_doubts(numbers: IngestNumbers, gateway_name: str) -> list[str]:
     found = []
     topic = f"tidegate/ingest/{gateway_name}/ack/#"
     if numbers.refusal is not None:
-        found.append(
-            f"receipts are not heard, {numbers.refusal}: let the gateway subscribe {topic}"
-        )
+        found.append(f"receipts are not heard, {numbers.refusal}: let it subscribe to {topic}")
     elif numbers.oldest_age_s is not None and numbers.oldest_age_s > 2 * numbers.timeout_s:
         kept = f"{numbers.kept} readings are kept, the oldest for {duration(numbers.oldest_age_s)}"
         if numbers.heard_age_s is None or numbers.heard_age_s > numbers.timeout_s:

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -129,3 +131,24 @@ def test_a_collector_tells_in_its_next_life_what_it_has(
         each.start()
     until(lambda: keeping.kept() == 0, 30)
     assert keeping.status()["ingest"]["sent_again"] == 0
+
+
+@pytest.mark.parametrize("keeping", [(TELLS_NOTHING, 1)], indirect=True)
+def test_who_asks_is_told_that_nobody_says_what_is_ingested(keeping: Keeping) -> None:
+    field = Field(keeping.gateway.port, "farm", sensors=2, readings=2)
+    asyncio.run(field.run())
+    until(lambda: bool(keeping.status()["alarms"]))
+    doubt = "4 readings are kept, the oldest for"
+    assert doubt in asked_of(keeping, "status")
+    assert "4 readings kept until ingested" in asked_of(keeping, "status")
+    assert f"warning: {doubt}" in asked_of(keeping, "doctor")
+    keeping.gateway.kill()
+    assert "whether readings are ingested is not known" in asked_of(keeping, "doctor")
+
+
+def asked_of(keeping: Keeping, verb: str) -> str:
+    """What `tidegate VERB` says, in one line."""
+    command = [sys.executable, "-m", "gateway", verb, "--config", str(keeping.gateway.config_path)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert "Traceback" not in answer.stderr
+    return " ".join(answer.stdout.split())
