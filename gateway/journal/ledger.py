@@ -145,10 +145,9 @@ class Segment:
             self.parked -= 1
         return True
 
-    def first_waiting(self) -> int | None:
-        """The oldest that the broker has not taken."""
-        index = self.flags.translate(_WAITING).find(1)
-        return None if index < 0 else index
+    def waiting_since(self) -> float:
+        """When the oldest came that the broker has not taken; there is one."""
+        return float(self.times[self.flags.translate(_WAITING).index(1)])
 
     def first_unfinished(self) -> int | None:
         """Its index; None in a drained segment."""
@@ -232,9 +231,7 @@ class Ledger:
         """When the oldest came that the broker has not taken."""
         for segment in self.segments:
             if segment.unfinished > segment.kept:
-                index = segment.first_waiting()
-                if index is not None:
-                    return float(segment.times[index])
+                return segment.waiting_since()
         return None
 
     # Exchanges
