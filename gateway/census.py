@@ -149,7 +149,7 @@ class Census:
             is_on=custody.is_on,
             timeout_s=custody.timeout_s,
             kept=custody.kept.count,
-            oldest_age_s=None if oldest is None else now - oldest.taken_at,
+            oldest_age_s=None if oldest is None else now - oldest.since,
             heard_age_s=None if custody.heard_at == -inf else now - custody.heard_at,
             refusal=custody.refusal,
             **asdict(custody.numbers),

@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import inf
 
 JOIN_S = 10.0
 RUNS_MAX = 50_000
@@ -20,7 +21,7 @@ RUNS_MAX = 50_000
 @dataclass(slots=True)
 class Run:
     """`count` readings of an epoch from the sequence `first` on, in the journal from `record` on;
-    `taken_at` is when the broker took the last of them, `again` how often they were sent again.
+    the broker took them from `since` to `taken_at`; `again`: how often they were sent again.
     """
 
     epoch: int
@@ -29,6 +30,10 @@ class Run:
     count: int
     taken_at: float
     again: int = 0
+    since: float = inf  # as `taken_at`, if nothing else is said
+
+    def __post_init__(self) -> None:
+        self.since = min(self.since, self.taken_at)
 
     @property
     def end(self) -> int:
@@ -104,7 +109,7 @@ class KeptReadings:
         for runs in self._of.values():
             joined: list[Run] = []
             for run in runs:
-                if joined and _follows(joined[-1], run, float("inf")):
+                if joined and _follows(joined[-1], run, inf):
                     _join(joined[-1], run)
                 else:
                     joined.append(run)
@@ -122,10 +127,11 @@ def _follows(run: Run, other: Run, within_s: float) -> bool:
         run.end == other.first
         and run.record + run.count == other.record
         and run.again == other.again
-        and abs(other.taken_at - run.taken_at) <= within_s
+        and abs(other.taken_at - run.since) <= within_s
     )
 
 
 def _join(run: Run, other: Run) -> None:
     run.count += other.count
     run.taken_at = max(run.taken_at, other.taken_at)
+    run.since = min(run.since, other.since)

@@ -4,74 +4,31 @@ the production journal under it.
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
-from typing import Any
-
 import mqtt5
 import pytest
 
 from gateway.custody import custody, kept
-from gateway.custody.custody import GRACE_S, LOOK_EVERY_S, CustodyRules
+from gateway.custody.custody import GRACE_S, LOOK_EVERY_S
 from gateway.effects import Dropped, Reason, SubscriptionRefused
 from gateway.engine import EngineRules
 from gateway.frames import Puback, Publish, Pubrec, Pubrel, TopicIdType, Unsubscribe
 from gateway.routing.reading_rules import Acknowledge, ReadingRules
+from tests.custody.stories import (
+    EPOCH,
+    FILTER,
+    TIMEOUT_S,
+    again,
+    bench_of,
+    depth,
+    receive,
+    rules,
+    take,
+    wake,
+    wake_living,
+)
 from tests.support.engine_bench import short
 from tests.support.journal_bench import JournalBench, rules_of
 from tests.support.uplink_stories import AUTO, puback, sent, silence_disk
-
-FILTER = "tidegate/ingest/gh/ack/#"
-EPOCH = 3
-TIMEOUT_S = 100.0
-KEPT = ReadingRules(Acknowledge.AUTO, keeps=True)
-
-
-def rules(*, gives_way: bool = False, epoch: int = EPOCH) -> EngineRules:
-    """All is kept but what is below `by/`, which is two letters in MQTT-SN's short names."""
-    given = rules_of(KEPT, ("by", AUTO), epoch=epoch)
-    return replace(given, custody=CustodyRules(True, "gh", TIMEOUT_S, gives_way=gives_way))
-
-
-def bench_of(given: EngineRules | None = None, **more: Any) -> JournalBench:
-    bench = JournalBench(given or rules(), **more)
-    bench.join(b"s1")
-    bench.seen()
-    return bench
-
-
-def take(bench: JournalBench, *payloads: bytes, qos: int = 1) -> None:
-    """Readings that are in the journal and at the broker."""
-    for number, payload in enumerate(payloads, len(bench.stores) + 1):
-        bench.say(b"s1", short(payload, qos, number))
-        bench.flush()
-
-
-def receive(bench: JournalBench, *ranges: tuple[int, int], epoch: int = EPOCH, **how: Any) -> None:
-    """A receipt of a collector."""
-    payload = json.dumps({"v": 1, "epochs": {str(epoch): ranges}}).encode()
-    bench.publishes("tidegate/ingest/gh/ack/a", payload, 1, by=FILTER, **how)
-
-
-def wake(bench: JournalBench, at: float) -> None:
-    """Time passes for custody alone: no sensor is lost, and the broker need not be pinged."""
-    while bench.at < at:
-        bench.at = min(at, bench.at + LOOK_EVERY_S)
-        bench.take(bench.engine.custody.handle_time(bench.at))
-
-
-def wake_living(bench: JournalBench, at: float) -> None:
-    """The same beside an ingest that repeats that it has nothing."""
-    while bench.at < at:
-        receive(bench)
-        wake(bench, min(at, bench.at + 60.0))
-
-
-def depth(bench: JournalBench) -> tuple[int, int]:
-    """Readings in the journal: those that wait for the broker, and those that are kept."""
-    numbers = bench.journal.numbers
-    return numbers.depth, numbers.kept
-
 
 # What is kept
 
@@ -244,14 +201,6 @@ def test_a_client_that_hears_receipts_and_leaves_takes_nothing_away() -> None:
 # Sent again
 
 
-def again(bench: JournalBench) -> list[mqtt5.PublishPacket]:
-    """What is read again now, and goes out."""
-    bench.seen()
-    if bench.asked_again:
-        bench.read_again()
-    return [one for one in bench.seen_of(mqtt5.PublishPacket) if "tidegate/" not in one.topic]
-
-
 def test_what_an_ingest_has_passed_is_sent_again_as_old_news_under_its_tag() -> None:
     bench = bench_of()
     bench.say(b"s1", short(b"lost", 2, 7, retain=True))
@@ -299,6 +248,16 @@ def test_one_that_lives_and_has_nothing_new_for_so_long_will_not_get_it_any_more
     assert again(bench) == []
     wake_living(bench, TIMEOUT_S + LOOK_EVERY_S)
     assert [one.payload for one in again(bench)] == [b"the last one"]
+
+
+def test_what_comes_without_a_pause_and_is_not_ingested_is_missed() -> None:
+    bench = bench_of()
+    found = []
+    while bench.at < TIMEOUT_S + 3 * LOOK_EVERY_S:
+        take(bench, b"%d" % bench.at)
+        wake_living(bench, bench.at + LOOK_EVERY_S)
+        found += [one.payload for one in again(bench)]
+    assert b"0" in found
 
 
 def test_each_time_it_waits_twice_as_long() -> None:

@@ -34,6 +34,16 @@ def test_neighbours_are_one_run_that_the_broker_took_about_then() -> None:
     assert (readings.count, readings.runs) == (4, 2)
 
 
+def test_a_run_that_goes_on_does_not_stay_young() -> None:
+    """Or what comes without a pause would never be missed."""
+    readings = KeptReadings()
+    for second in range(100):
+        readings.add(one(second, float(second)))
+    oldest = next(iter(readings))
+    assert (oldest.since, oldest.taken_at) == (0.0, JOIN_S)
+    assert readings.runs == 10
+
+
 @pytest.mark.parametrize(
     "other", [one(2), one(1, record=300), one(1, again=1)], ids=["hole", "elsewhere", "again"]
 )
