@@ -18,7 +18,11 @@ from gateway.effects import (
     DropUpstream,
     Effect,
     Finish,
+    FinishRun,
     Forward,
+    Keep,
+    KeptRun,
+    ReadAgain,
     ReadBacklog,
     Reason,
     RecordConnect,
@@ -67,7 +71,17 @@ class BrokerConnection(Protocol):
     def unsent_bytes(self) -> int: ...
 
 
-JournalWork = Store | Finish | RecordConnect | RecordReceived | RecordRelease | ReadBacklog
+JournalWork = (
+    Store
+    | Finish
+    | Keep
+    | FinishRun
+    | RecordConnect
+    | RecordReceived
+    | RecordRelease
+    | ReadBacklog
+    | ReadAgain
+)
 _JOURNAL_WORK = frozenset(get_args(JournalWork))
 
 
@@ -148,6 +162,9 @@ class Shell:
     def on_backlog(self, forwards: list[Forward]) -> None:
         self._perform(self._engine.read_back(forwards, now()))
 
+    def on_read_again(self, forwards: list[Forward]) -> None:
+        self._perform(self._engine.read_again(forwards, now()))
+
     def on_dropped_oldest(self, dropped: dict[ClientId, int]) -> None:
         self._perform(self._engine.dropped_oldest(dropped))
 
@@ -163,11 +180,14 @@ class Shell:
         received: list[Forward],
         exchanges: Mapping[ClientId, Exchanges],
         last_packet_id: int,
+        kept: Sequence[KeptRun],
     ) -> None:
         """What a former life left; before the first input."""
         engine, at = self._engine, now()
         self._perform(engine.restore(saved, at))
-        self._perform(engine.restore_readings(parked, received, exchanges, last_packet_id, at))
+        self._perform(
+            engine.restore_readings(*(parked, received, exchanges, last_packet_id, at, kept))
+        )
 
     def on_asked(self, effects: list[Effect]) -> None:
         """What came of a wish of the operator."""

@@ -88,6 +88,10 @@ class Readings:
             for forward in self.in_flight.unsettled()
         )
 
+    def may_have_sent(self, epoch: int, sequence: int) -> bool:
+        """Whether a reading may have gone to the broker under these numbers."""
+        return epoch < self.epoch or (epoch == self.epoch and sequence < self._sequence)
+
     # From the connection
 
     def open(self, packet: mqtt5.ConnAckPacket) -> list[Effect]:
