@@ -9,7 +9,7 @@ so no lock is needed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from typing import Protocol, get_args
 
@@ -187,15 +187,19 @@ class Shell:
         links, sent = self.links, self.sent
         used: set[SensorLink] = set()
         drop_reason: str | None = None
+        link: SensorLink  # that was spoken on last
+        link_number = -1
         for effect in effects:
             if type(effect) is Send:
                 frame, peer = effect.frame, effect.peer
-                link = links[peer.link]
+                if peer.link != link_number:
+                    link_number = peer.link
+                    link = links[link_number]
+                    used.add(link)
                 if len(peer.address) == link.address_bytes:
                     link.send(peer.address, encode(frame))
                 else:
                     _send_behind(link, peer.address, frame)
-                used.add(link)
                 kind = type(frame)
                 sent[kind] = sent.get(kind, 0) + 1
             elif type(effect) is Transmit:
@@ -206,13 +210,18 @@ class Shell:
                 drop_reason = effect.reason
             else:
                 self._keep_or_tell(effect)
+        self._let_go(packets, used, drop_reason)
+        self._set_alarm()
+
+    def _let_go(
+        self, packets: list[bytes], links: Iterable[SensorLink], drop_reason: str | None
+    ) -> None:
         if packets:
             self._write(packets)
-        for link in used:
+        for link in links:
             link.flush()
         if drop_reason is not None:
             self.broker.drop(drop_reason)
-        self._set_alarm()
 
     def _keep_or_tell(self, effect: Effect) -> None:
         if type(effect) is Save:
