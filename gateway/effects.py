@@ -278,9 +278,9 @@ class SubscriptionRefused:
 
 @dataclass(slots=True)
 class Settled:
-    """The broker took the reading for good (PUBACK for QoS 1, PUBCOMP for QoS 2)."""
+    """The broker took these readings for good (PUBACK for QoS 1, PUBCOMP for QoS 2), in order."""
 
-    forward: Forward
+    forwards: list[Forward]
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,32 +145,44 @@ class Engine:
         may_call = self._door.admission.may_call
         if self._pace is not None:
             datagrams, effects = self._pace.within(link, datagrams, members, now)
+        plain = 0
         for address, datagram in datagrams:
             session = members.get(address)
-            if session is None and not may_call(address, datagram, now):
-                continue
-            try:
-                frame = decode(datagram)
-            except MalformedFrame as error:
-                effects.append(_malformed(link, address, error))
-                continue
-            if datagram[0] != len(datagram) and has_trailing_octets(datagram):
-                effects.append(Dropped(Reason.TRAILING_OCTETS, peer=Peer(link, address)))
-                if not self._rules.allow_trailing_octets:
+            if session is not None:
+                forward = session.plain(datagram, now)
+                if forward is not None:
+                    plain += 1
+                    effects += self._take(forward, now)
                     continue
-            kind = type(frame)
-            received[kind] = received.get(kind, 0) + 1
-            if type(frame) is Publish:
-                if frame.qos < 0 or session is None:
-                    effects += self._receive_from_anyone(frame, Peer(link, address), session, now)
-                else:  # moves no timer nearer, and promises nothing that is saved
-                    effects += self._perform(session.receive(frame, now), now)
-            elif session is None or kind in _FOR_THE_DOOR:
-                effects += self._receive_from_anyone(frame, Peer(link, address), session, now)
-            else:
-                effects += self._answer(session, session.receive(frame, now), now)
-                self.members.schedule(session)
+            elif not may_call(address, datagram, now):
+                continue
+            effects += self._receive_other(Peer(link, address), datagram, session, now)
+        if plain:
+            received[Publish] = received.get(Publish, 0) + plain
         effects += self._door.admission.turned_away(link)
+        return effects
+
+    def _receive_other(
+        self, peer: Peer, datagram: bytes, session: Session | None, now: float
+    ) -> list[Effect]:
+        """What is no plain reading of a member."""
+        try:
+            frame = decode(datagram)
+        except MalformedFrame as error:
+            return [Dropped(Reason.MALFORMED, None, str(error), peer)]
+        trailing: list[Effect] = []
+        if datagram[0] != len(datagram) and has_trailing_octets(datagram):
+            trailing.append(Dropped(Reason.TRAILING_OCTETS, peer=peer))
+            if not self._rules.allow_trailing_octets:
+                return trailing
+        kind = type(frame)
+        self.received[kind] = self.received.get(kind, 0) + 1
+        if session is None or kind in _FOR_THE_DOOR or (type(frame) is Publish and frame.qos < 0):
+            return trailing + self._receive_from_anyone(frame, peer, session, now)
+        if type(frame) is Publish:  # moves no timer nearer, and promises nothing that is saved
+            return trailing + self._perform(session.receive(frame, now), now)
+        effects = trailing + self._answer(session, session.receive(frame, now), now)
+        self.members.schedule(session)
         return effects
 
     def _receive_from_anyone(
@@ -208,14 +220,14 @@ class Engine:
         sessions = self.sessions
         for effect in self.upstream.receive(data, now):
             if type(effect) is Settled:  # nearly all there are, so they take no detour
-                forward = effect.forward
-                session = sessions.get(forward.client_id)
-                answer = [] if session is None else session.settled(forward)
-                effects += answer or self._perform(self._bequests.settled(forward), now)
-                if self.custody.is_on:
-                    effects += self.custody.settled(forward, now)
-                elif forward.record >= 0:
-                    effects.append(Finish(forward))
+                for forward in effect.forwards:
+                    session = sessions.get(forward.client_id)
+                    answer = [] if session is None else session.settled(forward)
+                    effects += answer or self._perform(self._bequests.settled(forward), now)
+                    if self.custody.is_on:
+                        effects += self.custody.settled(forward, now)
+                    elif forward.record >= 0:
+                        effects.append(Finish(forward))
             elif type(effect) is Transmit:
                 effects.append(effect)
             else:
@@ -358,10 +370,6 @@ class Engine:
         """
         effects = self._perform(asked, now)
         return withholding.withhold(session, effects) if self._rules.saves else effects
-
-
-def _malformed(link: int, address: bytes, error: MalformedFrame) -> Dropped:
-    return Dropped(Reason.MALFORMED, None, str(error), Peer(link, address))
 
 
 def _bequeath(engine: Engine, effect: Bequeath, now: float) -> list[Effect]:
