@@ -20,10 +20,13 @@ import json
 import logging
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gateway.effects import ClientId
-from gateway.notices.catalogue import Kind, Known
-from gateway.notices.ledger import Entry
+from gateway.notices.saying import Entry
+
+if TYPE_CHECKING:
+    from gateway.notices.catalogue import Known
 
 log = logging.getLogger("tidegate.presence")
 
@@ -110,6 +113,10 @@ def _read(line: str, found: dict[str, Entry]) -> None:
 
 
 def _values(listed: Iterable[object]) -> Iterator[Known]:
+    if not listed:  # as ever, without Home Assistant
+        return
+    from gateway.notices.catalogue import Kind, Known
+
     for each in listed:
         match each:
             case [str(topic), str(name), str(kind), str(unit)]:

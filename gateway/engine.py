@@ -12,11 +12,12 @@ Limits: each where it is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gateway import restoring, withholding
 from gateway.bequests import Bequests
+from gateway.custody.custody import Custody
 from gateway.desk import Desk
 from gateway.door import Door
 from gateway.downlink import Downlink
@@ -27,7 +28,6 @@ from gateway.effects import (
     ClientId,
     CompleteUpstream,
     ConnectUpstream,
-    Dropped,
     Effect,
     Finish,
     Forward,
@@ -35,9 +35,8 @@ from gateway.effects import (
     InGoodHands,
     Join,
     Kept,
-    Peer,
+    KeptRun,
     Reason,
-    RecordRelease,
     Refused,
     Released,
     ReleaseUpstream,
@@ -53,31 +52,15 @@ from gateway.effects import (
     WhenSaved,
     Withheld,
 )
-from gateway.frames import (
-    Connect,
-    Forwarded,
-    Frame,
-    MalformedFrame,
-    Publish,
-    SearchGw,
-    decode,
-    has_trailing_octets,
-)
-from gateway.nodes import address_behind
+from gateway.intake import Datagrams, Intake
 from gateway.routing.callers import Callers
 from gateway.routing.members import Members
-from gateway.routing.pace import Pace
 from gateway.routing.retained import Retained
 from gateway.rules import EngineRules as EngineRules
 from gateway.saved import Exchanges, SavedState
 from gateway.session.session import Session
 from gateway.uplink import Uplink
 from gateway.upstream.session import UpstreamSession
-
-Datagrams = Iterable[tuple[bytes, bytes]]
-
-# What is not for the session at its address, or not for it alone.
-_FOR_THE_DOOR = frozenset({Connect, Forwarded, SearchGw})
 
 
 class Engine:
@@ -88,7 +71,12 @@ class Engine:
         self.received: dict[type, int] = {}  # frames, by kind
         self._rules = rules
         self._bequests = bequests = Bequests(self.upstream.readings.tag)
-        self.uplink = Uplink(self.sessions, self.upstream, rules.uplink, bequests, self._perform)
+        self.custody = Custody(rules.custody, self.upstream.readings.may_have_sent)
+        if self.custody.is_on:
+            self.upstream.subscriptions.want_always(self.custody.topic_filter)
+        self.uplink = Uplink(
+            *(self.sessions, self.upstream, rules.uplink, bequests, self._perform, self.custody)
+        )
         retained = Retained(rules.retained_messages_max, rules.retained_bytes_max)
         self.downlink = Downlink(
             *(self.sessions, self.upstream, retained, rules.session),
@@ -98,10 +86,12 @@ class Engine:
             *(rules, self.members, self.downlink, self._perform, self._answer, self.received)
         )
         self.discovery = self._door.discovery
-        packets_max = rules.admission.packets_per_s_max
-        self._pace = Pace(packets_max) if packets_max else None
         self.desk = Desk(self.sessions, self._door, self.uplink, self.downlink)
         self._take = self.uplink.take
+        self._intake = Intake(
+            *(rules, self.members, self._door, self.received),
+            *(self._take, self._perform, self._answer),
+        )
 
     # From a former life
 
@@ -123,16 +113,12 @@ class Engine:
         exchanges: Mapping[ClientId, Exchanges],
         last_packet_id: int,
         now: float,
+        kept: Sequence[KeptRun] = (),
     ) -> list[Effect]:
         """What the journal has; the sessions must be there already."""
         self.uplink.restore(parked, received, last_packet_id)
-        effects: list[Effect] = []
-        for client_id, known in exchanges.items():
-            session = self.sessions.get(client_id)
-            if session is None:  # nobody will release these
-                effects += [RecordRelease(client_id, each) for each, _ in known.unreleased]
-            else:
-                session.restore_exchanges(known, now)
+        effects = self.custody.restore(kept, now)
+        effects += restoring.restore_exchanges(exchanges, self.sessions, now)
         effects += self._bequests.received(received)
         return self._perform(effects, now)
 
@@ -140,58 +126,7 @@ class Engine:
 
     def receive(self, link: int, datagrams: Datagrams, now: float) -> list[Effect]:
         """All that one look at a link brought, as (address, datagram) pairs."""
-        effects: list[Effect] = []
-        members = self.members.on_link(link)
-        received = self.received
-        may_call = self._door.admission.may_call
-        if self._pace is not None:
-            datagrams, effects = self._pace.within(link, datagrams, members, now)
-        for address, datagram in datagrams:
-            session = members.get(address)
-            if session is None and not may_call(address, datagram, now):
-                continue
-            try:
-                frame = decode(datagram)
-            except MalformedFrame as error:
-                effects.append(_malformed(link, address, error))
-                continue
-            if datagram[0] != len(datagram) and has_trailing_octets(datagram):
-                effects.append(Dropped(Reason.TRAILING_OCTETS, peer=Peer(link, address)))
-                if not self._rules.allow_trailing_octets:
-                    continue
-            kind = type(frame)
-            received[kind] = received.get(kind, 0) + 1
-            if type(frame) is Publish:
-                if frame.qos < 0 or session is None:
-                    effects += self._receive_from_anyone(frame, Peer(link, address), session, now)
-                else:  # moves no timer nearer, and promises nothing that is saved
-                    effects += self._perform(session.receive(frame, now), now)
-            elif session is None or kind in _FOR_THE_DOOR:
-                effects += self._receive_from_anyone(frame, Peer(link, address), session, now)
-            else:
-                effects += self._answer(session, session.receive(frame, now), now)
-                self.members.schedule(session)
-        effects += self._door.admission.turned_away(link)
-        return effects
-
-    def _receive_from_anyone(
-        self, frame: Frame, peer: Peer, session: Session | None, now: float
-    ) -> list[Effect]:
-        """What is not for the session at this address alone."""
-        if isinstance(frame, Forwarded):
-            return self._receive_forwarded(frame, peer, now)
-        if isinstance(frame, Publish) and frame.qos < 0:
-            return self._door.receive_connectionless(frame, peer, session, now)
-        return self._door.receive(frame, peer, session, now)
-
-    def _receive_forwarded(self, frame: Forwarded, forwarder: Peer, now: float) -> list[Effect]:
-        """What a node says, as if it had come from an address of its own; once, because nothing is
-        forwarded inside another one.
-        """
-        link, address = forwarder.link, forwarder.address
-        if not self._rules.may_forward(link, address):
-            return [Dropped(Reason.FORWARDER, None, f"node {frame.node_id.hex()}", forwarder)]
-        return self.receive(link, [(address_behind(address, frame.node_id), frame.inner)], now)
+        return self._intake.receive(link, datagrams, now)
 
     def receive_group(self, link: int, datagrams: Datagrams, now: float) -> list[Effect]:
         """What came by the group of a link: nobody's session hears of it."""
@@ -209,12 +144,14 @@ class Engine:
         sessions = self.sessions
         for effect in self.upstream.receive(data, now):
             if type(effect) is Settled:  # nearly all there are, so they take no detour
-                forward = effect.forward
-                session = sessions.get(forward.client_id)
-                answer = [] if session is None else session.settled(forward)
-                effects += answer or self._perform(self._bequests.settled(forward), now)
-                if forward.record >= 0:
-                    effects.append(Finish(forward))
+                for forward in effect.forwards:
+                    session = sessions.get(forward.client_id)
+                    answer = [] if session is None else session.settled(forward)
+                    effects += answer or self._perform(self._bequests.settled(forward), now)
+                    if self.custody.is_on:
+                        effects += self.custody.settled(forward, now)
+                    elif forward.record >= 0:
+                        effects.append(Finish(forward))
             elif type(effect) is Transmit:
                 effects.append(effect)
             else:
@@ -226,6 +163,7 @@ class Engine:
     def closed(self, now: float) -> list[Effect]:
         """The connection to the broker is gone."""
         self.upstream.closed()
+        self.custody.closed()
         return self._perform(self.downlink.closed(), now) + self.uplink.closed(now)
 
     def set_clogged(self, *, is_clogged: bool) -> None:
@@ -262,6 +200,10 @@ class Engine:
         """The answer to `ReadBacklog`."""
         return self.uplink.read_back(forwards, now)
 
+    def read_again(self, forwards: list[Forward], now: float) -> list[Effect]:
+        """The answer to `ReadAgain`."""
+        return self.uplink.read_again(forwards, now)
+
     def durable(self, effects: list[Effect], now: float) -> list[Effect]:
         """What these waited for is durable."""
         return self._perform(effects, now)
@@ -271,12 +213,13 @@ class Engine:
     def wake_at(self) -> float:
         """When `handle_time` is due, in the core's seconds; infinity for never."""
         links = min(self.upstream.wake_at(), self.uplink.wake_at(), self.downlink.wake_at())
-        door = min(self._door.callers.wake_at(), self.discovery.due_at)
+        door = min(self._door.callers.wake_at(), self.discovery.due_at, self.custody.wake_at())
         return min(links, self.members.wake_at(), door, self._bequests.wake_at())
 
     def handle_time(self, now: float) -> list[Effect]:
         effects = self.upstream.handle_time(now)
         effects += self.uplink.handle_time(now)
+        effects += self.custody.handle_time(now)
         for will in self._bequests.offer(now):
             effects += self.uplink.take(will, now)
         effects += self._perform(self.downlink.handle_time(now), now)
@@ -292,15 +235,13 @@ class Engine:
     def watch(self, hear: Callable[[Forward], None] | None) -> None:
         """Let `hear` see each reading as it is taken; None for nobody, which costs nothing."""
         take = self.uplink.take
-        if hear is None:
-            self._take = take
-            return
 
         def watched(forward: Forward, now: float) -> list[Effect]:
+            assert hear is not None
             hear(forward)
             return take(forward, now)
 
-        self._take = watched
+        self._take = self._intake.take = take if hear is None else watched
 
     @property
     def callers(self) -> Callers:
@@ -336,6 +277,7 @@ class Engine:
     def _up(self, news: UpstreamUp, now: float) -> list[Effect]:
         self.downlink.opened(now)
         self._bequests.opened(now)
+        self.custody.opened(session_present=news.session_present, now=now)
         return [news, *self.uplink.opened()]
 
     # What is saved
@@ -352,10 +294,6 @@ class Engine:
         """
         effects = self._perform(asked, now)
         return withholding.withhold(session, effects) if self._rules.saves else effects
-
-
-def _malformed(link: int, address: bytes, error: MalformedFrame) -> Dropped:
-    return Dropped(Reason.MALFORMED, None, str(error), Peer(link, address))
 
 
 def _bequeath(engine: Engine, effect: Bequeath, now: float) -> list[Effect]:
@@ -380,8 +318,9 @@ def _joined(engine: Engine, effect: Join, now: float) -> list[Effect]:
 
 
 def _arrived(engine: Engine, effect: Arrived, now: float) -> list[Effect]:
+    receipt = engine.custody.arrived(effect, engine.upstream.readings.in_flight.in_order, now)
     effects = engine.downlink.arrived(effect, now)
-    return effects if engine._rules.saves else engine._perform(effects, now)
+    return receipt + (effects if engine._rules.saves else engine._perform(effects, now))
 
 
 def _kept(engine: Engine, effect: Kept, now: float) -> list[Effect]:
@@ -411,6 +350,8 @@ def _granted(engine: Engine, effect: Granted, now: float) -> list[Effect]:
 
 
 def _subscription_refused(engine: Engine, effect: SubscriptionRefused, now: float) -> list[Effect]:
+    if engine.custody.is_refused(effect):
+        return [effect]
     effects = engine.downlink.refused(effect)
     return effects[:1] + engine._perform(effects[1:], now)
 

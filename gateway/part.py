@@ -1,5 +1,5 @@
-"""What a gateway does for sensors that search one, and the news of a change. See
-`routing/discovery.py`.
+"""News of the gateway as a whole: what it does for sensors that search one, see
+`routing/discovery.py`, and what it overheard.
 """
 
 from __future__ import annotations
@@ -21,3 +21,10 @@ class DiscoveryChanged:
     before: Part
     after: Part
     detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Overheard:
+    """The broker brought the topic that the gateway itself listens to."""
+
+    payload: bytes

@@ -24,14 +24,16 @@ TREES = ("gateway", "firmware", "hil", "spark_ingest")
 
 PURE = frozenset(
     {
-        *("frames", "lines", "saved", "part", "reasons", "effects", "nodes"),
-        *("session", "routing", "upstream", "bequests", "notices"),
-        *("uplink", "downlink", "rules", "withholding", "restoring", "door", "desk", "engine"),
+        *("frames", "lines", "saved", "part", "reasons", "runs", "effects", "nodes"),
+        *("session", "routing", "upstream", "bequests", "custody", "notices"),
+        *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
+        *("desk", "intake", "engine"),
     }
 )
 ONE_FILE = (
-    *("saved", "part", "reasons", "effects", "nodes", "bequests", "unsure"),
-    *("uplink", "downlink", "rules", "withholding", "restoring", "door", "desk", "engine"),
+    *("saved", "part", "reasons", "runs", "effects", "nodes", "bequests", "unsure"),
+    *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
+    *("desk", "intake", "engine"),
 )
 FORBIDDEN_TO_PURE = frozenset(
     {"asyncio", "socket", "time", "random", "logging", "os", "threading", "sqlite3"}
@@ -39,9 +41,10 @@ FORBIDDEN_TO_PURE = frozenset(
 
 
 EVERY_LAYER = (
-    *("frames", "lines", "saved", "part", "reasons", "effects", "nodes"),
-    *("session", "routing", "upstream", "bequests", "unsure"),
-    *("uplink", "downlink", "rules", "withholding", "restoring", "door", "desk", "engine"),
+    *("frames", "lines", "saved", "part", "reasons", "runs", "effects", "nodes"),
+    *("session", "routing", "upstream", "bequests", "unsure", "custody"),
+    *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
+    *("desk", "intake", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
     *("roster", "census", "keeping", "sensor_links", "lookout", "clerk", "buffer_reader"),
     *("admin_parts", "mending", "flashing", "notices", "announced"),
@@ -49,17 +52,8 @@ EVERY_LAYER = (
     *("version", "daemon", "cli", "__main__"),
 )
 EVERY_PACKAGE = (
-    *(
-        "aiomqtt",
-        "cbor2",
-        "google_crc32c",
-        "microdot",
-        "mqtt5",
-        "paho",
-        "rich",
-        "serial",
-        "uvloop",
-    ),
+    *("aiomqtt", "cbor2", "google_crc32c", "microdot", "mqtt5", "paho"),
+    *("rich", "serial", "uvloop"),
 )
 LAYERS = {
     "frames": allowed(),
@@ -67,7 +61,8 @@ LAYERS = {
     "saved": allowed(),
     "part": allowed(),
     "reasons": allowed(),
-    "effects": allowed("saved", "part", "reasons", "frames"),
+    "runs": allowed(),
+    "effects": allowed("saved", "part", "reasons", "runs", "frames"),
     "nodes": allowed(),
     "session": allowed("effects", "saved", "frames"),
     "upstream": allowed("effects", "saved", "frames", packages=("mqtt5",)),
@@ -75,17 +70,30 @@ LAYERS = {
     # The engine's halves; see their first lines.
     "bequests": allowed("effects", "saved", "frames"),
     "unsure": allowed("effects"),
+    "custody": allowed("effects"),
     "uplink": allowed(
-        *("bequests", "unsure", "routing", "session", "upstream", "effects", "saved", "frames")
+        *(
+            "bequests",
+            "unsure",
+            "custody",
+            "routing",
+            "session",
+            "upstream",
+            "effects",
+            "saved",
+            "frames",
+        )
     ),
     "downlink": allowed("routing", "session", "upstream", "effects", "saved", "frames"),
-    "rules": allowed("uplink", "routing", "session", "upstream"),
+    "rules": allowed("uplink", "custody", "routing", "session", "upstream"),
     "withholding": allowed("session", "effects", "saved", "frames"),
     "restoring": allowed("downlink", "routing", "session", "upstream", "effects", "saved"),
     "door": allowed("downlink", "rules", "routing", "session", "effects", "frames"),
     "desk": allowed("door", "uplink", "downlink", "session", "effects"),
+    "intake": allowed("door", "rules", "routing", "session", "effects", "nodes", "frames"),
     "engine": allowed(
-        *("bequests", "uplink", "downlink", "rules", "withholding", "restoring", "door", "desk"),
+        *("bequests", "custody", "uplink", "downlink", "rules", "withholding"),
+        *("restoring", "door", "desk", "intake"),
         *("routing", "session", "upstream", "effects", "nodes", "saved", "frames"),
     ),
     "config": allowed(),
@@ -96,7 +104,9 @@ LAYERS = {
     "state": allowed("effects", "saved", "frames", "config"),
     "admin": allowed("effects", "frames", "config", packages=("cbor2", "microdot")),
     "shell": allowed("engine", "effects", "nodes", "saved", "frames", "links"),
-    "assembly": allowed("config", "engine", "journal", "routing", "session", "uplink", "upstream"),
+    "assembly": allowed(
+        "config", "custody", "engine", "journal", "routing", "session", "uplink", "upstream"
+    ),
     "keeping": allowed(*EVERY_LAYER),
     "notices": allowed("admin", "effects", "session"),
     "announced": allowed("effects", "notices"),
@@ -105,7 +115,7 @@ LAYERS = {
     "home_assistant_parts": allowed("admin", "config", "effects", "notices", "version"),
     "roster": allowed("admin", "effects", "engine", "notices", "routing", "session"),
     "census": allowed(
-        "notices", "admin", "effects", "engine", "lines", "links", "journal", "state"
+        *("custody", "notices", "admin", "effects", "engine", "lines", "links", "journal"), "state"
     ),
     "sensor_links": allowed("assembly", "config", "effects", "links", "nodes", "shell"),
     "lookout": allowed("admin", "engine"),

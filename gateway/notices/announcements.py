@@ -17,7 +17,7 @@ from gateway.effects import ClientId
 from gateway.notices.catalogue import Catalogue
 from gateway.notices.documents import Notice, as_json
 from gateway.notices.home_assistant import Announcer
-from gateway.notices.ledger import Entry
+from gateway.notices.saying import Entry
 
 # What a device says, by the topic of its reading.
 Values = Mapping[str, Sequence[Value]]

@@ -9,11 +9,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from gateway.effects import ClientId
-from gateway.notices.catalogue import Known
 from gateway.notices.standing import Standing
 from gateway.session.session import Session
+
+if TYPE_CHECKING:
+    from gateway.notices.catalogue import Known
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,20 +12,38 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from gateway.effects import ClientId
 from gateway.notices.board import Board
-from gateway.notices.catalogue import Known
 from gateway.notices.documents import Notice, as_json
-from gateway.notices.ledger import Entry, Ledger
 from gateway.notices.topics import Topics
 
 if TYPE_CHECKING:
     from gateway.notices.announcements import Announcements
+    from gateway.notices.catalogue import Known
 
 STATE_AGAIN_S = 300.0
 ONLINE = b"online"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Of one topic; without a client id it is the gateway's. `values`: of an announcement."""
+
+    client_id: ClientId
+    values: tuple[Known, ...] = ()
+
+
+class Ledger(Protocol):
+    """What is noted of the retained messages that the broker may have; `announced.py` keeps it."""
+
+    def load(self) -> dict[str, Entry]: ...
+    def begin(self, kept: dict[str, Entry]) -> None: ...
+    def told(self, topic: str, entry: Entry) -> None: ...
+    def cleared(self, topic: str) -> None: ...
+    def flush(self) -> None: ...
 
 
 class Saying:

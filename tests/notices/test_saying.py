@@ -17,8 +17,7 @@ from gateway.notices.announcements import Announcements, Values
 from gateway.notices.board import Board
 from gateway.notices.catalogue import VALUES_OF_ONE_MAX, Catalogue, Kind
 from gateway.notices.home_assistant import Announcer
-from gateway.notices.ledger import Entry
-from gateway.notices.saying import STATE_AGAIN_S, Saying
+from gateway.notices.saying import STATE_AGAIN_S, Entry, Saying
 from gateway.session.session import Session
 from tests.admin.conftest import Log
 from tests.notices.devices import NONE, RULES, TOPICS, Fleet

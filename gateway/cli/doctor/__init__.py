@@ -13,6 +13,7 @@ from typing import Any
 
 from gateway.cli.doctor.disk import described, examine, facts_as_json
 from gateway.cli.doctor.findings import Finding, Level, findings
+from gateway.cli.doctor.ingest import ingest_findings
 from gateway.cli.doctor.serial_ports import (
     examine_ports,
     ports_as_json,
@@ -127,6 +128,10 @@ def run(arguments: argparse.Namespace) -> int:
         own = serial_findings(ports)
         answer["serial"] = ports_as_json(ports) | _as_json(own)
         lines += ports_described(ports)
+        found += own
+    if all_of_them:
+        own = ingest_findings(settings)
+        answer["ingest"] = _as_json(own)
         found += own
     is_ok = all(finding.level is not Level.FAILURE for finding in found)
     if arguments.json:
