@@ -16,13 +16,13 @@ from gateway.admin.sources import Sources
 from gateway.buffer_reader import BufferReader
 from gateway.census import Census
 from gateway.clerk import Clerk
-from gateway.config import Configuration
 from gateway.config.listing import as_json
 from gateway.engine import Engine
 from gateway.links.clock import now
 from gateway.lookout import Lookout
 from gateway.roster import Roster
 from gateway.sensor_links import SensorLinks
+from gateway.service.supervision import InForce
 from gateway.shell import Shell
 from gateway.version import version
 
@@ -31,7 +31,7 @@ from gateway.version import version
 class Shown:
     """The parts that the page shows."""
 
-    configuration: Configuration
+    in_force: InForce
     engine: Engine
     shell: Shell
     census: Census
@@ -40,11 +40,10 @@ class Shown:
     news: News
     lag: LagMeter
     log: LogTail
-    password: bytes | None
 
 
 def admin_server(listen: tuple[str, int], shown: Shown) -> tuple[AdminServer, Lookout]:
-    settings, census, links = shown.configuration.settings, shown.census, shown.links
+    settings, census, links = shown.in_force.configuration.settings, shown.census, shown.links
     checks = {"event_loop": shown.lag.check, "journal": census.journal_failure, **links.checks()}
     lookout = Lookout(shown.engine, Latest())
     reader = BufferReader(settings.gateway)
@@ -73,12 +72,12 @@ def admin_server(listen: tuple[str, int], shown: Shown) -> tuple[AdminServer, Lo
         },
         latest=lookout.latest,
         log=shown.log,
-        configured=lambda: as_json(shown.configuration),
+        configured=lambda: as_json(shown.in_force.configuration),
         pulse=lambda: (census.pulse(), shown.news.changes),
         looked_at=lookout.looked_at,
         peek=reader.peek,
         export=reader.export,
         operating=clerk,
-        password=shown.password,
+        password=shown.in_force.credentials.admin_password,
     )
     return AdminServer(listen, sources), lookout

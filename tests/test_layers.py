@@ -44,7 +44,7 @@ EVERY_LAYER = (
     *("uplink", "downlink", "rules", "withholding", "restoring", "door", "desk", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
     *("roster", "census", "keeping", "sensor_links", "lookout", "clerk", "buffer_reader"),
-    *("admin_parts", "mending", "flashing"),
+    *("admin_parts", "mending", "flashing", "credentials", "service"),
     *("version", "daemon", "cli", "__main__"),
 )
 EVERY_PACKAGE = (
@@ -107,7 +107,9 @@ LAYERS = {
     "clerk": allowed("admin", "effects", "engine", "session"),
     "buffer_reader": allowed("admin", "config"),
     "admin_parts": allowed(*EVERY_LAYER),
-    "mending": allowed("admin", "config", "version"),
+    "mending": allowed("admin", "config", "service", "version"),
+    "credentials": allowed("config", "links"),
+    "service": allowed("census", "config", "credentials", "links"),
     "flashing": allowed("config", "frames", "lines", "links", packages=("serial",)),
     "version": allowed(),
     "daemon": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),
