@@ -39,10 +39,10 @@ def edit(gateway: GatewayProcess, old: str, new: str) -> None:
     gateway.config_path.write_text(text.replace(old, new))
 
 
-def answer_to_connect(port: int, client_id: bytes) -> int:
+def answer_to_connect(port: int, client_id: bytes, trailing: bytes = b"") -> int:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sensor:
         sensor.settimeout(10)
-        sensor.sendto(encode(Connect(client_id, 60)), ("127.0.0.1", port))
+        sensor.sendto(encode(Connect(client_id, 60)) + trailing, ("127.0.0.1", port))
         frame = decode(sensor.recv(100))
         assert isinstance(frame, Connack)
         return frame.return_code
@@ -68,8 +68,8 @@ def test_each_changed_key_is_named_with_its_place_and_when_it_counts(tmp_path: P
             "reload: for 2 keys: sudo systemctl restart tidegate",
         ):
             assert line in gateway.log
-        answer_to_connect(gateway.port, b"well")
-        gateway.wait_for_log("DEBUG")
+        answer_to_connect(gateway.port, b"well", trailing=b"!")
+        gateway.wait_for_log("DEBUG .*trailing")
         assert gateway.stop() == 0
 
 
