@@ -1,4 +1,4 @@
-"""Builds dist/tidegate_VERSION_ARCHITECTURE.deb: the gateway with the Python packages that it needs.
+"""Builds dist/tidegate_VERSION_ARCHITECTURE.deb: the gateway with the Python packages it needs.
 
     python .ci/deb.py [--arch amd64|arm64|armhf] [--version VERSION]
 
@@ -32,7 +32,11 @@ from packaging.utils import canonicalize_name
 REPOSITORY = Path(__file__).resolve().parent.parent
 SCRIPTS = Path(__file__).resolve().parent / "deb"
 DIST = REPOSITORY / "dist"
-PYTHONS = ("3.11", "3.12", "3.13")  # Debian 12, Ubuntu 24.04, Debian 13; .ci/deb/control says so too
+PYTHONS = (
+    "3.11",
+    "3.12",
+    "3.13",
+)  # Debian 12, Ubuntu 24.04, Debian 13; .ci/deb/control says so too
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64", "armhf": "armv7l"}
 # glibc of Debian 12 is 2.36.
 PLATFORMS = ("manylinux2014", "manylinux_2_17", "manylinux_2_28", "manylinux_2_31")

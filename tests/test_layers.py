@@ -44,7 +44,7 @@ EVERY_LAYER = (
     *("uplink", "downlink", "rules", "withholding", "restoring", "door", "desk", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
     *("roster", "census", "keeping", "sensor_links", "lookout", "clerk", "buffer_reader"),
-    *("admin_parts", "mending", "flashing", "credentials", "service"),
+    *("admin_parts", "mending", "flashing", "credentials", "service", "backup"),
     *("version", "daemon", "cli", "__main__"),
 )
 EVERY_PACKAGE = (
@@ -109,6 +109,7 @@ LAYERS = {
     "admin_parts": allowed(*EVERY_LAYER),
     "mending": allowed("admin", "config", "service", "version"),
     "credentials": allowed("config", "links"),
+    "backup": allowed("config", "journal", "state", "version"),
     "service": allowed("census", "config", "credentials", "links"),
     "flashing": allowed("config", "frames", "lines", "links", packages=("serial",)),
     "version": allowed(),

@@ -61,7 +61,7 @@ def page(program: Command, release: str, date: str) -> str:
         ".B tidegate",
         "VERB ...",
         ".SH DESCRIPTION",
-        "Sensors speak MQTT\\-SN 1.2 to the gateway, by UDP or by serial lines; it speaks MQTT 5 to "
+        "Sensors speak MQTT\\-SN 1.2 to the gateway, by UDP or serial lines; it speaks MQTT 5 to "
         "one broker. What it has acknowledged is safe: readings wait on disk while the broker is "
         "away.",
         ".SH VERBS",

@@ -15,7 +15,7 @@ _PATHS = frozenset({"FILE", "FOLDER", "DIR"})
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An option, or without names what stands by itself. `value` is None for one without a value."""
+    """An option, or without names what stands by itself. `value` is None for one that has none."""
 
     names: tuple[str, ...]
     value: str | None

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gateway.config.addresses import is_address
+from gateway.config.credential import STORE, credential_of
 from gateway.config.gathering import Gathering
 from gateway.config.kinds import with_unit
 from gateway.config.mounts import free_bytes, mount_of, taken_bytes
@@ -17,6 +18,8 @@ from gateway.config.serial_ports import port_server
 from gateway.config.settings import MIB, Settings, TopicSettings
 from gateway.config.spelling import KeyPath, dotted, printable, quoted, shortened, shown
 from gateway.config.topic_filters import covers
+
+SECRET_FILES = ("password_file", "key_file")
 
 
 def doubts(settings: Settings, gathering: Gathering) -> Iterator[str]:
@@ -37,12 +40,18 @@ def _line(path: KeyPath, doubt: str, gathering: Gathering) -> str:
 def _about_files(gathering: Gathering) -> Iterator[str]:
     for path, given in gathering.given.items():
         if given.key.name.endswith("_file") and isinstance(given.value, Path):
-            doubt = _doubt_about_file(given.value, secret=given.key.name == "password_file")
+            doubt = _doubt_about_file(given.value, secret=given.key.name in SECRET_FILES)
             if doubt:
                 yield _line(path, f"{_shown(given.value)} {doubt}", gathering)
 
 
 def _doubt_about_file(path: Path, secret: bool) -> str | None:
+    name = credential_of(path)
+    if name is not None:
+        # Only the service itself may read it, and only while it runs.
+        place = STORE / name
+        there = path.exists() or place.exists() or not os.access(path.parent, os.X_OK)
+        return None if there else f"is no file, and neither is {place}: put the secret there"
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -50,7 +59,7 @@ def _doubt_about_file(path: Path, secret: bool) -> str | None:
     if not os.access(path, os.R_OK):
         return "cannot be read now: Permission denied"
     if secret and mode & stat.S_IROTH:
-        return "can be read by everybody on this machine; chmod o-r helps"
+        return f"can be read by everybody on this machine: sudo chmod o-r {_shown(path)}"
     return None
 
 

@@ -14,6 +14,7 @@ from gateway.config.addresses import (
     NetworkInterface,
     Networks,
 )
+from gateway.config.credential import CredentialPath
 from gateway.config.kinds import (
     GIB,
     TEXT_BYTES_MAX,
@@ -163,13 +164,14 @@ UPSTREAM = Table("upstream", "The MQTT 5 broker", settings=UpstreamSettings, par
         example='"mqtts://broker.example.org:8883"'),
     Key("username", Text(1, TEXT_BYTES_MAX), "User name at the broker",
         example='"greenhouse"'),
-    Key("password_file", FilePath(), "File that holds the password and nothing else",
+    Key("password_file", CredentialPath(), "File that holds the password and nothing else",
         example='"/etc/tidegate/upstream.password"', needs="username"),
-    Key("ca_file", FilePath(), "Certificates (PEM) to trust instead of the system's",
+    Key("ca_file", CredentialPath(), "Certificates (PEM) to trust instead of the system's",
         example='"/etc/tidegate/ca.pem"', needs_tls=True),
-    Key("cert_file", FilePath(), "Certificate (PEM) by which the broker knows this gateway",
+    Key("cert_file", CredentialPath(), "Certificate (PEM) by which the broker knows this gateway",
         example='"/etc/tidegate/gateway.pem"', needs_tls=True),
-    Key("key_file", FilePath(), "Private key (PEM) of cert_file, if it is not in the same file",
+    Key("key_file", CredentialPath(),
+        "Private key (PEM) of cert_file, if it is not in the same file",
         example='"/etc/tidegate/gateway.key"', needs="cert_file", needs_tls=True),
     Key("client_id", Text(1, TEXT_BYTES_MAX), "MQTT client id; the broker keeps the session by it",
         default='"tidegate-" and gateway.name', example='"tidegate-greenhouse"'),
@@ -327,7 +329,8 @@ ADMIN = Table("admin", "Health, metrics and the status page over HTTP", settings
               parts=(
     Key("listen", Listen(optional=True), "Address and port; whoever reaches it can read "
         "everything, so open it to others only in a network you trust", "only this machine"),
-    Key("password_file", FilePath(), "File that holds the password for the actions of the page, "
+    Key("password_file", CredentialPath(),
+        "File that holds the password for the actions of the page, "
         "and nothing else; without it the page only shows",
         "nothing can be changed by whoever reaches the page",
         example='"/etc/tidegate/admin.password"'),

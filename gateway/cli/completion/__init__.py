@@ -1,7 +1,7 @@
 """`tidegate completion SHELL`: the script with which a shell completes this command.
 
-Written from the parser once, not asked of it at each TAB: on a small board an answer would take half
-a second.
+Written from the parser once, not asked of it at each TAB: on a small board an answer would take
+half a second.
 """
 
 import argparse
