@@ -44,6 +44,9 @@ MAINTAINER = os.environ.get("DEB_MAINTAINER", "Tidegate <tidegate@localhost>")
 INSIDE = Path("usr/lib/tidegate")
 CONFIG = Path("etc/tidegate/config.toml")
 OWN_PER_WHEEL = ("RECORD", "WHEEL")  # of each wheel's own, and of no use to anybody here
+# Sources of what is compiled, and what belongs on the host of the tables.
+LEFT_OUT = (".c", ".h", ".pyx", ".pxd", ".pxi", ".pyi")
+LEFT_OUT_FOLDER = "spark_ingest/"
 
 
 class BuildError(Exception):
@@ -153,7 +156,9 @@ def unpack(wheel: Path, folder: Path) -> None:
             target = folder / name
             is_own = Path(name).parent.suffix == ".dist-info" and target.name in OWN_PER_WHEEL
             # `pip uninstall` cannot be for files of a package; other packages' commands neither.
-            if name.endswith("/") or is_own or ".data/" in name:
+            is_unneeded = target.suffix in LEFT_OUT or name.startswith(LEFT_OUT_FOLDER)
+            is_sensor = name.startswith("gateway/")  # `tidegate flash` has C for some boards
+            if name.endswith("/") or is_own or ".data/" in name or (is_unneeded and not is_sensor):
                 continue
             octets = archive.read(name)
             if target.exists() and target.read_bytes() != octets:

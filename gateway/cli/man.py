@@ -64,6 +64,8 @@ def page(program: Command, release: str, date: str) -> str:
         "Sensors speak MQTT\\-SN 1.2 to the gateway, by UDP or serial lines; it speaks MQTT 5 to "
         "one broker. What it has acknowledged is safe: readings wait on disk while the broker is "
         "away.",
+        ".SH OPTIONS",
+        *(line for option in program.options[1:] for line in _argument(option)),
         ".SH VERBS",
         *(line for verb in program.commands for line in _verb(verb)),
         *_pairs("FILES", FILES),
@@ -94,7 +96,19 @@ def _verb(command: Command) -> Iterator[str]:
         yield ".TP"
         yield f".B {_roff(' '.join(below.path[1:]))}"
         yield _roff(below.help)
+        yield from _own_arguments(command, below)
     yield from _as_it_stands(command.epilog)
+
+
+def _own_arguments(command: Command, action: Command) -> Iterator[str]:
+    """Of an action, but for those that its verb has as well."""
+    shared = {option.names for option in command.options}
+    own = [each for each in action.arguments if each.names not in shared]
+    if own:
+        yield ".RS"
+        for argument in own:
+            yield from _argument(argument)
+        yield ".RE"
 
 
 def _argument(argument: Argument) -> Iterator[str]:

@@ -10,6 +10,14 @@ from gateway.cli.exit_codes import MEANING
 from gateway.cli.verbs import VERBS, Verb
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Python's own forgets how far verbs are indented, and breaks the line of the longest one."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog)
+        self._action_max_length = max(len(verb.name) for verb in VERBS) + 4
+
+
 def parser_for(chosen: str | None) -> argparse.ArgumentParser:
     return _parser({chosen})
 
@@ -24,7 +32,7 @@ def _parser(chosen: set[str | None]) -> argparse.ArgumentParser:
         prog="tidegate",
         description="MQTT-SN gateway: from battery sensors to an MQTT 5 broker and back.",
         epilog=f"exit codes:\n{codes}\n\ntidegate VERB --help says more, with an example.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Formatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="store_true", help="say which version this is")

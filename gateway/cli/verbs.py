@@ -55,7 +55,7 @@ VERBS = (
     Verb(
         "doctor",
         "examine all that the gateway depends on, and say what to do about it",
-        "tidegate doctor\n  tidegate doctor --disk --config /etc/tidegate/config.toml",
+        "tidegate doctor --config /etc/tidegate/config.toml\n  tidegate doctor --disk",
     ),
     Verb(
         "backup",
