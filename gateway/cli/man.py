@@ -102,8 +102,12 @@ def _verb(command: Command) -> Iterator[str]:
 
 def _own_arguments(command: Command, action: Command) -> Iterator[str]:
     """Of an action, but for those that its verb has as well."""
-    shared = {option.names for option in command.options}
-    own = [each for each in action.arguments if each.names not in shared]
+    shared = {(option.names, option.help) for option in command.options}
+    own = [
+        each
+        for each in action.arguments
+        if (each.names, each.help) not in shared and "--help" not in each.names
+    ]
     if own:
         yield ".RS"
         for argument in own:

@@ -48,10 +48,9 @@ def _about_files(gathering: Gathering) -> Iterator[str]:
 def _doubt_about_file(path: Path, secret: bool) -> str | None:
     name = credential_of(path)
     if name is not None:
-        # Only the service itself may read it, and only while it runs.
         place = STORE / name
-        there = path.exists() or place.exists() or not os.access(path.parent, os.X_OK)
-        return None if there else f"is no file, and neither is {place}: put the secret there"
+        is_missing = _is_missing(path) and _is_missing(place)
+        return f"is not there, and neither is {place}: put the secret there" if is_missing else None
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -61,6 +60,17 @@ def _doubt_about_file(path: Path, secret: bool) -> str | None:
     if secret and mode & stat.S_IROTH:
         return f"can be read by everybody on this machine: sudo chmod o-r {_shown(path)}"
     return None
+
+
+def _is_missing(path: Path) -> bool:
+    """For certain: where only the service may look, nobody else knows."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _about_interfaces(settings: Settings, gathering: Gathering) -> Iterator[str]:

@@ -110,7 +110,7 @@ def test_it_runs_under_systemd_in_its_sandbox(debian: DebianFolder, package: Pat
     assert "journal     ok" in debian.do("tidegate status")
     # A reload that is right, one that is wrong.
     debian.do(r"sed -i 's/^\[log\]/&\nlevel = \"debug\"/' /etc/tidegate/config.toml")
-    debian.do("systemctl reload tidegate")
+    debian.do("systemctl reload tidegate || { journalctl -u tidegate >&2; exit 1; }")
     debian.wait_for("journalctl -u tidegate", "reload: in force now: log.level")
     debian.do(r"sed -i 's/^level = .*/level = 7/' /etc/tidegate/config.toml")
     assert "failed" in debian.do("systemctl reload tidegate", check=False)
