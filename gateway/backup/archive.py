@@ -132,7 +132,10 @@ class Writer:
         self._file.close()
 
     def abandon(self) -> None:
-        self._file.close()
+        """What was written is of no use; nothing may want to be written later on."""
+        for part in (self._tar, self._packed, self._file):
+            with suppress(OSError, ValueError, tarfile.TarError):
+                part.close()
 
 
 @dataclass(slots=True)
@@ -216,13 +219,16 @@ class Reader:
         return Part(member.name, member.size, owner, self._pieces(member))
 
     def _pieces(self, member: tarfile.TarInfo) -> Iterator[bytes]:
+        """In the hands of who reads them, so what goes wrong is named here as well."""
         digest, left = hashlib.sha256(), member.size
-        content = self._tar.extractfile(member)
+        with self._damage_named():
+            content = self._tar.extractfile(member)
         assert content is not None  # it is a regular file
         while left:
-            piece = content.read(min(PIECE_BYTES, left))
-            if not piece:
-                raise EOFError
+            with self._damage_named():
+                piece = content.read(min(PIECE_BYTES, left))
+                if not piece:
+                    raise EOFError
             left -= len(piece)
             digest.update(piece)
             yield piece
