@@ -55,13 +55,13 @@ def debian(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DebianFol
 
 
 def put(debian: DebianFolder, package: Path, name: str) -> str:
-    shutil.copy(package, debian.root / "root" / name)
-    return f"/root/{name}"
+    shutil.copy(package, debian.root / "opt" / name)
+    return f"/opt/{name}"
 
 
 def left(debian: DebianFolder) -> set[str]:
     """What has our name, outside of what the package manager and the user database keep."""
-    found = debian.do("find / -xdev -name '*tidegate*' -not -path '/root/*' -not -path '/proc/*'")
+    found = debian.do("find / -xdev -name '*tidegate*' -not -path '/opt/*' -not -path '/proc/*'")
     logs = ("/var/log/", "/var/lib/dpkg/", "/var/cache/", "/run/")
     return {path for path in found.split() if not path.startswith(logs)}
 
