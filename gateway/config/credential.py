@@ -47,10 +47,6 @@ class CredentialPath(FilePath):
     def name(self) -> str:
         return 'path or "credential:NAME"'
 
-    @property
-    def expected(self) -> str:
-        return super().expected.replace("a path", "a path or credential:NAME", 1)
-
     def read(self, raw: object) -> Path:
         if not isinstance(raw, str) or not raw.startswith(PREFIX):
             return super().read(raw)

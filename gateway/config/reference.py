@@ -17,8 +17,8 @@ _HEAD = f"""\
 One TOML file says everything: `tidegate run --config FILE`, or `/etc/tidegate/config.toml` without
 `--config`. `tidegate init FILE` writes one with every key in it as a comment, and
 `tidegate check FILE` says whether a file is right, `--show` also what is in force and who said so.
-The file is read at the start, and again when the gateway gets SIGHUP ([service.md](service.md) says what
-of it counts then).
+The file is read at the start, and again when the gateway gets SIGHUP ([service.md](service.md) says
+what of it counts then).
 
 ## Who decides
 
