@@ -16,6 +16,7 @@ import logging
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from ssl import SSLContext
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,7 @@ from gateway.links.places import forwarders_within, is_same_host, nobody, nowher
 from gateway.roster import Roster
 from gateway.sensor_links import SensorLinks
 from gateway.service.notify import ServiceManager
+from gateway.service.status_line import status_line
 from gateway.service.supervision import InForce, Supervision
 from gateway.service.terminal import outlive_reload
 from gateway.service.vitals import DISK_PATIENCE_S, Organ, Vitals
@@ -199,7 +201,13 @@ async def _serve(
     loop = asyncio.get_running_loop()
     parts = _build(in_force, stores, log_tail, loop)
     supervision = Supervision(
-        manager, in_force, parts.vitals(), parts.census, load, parts.apply, now
+        manager,
+        in_force,
+        parts.vitals(),
+        partial(status_line, parts.census),
+        load,
+        parts.apply,
+        now,
     )
     parts.shell.restore(stores.folder.saved, *stores.readings())
     parts.keep_house()

@@ -11,10 +11,8 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gateway.census import Census
 from gateway.config import ConfigError, Configuration
 from gateway.credentials import Credentials, read_credentials
-from gateway.links.broker import LinkState
 from gateway.links.errors import LinkError
 from gateway.service.notify import ServiceManager
 from gateway.service.reload import changes, in_force, is_at_once
@@ -38,12 +36,14 @@ class InForce:
 
 @dataclass(slots=True)
 class Supervision:
-    """`load` reads the configuration anew; `apply` gets what was in force and what is now."""
+    """`status`: how it is, in one line. `load` reads the configuration anew; `apply` gets what was
+    in force and what is now.
+    """
 
     manager: ServiceManager
     in_force: InForce
     vitals: Vitals
-    census: Census
+    status: Callable[[], str]
     load: Callable[[], Configuration]
     apply: Callable[[InForce, InForce], None]
     now: Callable[[], float]
@@ -132,16 +132,5 @@ class Supervision:
             log.warning("reload: for %d keys: sudo systemctl restart tidegate", len(later))
 
     def _status(self) -> str:
-        """One line, cheap to make with 100,000 sensors."""
-        engine, broker = self.census.engine, self.census.broker
-        parts = [f"{len(engine.sessions)} sensors"]
-        if broker.state is LinkState.SETTLED:
-            parts.append("broker connected")
-        else:
-            parts.append(f"broker away ({broker.reason})" if broker.reason else "broker away")
-        depth = self.census.journal().depth
-        if depth:
-            parts.append(f"{depth} readings wait on disk")
-        if self._waits_for_restart:
-            parts.append(f"{self._waits_for_restart} changed keys wait for a restart")
-        return ", ".join(parts)
+        later = self._waits_for_restart
+        return self.status() + (f", {later} changed keys wait for a restart" if later else "")
