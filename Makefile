@@ -4,8 +4,8 @@ SHELL := /bin/bash
 
 # Passed on by demo, test, bench, soak and lock: make demo ARGS="--seconds 10"
 ARGS ?=
-# Processes that share the tests out; 0 runs them in one.
-WORKERS ?= 2
+# Processes that share the tests out; 0 runs them in one. One more than cores, as many tests wait.
+WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 PYTHON ?=
 export PYTHON
 # Debian keeps mosquitto where an ordinary user's PATH does not look.
@@ -31,7 +31,7 @@ demo: setup ## five simulated sensors, a broker and the gateway, live in this te
 	@$(BIN)/tidegate demo $(ARGS)
 
 # A part of the tests cannot cover the core whole, so with ARGS coverage is not measured.
-test: setup ## all tests but the soak tests, under five minutes; ARGS="-k name" for some
+test: setup ## all tests but the soak tests, ten minutes; ARGS="-k name" for some
 	@bash .ci/browser.sh
 	@bash .ci/setup-types.sh
 	@$(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist loadfile \

@@ -3,7 +3,8 @@
 Start: state folder and epoch, journal, engine, sockets to the sensors, admin page, connection to
 the broker. What cannot be had at the start ends the daemon with one line and an exit code; the
 broker may be away at any time. Stop (SIGTERM, SIGINT): no more from the sensors, goodbye to the
-broker, what is pending to the journal, page, state folder.
+broker, what is pending to the journal, the last acknowledgements to the sensors, page, state
+folder.
 """
 
 from __future__ import annotations
@@ -130,11 +131,14 @@ class _Parts:
         self.broker.start(loop)
 
     async def stop(self) -> None:
-        self.links.close()
+        # What the broker or the journal still takes is acknowledged: its sensor would say it again
+        # to the next life, which may not know it any more.
+        self.shell.deafen()
         await self.keeping.flush()
         self.shell.stop()
         await self.broker.stop()
         await self.keeping.stop()
+        self.links.close()
         if self.admin is not None:
             await self.admin.stop()
         self.lag.stop()

@@ -101,14 +101,17 @@ class Shell:
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = inf
         self._is_clogged = False
+        self._is_deaf = False
 
     # From the links
 
     def on_datagrams(self, link: int, datagrams: list[tuple[bytes, bytes]]) -> None:
-        self._perform(self._engine.receive(link, datagrams, now()))
+        if not self._is_deaf:
+            self._perform(self._engine.receive(link, datagrams, now()))
 
     def on_group_datagrams(self, link: int, datagrams: list[tuple[bytes, bytes]]) -> None:
-        self._perform(self._engine.receive_group(link, datagrams, now()))
+        if not self._is_deaf:
+            self._perform(self._engine.receive_group(link, datagrams, now()))
 
     def on_group_joined(self, link: int) -> None:
         self._engine.discovery.joined(link, now())
@@ -173,6 +176,10 @@ class Shell:
     def set_serving(self, problem: str | None) -> None:
         """Say whether a reading that comes now could be taken; `problem`: why not."""
         self._perform(self._engine.discovery.set_serving(problem, now()))
+
+    def deafen(self) -> None:
+        """Whatever sensors say from now on is lost, as on the air."""
+        self._is_deaf = True
 
     def stop(self) -> None:
         """Say goodbye and set no more alarms."""

@@ -17,8 +17,8 @@ import pytest
 from gateway.effects import Effect, Transmit
 from gateway.frames import Subscribe, Unsubscribe, encode
 from gateway.upstream.session import Phase
+from hil.rig.mosquitto import Mosquitto
 from tests.support.engine_bench import Bench, short
-from tests.support.mosquitto import Mosquitto
 
 PATIENCE_S = 10.0
 

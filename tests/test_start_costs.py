@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.support.gateway import GatewayProcess
+from hil.rig.gateway import GatewayProcess
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 TRIES = 5  # the best counts: these machines are shared

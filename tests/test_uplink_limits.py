@@ -7,7 +7,9 @@ import pytest
 
 from gateway import uplink
 from gateway.effects import Dropped, Reason
+from gateway.journal import reading
 from gateway.routing.reading_rules import Acknowledge, ReadingRules
+from gateway.upstream import backlog
 from tests.support.engine_bench import short
 from tests.support.journal_bench import JournalBench, rules_of
 from tests.support.uplink_stories import (
@@ -193,3 +195,21 @@ def test_readings_go_on_when_a_clogged_connection_is_free_again() -> None:
     bench.engine.set_clogged(is_clogged=False)
     bench.wake(bench.at + uplink.LOOK_AGAIN_S)
     assert sent(bench) == [b"hi"]
+
+
+def test_more_is_read_back_as_the_broker_takes_what_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backlog, "READY_MAX", 2)
+    monkeypatch.setattr(reading, "BACKLOG_READINGS_MAX", 2)
+    bench = bench_of(JOURNAL, connected=False)
+    for number in range(6):
+        bench.say(b"s1", short(b"%d" % number, 1, number + 1))
+        bench.flush()
+    hold(bench)
+    bench.connect_broker(receive_max=1)
+    went = []
+    for _ in range(6):
+        bench.flush()
+        packet = held_reading(bench)
+        went.append(packet.payload)
+        bench.answer(packet)
+    assert went == [b"%d" % number for number in range(6)]

@@ -220,7 +220,7 @@ def whole(number: int) -> bytes:
         number = -1 - number
     if number < 24:
         return bytes((major + number,))
-    return bytes((major + 25,)) + two(number)
+    return bytes((major + 25, number >> 8, number & 255))  # `two` would be a call too deep
 
 
 def senml(value: int, age_s: int) -> bytes:

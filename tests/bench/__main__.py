@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from hil.rig.mosquitto import BrokerError, find_mosquitto
 from tests.bench import document, generator, tables
 from tests.bench.gateway_process import command_from
 from tests.bench.goals import Outcome
@@ -21,7 +22,6 @@ from tests.bench.measurement import MeasurementError
 from tests.bench.row import Row
 from tests.bench.running import Setting, run_once
 from tests.bench.scenarios import MATRIX, TUNED, Scenario, chosen, interleaved
-from tests.support.mosquitto import BrokerError, find_mosquitto
 
 EXIT_OK = 0
 EXIT_FAILURE = 1

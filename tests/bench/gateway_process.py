@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.request import urlopen
 
+from hil.rig.logged_process import LoggedProcess, ProcessError
+from hil.rig.ports import free_udp_port
 from tests.bench.measurement import MeasurementError
-from tests.support.logged_process import LoggedProcess, ProcessError
-from tests.support.ports import free_udp_port
 
 PROJECT_DIR = Path(__file__).parents[2]
 DEFAULT_COMMAND = (sys.executable, "-m", "gateway", "run", "--config", "{config}")

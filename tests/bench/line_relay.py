@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from gateway.links.serial_framing import framing
-from tests.support.line_framings import Kind, LineFraming
+from hil.rig.line_framings import Kind, LineFraming
 from tests.support.pty_line import PtyLine
 
 MESSAGE_BYTES_MAX = 4096

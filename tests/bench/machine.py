@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hil.rig.mosquitto import mosquitto_version
 from tests.bench.gateway_process import PROJECT_DIR
-from tests.support.mosquitto import mosquitto_version
 
 KIB_PER_GIB = 1024 * 1024
 

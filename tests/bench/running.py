@@ -6,12 +6,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from hil.rig.mosquitto import Mosquitto
 from tests.bench import generator, trouble
 from tests.bench.gateway_process import GatewayProcess
 from tests.bench.line_relay import LineRelay
 from tests.bench.measurement import Measurement, MeasurementError
 from tests.bench.scenarios import Kind, Scenario
-from tests.support.mosquitto import Mosquitto
 
 # What a run may take beyond its length: connecting (30 s), warming up, draining.
 OVERHEAD_S_MAX = 90.0

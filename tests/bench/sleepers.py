@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+from hil.rig.mosquitto import Mosquitto
 from tests.bench.gateway_process import DEFAULT_COMMAND, GatewayProcess
 from tests.support.hand_written_sensor import framed, u16
-from tests.support.mosquitto import Mosquitto
 from tests.support.resident import resident_bytes
 
 CONNECT, CONNACK, REGISTER, REGACK = 0x04, 0x05, 0x0A, 0x0B

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from hil.rig.logged_process import ProcessError
 from tests.bench import gateway_process
 from tests.bench.gateway_process import GatewayProcess, command_from, config_text, filled_in
 from tests.bench.measurement import MeasurementError
-from tests.support.logged_process import ProcessError
 
 
 def test_the_configuration_is_toml_with_the_ports_of_this_run() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from hil.rig.mosquitto import Mosquitto
 from tests.bench import generator
 from tests.bench.faulty_gateway import Fault, FaultyGateway
 from tests.bench.measurement import Faults, Measurement, MeasurementError
-from tests.support.mosquitto import Mosquitto
 
 pytestmark = pytest.mark.soak
 TIMEOUT_S = 60.0

@@ -9,8 +9,8 @@ from typing import Any
 
 from gateway.frames import Connack, Connect, Frame, Puback, Publish, Regack, Register, encode
 from gateway.frames import decode as decoded
+from hil.rig.gateway import GatewayProcess
 from tests.cli.tidegate import tidegate
-from tests.support.gateway import GatewayProcess
 
 READINGS = 5
 NOBODY = "mqtt://127.0.0.1:1"

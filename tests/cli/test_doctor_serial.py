@@ -29,8 +29,8 @@ from gateway.cli.doctor.serial_ports import (
 )
 from gateway.config.settings import SerialSettings, Settings
 from gateway.frames import Connect, Pingreq, encode
+from hil.rig.line_framings import Kind, line_framing
 from tests.cli.tidegate import TIMEOUT_S, environment_with, tidegate
-from tests.support.line_framings import Kind, line_framing
 
 USB = PortFacts(
     device="/dev/ttyUSB0",

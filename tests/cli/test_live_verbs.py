@@ -28,9 +28,9 @@ from gateway.frames import (
     decode,
     encode,
 )
+from hil.rig.gateway import GatewayProcess
 from tests.cli.test_buffer_live import free_port
 from tests.cli.tidegate import tidegate
-from tests.support.gateway import GatewayProcess
 
 NOBODY = "mqtt://127.0.0.1:1"
 DEADLINE_S = 20.0

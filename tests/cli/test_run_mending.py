@@ -15,9 +15,9 @@ import pytest
 
 from gateway.config import HostPort, page_address
 from gateway.config.settings import THIS_MACHINE_ONLY
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import free_tcp_port
 from tests.cli.tidegate import tidegate
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import free_tcp_port
 
 NOWHERE = "mqtt://127.0.0.1:1"
 CONFIGURATION = 78

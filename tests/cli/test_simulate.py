@@ -23,10 +23,10 @@ from gateway.cli.simulate import fleet as fleets
 from gateway.cli.simulate.fleet import Fleet, SimulateError, allow_files
 from gateway.cli.simulate.plan import Plan
 from gateway.cli.simulate.tally import LATENCIES_MAX, Tally, quantile
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.admin.eventually import eventually
 from tests.cli.tidegate import REPOSITORY, environment_with, tidegate
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto
 
 DEADLINE_S = 40.0
 

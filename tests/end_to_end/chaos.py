@@ -18,13 +18,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.end_to_end.cutting_proxy import CuttingProxy, cutting_proxy
+from hil.faults.cutting_proxy import CuttingProxy, cutting_proxy
+from hil.faults.lossy_proxy import LossyProxy, Weather, lossy_proxy
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
+from hil.rig.witness import Witness, witnessing
 from tests.end_to_end.on_air import assert_untroubled
 from tests.end_to_end.verdict import Verdict, verdict
-from tests.end_to_end.witness import Witness, witnessing
-from tests.support.gateway import GatewayProcess
-from tests.support.lossy_proxy import LossyProxy, Weather, lossy_proxy
-from tests.support.mosquitto import Mosquitto
 from tests.support.patient_sensor import PatientSensor, Reading, patient_sensor
 
 # What the documentation recommends to operators.
@@ -115,7 +115,7 @@ class Chaos:
 
     async def _send_away(self, end: Callable[[Mosquitto], None]) -> None:
         await asyncio.to_thread(end, self._broker)
-        await self._door.close()
+        await self._door.shut()
         self._witness.ready.clear()
         await asyncio.sleep(self._dice.uniform(*self._plan.broker_away_s))
         await asyncio.to_thread(self._broker.start)
@@ -171,7 +171,7 @@ async def run(plan: Plan, folder: Path) -> Outcome:
     with Mosquitto(plan.broker_config, folder=broker_folder) as broker:
         async with (
             cutting_proxy(broker.port, plan.seed) as door,
-            witnessing(broker, "chaos/#") as witness,
+            witnessing(broker.port, "chaos/#") as witness,
         ):
             config = (
                 "reconnect_delay_s_min = 0.05\n"

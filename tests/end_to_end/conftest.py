@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 
 
 @pytest.fixture

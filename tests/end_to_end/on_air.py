@@ -16,9 +16,9 @@ from typing import ParamSpec
 
 import aioudp
 
-from tests.support.gateway import GatewayProcess
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.support.hand_written_sensor import HandWrittenSensor, framed, u16
-from tests.support.mosquitto import Mosquitto
 
 CONNECT, CONNACK, WILLTOPICREQ, WILLTOPIC, WILLMSGREQ, WILLMSG = range(0x04, 0x0A)
 REGISTER, REGACK, PUBLISH, PUBACK, PUBCOMP, PUBREC, PUBREL = range(0x0A, 0x11)

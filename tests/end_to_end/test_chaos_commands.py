@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from hil.faults.cutting_proxy import cutting_proxy
+from hil.faults.lossy_proxy import lossy_proxy
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.end_to_end.chaos import PERSISTENCE, doing, seed_of_this_run, sensors_at
-from tests.end_to_end.cutting_proxy import cutting_proxy
 from tests.end_to_end.on_air import assert_untroubled
 from tests.support.application import application
-from tests.support.gateway import GatewayProcess
-from tests.support.lossy_proxy import lossy_proxy
-from tests.support.mosquitto import Mosquitto
 from tests.support.patient_sensor import PatientSensor
 
 CONFIG = """\

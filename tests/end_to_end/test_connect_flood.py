@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.end_to_end.on_air import (
     PINGREQ,
     PINGRESP,
@@ -30,9 +32,7 @@ from tests.end_to_end.on_air import (
 )
 from tests.end_to_end.test_robustness import GROWTH_BYTES_MAX, Air
 from tests.support.application import application, heard
-from tests.support.gateway import GatewayProcess
 from tests.support.hand_written_sensor import framed, u16
-from tests.support.mosquitto import Mosquitto
 from tests.support.resident import resident_bytes
 
 MEMBERS = 100

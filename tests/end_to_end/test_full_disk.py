@@ -15,15 +15,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from hil.faults.cutting_proxy import CuttingProxy, cutting_proxy
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
+from hil.rig.small_disk import SmallDisk, small_disk
+from hil.rig.witness import Witness, witnessing
 from tests.end_to_end.chaos import PERSISTENCE, doing, sensors_at
-from tests.end_to_end.cutting_proxy import CuttingProxy, cutting_proxy
 from tests.end_to_end.on_air import assert_untroubled
 from tests.end_to_end.verdict import verdict
-from tests.end_to_end.witness import Witness, witnessing
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto
 from tests.support.patient_sensor import PatientSensor
-from tests.support.small_disk import SmallDisk, small_disk
 
 DISK_BYTES = 8 << 20
 LEFT_BYTES = 3 << 20  # by somebody else, at first
@@ -56,7 +56,7 @@ class Scene:
 
     async def broker_leaves(self) -> None:
         await asyncio.to_thread(self.broker.stop)
-        await self.door.close()
+        await self.door.shut()
 
     async def broker_returns(self) -> None:
         self.witness.ready.clear()
@@ -108,7 +108,7 @@ async def scene(folder: Path) -> AsyncIterator[Scene]:
     ):
         async with (
             cutting_proxy(broker.port, seed=1) as door,
-            witnessing(broker, "full/#") as witness,
+            witnessing(broker.port, "full/#") as witness,
         ):
             url = f"mqtt://127.0.0.1:{door.port}"
             with GatewayProcess(folder, url, CONFIG, prefix=disk.prefix) as gateway:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gateway import GatewayProcess
+from hil.rig.gateway import GatewayProcess
 
 UNAVAILABLE, CANNOT_CREATE, CONFIGURATION = 69, 73, 78
 NOWHERE = "mqtt://127.0.0.1:1"

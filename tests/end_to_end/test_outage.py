@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from hil.faults.cutting_proxy import CuttingProxy, cutting_proxy
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
+from hil.rig.witness import Seen, Witness, witnessing
 from tests.end_to_end.chaos import PERSISTENCE, sensors_at
-from tests.end_to_end.cutting_proxy import CuttingProxy, cutting_proxy
 from tests.end_to_end.on_air import assert_untroubled
 from tests.end_to_end.verdict import verdict
-from tests.end_to_end.witness import Seen, Witness, witnessing
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto
 from tests.support.patient_sensor import PatientSensor, Reading
 
 HEALTHY_S = 1.0
@@ -78,7 +78,7 @@ async def send(number: int, sensor: PatientSensor, over: asyncio.Event) -> None:
 async def go_away(at_broker: AtBroker, away_s: float) -> None:
     broker, door, witness = at_broker
     await asyncio.to_thread(broker.stop)
-    await door.close()
+    await door.shut()
     witness.ready.clear()
     await asyncio.sleep(away_s)
     await asyncio.to_thread(broker.start)
@@ -112,7 +112,7 @@ async def told(folder: Path, rate_per_s: int, away_s: float) -> Story:
     with Mosquitto(PERSISTENCE, folder=folder) as broker:
         async with (
             cutting_proxy(broker.port, seed=1) as door,
-            witnessing(broker, "outage/#") as witness,
+            witnessing(broker.port, "outage/#") as witness,
         ):
             with GatewayProcess(folder, f"mqtt://127.0.0.1:{door.port}") as gateway:
                 await asyncio.to_thread(gateway.wait_until_connected)

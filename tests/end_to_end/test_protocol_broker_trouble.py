@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.cutting_proxy import cutting_proxy
+from hil.faults.cutting_proxy import cutting_proxy
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.end_to_end.on_air import (
     NOT_SUPPORTED,
     PINGREQ,
@@ -29,9 +31,7 @@ from tests.end_to_end.on_air import (
 )
 from tests.end_to_end.under_load import Count, Field
 from tests.support.application import application, heard
-from tests.support.gateway import GatewayProcess
 from tests.support.hand_written_sensor import u16
-from tests.support.mosquitto import Mosquitto
 
 QUICK = "reconnect_delay_s_min = 0.05\n"
 # Acknowledged is then what the broker has, and nothing else.

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.end_to_end.on_air import (
     ACCEPTED,
     CONGESTION,
@@ -32,9 +34,7 @@ from tests.end_to_end.on_air import (
     story,
 )
 from tests.support.application import application, delivery_tag, heard
-from tests.support.gateway import GatewayProcess
 from tests.support.hand_written_sensor import u16
-from tests.support.mosquitto import Mosquitto
 
 CONFIG = """
 [predefined_topics]

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.end_to_end.on_air import (
     ACCEPTED,
     CLEAN,
@@ -28,9 +30,7 @@ from tests.end_to_end.on_air import (
     story,
 )
 from tests.support.application import application, heard
-from tests.support.gateway import GatewayProcess
 from tests.support.hand_written_sensor import framed, sensor, u16
-from tests.support.mosquitto import Mosquitto
 
 
 def listening_ports(gateway: GatewayProcess, count: int) -> list[tuple[str, int]]:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import aiomqtt
 import pytest
 
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.end_to_end.on_air import (
     ACCEPTED,
     CONGESTION,
@@ -30,9 +32,7 @@ from tests.end_to_end.on_air import (
     story,
 )
 from tests.support.application import application
-from tests.support.gateway import GatewayProcess
 from tests.support.hand_written_sensor import u16
-from tests.support.mosquitto import Mosquitto
 
 CONFIG = """
 [predefined_topics]

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.support.application import application, delivery_tag, heard
-from tests.support.gateway import GatewayProcess
 from tests.support.hand_written_sensor import sensor
-from tests.support.mosquitto import Mosquitto
 
 RETAIN = 0x10
 

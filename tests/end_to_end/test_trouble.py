@@ -12,10 +12,10 @@ from urllib.request import urlopen
 
 import pytest
 
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto, free_tcp_port
 from tests.support.application import application, delivery_tag, heard
-from tests.support.gateway import GatewayProcess
 from tests.support.hand_written_sensor import sensor, u16
-from tests.support.mosquitto import Mosquitto, free_tcp_port
 
 UNAVAILABLE, CANNOT_CREATE, CONFIGURATION = 69, 73, 78
 
@@ -73,6 +73,27 @@ def test_a_reading_that_waited_arrives_with_its_tag_when_the_broker_is_back(
                 assert delivery_tag(message)["seq"] == "1"
 
     with GatewayProcess(tmp_path, persistent_broker.url) as gateway:
+        gateway.wait_until_connected()
+        asyncio.run(story(gateway))
+
+
+SLOW_CARD = '[journal]\nacknowledge = "journal"\nlinger_ms = 1000\n'
+
+
+def test_a_gateway_that_is_asked_to_end_acknowledges_what_it_still_writes(
+    broker: Mosquitto, tmp_path: Path
+) -> None:
+    async def story(gateway: GatewayProcess) -> None:
+        async with sensor(gateway.port, "s1") as s1:
+            await s1.connect()
+            topic = await s1.register("field")
+            await s1.say(0x0C, b"\x20" + u16(topic) + u16(77) + b"last")
+            assert await s1.ask(0x16, b"", 0x17) == b""  # before the reading is written
+            gateway.ask_to_stop()
+            assert await s1.hear() == (0x0D, u16(topic) + u16(77) + b"\x00")
+            assert gateway.wait_for_exit() == 0
+
+    with GatewayProcess(tmp_path, broker.url, SLOW_CARD) as gateway:
         gateway.wait_until_connected()
         asyncio.run(story(gateway))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hil.rig.witness import Seen, Tag
 from tests.end_to_end.verdict import Verdict, verdict
-from tests.end_to_end.witness import Seen, Tag
 from tests.support.patient_sensor import Reading
 
 

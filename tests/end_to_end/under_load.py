@@ -12,10 +12,10 @@ import aiomqtt
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
+from hil.rig.mosquitto import Mosquitto
 from tests.end_to_end.on_air import DUP, PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, Node, connected
 from tests.support.application import delivery_tag
 from tests.support.hand_written_sensor import u16
-from tests.support.mosquitto import Mosquitto
 
 SENSOR_RETRY_S = 0.4
 RECONNECT_S = 0.05

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
-from tests.end_to_end.witness import Seen, Tag
+from hil.rig.witness import Seen, Tag
 from tests.support.patient_sensor import Reading
 
 SHOWN_MAX = 5

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from hil.boards.wasi.board import WasiBoard
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.firmware.serial_line import SerialLine
 from tests.support.boards import board_with, built, require_board
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto
 
 BoardMaker = Callable[..., WasiBoard]
 

@@ -16,10 +16,10 @@ import aiomqtt
 import pytest
 
 from hil.boards.wasi.board import Life, WasiBoard
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.firmware.conftest import CONFIG
 from tests.support.application import application, heard
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto
 
 Result = TypeVar("Result")
 

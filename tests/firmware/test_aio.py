@@ -14,11 +14,11 @@ import pytest
 
 from firmware.mqttsn.aio import AioClient
 from firmware.mqttsn.udp import Udp
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.firmware.program import NUMBERS
 from tests.firmware.session_bench import broker, forget, gateway, next_heard
 from tests.support.application import application
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto
 
 __all__ = ["broker", "gateway"]
 

@@ -14,8 +14,8 @@ import paho.mqtt.client as paho
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BOARDS, READINGS = 200, 50

@@ -6,11 +6,11 @@ import asyncio
 
 import aiomqtt
 
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.firmware.conftest import BoardMaker
 from tests.firmware.serial_line import SerialLine
 from tests.support.application import application, heard
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto
 
 BEGIN = """
 from machine import UART

@@ -7,6 +7,9 @@ import re
 
 import aiomqtt
 
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
+from hil.rig.ports import free_udp_port
 from tests.firmware.conftest import BoardMaker
 from tests.firmware.program import program
 from tests.firmware.session_bench import (
@@ -18,9 +21,6 @@ from tests.firmware.session_bench import (
     shows,
     with_application,
 )
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto
-from tests.support.ports import free_udp_port
 
 __all__ = ["broker", "gateway"]
 

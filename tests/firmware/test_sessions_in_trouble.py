@@ -7,6 +7,9 @@ from collections import Counter
 
 import aiomqtt
 
+from hil.faults.lossy_proxy import Weather, lossy_proxy
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.firmware.conftest import BoardMaker
 from tests.firmware.program import name_in, program
 from tests.firmware.session_bench import (
@@ -18,9 +21,6 @@ from tests.firmware.session_bench import (
     shows,
     with_application,
 )
-from tests.support.gateway import GatewayProcess
-from tests.support.lossy_proxy import Weather, lossy_proxy
-from tests.support.mosquitto import Mosquitto
 
 __all__ = ["broker", "gateway"]
 

@@ -12,10 +12,10 @@ from firmware.tiny import build
 from gateway.cli.sensors.senml import Pack, decode
 from gateway.flashing.intel_hex import with_script
 from hil.boards.microbit.board import FIRMWARE, MicrobitBoard
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.support.application import heard
-from tests.support.gateway import GatewayProcess
 from tests.support.microbit import require_microbit
-from tests.support.mosquitto import Mosquitto
 
 # As docs/flashing.md says for boards with small rings.
 LINE = """

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hil.boards.microbit.board import MicrobitBoard
+from hil.rig.mosquitto import Mosquitto
 from tests.support.microbit import require_microbit
-from tests.support.mosquitto import Mosquitto
 
 
 @pytest.fixture

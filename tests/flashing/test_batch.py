@@ -11,6 +11,8 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import pytest
 
@@ -30,8 +32,27 @@ class Running:
         command += ["--name", "shed-{}", "--first", "3", "--sensor", "simulated", "--wait", "0"]
         with self._said.open("w") as said:
             self.process = subprocess.Popen(
-                [*command, *more], env=environment_with({}), cwd=folder, stdout=said, stderr=said
+                [*command, *more],
+                env=environment_with({}),
+                cwd=folder,
+                stdout=said,
+                stderr=said,
+                # What runs in the background of a shell has it ignored, and so do its children.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """One left behind would talk to whatever gets the name of its terminal next."""
+        self.process.kill()
+        self.process.wait()
 
     @property
     def said(self) -> str:
@@ -48,20 +69,20 @@ def test_each_board_that_is_plugged_in_gets_the_next_number(
     microbit: MicrobitBoard, tmp_path: Path
 ) -> None:
     port = tmp_path / "port"
-    running = Running(tmp_path)
-    running.wait_until(lambda said: "plug in the first board" in said)
-    port.symlink_to(microbit.device)
-    running.wait_until(lambda said: "plug in the next, which is shed-4" in said)
-    port.unlink()
-    running.wait_until(lambda said: "port is unplugged" in said)
-    port.symlink_to(microbit.device)
-    running.wait_until(lambda said: "plug in the next, which is shed-5" in said)
-    running.process.send_signal(signal.SIGINT)
-    assert running.process.wait(PATIENCE_S) == 0
-    assert re.findall(r'enrolment: {"id": "(.*?)"', running.said) == ["shed-3", "shed-4"], (
-        running.said
-    )
-    assert running.said.rstrip().endswith("2 done, 0 failed")
+    with Running(tmp_path) as running:
+        running.wait_until(lambda said: "plug in the first board" in said)
+        port.symlink_to(microbit.device)
+        running.wait_until(lambda said: "plug in the next, which is shed-4" in said)
+        port.unlink()
+        running.wait_until(lambda said: "port is unplugged" in said)
+        port.symlink_to(microbit.device)
+        running.wait_until(lambda said: "plug in the next, which is shed-5" in said)
+        running.process.send_signal(signal.SIGINT)
+        assert running.process.wait(PATIENCE_S) == 0
+        assert re.findall(r'enrolment: {"id": "(.*?)"', running.said) == ["shed-3", "shed-4"], (
+            running.said
+        )
+        assert running.said.rstrip().endswith("2 done, 0 failed")
 
 
 def test_a_board_that_failed_keeps_its_number_for_the_next(
@@ -69,15 +90,15 @@ def test_a_board_that_failed_keeps_its_number_for_the_next(
 ) -> None:
     port = tmp_path / "port"
     port.symlink_to("/dev/null")
-    running = Running(tmp_path, "--count", "2")
-    running.wait_until(lambda said: "unplug it" in said)
-    port.unlink()
-    running.wait_until(lambda said: "port is unplugged" in said)
-    port.symlink_to(microbit.device)
-    assert running.process.wait(PATIENCE_S) == 1
-    assert "tidegate flash: shed-3: port is no serial port" in running.said
-    assert re.findall(r'enrolment: {"id": "(.*?)"', running.said) == ["shed-3"], running.said
-    assert running.said.rstrip().endswith("1 done, 1 failed")
+    with Running(tmp_path, "--count", "2") as running:
+        running.wait_until(lambda said: "unplug it" in said)
+        port.unlink()
+        running.wait_until(lambda said: "port is unplugged" in said)
+        port.symlink_to(microbit.device)
+        assert running.process.wait(PATIENCE_S) == 1
+        assert "tidegate flash: shed-3: port is no serial port" in running.said
+        assert re.findall(r'enrolment: {"id": "(.*?)"', running.said) == ["shed-3"], running.said
+        assert running.said.rstrip().endswith("1 done, 1 failed")
 
 
 def test_a_pico_that_was_a_drive_and_is_a_port_then_is_one_board(

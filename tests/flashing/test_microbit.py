@@ -17,11 +17,11 @@ from gateway.flashing.placing import ReplPlacing, place
 from gateway.flashing.program import tiny_program
 from gateway.flashing.settings import NodeSettings
 from hil.boards.microbit.board import FIRMWARE, MicrobitBoard
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto, free_tcp_port
 from tests.cli.tidegate import environment_with, tidegate
 from tests.flashing.reports import KeptReport
-from tests.support.gateway import GatewayProcess
 from tests.support.microbit import DrivePlayer
-from tests.support.mosquitto import Mosquitto, free_tcp_port
 
 NODE = ("--name", "shed-1", "--sensor", "simulated", "--interval", "2")
 LINE = """

@@ -19,13 +19,13 @@ from gateway.flashing.placing import MpremotePlacing, place
 from gateway.flashing.program import BoardFile
 from gateway.flashing.programs import find_program
 from hil.boards.wasi.board import WasiBoard
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto, free_tcp_port
 from tests.cli.tidegate import environment_with, tidegate
 from tests.flashing.reports import KeptReport
 from tests.flashing.test_drives import IMAGE, pico_drive, played
 from tests.support.boards import built, require_board
 from tests.support.console_board import ConsoleBoard
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto, free_tcp_port
 
 DESCRIPTION = Path(__file__).with_name("simulated.toml")
 MAIN = """

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from gateway.flashing.console import Console, who
-from hil.boards.microbit.board import FIRMWARE, BoardError, MicrobitBoard
+from hil.boards.errors import BoardError
+from hil.boards.microbit.board import FIRMWARE, MicrobitBoard
 from tests.support.microbit import require_microbit
 
 COUNT = """

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hil.boards.wasi.board import BoardError, WasiBoard
+from hil.boards.errors import BoardError
+from hil.boards.wasi.board import WasiBoard
 from hil.boards.wasi.outcome import Outcome
 from tests.support.boards import require_board
 

@@ -34,6 +34,7 @@ def test_a_dropped_connection_sends_what_was_written_and_hears_no_more(
             link.drop("twice")
             assert upper.told[:2] == ["open", "protocol error"]
             await eventually(lambda: serving.received == b"goodbye", "the last words")
+            await eventually(lambda: link.counters.failures[BrokerFailure.DROPPED], "the count")
             assert link.counters.failures[BrokerFailure.DROPPED] == 1
             assert upper.received == b"nonsense"
             await link.stop()

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto, free_tcp_port
 from tests.cli.tidegate import tidegate
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto, free_tcp_port
 
 PASSWORD = "tide and time"
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import free_tcp_port
 from tests.page.browser import DESKTOP, PHONE, needs_browser, opened
 from tests.page.served import PASSWORD, Served, served
 from tests.support.application import application, heard
-from tests.support.gateway import GatewayProcess
 from tests.support.hand_written_sensor import HandWrittenSensor, sensor
-from tests.support.mosquitto import free_tcp_port
 
 if TYPE_CHECKING:
     from playwright.async_api import Locator, Page

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.effects import Forward, Reason
+from gateway.effects import Forward, Reason, RecordRelease
 from gateway.frames import (
     Connack,
     Connect,
@@ -260,6 +260,16 @@ def test_an_unknown_pubrel_is_answered() -> None:
 def test_a_repeated_pubrel_is_answered_again() -> None:
     client = settled_long_ago(qos=2)
     assert client.says(Pubrel(1), at=10.0) == [Pubcomp(1)]
+
+
+def test_a_copy_of_a_pubrel_that_is_being_recorded_waits_with_it() -> None:
+    client = connected()
+    (stored,) = client.reads(b"21.5", 8, qos=2)
+    stored.record = 0
+    client.settles(stored)
+    (recorded,) = client.session.receive(Pubrel(8), 1.0)
+    assert isinstance(recorded, RecordRelease)
+    assert client.session.receive(Pubrel(8), 1.1) == []
 
 
 def test_pubrel_ends_its_own_exchange_only() -> None:

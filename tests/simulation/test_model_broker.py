@@ -15,10 +15,10 @@ from typing import Any
 import mqtt5
 import pytest
 
+from hil.rig.mosquitto import Mosquitto
 from tests.simulation.agenda import Agenda
 from tests.simulation.model_broker import ModelBroker, _packet_end
 from tests.simulation.stream import Connection
-from tests.support.mosquitto import Mosquitto
 
 PING = mqtt5.PingReqPacket()
 ANSWER_TIMEOUT_S = 10.0

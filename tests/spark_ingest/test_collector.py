@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from hil.rig.mosquitto import Mosquitto
 from tests.support.collector import CollectorProcess, rows_in, times_seen
-from tests.support.mosquitto import Mosquitto
 from tests.support.publisher import Publisher
 from tests.support.waiting import until
 

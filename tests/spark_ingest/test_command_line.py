@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from hil.rig.mosquitto import Mosquitto
 from spark_ingest.segment import octets_of
 from spark_ingest.shelf import Shelf, segment_path
 from tests.spark_ingest.examples import delivery, rows_of, tagged
 from tests.support.collector import CollectorProcess
-from tests.support.mosquitto import Mosquitto
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 

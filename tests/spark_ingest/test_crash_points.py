@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from hil.rig.mosquitto import Mosquitto
 from spark_ingest import assembly
 from spark_ingest.collector import Collector, Leave
 from spark_ingest.config import load
@@ -20,7 +21,6 @@ from spark_ingest.disk import Disk
 from spark_ingest.shelf import Shelf
 from spark_ingest.writing import SegmentWriter
 from tests.support.collector import rows_in
-from tests.support.mosquitto import Mosquitto
 from tests.support.publisher import Publisher
 
 READINGS = 30

@@ -8,10 +8,10 @@ from urllib.request import urlopen
 
 import pytest
 
+from hil.rig.mosquitto import Mosquitto, free_tcp_port
+from hil.rig.small_disk import SmallDisk, small_disk
 from tests.support.collector import CollectorProcess, times_seen
-from tests.support.mosquitto import Mosquitto, free_tcp_port
 from tests.support.publisher import Publisher
-from tests.support.small_disk import SmallDisk, small_disk
 from tests.support.waiting import until
 
 DISK_BYTES = 2 << 20

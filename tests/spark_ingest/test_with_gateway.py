@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from spark_ingest.segment import read_footer
 from spark_ingest.sequences import lives_of
 from spark_ingest.shelf import segment_numbers, segment_path
 from tests.end_to_end.under_load import Field
 from tests.support.collector import CollectorProcess, rows_in
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto
 from tests.support.waiting import until
 
 # The payloads of these sensors are their topics.

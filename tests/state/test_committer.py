@@ -17,8 +17,8 @@ from gateway.frames import Publish, Pubrel, Regack
 from gateway.saved import MessageGone, SavedMessage, SavedRetained, SavedState
 from gateway.state.committer import StateCommitter
 from gateway.state.folder import StateFolder, open_state
+from hil.rig.small_disk import SmallDisk, small_disk
 from tests.state.examples import ANN, BOB, LINKS, NOTHING, message, session, topic
-from tests.support.small_disk import SmallDisk, small_disk
 
 PEER = Peer(0, b"")
 ANSWER: Effect = Send(PEER, Regack(1, 1, 0))

@@ -21,8 +21,8 @@ from gateway.saved import (
 )
 from gateway.state.errors import StateError
 from gateway.state.folder import StateFolder, open_state
+from hil.rig.small_disk import SmallDisk, small_disk
 from tests.state.examples import ANN, BOB, LINKS, session, topic
-from tests.support.small_disk import SmallDisk, small_disk
 
 # The default of limits.outbox_messages_max.
 OUTBOX_MESSAGES_MAX = 1000

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import aiomqtt
 
-from tests.support.mosquitto import Mosquitto
+from hil.rig.mosquitto import Mosquitto
 
 MESSAGE_TIMEOUT_S = 10.0
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from hil.rig.logged_process import LoggedProcess
 from spark_ingest.shelf import segment_numbers, segment_path
-from tests.support.logged_process import LoggedProcess
 
 
 class CollectorProcess(LoggedProcess):

@@ -14,7 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from hil.boards.wasi.board import BoardError, Life, WasiBoard
+from hil.boards.errors import BoardError
+from hil.boards.wasi.board import Life, WasiBoard
 
 LOOK_S = 0.02
 LIFE_S_MAX = 300.0

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.support.logged_process import LoggedProcess
+from hil.rig.logged_process import LoggedProcess
 
 
 class JobProcess(LoggedProcess):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from tests.support.ports import free_udp_port
+from hil.rig.ports import free_udp_port
 
 PATIENCE_S = 20.0
 _RECEIVE_TTL = 12  # Linux: IP_RECVTTL

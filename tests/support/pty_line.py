@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from tests.support.line_framings import Kind, LineFraming, line_framing
+from hil.rig.line_framings import Kind, LineFraming, line_framing
 
 NOBODY_THERE_S = 0.02  # between two looks at a line that nobody has open
 READ_OCTETS_MAX = 65_536

@@ -7,11 +7,12 @@ from typing import Any
 import mqtt5
 import pytest
 
-from gateway.effects import Forward, Refused
+from gateway.effects import ClientId, Forward, Refused
 from gateway.upstream import turns as module
+from gateway.upstream.in_flight import InFlight
 from gateway.upstream.session import UpstreamSession
 from gateway.upstream.turns import Turns
-from tests.upstream.broker_side import connected, pubcomp, pubrec, reading, readings, rules
+from tests.upstream.broker_side import connected, puback, pubcomp, pubrec, reading, readings, rules
 
 
 def session_up(**connack: Any) -> UpstreamSession:
@@ -135,3 +136,30 @@ def test_what_was_free_waits_again_behind_another_qos_2_reading() -> None:
     assert turns.next_free() is None
     turns.end(second)
     assert turns.next_free() is not None
+
+
+def test_what_waits_for_nothing_any_more_still_waits_for_room() -> None:
+    session = session_up(receive_max=2)
+    held = reading(b"1", 1), reading(b"2", 1)
+    assert publish(session, reading(b"0", 2), *held) == [b"0"]
+    publish(session, reading(b"other", 1, client="s2"))
+    assert payloads(session.readings.pump(0.0)) == [b"other"]
+    assert complete(session, 1) == [b"1"], "the second place is taken"
+    assert payloads(session.receive(puback(2), 0.0)) == [b"2"]
+
+
+def test_what_was_read_back_and_what_came_now_go_in_turns() -> None:
+    in_flight = InFlight(waiting_messages_max=10, waiting_bytes_max=10_000)
+    in_flight.window = 10
+    for n in range(2):
+        in_flight.wait(reading(b"new %d" % n, 1, client="s2"), ahead=False)
+    in_flight.backlog.restore({ClientId("s1"): 2})
+    in_flight.backlog.read_back([reading(b"old %d" % n, 1) for n in range(2)])
+    went = [in_flight.next_waiting() for _ in range(5)]
+    assert [each and each.payload for each in went] == [
+        b"new 0",
+        b"old 0",
+        b"new 1",
+        b"old 1",
+        None,
+    ]

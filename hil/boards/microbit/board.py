@@ -20,19 +20,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from hil.boards.errors import BoardError
 from hil.boards.microbit.wire import Wire
 
 FIRMWARE = Path("/usr/share/firmware-microbit-micropython/firmware.hex")
 QEMU = "qemu-system-arm"
 PACKAGES = "qemu-system-arm firmware-microbit-micropython"
 FLASH_BYTES = 0x40000
+SCRIPT_PLACE = "addr=0x3e000,force-raw=on"
 REAL_SPEED = ("-icount", "shift=6,sleep=on")  # 64 ns for each instruction
 PATIENCE_S = 20.0
 POLL_S = 0.005
-
-
-class BoardError(Exception):
-    """The board did not do what was asked of it; the text holds what it said."""
 
 
 def why_not() -> str | None:
@@ -47,14 +45,21 @@ def why_not() -> str | None:
 
 class MicrobitBoard:
     def __init__(
-        self, folder: Path, firmware: Path = FIRMWARE, *, has_real_speed: bool = False
+        self,
+        folder: Path,
+        firmware: Path = FIRMWARE,
+        script: Path | None = None,
+        *,
+        has_real_speed: bool = False,
     ) -> None:
-        """`firmware`: Intel HEX, for a flash that is empty. `has_real_speed`: some 16 million
-        instructions a second, as the chip's; else as many as this machine can do.
+        """`firmware`: Intel HEX, for a flash that is empty. `script`: what follows it there, as the
+        micro:bit's editors append a program. `has_real_speed`: some 16 million instructions a
+        second, as the chip's; else as many as this machine can do.
         """
         folder.mkdir(parents=True, exist_ok=True)
         self._flash = folder / "flash.bin"
         self._firmware = firmware
+        self._script = script
         self._options = REAL_SPEED if has_real_speed else ()
         self.wire = Wire()
         self._life: _Life | None = None
@@ -68,6 +73,10 @@ class MicrobitBoard:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Power and line are gone for good."""
         self._end()
         self.wire.close()
 
@@ -84,7 +93,12 @@ class MicrobitBoard:
     def start(self) -> None:
         """Switch it on."""
         assert self._life is None, "it is on"
-        self._life = _Life(self._flash if self._flash.exists() else self._firmware, self._options)
+        has_flash = self._flash.exists()
+        self._life = _Life(
+            self._flash if has_flash else self._firmware,
+            None if has_flash else self._script,
+            self._options,
+        )
         self.wire.connect(self._life.uart)
 
     def reset(self) -> None:
@@ -126,16 +140,18 @@ class MicrobitBoard:
 class _Life:
     """One process of QEMU; `uart` is the other end of the board's."""
 
-    def __init__(self, flash: Path, options: tuple[str, ...]) -> None:
+    def __init__(self, flash: Path, script: Path | None, options: tuple[str, ...]) -> None:
         self.uart, uart_end = socket.socketpair()
         self._control, control_end = socket.socketpair()
         contents = f"loader,file={flash}"
         if flash.suffix == ".bin":
             contents += ",addr=0,force-raw=on"
+        appended = () if script is None else ("-device", f"loader,file={script},{SCRIPT_PLACE}")
         self._process = subprocess.Popen(
             [
                 *(QEMU, "-machine", "microbit", "-nodefaults", "-display", "none"),
                 *("-device", contents),
+                *appended,
                 *("-chardev", f"socket,id=uart,fd={uart_end.fileno()}", "-serial", "chardev:uart"),
                 *("-chardev", f"socket,id=control,fd={control_end.fileno()}"),
                 *("-mon", "chardev=control,mode=control"),

@@ -14,11 +14,13 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import threading
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from hil.boards.errors import BoardError
 from hil.boards.wasi.host import given_back, taken
 from hil.boards.wasi.outcome import FUEL_FULL, Outcome
 from hil.boards.wasi.services import DEEP_SLEEP, HARD_RESET, POWER_ON, WATCHDOG
@@ -26,10 +28,6 @@ from hil.boards.wasi.services import DEEP_SLEEP, HARD_RESET, POWER_ON, WATCHDOG
 LIFE_S_MAX = 60.0
 POLL_S = 0.005
 _CAUSES = {"deepsleep": DEEP_SLEEP, "reset": HARD_RESET, "watchdog": WATCHDOG}
-
-
-class BoardError(Exception):
-    """The board did not do what was asked of it; the text holds what it printed."""
 
 
 def why_not() -> str | None:
@@ -45,6 +43,8 @@ class Life:
     def __init__(self, board: WasiBoard, asked: dict[str, object]) -> None:
         self._board = board
         self._outcome: Outcome | None = None  # of one that has ended by itself
+        self._cutting = threading.Lock()  # nobody kills a host that lives another life already
+        self._is_over = False
         self._host = taken()
         self._host.begin(asked)
 
@@ -58,6 +58,8 @@ class Life:
         trace: TracebackType | None,
     ) -> None:
         self.cut_power()
+        with self._cutting:
+            self._is_over = True
         given_back(self._host)
 
     @property
@@ -88,9 +90,10 @@ class Life:
 
     def cut_power(self) -> None:
         """Does nothing to one that has ended."""
-        if not self._has_ended(0.0):
-            self._host.kill()
-            self._board.ended(Outcome("power_cut"))
+        with self._cutting:
+            if not self._is_over and not self._has_ended(0.0):
+                self._host.kill()
+                self._board.ended(Outcome("power_cut"))
 
     def _has_ended(self, timeout_s: float) -> bool:
         told = self._host.outcome(timeout_s)

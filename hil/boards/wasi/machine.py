@@ -61,6 +61,7 @@ def live(
     cause: int = POWER_ON,
     rtc_memory: bytes = b"",
     fuel: int = FUEL_FULL,
+    is_reset: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """Run `program` until it ends, resets, sleeps deeply or has used up its fuel."""
     engine, module = interpreter()
@@ -68,7 +69,7 @@ def live(
     store.set_fuel(fuel)
     store.set_epoch_deadline(1)
     store.set_wasi(_wasi(setting, program, output))
-    services = Services(setting.uarts, cause, rtc_memory, engine.increment_epoch)
+    services = Services(setting.uarts, cause, rtc_memory, engine.increment_epoch, is_reset)
     linker = _linker(store, engine, services)
     start: Any = linker.instantiate(store, module).exports(store)["_start"]
     try:

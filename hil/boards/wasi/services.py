@@ -19,7 +19,7 @@ import tty
 from collections.abc import Callable
 
 # What `machine.reset_cause` returns.
-POWER_ON, HARD_RESET, WATCHDOG, DEEP_SLEEP = 1, 2, 3, 4
+POWER_ON, HARD_RESET, WATCHDOG, DEEP_SLEEP, SOFT_RESET = 1, 2, 3, 4, 5
 RTC_MEMORY_BYTES_MAX = 2048  # ESP32's default
 SOCKETS_MAX = 8
 READABLE, WRITABLE = 1, 4  # MicroPython's ioctl flags for poll
@@ -38,9 +38,17 @@ class Ended(Exception):  # noqa: N818, it is no error
 
 class Services:
     def __init__(
-        self, uarts: tuple[str, ...], cause: int, rtc_memory: bytes, bite: Callable[[], None]
+        self,
+        uarts: tuple[str, ...],
+        cause: int,
+        rtc_memory: bytes,
+        bite: Callable[[], None],
+        is_reset: Callable[[], bool],
     ) -> None:
-        """`bite`: what the watchdog does, from a thread of its own."""
+        """`bite`: what the watchdog does, from a thread of its own. `is_reset`: whether somebody
+        outside wants the interpreter to begin anew, which it does at its next call.
+        """
+        self._is_reset = is_reset
         self.rtc_memory = rtc_memory
         self._bite = bite
         self._watchdog_s = 0.0
@@ -71,6 +79,8 @@ class Services:
         }
 
     def call(self, name: str, asked: str) -> str:
+        if self._is_reset():
+            self._end("soft_reset", "")
         try:
             return self._calls[name](asked)
         except OSError as error:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.end_to_end.on_air import assert_untroubled
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto
 
 CONFIG = """\
 reconnect_delay_s_min = 0.05

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import aiomqtt
 import pytest
 
+from hil.rig.gateway import GatewayProcess
 from tests.end_to_end.on_air import (
     ACCEPTED,
     PUBACK,
@@ -21,7 +22,6 @@ from tests.end_to_end.on_air import (
     fresh,
 )
 from tests.support.application import heard
-from tests.support.gateway import GatewayProcess
 
 End = Callable[[GatewayProcess], object]
 both_ends = pytest.mark.parametrize(

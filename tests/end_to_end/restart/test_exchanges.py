@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.end_to_end.on_air import (
     DUP,
     PINGREQ,
@@ -25,9 +27,7 @@ from tests.end_to_end.restart.restarting import (
     restart,
 )
 from tests.support.application import application, delivery_tag
-from tests.support.gateway import GatewayProcess
 from tests.support.hand_written_sensor import u16
-from tests.support.mosquitto import Mosquitto
 
 # QoS 2 from a sensor, cut at each of its stages
 

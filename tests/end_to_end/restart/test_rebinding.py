@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.end_to_end.bridge import bridge
 from tests.end_to_end.on_air import (
     ACCEPTED,
@@ -24,9 +26,7 @@ from tests.end_to_end.on_air import (
 )
 from tests.end_to_end.restart.restarting import End, both_ends, restart
 from tests.support.application import application
-from tests.support.gateway import GatewayProcess
 from tests.support.hand_written_sensor import u16
-from tests.support.mosquitto import Mosquitto
 
 
 async def falls_asleep(n: Node, topic: str) -> None:

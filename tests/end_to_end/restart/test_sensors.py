@@ -9,6 +9,8 @@ import asyncio
 
 import aiomqtt
 
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.end_to_end.on_air import (
     ACCEPTED,
     DUP,
@@ -35,9 +37,7 @@ from tests.end_to_end.restart.restarting import (
     restart,
 )
 from tests.support.application import application, delivery_tag, heard
-from tests.support.gateway import GatewayProcess
 from tests.support.hand_written_sensor import u16
-from tests.support.mosquitto import Mosquitto
 
 ASLEEP_S = 600
 # Twice the longest time for which a change that promises nothing to anybody waits for others.

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 
+from hil.rig.gateway import GatewayProcess
+from hil.rig.line_framings import Kind
 from tests.end_to_end.on_air import Node, fresh
-from tests.support.gateway import GatewayProcess
 from tests.support.hand_written_sensor import Wire
-from tests.support.line_framings import Kind
 from tests.support.pty_line import PtyLine
 
 NO_UDP = '[[udp]]\nlisten = ""\n'

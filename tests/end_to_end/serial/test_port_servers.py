@@ -10,12 +10,12 @@ from typing import Literal
 
 import pytest
 
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto, free_tcp_port
 from tests.end_to_end.on_air import fresh, serving, story
 from tests.end_to_end.serial.on_line import NO_UDP, lines, node_on, table, wait_until_open
 from tests.end_to_end.serial.test_conversations import converse
 from tests.support.application import application, heard
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto, free_tcp_port
 from tests.support.port_server import PortServer, port_server
 
 SCHEMES: tuple[Literal["socket", "rfc2217"], ...] = ("socket", "rfc2217")

@@ -12,15 +12,15 @@ from urllib.request import urlopen
 
 import pytest
 
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto, free_tcp_port
+from hil.rig.witness import witnessing
 from tests.end_to_end.on_air import DISCONNECT, PINGREQ, PINGRESP, fresh, serving, story
 from tests.end_to_end.restart.restarting import End, begin_again, both_ends, gets
 from tests.end_to_end.serial.noise import Noise, patient_sensor_on
 from tests.end_to_end.serial.on_line import NO_UDP, lines, node_on, table, wait_until_open
-from tests.end_to_end.witness import witnessing
 from tests.support.application import application, heard
-from tests.support.gateway import GatewayProcess
 from tests.support.hand_written_sensor import u16
-from tests.support.mosquitto import Mosquitto, free_tcp_port
 from tests.support.patient_sensor import PatientSensor
 
 IMPATIENT = "[mqtt_sn]\nretry_after_s = 0.1\nretry_count_max = 100\n"
@@ -45,7 +45,7 @@ async def test_with_one_octet_in_a_hundred_wrong_everything_arrives_once(
                 line.spoil_up, line.spoil_down = noises[-2:]
                 made = patient_sensor_on(line, f"s{number}", retry_s=0.03)
                 sensors.append(stack.enter_context(made))
-            async with witnessing(broker, "up/#") as witness, application(broker) as app:
+            async with witnessing(broker.port, "up/#") as witness, application(broker) as app:
 
                 async def live(number: int) -> None:
                     sensor = sensors[number]
@@ -80,7 +80,7 @@ async def test_a_pulled_cable_costs_no_session_and_nothing_that_was_acknowledged
             patient_sensor_on(line, "s1", retry_s=0.1) as sensor,
         ):
             wait_until_open(gateway, line.name)
-            async with witnessing(broker, "up") as witness, application(broker) as app:
+            async with witnessing(broker.port, "up") as witness, application(broker) as app:
                 await sensor.subscribe("down", 1)
                 for times in range(2, 5):
                     for number in range(50):

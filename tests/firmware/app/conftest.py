@@ -12,15 +12,15 @@ import pytest
 
 from firmware import image
 from hil.boards.wasi.board import WasiBoard
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
+from hil.rig.ports import free_udp_port
 from tests.firmware.app.fragile_flash import FragileFlash
 from tests.firmware.app.listener import Listener
 from tests.firmware.app.simulated_flash import SimulatedFlash
 from tests.firmware.app.tap import Tap
 from tests.firmware.app.timekeeper import Timekeeper
 from tests.support.boards import require_board
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto
-from tests.support.ports import free_udp_port
 
 KEY = bytes(range(16))
 HEAP = "64k"

@@ -13,7 +13,7 @@ import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
 from gateway.cli.sensors import senml
-from tests.support.mosquitto import Mosquitto
+from hil.rig.mosquitto import Mosquitto
 
 PATIENCE_S = 20.0
 

@@ -20,15 +20,15 @@ from firmware.app.log import Log
 from firmware.app.node import SAFE_SLEEP_MS, SKIP_MAX, Node
 from firmware.app.settings import Settings
 from firmware.loader.slots import Slots
+from hil.faults.lossy_proxy import CALM, Weather, lossy_proxy
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.firmware.app.conftest import FlashMaker, settings
 from tests.firmware.app.fragile_flash import FragileFlash, PowerCutError
 from tests.firmware.app.listener import Listener
 from tests.firmware.app.simulated_board import SimulatedBoard
 from tests.firmware.app.simulated_flash import SimulatedFlash
 from tests.firmware.app.timekeeper import Timekeeper
-from tests.support.gateway import GatewayProcess
-from tests.support.lossy_proxy import CALM, Weather, lossy_proxy
-from tests.support.mosquitto import Mosquitto
 
 CHECKED = {"kind": "tests.firmware.app.checked_sensor"}
 

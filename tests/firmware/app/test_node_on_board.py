@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from hil.rig.gateway import GatewayProcess
 from tests.firmware.app.conftest import NodeMaker, woken
 from tests.firmware.app.listener import Listener
 from tests.firmware.app.tap import Tap
 from tests.firmware.app.timekeeper import Timekeeper
 from tests.firmware.serial_line import SerialLine
-from tests.support.gateway import GatewayProcess
 
 PUBLISH, PUBACK = 0x0C, 0x0D
 

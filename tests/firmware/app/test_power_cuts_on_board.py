@@ -16,12 +16,12 @@ import pytest
 
 from firmware import image
 from hil.boards.wasi.board import WasiBoard
+from hil.rig.gateway import GatewayProcess
 from tests.firmware.app.conftest import NodeMaker
 from tests.firmware.app.listener import Listener
 from tests.firmware.app.power_cuts import IMPORTS_ONLY, Lives
 from tests.firmware.app.test_update_on_board import DepotProcess, depot, published
 from tests.firmware.app.timekeeper import Timekeeper
-from tests.support.gateway import GatewayProcess
 
 __all__ = ["depot"]
 

@@ -12,13 +12,13 @@ import pytest
 
 from firmware import image
 from hil.boards.wasi.board import WasiBoard
+from hil.rig.gateway import GatewayProcess
+from hil.rig.logged_process import LoggedProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.firmware.app.conftest import KEY, NodeMaker, woken
 from tests.firmware.app.listener import Listener
 from tests.firmware.app.power_cuts import IMPORTS_ONLY, Lives
 from tests.support.boards import require_board
-from tests.support.gateway import GatewayProcess
-from tests.support.logged_process import LoggedProcess
-from tests.support.mosquitto import Mosquitto
 
 DIES = b"def run(files, slots, is_safe):\n    raise ValueError('the new one is broken')\n"
 MUTE = b"""

@@ -14,7 +14,7 @@ import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
 from firmware.depot import Depot
-from tests.support.mosquitto import Mosquitto
+from hil.rig.mosquitto import Mosquitto
 
 PATIENCE_S = 20.0
 

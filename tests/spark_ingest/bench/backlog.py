@@ -20,6 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from hil.rig.mosquitto import Mosquitto
 from spark_ingest import assembly
 from spark_ingest.batch import Batch
 from spark_ingest.collector import Collector, Leave
@@ -30,7 +31,6 @@ from spark_ingest.record import Delivery
 from spark_ingest.segment import read_footer
 from spark_ingest.shelf import Shelf, segment_numbers, segment_path
 from spark_ingest.writing import SegmentWriter
-from tests.support.mosquitto import Mosquitto
 from tests.support.publisher import Publisher
 
 KINDS = ("ours", "forgetful", "paho")

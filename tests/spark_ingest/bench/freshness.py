@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 
 import pyarrow.parquet as pq
 
+from hil.rig.mosquitto import Mosquitto
 from tests.support.collector import CollectorProcess
 from tests.support.job import JobProcess
-from tests.support.mosquitto import Mosquitto
 from tests.support.publisher import Publisher
 from tests.support.waiting import until
 

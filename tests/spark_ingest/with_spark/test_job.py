@@ -16,6 +16,7 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import SparkSession
 
+from hil.rig.small_disk import SmallDisk, small_disk
 from spark_ingest.checkpoint import Checkpoint, CheckpointError
 from spark_ingest.consumers import Consumers
 from spark_ingest.delta.table import Table, TableError
@@ -26,7 +27,6 @@ from spark_ingest.tables import ROLLUPS, checkpoint_folder, table_folder
 from tests.spark_ingest.examples import delivery, tagged
 from tests.spark_ingest.with_spark.frames import table_rows
 from tests.support.lakes import write_segments
-from tests.support.small_disk import SmallDisk, small_disk
 
 READINGS = [delivery(float(n), tagged(n)) for n in range(300)]
 BAD = delivery(b"\xff\x00", tagged(300))

@@ -12,8 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from hil.rig.mosquitto import Mosquitto
 from spark_ingest.spark.session import first_line
-from tests.support.mosquitto import Mosquitto
 from tests.support.publisher import Publisher
 from tests.support.waiting import until
 

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from spark_ingest.spark import rollups
 from spark_ingest.spark.audit import SilenceRules
 from spark_ingest.spark.job import Job, JobRules
@@ -22,8 +24,6 @@ from spark_ingest.spark.upkeep import Upkeep
 from spark_ingest.tables import COMPLETENESS, GAPS
 from tests.spark_ingest.with_spark.frames import table_rows
 from tests.support.collector import CollectorProcess, rows_in
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto
 from tests.support.plain_sensors import PlainSensors
 from tests.support.publisher import Publisher
 from tests.support.waiting import until

@@ -1,0 +1,126 @@
+"""MicroPython's raw REPL at the other end of a serial port: it stops what runs there, runs
+snippets, and writes small files.
+
+Octets go out in small bursts, because boards have rings of 64 for what comes. Ctrl-C is said again
+and again: the sensors stop at two within half a second, and a board in deep sleep hears none.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+import serial  # type: ignore[import-untyped]
+
+from hil.boards.errors import BoardError
+
+BURST_OCTETS = 16
+BURST_PAUSE_S = 0.004
+STOP_S_MAX = 10.0
+STOP_AGAIN_S = 0.2
+ANSWER_S_MAX = 10.0
+LOOK_S = 0.02
+PART_OCTETS = 48  # of a file, in a snippet
+_RAW = b"raw REPL; CTRL-B to exit\r\n>"
+
+
+class RawRepl:
+    def __init__(self, port: str, baud: int = 115_200, patience_s: float = STOP_S_MAX) -> None:
+        """`patience_s`: for a board that may be asleep."""
+        self._port = port
+        self._patience_s = patience_s
+        try:
+            self._serial = serial.serial_for_url(port, baud, timeout=LOOK_S)
+        except (OSError, ValueError) as error:
+            raise BoardError(f"{port}: {error}") from None
+
+    def __enter__(self) -> Self:
+        try:
+            self._stop()
+        except BaseException:
+            self._serial.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._serial.close()
+
+    def run(self, code: str) -> str:
+        """What it printed; raises BoardError with its traceback."""
+        self._write(code.encode() + b"\x04")
+        answer = self._until(b"\x04>", ANSWER_S_MAX)
+        if not answer.startswith(b"OK"):
+            raise BoardError(f"{self._port}: the REPL answered {answer[:40]!r}")
+        printed, _, raised = answer[2:-2].partition(b"\x04")
+        if raised.strip():
+            raise BoardError(raised.decode(errors="replace").strip())
+        return printed.decode(errors="replace").replace("\r\n", "\n")
+
+    def heap(self) -> str:
+        """`heap`, used and free octets, as nodes say it; nothing if there is not even room to ask.
+
+        In small steps, because a board of 16 KiB that was stopped anywhere has no more room.
+        """
+        try:
+            self.run("import gc")
+            self.run("gc.collect()")
+            return self.run("print('heap',gc.mem_alloc(),gc.mem_free())")
+        except BoardError:
+            return ""
+
+    def soft_reset(self) -> None:
+        """The interpreter begins anew, with main.py."""
+        self._write(b"\x02\x04")
+
+    def put(self, files: Mapping[str, bytes]) -> None:
+        """In the board's own folder; what is written is read again."""
+        for name, octets in files.items():
+            self.run(f"f = open({name!r}, 'wb')")
+            for at in range(0, len(octets), PART_OCTETS):
+                self.run(f"f.write({octets[at : at + PART_OCTETS]!r})")
+            self.run("f.close()")
+            told = self.run(f"f = open({name!r}, 'rb')\nn = 0\nwhile f.read(1):\n n += 1\nprint(n)")
+            if int(told) != len(octets):
+                raise BoardError(
+                    f"{name}: wrote {len(octets)} octets, the board has {told.strip()}"
+                )
+
+    def _stop(self) -> None:
+        deadline = time.monotonic() + self._patience_s
+        while time.monotonic() < deadline:
+            self._write(b"\r\x03\x03")
+            self._heard(b">>> ", STOP_AGAIN_S)
+            self._write(b"\r\x01")
+            if self._heard(_RAW, STOP_AGAIN_S) is not None:
+                return
+        raise BoardError(
+            f"no MicroPython answers on {self._port}: is it there, awake, and the right port?"
+        )
+
+    def _until(self, end: bytes, patience_s: float) -> bytes:
+        heard = self._heard(end, patience_s)
+        if heard is None:
+            raise BoardError(f"{self._port}: the REPL did not answer within {patience_s:.0f} s")
+        return heard
+
+    def _heard(self, end: bytes, patience_s: float) -> bytes | None:
+        deadline = time.monotonic() + patience_s
+        held = bytearray()
+        while time.monotonic() < deadline:
+            held += self._serial.read(max(1, self._serial.in_waiting))
+            if held.endswith(end):
+                return bytes(held)
+        return None
+
+    def _write(self, octets: bytes) -> None:
+        for at in range(0, len(octets), BURST_OCTETS):
+            self._serial.write(octets[at : at + BURST_OCTETS])
+            self._serial.flush()
+            time.sleep(BURST_PAUSE_S)

@@ -1,0 +1,1 @@
+"""The fault box: what happens to datagrams, lines and the connection to the broker."""

@@ -1,0 +1,41 @@
+"""Ports that stay free until their program is there, and while it is down for a moment."""
+
+from __future__ import annotations
+
+import errno
+import random
+import socket
+
+# Below those that Linux gives to sockets that ask for any (32768 and up): no sensor of a test takes
+# the port of a gateway that is being restarted.
+PORTS = range(20_000, 32_000)
+
+
+class HeldPort:
+    """A TCP port that nobody else gets until `close`, and that refuses connections meanwhile.
+
+    It is bound and never listens. Who sets SO_REUSEADDR, as asyncio and mosquitto do, can listen
+    there, go, and come back; Linux gives it to no socket that asks for any port.
+    """
+
+    def __init__(self) -> None:
+        self._keeper = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._keeper.bind(("127.0.0.1", 0))
+        self.number: int = self._keeper.getsockname()[1]
+
+    def close(self) -> None:
+        self._keeper.close()
+
+
+def free_udp_port() -> int:
+    for port in random.sample(PORTS, 100):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+            else:
+                return port
+    raise OSError(errno.EADDRINUSE, f"100 ports from {PORTS[0]} to {PORTS[-1]} are all in use")

@@ -1,0 +1,102 @@
+"""The gateway with a mistake in it: `python -m tests.hil.patched_gateway MISTAKE run ...`.
+
+Boards under test and their oracles must notice each of them.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gateway.__main__ import main
+from gateway.downlink import Downlink
+from gateway.effects import Forward, Transmit
+from gateway.frames import Puback
+from gateway.upstream.readings import Readings
+from tests.simulation.mutants import acknowledge_early
+
+EVERY = 4
+ANOTHER = 1_000_000  # so far from all sequences of a test
+
+Transmitted = Callable[[Readings, Forward], Any]
+
+
+def reorder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every fourth reading goes to the broker behind the next one."""
+    transmit: Transmitted = Readings._transmit
+    held: list[bytes] = []
+    count = itertools.count(1)
+
+    def mutant(self: Readings, forward: Forward) -> Any:
+        effect = transmit(self, forward)
+        assert isinstance(effect, Transmit)
+        if next(count) % EVERY == 0:
+            held.append(bytes(effect.packet))
+            return Transmit(b"")
+        late = b"".join(held)
+        held.clear()
+        return Transmit(bytes(effect.packet) + late)
+
+    monkeypatch.setattr(Readings, "_transmit", mutant)
+
+
+def repeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every fourth reading goes to the broker twice, as if it were two."""
+    transmit: Transmitted = Readings._transmit
+    count = itertools.count(1)
+
+    def mutant(self: Readings, forward: Forward) -> Any:
+        effect = transmit(self, forward)
+        assert isinstance(effect, Transmit)
+        if next(count) % EVERY:
+            return effect
+        again = copy.copy(forward)
+        again.sequence += ANOTHER
+        packet_id = self.in_flight.publish(again)
+        return Transmit(bytes(effect.packet) + self._writer.write(again, packet_id, dup=False))
+
+    monkeypatch.setattr(Readings, "_transmit", mutant)
+
+
+def drop_retained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is retained is acknowledged to the broker and reaches nobody."""
+    arrived = Downlink.arrived
+
+    def mutant(self: Downlink, one: Any, now: float) -> Any:
+        if one.message.retain:
+            return self._hand_back(one)
+        return arrived(self, one, now)
+
+    monkeypatch.setattr(Downlink, "arrived", mutant)
+
+
+def corrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last octet of every fourth reading is another."""
+    transmit: Transmitted = Readings._transmit
+    count = itertools.count(1)
+
+    def mutant(self: Readings, forward: Forward) -> Any:
+        if next(count) % EVERY == 0:
+            forward.payload = forward.payload[:-1] + bytes((forward.payload[-1] ^ 1,))
+        return transmit(self, forward)
+
+    monkeypatch.setattr(Readings, "_transmit", mutant)
+
+
+MISTAKES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "early": acknowledge_early(lambda one: Puback(one.topic_id, one.message_id, 0), qos=1),
+    "reorder": reorder,
+    "repeat": repeat,
+    "drop_retained": drop_retained,
+    "corrupt": corrupt,
+}
+
+
+if __name__ == "__main__":
+    MISTAKES[sys.argv.pop(1)](pytest.MonkeyPatch())
+    sys.exit(main())

@@ -1,0 +1,169 @@
+"""Scenarios on boards without hardware: all promises hold; what is not there is said to be so."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from hil import inventory, scenario
+from hil.boards.board import BoardSpec
+from hil.boards.registry import kinds
+from hil.campaign import Campaign, perform, seed_of
+from hil.faults.lossy_proxy import Weather
+from hil.inventory import Listed
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
+from hil.run import Outcome, Result
+from hil.scenario import Scenario
+from hil.stage import Elsewhere
+from tests.support.boards import require_board
+
+BOARDS = inventory.read(inventory.DEFAULT)
+SCENARIOS = {one.name: one for one in scenario.scenarios_in(scenario.FOLDER)}
+QUICK = [one for one in SCENARIOS.values() if one.is_quick]
+
+
+def campaign(folder: Path, *scenarios: Scenario, **others: object) -> Campaign:
+    given: dict[str, object] = {"boards": BOARDS, "scenarios": scenarios, "seed": 20}
+    return Campaign(**{**given, "folder": folder / "runs", **others})  # type: ignore[arg-type]
+
+
+def one_board(board: str) -> list[Listed]:
+    return [one for one in BOARDS if one.spec.id == board]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> list[Result]:
+    require_board()
+    return asyncio.run(perform(campaign(tmp_path_factory.mktemp("hil"), *QUICK)))
+
+
+def test_quick_scenarios_pass_on_every_board_that_is_there(results: list[Result]) -> None:
+    failed = {
+        (result.board, result.scenario): result.failures
+        for result in results
+        if result.outcome is Outcome.FAILED
+    }
+    assert failed == {}
+    assert len(results) == len(QUICK) * len(BOARDS)
+    passed = {result.board for result in results if result.outcome is Outcome.PASSED}
+    assert {"wasi-udp", "wasi-serial"} <= passed
+
+
+def test_runs_measure_what_the_report_shows(results: list[Result]) -> None:
+    for result in results:
+        if result.outcome is Outcome.PASSED:
+            numbers = result.numbers
+            assert 0 < numbers["latency_p50_ms"] <= numbers["latency_max_ms"]
+            assert 0 < numbers["awake_ms_per_reading"] < 5_000
+            assert 10 < numbers["octets_up_per_reading"] < 1_000
+            assert 0 < numbers["heap_used"] < numbers["heap_size"]
+            assert re.fullmatch("[0-9a-f]{16}", result.firmware)
+
+
+def test_a_board_that_is_not_there_is_not_run_and_fails_if_it_is_required(tmp_path: Path) -> None:
+    spec = BoardSpec(
+        "esp", "esp32", "udp", "node", port=str(tmp_path / "tty"), capabilities=frozenset()
+    )
+    board = Listed(spec, kinds()["esp32"])
+    given = campaign(tmp_path, SCENARIOS["calm"], boards=[board])
+    (result,) = asyncio.run(perform(given))
+    why = f"there is no {tmp_path / 'tty'}: is it plugged in?"
+    assert (result.outcome, result.why) == (Outcome.NOT_RUN, why)
+    (result,) = asyncio.run(perform(dataclasses.replace(given, required=frozenset({"esp"}))))
+    assert result.outcome is Outcome.FAILED
+    assert result.failures == [f"required, and not there: {why}"]
+
+
+def test_a_scenario_that_asks_for_what_a_board_cannot_do_is_not_for_it(tmp_path: Path) -> None:
+    microbit = campaign(tmp_path, SCENARIOS["soft_reset"], boards=one_board("microbit-qemu"))
+    if microbit.boards[0].why_not is not None:
+        pytest.skip(f"not run, no micro:bit: {microbit.boards[0].why_not}")
+    (result,) = asyncio.run(perform(microbit))
+    assert (result.outcome, result.why) == (Outcome.NOT_FOR, "it lacks soft_reset")
+
+
+def test_a_clock_is_set_only_where_it_can_be(tmp_path: Path) -> None:
+    require_board()
+    command = ("tidegate",)
+    boards = one_board("wasi-udp")
+    given = campaign(tmp_path, SCENARIOS["clock_jump"], boards=boards, gateway_command=command)
+    (result,) = asyncio.run(perform(given))
+    assert result.outcome is Outcome.NOT_FOR
+    assert result.why.startswith("the gateway's clock cannot be set")
+
+
+def test_a_run_alone_has_the_same_seed_as_among_others(tmp_path: Path) -> None:
+    alone = campaign(tmp_path, SCENARIOS["calm"], boards=one_board("wasi-udp"))
+    among = campaign(tmp_path, *SCENARIOS.values())
+    (board,) = one_board("wasi-udp")
+    calm = SCENARIOS["calm"]
+    assert seed_of(alone, board, calm) == seed_of(among, board, calm)
+    assert seed_of(alone, board, calm) != seed_of(among, board, SCENARIOS["loss"])
+
+
+def test_our_firmware_runs_against_a_gateway_given_by_address(tmp_path: Path) -> None:
+    require_board()
+    with Mosquitto() as broker, GatewayProcess(tmp_path, broker.url) as gateway:
+        gateway.wait_until_connected()
+        given = campaign(
+            tmp_path,
+            dataclasses.replace(SCENARIOS["loss"], readings=8),
+            SCENARIOS["broker_kill"],
+            boards=[*one_board("wasi-udp"), *one_board("wasi-serial")],
+            elsewhere=Elsewhere(("127.0.0.1", gateway.port), ("127.0.0.1", broker.port)),
+        )
+        results = asyncio.run(perform(given))
+    told = {(result.board, result.scenario): (result.outcome, result.why) for result in results}
+    assert told == {
+        ("wasi-udp", "loss"): (Outcome.PASSED, ""),
+        ("wasi-udp", "broker_kill"): (Outcome.NOT_FOR, "gateway and broker are not ours"),
+        ("wasi-serial", "loss"): (Outcome.NOT_FOR, "the gateway is not at this line"),
+        ("wasi-serial", "broker_kill"): (Outcome.NOT_FOR, "gateway and broker are not ours"),
+    }
+
+
+def test_another_client_passes_in_the_place_of_our_firmware(tmp_path: Path) -> None:
+    require_board()
+    boards = inventory.read(inventory.DEFAULT.with_name("interop.toml"))
+    names = ("loss", "retained", "power_cut")
+    given = campaign(
+        tmp_path,
+        *(dataclasses.replace(SCENARIOS[name], readings=8) for name in names),
+        boards=[board for board in boards if board.spec.kind == "python"],
+    )
+    results = asyncio.run(perform(given))
+    assert [result.failures for result in results] == [[], [], []]
+    assert {result.outcome for result in results} == {Outcome.PASSED}
+
+
+def test_a_fault_that_does_nothing_fails(tmp_path: Path) -> None:
+    """No reading is so long."""
+    require_board()
+    (event,) = SCENARIOS["narrow"].events
+    wide = dataclasses.replace(event, for_s=0.5, udp=Weather(0.0, 0.0, 0.0, mtu=500))
+    nothing = dataclasses.replace(
+        SCENARIOS["narrow"], readings=3, udp=Weather(0.0, 0.0, 0.0, mtu=400), events=(wide,)
+    )
+    (result,) = asyncio.run(perform(campaign(tmp_path, nothing, boards=one_board("wasi-udp"))))
+    assert result.failures == [
+        "the air did nothing: nothing was too long",
+        "air.weather did nothing: nothing was too long",
+    ]
+
+
+def test_a_board_that_never_speaks_fails_with_its_last_words(tmp_path: Path) -> None:
+    """It has too little memory for its program."""
+    require_board()
+    (board,) = one_board("wasi-udp")
+    small = dataclasses.replace(board, spec=dataclasses.replace(board.spec, heap="24k"))
+    calm = dataclasses.replace(SCENARIOS["calm"], limit_s=3.0)
+    (result,) = asyncio.run(perform(campaign(tmp_path, calm, boards=[small])))
+    assert result.outcome is Outcome.FAILED
+    assert "0 of 20 readings arrived within 3 s" in result.failures[0]
+    assert "MemoryError" in result.failures[1]
+    assert Path(result.folder, "board", "console.log").exists()
