@@ -52,4 +52,4 @@ def test_a_part_that_is_stuck_starves_the_watchdog_until_it_goes_on(
             "stuck: the journal for 11 s; the watchdog is not fed any more"
         ]
         mark[0] = "another group"
-        assert fed(30) >= 3
+        assert fed(30) >= 2, "and is fed again"
