@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from gateway.state.folder import open_state
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.backup.support import exported, gateway_folder, rows
 from tests.cli.tidegate import tidegate
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto
 from tests.support.plain_sensors import PlainSensors
 
 NOWHERE = "mqtt://127.0.0.1:1"

@@ -11,9 +11,9 @@ from pathlib import Path
 import mqtt5
 import pytest
 
+from hil.rig.mosquitto import Mosquitto, free_tcp_port
 from tests.cli.doctor import QUIET, Doctor
 from tests.links.certificates import Certificates
-from tests.support.mosquitto import Mosquitto, free_tcp_port
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ from gateway.cli.doctor import clock
 from gateway.cli.doctor.block_device import BlockDevice
 from gateway.cli.doctor.findings import Level
 from gateway.cli.doctor.wear import wear
+from hil.rig.ports import free_udp_port
 from tests.cli.doctor import QUIET, Doctor
 from tests.cli.tidegate import tidegate
-from tests.support.ports import free_udp_port
 
 # Configuration and rights
 

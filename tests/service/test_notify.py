@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from gateway.service.notify import STATUS_LENGTH_MAX, ServiceManager
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto, free_tcp_port
 from tests.service.systemd_socket import SystemdSocket
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto, free_tcp_port
 
 NOWHERE = "mqtt://127.0.0.1:1"
 

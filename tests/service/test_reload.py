@@ -15,10 +15,10 @@ import pytest
 from gateway.config import Configuration, load
 from gateway.frames import Connack, Connect, ReturnCode, decode, encode
 from gateway.service.reload import changes, in_force, is_at_once
+from hil.rig.gateway import GatewayProcess
+from hil.rig.mosquitto import Mosquitto
 from tests.cli.tidegate import environment_with
 from tests.service.systemd_socket import SystemdSocket
-from tests.support.gateway import GatewayProcess
-from tests.support.mosquitto import Mosquitto
 
 NOWHERE = "mqtt://127.0.0.1:1"
 
