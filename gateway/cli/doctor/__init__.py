@@ -12,9 +12,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any
 
-from gateway.cli.doctor import broker, clock, listeners, units
-from gateway.cli.doctor import configuration as configuration_part
-from gateway.cli.doctor.configuration import wrong as wrong_configuration
 from gateway.cli.doctor.disk import described, examine, facts_as_json
 from gateway.cli.doctor.findings import Finding, Level, findings
 from gateway.cli.doctor.section import Patient, Section
@@ -122,7 +119,9 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         configuration = configuration_of(arguments, os.environ)
     except ConfigError as error:
-        _tell([wrong_configuration(error)], is_json=arguments.json)
+        from gateway.cli.doctor.configuration import wrong
+
+        _tell([wrong(error)], is_json=arguments.json)
         return ExitCode.CONFIGURATION
     patient = Patient(configuration, used_path(arguments.config))
     chosen = [name for name in PARTS if getattr(arguments, name, False) or name == arguments.only]
@@ -157,15 +156,48 @@ def _serial(patient: Patient, _arguments: argparse.Namespace) -> Section:
     )
 
 
+# Each brings with it what it looks at; --help needs none of that.
+
+
+def _configuration(patient: Patient, _arguments: argparse.Namespace) -> Section:
+    from gateway.cli.doctor.configuration import examine
+
+    return examine(patient)
+
+
+def _clock(_patient: Patient, _arguments: argparse.Namespace) -> Section:
+    from gateway.cli.doctor.clock import examine
+
+    return examine()
+
+
+def _listeners(patient: Patient, _arguments: argparse.Namespace) -> Section:
+    from gateway.cli.doctor.listeners import examine
+
+    return examine(patient)
+
+
+def _broker(patient: Patient, _arguments: argparse.Namespace) -> Section:
+    from gateway.cli.doctor.broker import examine
+
+    return examine(patient)
+
+
+def _units(patient: Patient, _arguments: argparse.Namespace) -> Section:
+    from gateway.cli.doctor.units import examine
+
+    return examine(patient)
+
+
 # In the order in which one would mend them: nothing is right with a wrong clock or a full disk.
 PARTS: dict[str, Callable[[Patient, argparse.Namespace], Section]] = {
-    "configuration": lambda patient, _: configuration_part.examine(patient),
-    "clock": lambda _patient, _: clock.examine(),
+    "configuration": _configuration,
+    "clock": _clock,
     "disk": _disk,
-    "listeners": lambda patient, _: listeners.examine(patient),
+    "listeners": _listeners,
     "serial": _serial,
-    "broker": lambda patient, _: broker.examine(patient),
-    "units": lambda patient, _: units.examine(patient),
+    "broker": _broker,
+    "units": _units,
 }
 
 
