@@ -82,8 +82,10 @@ class Supervision:
             stop()
             return
         self.manager.reloading()
-        self.reload()
-        self.manager.ready(self._status())
+        try:
+            self.reload()
+        finally:  # or systemd would wait for it, whatever went wrong
+            self.manager.ready(self._status())
 
     def reload(self) -> None:
         """All of the new configuration or nothing: a wrong one changes nothing."""

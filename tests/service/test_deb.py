@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -108,6 +109,17 @@ def test_it_runs_under_systemd_in_its_sandbox(debian: DebianFolder, package: Pat
     assert re.search(r"Seccomp:\s+2\n", status)
     assert "tidegate" in debian.do("stat -c %U /var/lib/tidegate/state.db")
     assert "journal     ok" in debian.do("tidegate status")
+    exposure = debian.do("systemd-analyze security tidegate.service --no-pager | tail -n 1")
+    assert float(re.findall(r"[0-9.]+", exposure)[-1]) <= 2.0
+    found = json.loads(debian.do("tidegate doctor --only units --json"))
+    assert found["ok"] is True
+    assert found["units"]["service"]["ActiveState"] == "active"
+    assert found["units"]["findings"] == []
+    # A backup while it runs in its sandbox, and its return.
+    debian.do("tidegate backup /opt/b --with-secrets")
+    assert "files       upstream.password_file, with secrets" in debian.do(
+        "tidegate restore --list /opt/b"
+    )
     # A reload that is right, one that is wrong.
     debian.do(r"sed -i 's/^\[log\]/&\nlevel = \"debug\"/' /etc/tidegate/config.toml")
     debian.do("systemctl reload tidegate || { journalctl -u tidegate >&2; exit 1; }")
@@ -125,6 +137,16 @@ def test_it_runs_under_systemd_in_its_sandbox(debian: DebianFolder, package: Pat
     debian.wait_for(STATUS, 'Status: "0 sensors, broker away')
     debian.do("systemctl stop tidegate")
     assert "ExecMainStatus=0" in debian.do("systemctl show -p ExecMainStatus tidegate")
+    debian.do("rm -r /var/lib/tidegate /etc/tidegate/config.toml /etc/credstore")
+    debian.do("tidegate restore /opt/b")
+    assert debian.do("stat -c %U /var/lib/tidegate/state.db").strip() == "tidegate"
+    assert debian.do("cat /etc/credstore/tidegate.upstream.password") == "tide\n"
+    debian.do("systemctl start tidegate")
+    debian.wait_for(STATUS, 'Status: "0 sensors, broker away')
+    debian.do("systemctl disable --now tidegate")
+    found = json.loads(debian.do("tidegate doctor --only units --json"))
+    commands = [each["command"] for each in found["units"]["findings"]]
+    assert commands == ["sudo systemctl enable --now tidegate"]
 
 
 def test_an_upgrade_keeps_state_and_configuration_and_restarts_the_service(
