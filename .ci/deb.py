@@ -15,6 +15,7 @@ Rules
 import argparse
 import gzip
 import hashlib
+import importlib.util
 import os
 import platform
 import shutil
@@ -120,12 +121,21 @@ def wheels(architecture: str, work: Path) -> Iterator[Path]:
 
 def download(folder: Path, architecture: str, python: str) -> Iterator[str]:
     abi = f"cp{python.replace('.', '')}"
-    yield from (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "-d", str(folder))
+    yield from (*pip(), "download", "--quiet", "--no-deps", "-d", str(folder))
     yield from ("--only-binary=:all:", "--implementation", "cp", "--python-version", python)
     for tag in (abi, "abi3", "none"):
         yield from ("--abi", tag)
     for tag in PLATFORMS:
         yield from ("--platform", f"{tag}_{MACHINES[architecture]}")
+
+
+def pip() -> tuple[str, ...]:
+    """An environment that uv has made has none of its own."""
+    if importlib.util.find_spec("pip") is not None:
+        return sys.executable, "-m", "pip"
+    if shutil.which("uv"):
+        return "uv", "tool", "run", "pip"
+    raise BuildError(f"pip is missing:  {sys.executable} -m ensurepip")
 
 
 def pins(machine: str) -> list[str]:
