@@ -41,7 +41,7 @@ test: setup ## all tests but the soak tests, ten minutes; ARGS="-k name" for som
 spark-setup: setup ## add Spark to .venv, half a gigabyte; only the tables need it
 	@bash .ci/setup-spark.sh
 
-spark-demo: spark-setup ## a day of made-up readings to tables, rollups, gaps and completeness
+spark-demo: spark-setup ## a day of made-up sensors through the whole chain, and a page of it
 	@$(BIN)/python -m spark_ingest demo $(ARGS)
 
 # In one process: a Spark session takes ten seconds to start, and a gigabyte.

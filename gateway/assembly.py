@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gateway.config.settings import Settings, TopicSettings
+from gateway.custody.custody import CustodyRules
 from gateway.engine import EngineRules
 from gateway.journal.rules import JournalRules, WhenFull
 from gateway.routing.admission import AdmissionRules
@@ -76,6 +77,7 @@ def engine_rules(settings: Settings, epoch: int, password: bytes | None) -> Engi
         allow_trailing_octets=settings.mqtt_sn.allow_trailing_octets,
         first_topic_id=first_topic_id(epoch),
         uplink=uplink_rules(settings),
+        custody=custody_rules(settings),
         saves=True,
     )
 
@@ -102,9 +104,20 @@ def uplink_rules(settings: Settings) -> UplinkRules:
         journal.coalesce_retained,
         stores_qos_0=journal.qos0 == "store",
         stores_qos_0_offline=journal.qos0_offline == "store",
+        keeps=journal.keep_until_ingested,
     )
     overrides = tuple((topic.filter, _overridden(default, topic)) for topic in settings.topic)
     return UplinkRules(default, overrides, journal.spill_after_ms / 1000)
+
+
+def custody_rules(settings: Settings) -> CustodyRules:
+    journal = settings.journal
+    return CustodyRules(
+        journal.keep_until_ingested or any(each.keep_until_ingested for each in settings.topic),
+        settings.gateway.name,
+        float(journal.ingest_timeout_s),
+        gives_way=journal.when_full == "drop_oldest",
+    )
 
 
 def _overridden(default: ReadingRules, topic: TopicSettings) -> ReadingRules:
@@ -119,6 +132,8 @@ def _overridden(default: ReadingRules, topic: TopicSettings) -> ReadingRules:
         changed["stores_qos_0"] = topic.qos0 == "store"
     if topic.qos0_offline is not None:
         changed["stores_qos_0_offline"] = topic.qos0_offline == "store"
+    if topic.keep_until_ingested is not None:
+        changed["keeps"] = topic.keep_until_ingested
     return replace(default, **changed)  # type: ignore[arg-type]
 
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, get_args
 
 from gateway.admin import conditions
 from gateway.admin.numbers import (
     Condition,
+    IngestNumbers,
     JournalNumbers,
     LineNumbers,
     LinkNumbers,
@@ -137,6 +139,20 @@ class Census:
                 out_per_s=self.throughput.rates.out_per_s,
             ),
             state=self.state(),
+            ingest=self._ingest(),
+        )
+
+    def _ingest(self) -> IngestNumbers:
+        custody, now = self.engine.custody, self.now()
+        oldest = next(iter(custody.kept), None)
+        return IngestNumbers(
+            is_on=custody.is_on,
+            timeout_s=custody.timeout_s,
+            kept=custody.kept.count,
+            oldest_age_s=None if oldest is None else now - oldest.since,
+            heard_age_s=None if custody.heard_at == -inf else now - custody.heard_at,
+            refusal=custody.refusal,
+            **asdict(custody.numbers),
         )
 
     def pulse(self) -> object:

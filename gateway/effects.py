@@ -19,6 +19,10 @@ from gateway.frames import Frame
 from gateway.part import DiscoveryChanged as DiscoveryChanged
 from gateway.part import Part as Part
 from gateway.reasons import Reason as Reason
+from gateway.runs import FinishRun as FinishRun
+from gateway.runs import Keep as Keep
+from gateway.runs import KeptRun as KeptRun
+from gateway.runs import ReadAgain as ReadAgain
 from gateway.saved import Change
 from gateway.saved import ClientId as ClientId
 from gateway.saved import State as State
@@ -88,7 +92,7 @@ class Forward:
     took it on, `packet_id`, under which it goes to the broker, and `unix_ms`, the receive time as
     the wall clock had it then: a repeat says the same, also after a restart. `upstream_qos`
     is what the broker gets: not more than it takes. `record` is its number in the journal, -1 for
-    one that is not there.
+    one that is not there. `again`: how often it was read back because nobody had ingested it.
     """
 
     client_id: ClientId
@@ -105,6 +109,7 @@ class Forward:
     epoch: int = 0
     packet_id: int = 0
     record: int = -1
+    again: int = 0
 
 
 @dataclass(slots=True)
@@ -273,9 +278,9 @@ class SubscriptionRefused:
 
 @dataclass(slots=True)
 class Settled:
-    """The broker took the reading for good (PUBACK for QoS 1, PUBCOMP for QoS 2)."""
+    """The broker took these readings for good (PUBACK for QoS 1, PUBCOMP for QoS 2), in order."""
 
-    forward: Forward
+    forwards: list[Forward]
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,6 +409,9 @@ Effect = (
     | UnsubscribeFrom
     | Store
     | Finish
+    | Keep
+    | FinishRun
+    | ReadAgain
     | RecordConnect
     | RecordReceived
     | RecordRelease

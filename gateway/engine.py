@@ -12,11 +12,12 @@ Limits: each where it is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gateway import restoring, withholding
 from gateway.bequests import Bequests
+from gateway.custody.custody import Custody
 from gateway.desk import Desk
 from gateway.door import Door
 from gateway.downlink import Downlink
@@ -35,9 +36,9 @@ from gateway.effects import (
     InGoodHands,
     Join,
     Kept,
+    KeptRun,
     Peer,
     Reason,
-    RecordRelease,
     Refused,
     Released,
     ReleaseUpstream,
@@ -88,7 +89,12 @@ class Engine:
         self.received: dict[type, int] = {}  # frames, by kind
         self._rules = rules
         self._bequests = bequests = Bequests(self.upstream.readings.tag)
-        self.uplink = Uplink(self.sessions, self.upstream, rules.uplink, bequests, self._perform)
+        self.custody = Custody(rules.custody, self.upstream.readings.may_have_sent)
+        if self.custody.is_on:
+            self.upstream.subscriptions.want_always(self.custody.topic_filter)
+        self.uplink = Uplink(
+            *(self.sessions, self.upstream, rules.uplink, bequests, self._perform, self.custody)
+        )
         retained = Retained(rules.retained_messages_max, rules.retained_bytes_max)
         self.downlink = Downlink(
             *(self.sessions, self.upstream, retained, rules.session),
@@ -120,16 +126,12 @@ class Engine:
         exchanges: Mapping[ClientId, Exchanges],
         last_packet_id: int,
         now: float,
+        kept: Sequence[KeptRun] = (),
     ) -> list[Effect]:
         """What the journal has; the sessions must be there already."""
         self.uplink.restore(parked, received, last_packet_id)
-        effects: list[Effect] = []
-        for client_id, known in exchanges.items():
-            session = self.sessions.get(client_id)
-            if session is None:  # nobody will release these
-                effects += [RecordRelease(client_id, each) for each, _ in known.unreleased]
-            else:
-                session.restore_exchanges(known, now)
+        effects = self.custody.restore(kept, now)
+        effects += restoring.restore_exchanges(exchanges, self.sessions, now)
         effects += self._bequests.received(received)
         return self._perform(effects, now)
 
@@ -143,32 +145,44 @@ class Engine:
         may_call = self._door.admission.may_call
         if self._pace is not None:
             datagrams, effects = self._pace.within(link, datagrams, members, now)
+        plain = 0
         for address, datagram in datagrams:
             session = members.get(address)
-            if session is None and not may_call(address, datagram, now):
-                continue
-            try:
-                frame = decode(datagram)
-            except MalformedFrame as error:
-                effects.append(_malformed(link, address, error))
-                continue
-            if datagram[0] != len(datagram) and has_trailing_octets(datagram):
-                effects.append(Dropped(Reason.TRAILING_OCTETS, peer=Peer(link, address)))
-                if not self._rules.allow_trailing_octets:
+            if session is not None:
+                forward = session.plain(datagram, now)
+                if forward is not None:
+                    plain += 1
+                    effects += self._take(forward, now)
                     continue
-            kind = type(frame)
-            received[kind] = received.get(kind, 0) + 1
-            if type(frame) is Publish:
-                if frame.qos < 0 or session is None:
-                    effects += self._receive_from_anyone(frame, Peer(link, address), session, now)
-                else:  # moves no timer nearer, and promises nothing that is saved
-                    effects += self._perform(session.receive(frame, now), now)
-            elif session is None or kind in _FOR_THE_DOOR:
-                effects += self._receive_from_anyone(frame, Peer(link, address), session, now)
-            else:
-                effects += self._answer(session, session.receive(frame, now), now)
-                self.members.schedule(session)
+            elif not may_call(address, datagram, now):
+                continue
+            effects += self._receive_other(Peer(link, address), datagram, session, now)
+        if plain:
+            received[Publish] = received.get(Publish, 0) + plain
         effects += self._door.admission.turned_away(link)
+        return effects
+
+    def _receive_other(
+        self, peer: Peer, datagram: bytes, session: Session | None, now: float
+    ) -> list[Effect]:
+        """What is no plain reading of a member."""
+        try:
+            frame = decode(datagram)
+        except MalformedFrame as error:
+            return [Dropped(Reason.MALFORMED, None, str(error), peer)]
+        trailing: list[Effect] = []
+        if datagram[0] != len(datagram) and has_trailing_octets(datagram):
+            trailing.append(Dropped(Reason.TRAILING_OCTETS, peer=peer))
+            if not self._rules.allow_trailing_octets:
+                return trailing
+        kind = type(frame)
+        self.received[kind] = self.received.get(kind, 0) + 1
+        if session is None or kind in _FOR_THE_DOOR or (type(frame) is Publish and frame.qos < 0):
+            return trailing + self._receive_from_anyone(frame, peer, session, now)
+        if type(frame) is Publish:  # moves no timer nearer, and promises nothing that is saved
+            return trailing + self._perform(session.receive(frame, now), now)
+        effects = trailing + self._answer(session, session.receive(frame, now), now)
+        self.members.schedule(session)
         return effects
 
     def _receive_from_anyone(
@@ -206,12 +220,14 @@ class Engine:
         sessions = self.sessions
         for effect in self.upstream.receive(data, now):
             if type(effect) is Settled:  # nearly all there are, so they take no detour
-                forward = effect.forward
-                session = sessions.get(forward.client_id)
-                answer = [] if session is None else session.settled(forward)
-                effects += answer or self._perform(self._bequests.settled(forward), now)
-                if forward.record >= 0:
-                    effects.append(Finish(forward))
+                for forward in effect.forwards:
+                    session = sessions.get(forward.client_id)
+                    answer = [] if session is None else session.settled(forward)
+                    effects += answer or self._perform(self._bequests.settled(forward), now)
+                    if self.custody.is_on:
+                        effects += self.custody.settled(forward, now)
+                    elif forward.record >= 0:
+                        effects.append(Finish(forward))
             elif type(effect) is Transmit:
                 effects.append(effect)
             else:
@@ -223,6 +239,7 @@ class Engine:
     def closed(self, now: float) -> list[Effect]:
         """The connection to the broker is gone."""
         self.upstream.closed()
+        self.custody.closed()
         return self._perform(self.downlink.closed(), now) + self.uplink.closed(now)
 
     def set_clogged(self, *, is_clogged: bool) -> None:
@@ -259,6 +276,10 @@ class Engine:
         """The answer to `ReadBacklog`."""
         return self.uplink.read_back(forwards, now)
 
+    def read_again(self, forwards: list[Forward], now: float) -> list[Effect]:
+        """The answer to `ReadAgain`."""
+        return self.uplink.read_again(forwards, now)
+
     def durable(self, effects: list[Effect], now: float) -> list[Effect]:
         """What these waited for is durable."""
         return self._perform(effects, now)
@@ -268,12 +289,13 @@ class Engine:
     def wake_at(self) -> float:
         """When `handle_time` is due, in the core's seconds; infinity for never."""
         links = min(self.upstream.wake_at(), self.uplink.wake_at(), self.downlink.wake_at())
-        door = min(self._door.callers.wake_at(), self.discovery.due_at)
+        door = min(self._door.callers.wake_at(), self.discovery.due_at, self.custody.wake_at())
         return min(links, self.members.wake_at(), door, self._bequests.wake_at())
 
     def handle_time(self, now: float) -> list[Effect]:
         effects = self.upstream.handle_time(now)
         effects += self.uplink.handle_time(now)
+        effects += self.custody.handle_time(now)
         for will in self._bequests.offer(now):
             effects += self.uplink.take(will, now)
         effects += self._perform(self.downlink.handle_time(now), now)
@@ -289,15 +311,13 @@ class Engine:
     def watch(self, hear: Callable[[Forward], None] | None) -> None:
         """Let `hear` see each reading as it is taken; None for nobody, which costs nothing."""
         take = self.uplink.take
-        if hear is None:
-            self._take = take
-            return
 
         def watched(forward: Forward, now: float) -> list[Effect]:
+            assert hear is not None
             hear(forward)
             return take(forward, now)
 
-        self._take = watched
+        self._take = take if hear is None else watched
 
     @property
     def callers(self) -> Callers:
@@ -333,6 +353,7 @@ class Engine:
     def _up(self, news: UpstreamUp, now: float) -> list[Effect]:
         self.downlink.opened(now)
         self._bequests.opened(now)
+        self.custody.opened(session_present=news.session_present, now=now)
         return [news, *self.uplink.opened()]
 
     # What is saved
@@ -349,10 +370,6 @@ class Engine:
         """
         effects = self._perform(asked, now)
         return withholding.withhold(session, effects) if self._rules.saves else effects
-
-
-def _malformed(link: int, address: bytes, error: MalformedFrame) -> Dropped:
-    return Dropped(Reason.MALFORMED, None, str(error), Peer(link, address))
 
 
 def _bequeath(engine: Engine, effect: Bequeath, now: float) -> list[Effect]:
@@ -377,8 +394,9 @@ def _joined(engine: Engine, effect: Join, now: float) -> list[Effect]:
 
 
 def _arrived(engine: Engine, effect: Arrived, now: float) -> list[Effect]:
+    receipt = engine.custody.arrived(effect, engine.upstream.readings.in_flight.in_order, now)
     effects = engine.downlink.arrived(effect, now)
-    return effects if engine._rules.saves else engine._perform(effects, now)
+    return receipt + (effects if engine._rules.saves else engine._perform(effects, now))
 
 
 def _kept(engine: Engine, effect: Kept, now: float) -> list[Effect]:
@@ -408,6 +426,8 @@ def _granted(engine: Engine, effect: Granted, now: float) -> list[Effect]:
 
 
 def _subscription_refused(engine: Engine, effect: SubscriptionRefused, now: float) -> list[Effect]:
+    if engine.custody.is_refused(effect):
+        return [effect]
     effects = engine.downlink.refused(effect)
     return effects[:1] + engine._perform(effects[1:], now)
 

@@ -16,7 +16,7 @@ from gateway.admin.sync_times import SyncTimes
 from gateway.assembly import journal_rules
 from gateway.census import TimedFiles, journal_numbers
 from gateway.config.settings import Settings
-from gateway.effects import Forward
+from gateway.effects import Forward, KeptRun
 from gateway.journal.boot import read_boot_id
 from gateway.journal.committer import Hearers, JournalCommitter
 from gateway.journal.journal import Journal
@@ -31,7 +31,7 @@ from gateway.state.store import DATABASE_FILE
 
 log = logging.getLogger("tidegate.journal")
 
-Readings = tuple[dict[ClientId, int], list[Forward], dict[ClientId, Exchanges], int]
+Readings = tuple[dict[ClientId, int], list[Forward], dict[ClientId, Exchanges], int, list[KeptRun]]
 
 
 @dataclass(slots=True)
@@ -50,7 +50,10 @@ class Stores:
     def readings(self) -> Readings:
         """What the journal had, as the engine takes it."""
         found = self.recovered
-        return found.parked, found.received, found.exchanges, found.last_packet_id
+        return (
+            *(found.parked, found.received, found.exchanges, found.last_packet_id),
+            found.kept,
+        )
 
     def release(self) -> None:
         self.folder.release()
@@ -95,6 +98,7 @@ class Keeping:
             not_stored=shell.on_not_stored,
             durable=shell.on_durable,
             backlog=shell.on_backlog,
+            read_again=shell.on_read_again,
             dropped_oldest=shell.on_dropped_oldest,
             state_changed=self._journal_changed,
         )

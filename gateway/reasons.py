@@ -48,3 +48,4 @@ class Reason(Enum):
     GROUP_TRAFFIC = "group_traffic"
     NOT_ADVERTISING = "not_advertising"
     GATEWAY_ID_TAKEN = "gateway_id_taken"
+    BAD_RECEIPT = "bad_receipt"

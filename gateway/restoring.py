@@ -10,12 +10,12 @@ Limit: `clients_max` may be lower than before. Nobody is turned out; newcomers h
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from gateway.downlink import Downlink
-from gateway.effects import ClientId, Effect, Peer, Save, State
+from gateway.effects import ClientId, Effect, Peer, RecordRelease, Save, State
 from gateway.routing.members import Members
-from gateway.saved import SavedClient, SavedState, SessionGone
+from gateway.saved import Exchanges, SavedClient, SavedState, SessionGone
 from gateway.session.session import ABSENT, Session
 from gateway.upstream.session import UpstreamSession
 
@@ -54,4 +54,18 @@ def restore(
             members.note_absence(session, now)
     downlink.restore((each for client in hearing for each in client.subscriptions), saved.retained)
     upstream.restore(saved.packets, saved.filters)
+    return effects
+
+
+def restore_exchanges(
+    exchanges: Mapping[ClientId, Exchanges], sessions: Mapping[ClientId, Session], now: float
+) -> list[Effect]:
+    """What the journal knows of message ids; the sessions must be there already."""
+    effects: list[Effect] = []
+    for client_id, known in exchanges.items():
+        session = sessions.get(client_id)
+        if session is None:  # nobody will release these
+            effects += [RecordRelease(client_id, each) for each, _ in known.unreleased]
+        else:
+            session.restore_exchanges(known, now)
     return effects

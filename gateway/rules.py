@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from gateway.custody.custody import CustodyRules
 from gateway.routing.admission import AdmissionRules
 from gateway.routing.connectionless import ConnectionlessRules
 from gateway.routing.discovery import DiscoveryRules
@@ -40,4 +41,5 @@ class EngineRules:
     # Whether a sleeper may wake up at another address of its link: the former one and the new one.
     may_rebind: Callable[[bytes, bytes], bool] = _anywhere
     discovery: DiscoveryRules = field(default_factory=DiscoveryRules)
+    custody: CustodyRules = field(default_factory=CustodyRules)
     saves: bool = False  # whether somebody performs `Save`; else all is in memory only

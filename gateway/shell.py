@@ -18,7 +18,11 @@ from gateway.effects import (
     DropUpstream,
     Effect,
     Finish,
+    FinishRun,
     Forward,
+    Keep,
+    KeptRun,
+    ReadAgain,
     ReadBacklog,
     Reason,
     RecordConnect,
@@ -33,7 +37,7 @@ from gateway.effects import (
     WhenSaved,
 )
 from gateway.engine import Engine
-from gateway.frames import Forwarded, Frame, encode
+from gateway.frames import Forwarded, encode
 from gateway.links.clock import now
 from gateway.nodes import split
 from gateway.saved import Change, ClientId, Exchanges, SavedState
@@ -47,8 +51,7 @@ class SensorLink(Protocol):
 
     address_bytes: int  # of each of its own addresses
 
-    def send(self, address: bytes, datagram: bytes) -> None: ...
-    def flush(self) -> None: ...
+    def send_all(self, datagrams: list[tuple[bytes, bytes]]) -> None: ...
 
 
 class Group(Protocol):
@@ -67,7 +70,17 @@ class BrokerConnection(Protocol):
     def unsent_bytes(self) -> int: ...
 
 
-JournalWork = Store | Finish | RecordConnect | RecordReceived | RecordRelease | ReadBacklog
+JournalWork = (
+    Store
+    | Finish
+    | Keep
+    | FinishRun
+    | RecordConnect
+    | RecordReceived
+    | RecordRelease
+    | ReadBacklog
+    | ReadAgain
+)
 _JOURNAL_WORK = frozenset(get_args(JournalWork))
 
 
@@ -148,6 +161,9 @@ class Shell:
     def on_backlog(self, forwards: list[Forward]) -> None:
         self._perform(self._engine.read_back(forwards, now()))
 
+    def on_read_again(self, forwards: list[Forward]) -> None:
+        self._perform(self._engine.read_again(forwards, now()))
+
     def on_dropped_oldest(self, dropped: dict[ClientId, int]) -> None:
         self._perform(self._engine.dropped_oldest(dropped))
 
@@ -163,11 +179,14 @@ class Shell:
         received: list[Forward],
         exchanges: Mapping[ClientId, Exchanges],
         last_packet_id: int,
+        kept: Sequence[KeptRun],
     ) -> None:
         """What a former life left; before the first input."""
         engine, at = self._engine, now()
         self._perform(engine.restore(saved, at))
-        self._perform(engine.restore_readings(parked, received, exchanges, last_packet_id, at))
+        self._perform(
+            engine.restore_readings(*(parked, received, exchanges, last_packet_id, at, kept))
+        )
 
     def on_asked(self, effects: list[Effect]) -> None:
         """What came of a wish of the operator."""
@@ -191,18 +210,16 @@ class Shell:
 
     def _perform(self, effects: list[Effect]) -> None:
         packets: list[bytes] = []
-        links, sent = self.links, self.sent
-        used: set[SensorLink] = set()
+        sent = self.sent
+        datagrams: dict[int, list[tuple[bytes, bytes]]] = {}  # by link
         drop_reason: str | None = None
         for effect in effects:
             if type(effect) is Send:
                 frame, peer = effect.frame, effect.peer
-                link = links[peer.link]
-                if len(peer.address) == link.address_bytes:
-                    link.send(peer.address, encode(frame))
+                if peer.link in datagrams:
+                    datagrams[peer.link].append((peer.address, encode(frame)))
                 else:
-                    _send_behind(link, peer.address, frame)
-                used.add(link)
+                    datagrams[peer.link] = [(peer.address, encode(frame))]
                 kind = type(frame)
                 sent[kind] = sent.get(kind, 0) + 1
             elif type(effect) is Transmit:
@@ -215,11 +232,17 @@ class Shell:
                 self._keep_or_tell(effect)
         if packets:
             self._write(packets)
-        for link in used:
-            link.flush()
+        for number, batch in datagrams.items():
+            self._send(self.links[number], batch)
         if drop_reason is not None:
             self.broker.drop(drop_reason)
         self._set_alarm()
+
+    def _send(self, link: SensorLink, datagrams: list[tuple[bytes, bytes]]) -> None:
+        octets = link.address_bytes
+        if {len(address) for address, _ in datagrams} != {octets}:  # of nodes behind forwarders
+            datagrams = [each for one in datagrams for each in _on_the_air(one, octets)]
+        link.send_all(datagrams)
 
     def _keep_or_tell(self, effect: Effect) -> None:
         if type(effect) is Save:
@@ -262,11 +285,15 @@ class Shell:
         self._perform(self._engine.handle_time(now()))
 
 
-def _send_behind(link: SensorLink, address: bytes, frame: Frame) -> None:
-    """To a node, through its forwarder. What the link cannot have as an address was left by a
+def _on_the_air(one: tuple[bytes, bytes], address_bytes: int) -> list[tuple[bytes, bytes]]:
+    """To a node through its forwarder. What the link cannot have as an address was left by a
     former configuration; nobody is there.
     """
-    behind = split(address, link.address_bytes)
-    if behind is not None:
-        forwarder, node_id = behind
-        link.send(forwarder, encode(Forwarded(node_id, encode(frame))))
+    address, datagram = one
+    if len(address) == address_bytes:
+        return [one]
+    behind = split(address, address_bytes)
+    if behind is None:
+        return []
+    forwarder, node_id = behind
+    return [(forwarder, encode(Forwarded(node_id, datagram)))]

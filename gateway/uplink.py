@@ -18,6 +18,7 @@ Rule 2: without the journal (full, or failing) the broker alone must settle; whi
         held before that (unsure.py), and what its client says next is refused meanwhile.
 Rule 3: what was acknowledged is not given up because the broker will not have it just now: it is
         offered again after `OFFER_AGAIN_S`, at most `POSTPONED_MAX` at a time.
+Rule 4: what is kept until it is ingested (custody/) is stored first, whatever its QoS above 0.
 
 Full: the journal by its budget; readings in memory by `in_flight.py`. Beyond `OVERFLOW` readings
 waiting in memory, all that follow are parked until the backlog is gone. A sensor may have
@@ -28,11 +29,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
 
 from gateway.bequests import Bequests
+from gateway.custody.custody import Custody
 from gateway.effects import (
     ClientId,
     Dropped,
@@ -47,6 +48,7 @@ from gateway.effects import (
 )
 from gateway.frames import ReturnCode
 from gateway.routing.reading_rules import Acknowledge, ReadingRules, RulesByTopic
+from gateway.routing.reading_rules import UplinkRules as UplinkRules
 from gateway.session.session import Session
 from gateway.unsure import Unsure
 from gateway.upstream.session import UpstreamSession
@@ -58,13 +60,7 @@ OFFER_AGAIN_S = 10.0
 # A journal that could not write is not asked again for what the broker may settle meanwhile.
 SPILL_AGAIN_S = 1.0
 LOOK_AGAIN_S = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class UplinkRules:
-    default: ReadingRules = field(default_factory=ReadingRules)
-    overrides: tuple[tuple[str, ReadingRules], ...] = ()
-    spill_after_s: float = 0.05
+RESERVED = "tidegate/ingest/"  # a sensor that says there what is ingested would be believed
 
 
 class _Way(Enum):
@@ -83,6 +79,7 @@ class Uplink:
         rules: UplinkRules,
         bequests: Bequests,
         perform: Callable[[list[Effect], float], list[Effect]],
+        custody: Custody,
     ) -> None:
         self.taken = [0, 0, 0]  # readings, by QoS
         self._sessions = sessions
@@ -95,6 +92,8 @@ class Uplink:
         self._spill_after_s = rules.spill_after_s
         self._bequests = bequests
         self._perform = perform
+        self._custody = custody
+        self._custody.keeps = lambda topic: self._rules.of(topic).keeps
         self._storing: dict[Forward, _Way] = {}
         self._unsure = Unsure()  # of these, those that are stored again
         # Those of each client that will pass on, in order, and the QoS 0 readings behind each.
@@ -112,6 +111,8 @@ class Uplink:
         """A reading: carry it to the broker, or keep it until that can be done."""
         qos = forward.qos
         self.taken[qos] += 1
+        if self._custody.is_on and forward.topic.startswith(RESERVED):
+            return self._refuse(forward, Reason.BAD_TOPIC, now)
         rules = self._known.get(forward.topic) or self._rules.of(forward.topic)
         if (  # nearly always, so it takes no detour
             rules.goes_straight[qos]
@@ -174,6 +175,8 @@ class Uplink:
         """These could not be written: the broker must settle them, or their sensors keep them."""
         effects: list[Effect] = []
         refused: list[Forward] = []
+        if reason is Reason.JOURNAL_FULL:
+            effects += self._custody.make_room()
         for forward in forwards:
             if forward in self._unsure:
                 effects += self.unsure([forward], reason, now)
@@ -191,6 +194,11 @@ class Uplink:
         """Parked readings, in order; none when the journal has no more."""
         self._backlog.read_back(forwards)
         return self._pump(now)
+
+    def read_again(self, forwards: list[Forward], now: float) -> list[Effect]:
+        """Readings that the broker has taken and nobody ingested."""
+        going, effects = self._custody.read_again(forwards, now)
+        return effects + [each for one in going for each in self._pass_on(one, now)]
 
     def dropped_oldest(self, dropped: Mapping[ClientId, int]) -> list[Effect]:
         """The journal gave up parked readings to make room for new ones."""
@@ -355,7 +363,7 @@ class Uplink:
 
     def _refuse(self, forward: Forward, reason: Reason, now: float) -> list[Effect]:
         dropped = Dropped(reason, forward.client_id, forward.topic)
-        is_hopeless = reason is Reason.PAYLOAD_TOO_LARGE
+        is_hopeless = reason in (Reason.PAYLOAD_TOO_LARGE, Reason.BAD_TOPIC)
         code = ReturnCode.NOT_SUPPORTED if is_hopeless else ReturnCode.CONGESTION
         return [dropped, *self._tell(forward, code, now)]
 

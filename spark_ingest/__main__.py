@@ -16,7 +16,7 @@ from spark_ingest.cli.exit_codes import MEANING, ExitCode, VerbError, complain
 
 VERBS = (
     *("collect", "run", "backfill", "compact", "gaps", "doctor"),
-    *("init", "check", "segments", "demo"),
+    *("init", "check", "segments", "report", "demo"),
 )
 
 

@@ -11,6 +11,7 @@ from spark_ingest.config import Settings
 from spark_ingest.config.problems import ConfigError
 from spark_ingest.config.settings import BrokerSettings, FieldSettings, SchemaSettings
 from spark_ingest.payload.decoding import Format
+from spark_ingest.receipts import ReceiptRules
 from spark_ingest.registry import Field, Kind, Registry, SchemaRules
 from spark_ingest.rows import RowRules
 from spark_ingest.session import SessionRules
@@ -34,6 +35,12 @@ def collector_rules(settings: Settings, leave: Leave, idle_s: float) -> Collecto
         host=broker.url.host,
         port=broker.url.port,
         tls=_tls(broker) if broker.url.tls else None,
+        receipts=ReceiptRules(
+            settings.acknowledge.topic,
+            settings.collector.name,
+            settings.acknowledge.every_s,
+            settings.acknowledge.enabled,
+        ),
         connect_timeout_s=broker.connect_timeout_s,
         reconnect_delay_s_max=broker.reconnect_delay_s_max,
         leave=leave,

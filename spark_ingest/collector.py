@@ -7,7 +7,9 @@ Rule 1: PUBACK goes out when `write` has returned, never before. If it raises, t
         tried again, later; meanwhile nothing is acknowledged, the Receive Maximum fills, and the
         broker keeps the rest. A full disk costs time, not messages.
 Rule 2: one segment is written at a time, while the next batch fills.
-Rule 3: `held_bytes_max` octets in memory, then nobody reads from the broker until some are durable.
+Rule 3: when a segment is durable its gateways are told which of their readings are in it
+        (receipts.py), after the broker was.
+Rule 4: `held_bytes_max` octets in memory, then nobody reads from the broker until some are durable.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from typing import assert_never
 
 from spark_ingest.batch import Batch, RotationRules
 from spark_ingest.counters import Counters
+from spark_ingest.receipts import Receipt, ReceiptRules, Receipts
 from spark_ingest.reconnecting import BrokerConnection, Owner
 from spark_ingest.record import Delivery
 from spark_ingest.session import (
@@ -44,6 +47,8 @@ DISK_RETRY_S_MIN, DISK_RETRY_S_MAX = 1.0, 30.0
 STOP_S_MAX = 10.0  # for the last segment
 PROGRESS_S = 60.0
 RETIRE_IDLE_S = 2.0
+# At a segment a second, what came within the time in which receipts are told, twenty times over.
+SEGMENTS_TOLD_AGAIN = 100
 
 
 class RefusedError(Exception):
@@ -71,6 +76,7 @@ class CollectorRules:
     host: str
     port: int
     tls: ssl.SSLContext | None
+    receipts: ReceiptRules
     connect_timeout_s: float
     reconnect_delay_s_max: float
     leave: Leave = Leave.NEVER
@@ -83,6 +89,7 @@ class Collector:
         self._writer = writer
         self._counters = counters
         self._session = CollectorSession(rules.session)
+        self._receipts = Receipts(rules.receipts)
         self._batch = Batch(rules.rotation, rules.session.receive_max)
         self._disk = DiskState.IDLE
         self._in_work: list[Delivery] = []
@@ -109,6 +116,8 @@ class Collector:
     async def run(self) -> None:
         """Until `stop`, or as the rules say. Raises RefusedError."""
         self._loop = asyncio.get_running_loop()
+        for ids in self._writer.newest_ids(SEGMENTS_TOLD_AGAIN):
+            self._receipts.add(ids, self._loop.time())
         self._ended = self._loop.create_future()
         self._loop.set_exception_handler(self._mistaken)
         keeping = asyncio.create_task(self._connection.keep(), name="broker connection")
@@ -160,6 +169,8 @@ class Collector:
             self._write(self._batch.bytes, self._batch.take())
         elif self._disk is DiskState.REFUSING and self._retry_at <= now:
             self._write(self._in_work_bytes, self._in_work)
+        if self._session.is_up:
+            self._tell(self._receipts.due(now))
         self._mind_memory(now)
         if self._is_idle(now):
             self.stop()
@@ -174,7 +185,10 @@ class Collector:
         }
         idle_at = inf if self._rules.leave is Leave.NEVER else self._heard_at + self._rules.idle_s
         # Far from now, because not every loop takes infinity for a time.
-        return min(self._session.wake_at(), disk_at[self._disk], idle_at, self._loop.time() + 3600)
+        told_at = self._receipts.due_at() if self._session.is_up else inf
+        return min(
+            self._session.wake_at(), told_at, disk_at[self._disk], idle_at, self._loop.time() + 3600
+        )
 
     def _is_idle(self, now: float) -> bool:
         if self._rules.leave is Leave.NEVER or self._batch or self._in_work:
@@ -182,7 +196,7 @@ class Collector:
         return now - self._heard_at >= self._rules.idle_s
 
     def _mind_memory(self, now: float) -> None:
-        """Rule 3."""
+        """Rule 4."""
         self._counters.held.set(len(self._batch.deliveries) + len(self._in_work))
         held = self._batch.bytes + self._in_work_bytes
         if held > self._rules.rotation.held_bytes_max:
@@ -210,7 +224,15 @@ class Collector:
                 case _:
                     assert_never(effect)
 
+    def _tell(self, receipts: list[Receipt]) -> None:
+        self._counters.receipts.inc(len(receipts))
+        for each in receipts:
+            self._perform(self._session.publish(each.topic, each.payload))
+
     def _take(self, delivery: Delivery) -> None:
+        if self._receipts.is_one(delivery.topic):
+            self._perform(self._session.acknowledge([delivery]))  # it is no reading
+            return
         self._heard_at = self._loop.time()
         self._counters.received.inc()
         if not self._batch.add(delivery, self._heard_at):
@@ -220,6 +242,7 @@ class Collector:
         self._connection.settled()
         self._heard_at = self._loop.time()
         self._counters.connected.set(1)
+        self._receipts.repeat(self._heard_at)
         if not session_present:
             log.info("the broker had no session of ours; it begins now")
         if self._rules.leave is Leave.FOR_GOOD:
@@ -256,6 +279,7 @@ class Collector:
         self._disk, self._retry_s = DiskState.IDLE, DISK_RETRY_S_MIN
         deliveries, self._in_work, self._in_work_bytes = self._in_work, [], 0
         self._perform(self._session.acknowledge(deliveries))
+        self._receipts.add(written.footer.ids, self._loop.time())
 
     def _refused(self, error: OSError) -> None:
         """Rule 1."""
@@ -283,6 +307,7 @@ class Collector:
             log.warning("%d messages stay with the broker", len(self._in_work))
         # What still waits with the broker would be gone with the session.
         is_drained = self._rules.leave is Leave.FOR_GOOD and self._is_idle(self._loop.time())
+        self._tell(self._receipts.cleared() if is_drained else self._receipts.due(inf))
         self._perform(self._session.stop(forget=is_drained))
         await self._connection.close()
 

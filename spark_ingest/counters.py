@@ -67,6 +67,9 @@ class Counters:
         self.connected = Gauge(
             "tidegate_ingest_connected", "1 while the broker sends to us", registry=registry
         )
+        self.receipts = Counter(
+            "tidegate_ingest_receipts", "Receipts published for gateways", registry=registry
+        )
         self.held = Gauge(
             "tidegate_ingest_messages_held", "Messages here that are not acknowledged",
             registry=registry,

@@ -12,6 +12,7 @@ import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 from spark_ingest.record import Delivery
@@ -20,7 +21,8 @@ from spark_ingest.rows import RowRules
 from spark_ingest.shelf import Shelf
 from spark_ingest.writing import SegmentWriter
 
-MIDNIGHT_S = 1_795_132_800  # 2026-11-20, UTC
+DAY = date(2026, 11, 20)
+MIDNIGHT_S = 1_795_132_800  # of that day, UTC
 PERIOD_S = 60
 DAY_S = 86_400
 AWAY_S = (8 * 3600, 14 * 3600)  # when the second gateway had no network

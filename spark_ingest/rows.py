@@ -137,11 +137,11 @@ class Rows:
         fault: UndecodableError | None = None
         time_us = point.time_us
         try:
-            if schema is not None:
-                point = schema.checked(point)
             if time_us is not None:
                 self._check_time(time_us)
                 now_us, clock = time_us, Clock.DEVICE
+            if schema is not None:
+                point = schema.checked(point)
         except UndecodableError as error:
             fault = error
         self._add_row(part, point, now_us, clock, point.device or tag.client, fault)

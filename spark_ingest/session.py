@@ -100,6 +100,7 @@ class CollectorSession:
         self._rules = rules
         self._partial = b""
         self._session_present = False
+        self._retain_available = True
         # Unacknowledged, by packet id. Of ended connections too: they may come again.
         self._held: dict[int, Delivery] = {}
         self._durable: set[int] = set()  # of those, packet ids of ended connections
@@ -107,6 +108,10 @@ class CollectorSession:
         self._heard_at = 0.0
         self._pinged_at = 0.0
         self._deadline_at = inf
+
+    @property
+    def is_up(self) -> bool:
+        return self.phase in (Phase.UP, Phase.DEAF)
 
     @property
     def unacknowledged(self) -> int:
@@ -166,6 +171,13 @@ class CollectorSession:
                 self._durable.add(packet_id)
         return [Transmit(pubacks(ids))] if ids else []
 
+    def publish(self, topic: str, payload: bytes) -> list[Effect]:
+        """Retained, at QoS 0: what is lost is said again."""
+        if not self.is_up:
+            return []
+        packet = mqtt5.PublishPacket(topic, payload, retain=self._retain_available)
+        return [Transmit(packet.write())]
+
     def deafen(self) -> None:
         """Nobody reads any more; silence is no longer the broker's."""
         if self.phase is Phase.UP:
@@ -191,7 +203,7 @@ class CollectorSession:
     # Time
 
     def wake_at(self) -> float:
-        if self.phase in (Phase.UP, Phase.DEAF):
+        if self.is_up:
             return self._pinged_at + self._keep_alive_s / 2 if self._keep_alive_s else inf
         return self._deadline_at
 
@@ -282,6 +294,7 @@ class CollectorSession:
         if packet.server_keep_alive is not None:
             self._keep_alive_s = packet.server_keep_alive
         self._session_present = packet.session_present
+        self._retain_available = packet.retain_available
         if not packet.session_present:
             self._held.clear()
             self._durable.clear()

@@ -85,7 +85,6 @@ COMPLETENESS_COLUMNS = (
 class Definition:
     name: str
     columns: tuple[Column, ...]
-    stats_of: tuple[str, ...]  # columns by which readers leave files out
 
     def schema(self) -> Any:
         import pyarrow as pa
@@ -96,15 +95,15 @@ class Definition:
 def readings(name: str) -> Definition:
     """Bronze, and each table that a route fills with rows of it."""
     good = tuple(each for each in COLUMNS if each.name not in OF_FAULTS)
-    return Definition(name, (*good, _DAY_RECEIVED), ("ts", "rx_ts"))
+    return Definition(name, (*good, _DAY_RECEIVED))
 
 
 def quarantine() -> Definition:
-    return Definition(QUARANTINE, (*COLUMNS, _DAY_RECEIVED), ("rx_ts",))
+    return Definition(QUARANTINE, (*COLUMNS, _DAY_RECEIVED))
 
 
 def rollup(name: str) -> Definition:
-    return Definition(name, ROLLUP_COLUMNS, ("start",))
+    return Definition(name, ROLLUP_COLUMNS)
 
 
 def core() -> list[Definition]:
@@ -115,9 +114,9 @@ def core() -> list[Definition]:
 def audits() -> list[Definition]:
     """What `gaps` makes anew each time."""
     return [
-        Definition(GAPS, GAP_COLUMNS, ()),
-        Definition(SILENCES, SILENCE_COLUMNS, ()),
-        Definition(COMPLETENESS, COMPLETENESS_COLUMNS, ("hour",)),
+        Definition(GAPS, GAP_COLUMNS),
+        Definition(SILENCES, SILENCE_COLUMNS),
+        Definition(COMPLETENESS, COMPLETENESS_COLUMNS),
     ]
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 
 from spark_ingest.footer import Footer, FooterError
 from spark_ingest.record import Delivery
 from spark_ingest.registry import Registry
 from spark_ingest.rows import RowRules, Rows
 from spark_ingest.segment import octets_of, read_footer
+from spark_ingest.sequences import Encoded
 from spark_ingest.shelf import Shelf
 
 log = logging.getLogger("tidegate.ingest.segments")
@@ -36,6 +40,12 @@ class SegmentWriter:
                 log.error("%s; it is left as it is, and not read", error)
             else:
                 return
+
+    def newest_ids(self, segments_max: int) -> Iterator[Mapping[str, Encoded]]:
+        """What is in so many of the newest segments."""
+        for path in islice(self._shelf.newest_first(), segments_max):
+            with suppress(FooterError, OSError):  # `remember` has said what is wrong
+                yield read_footer(path).ids
 
     def write(self, deliveries: list[Delivery]) -> Written:
         """When this returns they are durable. Raises OSError; then they may not be acknowledged."""

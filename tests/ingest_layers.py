@@ -19,7 +19,7 @@ def allowed(*layers: str, packages: tuple[str, ...] = ()) -> Allowed:
 INGEST_PURE = frozenset(
     {
         *("record", "topic_filters", "sequences", "packets", "payload", "registry"),
-        *("footer", "rows", "batch", "session", "planning", "sketch"),
+        *("footer", "rows", "batch", "session", "receipts", "planning", "sketch"),
     }
 )
 INGEST_ONE_FILE = INGEST_PURE - {"payload", "planning"}
@@ -34,6 +34,7 @@ INGEST_LAYERS = {
     "rows": allowed("footer", "payload", "record", "registry", "sequences"),
     "batch": allowed("record"),
     "session": allowed("packets", "record", packages=("mqtt5",)),
+    "receipts": allowed("sequences"),
     "planning": allowed("footer", "sequences"),
     "sketch": allowed(),
     "config": allowed("tables", "topic_filters"),
@@ -41,12 +42,14 @@ INGEST_LAYERS = {
     "shelf": allowed("disk"),
     # The only one of the collector that knows PyArrow; it imports nothing heavier.
     "segment": allowed("footer", "record", "rows", packages=("pyarrow",)),
-    "writing": allowed("footer", "record", "registry", "rows", "segment", "shelf"),
+    "writing": allowed("footer", "record", "registry", "rows", "segment", "sequences", "shelf"),
     "counters": allowed("record", "writing", packages=("prometheus_client",)),
     "reconnecting": allowed(),
-    "collector": allowed("batch", "counters", "reconnecting", "record", "session", "writing"),
+    "collector": allowed(
+        *("batch", "counters", "receipts", "reconnecting", "record", "session", "writing"),
+    ),
     "assembly": allowed(
-        *("batch", "collector", "config", "payload", "registry", "rows", "session"),
+        *("batch", "collector", "config", "payload", "receipts", "registry", "rows", "session"),
     ),
     # Readers of the lake, in Spark or not.
     "lake": allowed("footer", "segment", "shelf"),
@@ -54,9 +57,13 @@ INGEST_LAYERS = {
     "consumers": allowed(),
     "retention": allowed("consumers", "footer", "segment", "shelf"),
     "checkpoint": allowed("disk"),
+    "half_way": allowed("checkpoint", "disk", "payload", "registry", "rows"),
     "tables": allowed("record", packages=("pyarrow",)),
     "partials": allowed("sketch", "tables", packages=("pyarrow",)),
     "delta": allowed("disk", "tables", packages=("deltalake", "pyarrow")),
+    "report": allowed("tables", packages=("deltalake", "pyarrow")),
+    # `demo` alone: programs that it starts, and what sensors say to them.
+    "chain": allowed("segment", "sequences", "shelf"),
     "java": allowed(),
     "made_up": allowed("record", "registry", "rows", "shelf", "writing"),
     # The only one that knows PySpark.
@@ -65,6 +72,7 @@ INGEST_LAYERS = {
             "checkpoint",
             "consumers",
             "delta",
+            "half_way",
             "java",
             "lake",
             "partials",
@@ -78,9 +86,9 @@ INGEST_LAYERS = {
     "cli": allowed(
         *("assembly", "collector", "config", "counters", "footer", "segment", "shelf", "writing"),
         *("checkpoint", "consumers", "delta", "java", "lake", "made_up", "retention", "spark"),
-        "tables",
+        *("chain", "report", "tables"),
         # Of PySpark only its errors and functions, in verbs that have looked whether it is there.
-        packages=("prometheus_client", "pyspark", "uvloop"),
+        packages=("deltalake", "prometheus_client", "pyspark", "uvloop"),
     ),
     "__main__": allowed("cli"),
     "__init__": allowed(),

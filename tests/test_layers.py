@@ -24,13 +24,13 @@ TREES = ("gateway", "firmware", "hil", "spark_ingest")
 
 PURE = frozenset(
     {
-        *("frames", "lines", "saved", "part", "reasons", "effects", "nodes"),
-        *("session", "routing", "upstream", "bequests"),
+        *("frames", "lines", "saved", "part", "reasons", "runs", "effects", "nodes"),
+        *("session", "routing", "upstream", "bequests", "custody"),
         *("uplink", "downlink", "rules", "withholding", "restoring", "door", "desk", "engine"),
     }
 )
 ONE_FILE = (
-    *("saved", "part", "reasons", "effects", "nodes", "bequests", "unsure"),
+    *("saved", "part", "reasons", "runs", "effects", "nodes", "bequests", "unsure"),
     *("uplink", "downlink", "rules", "withholding", "restoring", "door", "desk", "engine"),
 )
 FORBIDDEN_TO_PURE = frozenset(
@@ -39,8 +39,8 @@ FORBIDDEN_TO_PURE = frozenset(
 
 
 EVERY_LAYER = (
-    *("frames", "lines", "saved", "part", "reasons", "effects", "nodes"),
-    *("session", "routing", "upstream", "bequests", "unsure"),
+    *("frames", "lines", "saved", "part", "reasons", "runs", "effects", "nodes"),
+    *("session", "routing", "upstream", "bequests", "unsure", "custody"),
     *("uplink", "downlink", "rules", "withholding", "restoring", "door", "desk", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
     *("roster", "census", "keeping", "sensor_links", "lookout", "clerk", "buffer_reader"),
@@ -67,7 +67,8 @@ LAYERS = {
     "saved": allowed(),
     "part": allowed(),
     "reasons": allowed(),
-    "effects": allowed("saved", "part", "reasons", "frames"),
+    "runs": allowed(),
+    "effects": allowed("saved", "part", "reasons", "runs", "frames"),
     "nodes": allowed(),
     "session": allowed("effects", "saved", "frames"),
     "upstream": allowed("effects", "saved", "frames", packages=("mqtt5",)),
@@ -75,17 +76,38 @@ LAYERS = {
     # The engine's halves; see their first lines.
     "bequests": allowed("effects", "saved", "frames"),
     "unsure": allowed("effects"),
+    "custody": allowed("effects"),
     "uplink": allowed(
-        *("bequests", "unsure", "routing", "session", "upstream", "effects", "saved", "frames")
+        *(
+            "bequests",
+            "unsure",
+            "custody",
+            "routing",
+            "session",
+            "upstream",
+            "effects",
+            "saved",
+            "frames",
+        )
     ),
     "downlink": allowed("routing", "session", "upstream", "effects", "saved", "frames"),
-    "rules": allowed("uplink", "routing", "session", "upstream"),
+    "rules": allowed("uplink", "custody", "routing", "session", "upstream"),
     "withholding": allowed("session", "effects", "saved", "frames"),
     "restoring": allowed("downlink", "routing", "session", "upstream", "effects", "saved"),
     "door": allowed("downlink", "rules", "routing", "session", "effects", "frames"),
     "desk": allowed("door", "uplink", "downlink", "session", "effects"),
     "engine": allowed(
-        *("bequests", "uplink", "downlink", "rules", "withholding", "restoring", "door", "desk"),
+        *(
+            "bequests",
+            "custody",
+            "uplink",
+            "downlink",
+            "rules",
+            "withholding",
+            "restoring",
+            "door",
+            "desk",
+        ),
         *("routing", "session", "upstream", "effects", "nodes", "saved", "frames"),
     ),
     "config": allowed(),
@@ -98,10 +120,14 @@ LAYERS = {
         "effects", "frames", "config", packages=("cbor2", "microdot", "prometheus_client")
     ),
     "shell": allowed("engine", "effects", "nodes", "saved", "frames", "links"),
-    "assembly": allowed("config", "engine", "journal", "routing", "session", "uplink", "upstream"),
+    "assembly": allowed(
+        "config", "custody", "engine", "journal", "routing", "session", "uplink", "upstream"
+    ),
     "keeping": allowed(*EVERY_LAYER),
     "roster": allowed("admin", "effects", "engine", "routing", "session"),
-    "census": allowed("roster", "admin", "effects", "engine", "lines", "links", "journal", "state"),
+    "census": allowed(
+        "custody", "roster", "admin", "effects", "engine", "lines", "links", "journal", "state"
+    ),
     "sensor_links": allowed("assembly", "config", "effects", "links", "nodes", "shell"),
     "lookout": allowed("admin", "engine"),
     "clerk": allowed("admin", "effects", "engine", "session"),

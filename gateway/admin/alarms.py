@@ -20,10 +20,11 @@ FILL_MAX = 0.8
 LAG_S_MAX = 0.1
 
 
-def alarms(numbers: Numbers, news: News) -> list[str]:
+def alarms(numbers: Numbers, news: News, gateway_name: str = "+") -> list[str]:
     return [
         *_of_upstream(numbers),
         *_of_disk(numbers),
+        *conditions.ingest_doubts(numbers.ingest, gateway_name),
         *_of_clients(numbers),
         *_of_links(numbers),
         *_of_drops(news),

@@ -85,7 +85,7 @@ def status(name: str, version: str, numbers: Numbers, news: News) -> dict[str, o
         "schema": STATUS_SCHEMA,
         "gateway": name,
         "version": version,
-        "alarms": alarms(numbers, news),
+        "alarms": alarms(numbers, news, name),
         **{field.name: getattr(numbers, field.name) for field in fields(numbers)},
         "unproven_clients": numbers.unproven_clients,
         "clients_by_state": {
@@ -95,6 +95,7 @@ def status(name: str, version: str, numbers: Numbers, news: News) -> dict[str, o
         "discovery": numbers.discovery.value,
         "journal": journal(numbers.journal),
         "state": state(numbers.state),
+        "ingest": asdict(numbers.ingest),
         "counters": {
             "dropped": {reason.value: count for reason, count in news.dropped.items()},
             "state_changes": {state.value: count for state, count in news.state_changes.items()},

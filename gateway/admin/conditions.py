@@ -7,7 +7,8 @@ nobody: a restart makes no room on a disk.
 
 from __future__ import annotations
 
-from gateway.admin.numbers import Condition, JournalNumbers, StateNumbers
+from gateway.admin.durations import duration
+from gateway.admin.numbers import Condition, IngestNumbers, JournalNumbers, StateNumbers
 
 _ADVICE = "the log says more, `tidegate doctor --disk` measures the disk"
 
@@ -64,6 +65,37 @@ def state_doubt(numbers: StateNumbers) -> str | None:
         f"sessions cannot be saved{_because(numbers.error)}, {numbers.pending_rows} rows wait: "
         f"they would not survive a restart; {_ADVICE}"
     )
+
+
+def ingest_doubts(numbers: IngestNumbers, gateway_name: str) -> list[str]:
+    """What keeps readings from being ingested, or from being kept for that; none if all is well."""
+    found = []
+    topic = f"tidegate/ingest/{gateway_name}/ack/#"
+    if numbers.refusal is not None:
+        found.append(f"receipts are not heard, {numbers.refusal}: let it subscribe to {topic}")
+    elif numbers.oldest_age_s is not None and numbers.oldest_age_s > 2 * numbers.timeout_s:
+        kept = f"{numbers.kept} readings are kept, the oldest for {duration(numbers.oldest_age_s)}"
+        if numbers.heard_age_s is None or numbers.heard_age_s > numbers.timeout_s:
+            found.append(
+                f"{kept}, and no ingest says that it has any: does one run with acknowledge.enabled"
+                f", and may it publish to {topic}?"
+            )
+        else:
+            found.append(
+                f"{kept}, though an ingest is at work: do its collector.topics cover what sensors "
+                "publish? Else set keep_until_ingested for the others only, with [[topic]]"
+            )
+    if numbers.bad_receipts:
+        found.append(
+            f"{numbers.bad_receipts} receipts were not believed, the log says why: who publishes "
+            f"to {topic}?"
+        )
+    if numbers.unkept or numbers.given_up:
+        found.append(
+            f"{numbers.unkept + numbers.given_up} readings are at the broker alone, as the journal "
+            "had no room to keep them: raise journal.size_max, or see to the ingest"
+        )
+    return found
 
 
 def _because(error: str | None) -> str:

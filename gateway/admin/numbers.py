@@ -99,6 +99,30 @@ class JournalNumbers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IngestNumbers:
+    """Readings that are kept until they are ingested, if `is_on`.
+
+    `oldest_age_s` is since the broker took the oldest of them, `heard_age_s` since the last receipt
+    in this connection; None for none. `refusal`: the broker's, of the subscription to receipts.
+    `unkept` readings went to the broker alone.
+    """
+
+    is_on: bool = False
+    timeout_s: float = 0.0
+    kept: int = 0
+    oldest_age_s: float | None = None
+    heard_age_s: float | None = None
+    refusal: str | None = None
+    ingested: int = 0
+    sent_again: int = 0
+    receipts: int = 0
+    bad_receipts: int = 0
+    unkept: int = 0
+    given_up: int = 0
+    unreadable: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StateNumbers:
     """What outlasts a restart beside readings: rows that wait to be written, and the database."""
 
@@ -152,3 +176,4 @@ class Numbers:
     permitted_clients: int = 0
     journal: JournalNumbers = JournalNumbers()
     state: StateNumbers = StateNumbers()
+    ingest: IngestNumbers = IngestNumbers()

@@ -36,6 +36,8 @@ Worth an alert:
 - `tidegate_multicast_joined == 0`, or `tidegate_discovery{part="advertising"}` of a standby at 1:
   sensors cannot search for this gateway, or the one it stands in for is gone.
 - `tidegate_journal_fill_ratio > 0.8`: the journal will be full.
+- `tidegate_ingest_oldest_kept_seconds > 3600`: readings are kept for an ingest that does not take
+  them, or does not say so.
 - `increase(tidegate_journal_lost_total[1d]) > 0`: the card has damaged what was stored on it.
 - `tidegate_journal_sync_seconds{quantile="0.99"} > 0.5`: the card is worn out or overloaded.
 - `increase(tidegate_client_transitions_total{state="lost"}[1h]) > 0`: a sensor has gone silent.

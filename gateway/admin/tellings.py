@@ -18,6 +18,7 @@ class Telling(NamedTuple):
 
 
 DROPPED: dict[Reason, Telling] = {
+    Reason.BAD_RECEIPT: Telling(WARNING, "see who publishes to tidegate/ingest/<name>/ack/#"),
     Reason.MALFORMED: Telling(INFO),
     Reason.TRAILING_OCTETS: Telling(DEBUG),
     Reason.STRANGER: Telling(INFO),

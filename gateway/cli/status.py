@@ -51,6 +51,8 @@ def described(answer: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "", _waiting(answer["outbox_messages"])
     yield "topics", _topics(answer)
     yield "journal", _journal(answer["journal"])
+    if answer["ingest"]["is_on"]:
+        yield "ingest", _ingest(answer["ingest"])
     yield "rates", _rates(answer)
     for number, link in enumerate(answer["links"]):
         received, sent = link["datagrams_received"], link["datagrams_sent"]
@@ -105,6 +107,16 @@ def _journal(journal: Mapping[str, Any]) -> str:
     return (
         f"{journal['condition']}{error}, {journal['depth']} readings wait{oldest}, "
         f"{100 * journal['fill']:.0f} % of {journal['budget_bytes'] / MIB:.0f} MiB used"
+    )
+
+
+def _ingest(ingest: Mapping[str, Any]) -> str:
+    age, heard = ingest["oldest_age_s"], ingest["heard_age_s"]
+    oldest = "" if age is None else f", the oldest for {duration(age)}"
+    last = "nothing heard of it" if heard is None else f"last heard {duration(heard)} ago"
+    return (
+        f"{ingest['kept']} readings kept until ingested{oldest}; {last}, "
+        f"{ingest['ingested']} ingested, {ingest['sent_again']} sent again"
     )
 
 

@@ -68,7 +68,14 @@ LISTED_MAX = 10_000  # as many sensors as limits.clients_max has by default
 # Eight of the smallest segments, 64 KiB: two in use, the spare, and room for a backlog.
 JOURNAL_BYTES_MIN = 512 * KIB
 # Settings of the journal that a topic filter may have otherwise.
-PER_TOPIC = ("acknowledge", "message_expiry_s", "coalesce_retained", "qos0", "qos0_offline")
+PER_TOPIC = (
+    "acknowledge",
+    "message_expiry_s",
+    "coalesce_retained",
+    "qos0",
+    "qos0_offline",
+    "keep_until_ingested",
+)
 
 # fmt: off
 GATEWAY = Table("gateway", "This gateway", settings=GatewaySettings, parts=(
@@ -241,6 +248,15 @@ JOURNAL = Table("journal", "Readings on disk: when one counts as safe, and how m
         "Readings of QoS 0 and -1 while the broker is away: drop them, or store them until it "
         "returns",
         "QoS 0 promises nothing, and most of it is wear"),
+    Key("keep_until_ingested", Boolean(),
+        "Keep readings of QoS 1 and 2 here when the broker has taken them, until an ingest such as "
+        "`python -m spark_ingest collect` says that it has them (docs/guarantees.md); with "
+        "acknowledge as auto or journal, and the journal is written first",
+        "it needs an ingest that says so, and wears the card"),
+    Key("ingest_timeout_s", Integer(1, 86_400),
+        "How far an ingest that is at work may be past a kept reading before it counts as lost by "
+        "the broker and is sent again",
+        "a collector that starts again takes less"),
 ))
 
 CLIENT_ID = Text(1, 255)
@@ -262,6 +278,8 @@ TOPIC_SETTINGS = Table(
     Key("qos0", QOS_0, "journal.qos0 for these topics", default=_AS_FOR_ALL, example='"store"'),
     Key("qos0_offline", QOS_0_OFFLINE, "journal.qos0_offline for these topics",
         default=_AS_FOR_ALL, example='"store"'),
+    Key("keep_until_ingested", Boolean(), "journal.keep_until_ingested for these topics",
+        default=_AS_FOR_ALL, example="true"),
 ))
 
 TOPIC_ID = Key("topic", Integer(1, 65_534),

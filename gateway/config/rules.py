@@ -37,6 +37,7 @@ def check(settings: Settings, gathering: Gathering) -> None:
     _check_needs(settings, gathering)
     _check_at_least(settings, gathering)
     _check_segments(settings, gathering)
+    _check_keeping(settings, gathering)
     if is_udp_clear(settings, gathering):
         _check_listeners(settings, gathering)
         check_groups(settings, gathering)
@@ -91,6 +92,22 @@ def _check_segments(settings: Settings, gathering: Gathering) -> None:
             f"(limits.payload_bytes_max and topic_bytes_max), got {settings.journal.size_max_bytes}"
         )
         gathering.complain(given.origin, path, message)
+
+
+def _check_keeping(settings: Settings, gathering: Gathering) -> None:
+    """What the broker alone acknowledges is not in the journal, so it cannot be kept there."""
+    scopes: list[tuple[KeyPath, str, bool | None]] = [
+        (("journal",), settings.journal.acknowledge, settings.journal.keep_until_ingested)
+    ]
+    for index, topic in enumerate(settings.topic):
+        decided = topic.acknowledge or settings.journal.acknowledge
+        scopes.append((("topic", index), decided, topic.keep_until_ingested))
+    for table, acknowledge, keeps in scopes:
+        path: KeyPath = (*table, "keep_until_ingested")
+        unclear = {path, (*table, "acknowledge"), ("journal", "acknowledge")}
+        if keeps and acknowledge == "upstream" and not unclear & gathering.unclear:
+            message = 'expected acknowledge = "auto" or "journal" beside it, got "upstream"'
+            gathering.complain(gathering.given[path].origin, path, message)
 
 
 def _number(settings: Settings, path: KeyPath) -> float:

@@ -139,6 +139,8 @@ class JournalSettings:
     coalesce_retained: bool = False
     qos0: Qos0 = "forward"
     qos0_offline: Qos0Offline = "drop"
+    keep_until_ingested: bool = False
+    ingest_timeout_s: int = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +153,7 @@ class TopicSettings:
     coalesce_retained: bool | None = None
     qos0: Qos0 | None = None
     qos0_offline: Qos0Offline | None = None
+    keep_until_ingested: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

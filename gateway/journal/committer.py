@@ -22,7 +22,10 @@ from typing import TypeVar, assert_never
 from gateway.effects import (
     Effect,
     Finish,
+    FinishRun,
     Forward,
+    Keep,
+    ReadAgain,
     ReadBacklog,
     Reason,
     RecordConnect,
@@ -41,7 +44,17 @@ BEAT_S = 0.1  # for what nobody waits for
 IDLE_S_MIN = 0.05  # between two looks that nobody asked for
 RETRY_READ_S = 1.0
 
-Work = Store | Finish | RecordConnect | RecordReceived | RecordRelease | ReadBacklog
+Work = (
+    Store
+    | Finish
+    | Keep
+    | FinishRun
+    | RecordConnect
+    | RecordReceived
+    | RecordRelease
+    | ReadBacklog
+    | ReadAgain
+)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -56,6 +69,7 @@ class Hearers:
     not_stored: Callable[[list[Forward], Reason], None]
     durable: Callable[[list[Effect]], None]
     backlog: Callable[[list[Forward]], None]
+    read_again: Callable[[list[Forward]], None]
     dropped_oldest: Callable[[dict[ClientId, int]], None]
     state_changed: Callable[[JournalState, str], None]
 
@@ -85,6 +99,7 @@ class JournalCommitter:
         self._was_group = False  # the last job
         self._read_at = 0.0  # not before that
         self._reads = False  # the core waits for its backlog
+        self._again: tuple[int, ...] = ()  # and for these
         self._state = JournalState.OK
         self._problem = ""
         self._is_stopping = False
@@ -111,9 +126,20 @@ class JournalCommitter:
             case ReadBacklog():
                 self._reads = True
             case _:
-                assert_never(effect)
+                self._perform_for_custody(effect)
         if self._is_idle.is_set():
             self._schedule()
+
+    def _perform_for_custody(self, effect: Keep | FinishRun | ReadAgain) -> None:
+        match effect:
+            case Keep():
+                self._journal.keep(effect.record)
+            case FinishRun():
+                self._journal.finish_run(effect.record, effect.count)
+            case ReadAgain():
+                self._again = effect.records
+            case _:
+                assert_never(effect)
 
     async def stop(self) -> None:
         """Write what is pending, then close."""
@@ -155,17 +181,23 @@ class JournalCommitter:
 
     def _schedule(self) -> None:
         journal = self._journal
-        if journal.is_urgent or self._waiting or self._reads:
+        if journal.is_urgent or self._waiting or self._wants_read:
             is_enough = journal.pending_readings >= max(GROUP_READINGS_MIN, self._last_group)
-            delay = 0.0 if is_enough or self._reads else self._linger_s
+            delay = 0.0 if is_enough or self._wants_read else self._linger_s
         else:
             delay = self._idle_s()
         self._set_alarm(self._loop.time() + delay)
+
+    @property
+    def _wants_read(self) -> bool:
+        return self._reads or bool(self._again)
 
     def _idle_s(self) -> float:
         if self._journal.has_pending:
             return BEAT_S
         wake_at = self._journal.wake_at()
+        if self._wants_read:
+            wake_at = self._read_at if wake_at is None else min(wake_at, self._read_at)
         if wake_at is None:
             return BEAT_S * 600
         return max(wake_at - self._loop.time(), IDLE_S_MIN)
@@ -189,7 +221,7 @@ class JournalCommitter:
         """Start a job, if there is one: groups and looks at the backlog take turns."""
         now = self._loop.time()
         journal = self._journal
-        reads = self._reads and not self._is_stopping and now >= self._read_at
+        reads = self._wants_read and not self._is_stopping and now >= self._read_at
         is_beat = self._is_stopping or now - self._group_at >= BEAT_S
         wants_group = journal.is_urgent or bool(self._waiting) or is_beat
         if reads and (not wants_group or self._was_group) and self._begin_read(now):
@@ -201,13 +233,18 @@ class JournalCommitter:
             self._start(journal.write, group, partial(self._end_group, group))
             return True
         self._tell_durable()
-        if not self._is_idle.is_set() or (reads and self._reads and self._begin_read(now)):
+        if not self._is_idle.is_set() or (reads and self._wants_read and self._begin_read(now)):
             return True
         if not self._is_stopping:
             self._set_alarm(now + self._idle_s())
         return False
 
     def _begin_read(self, now: float) -> bool:
+        if self._again:
+            again = self._journal.begin_again(self._again, now)
+            self._was_group = False
+            self._start(self._journal.read, again, self._end_again)
+            return True
         request = self._journal.begin_read(now)
         if request is None:
             self._reads = False
@@ -257,11 +294,22 @@ class JournalCommitter:
                 self._hearers.backlog(forwards)
         self._go_on()
 
+    def _end_again(self, future: asyncio.Future[list[Forward]]) -> None:
+        error = _os_error(future)
+        self._is_idle.set()
+        if error is not None:
+            self._note(error)
+            self._read_at = self._loop.time() + RETRY_READ_S
+        else:
+            self._again = ()
+            self._hearers.read_again(future.result())
+        self._go_on()
+
     def _go_on(self) -> None:
         """What came meanwhile has waited long enough."""
         if not self._is_idle.is_set():
             return
-        if self._journal.is_urgent or self._journal.needs_room or self._reads:
+        if self._journal.is_urgent or self._journal.needs_room or self._wants_read:
             self._begin()
         else:
             self._schedule()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gateway.journal.ledger import FINISHED, RECEIVED, RELEASED, Ledger, Segment
+from gateway.journal.ledger import FINISHED, KEPT, RECEIVED, RELEASED, Ledger, Segment
 from gateway.journal.records import (
     Kind,
     decode_marks,
@@ -18,7 +18,7 @@ from gateway.journal.records import (
     decode_run,
 )
 
-_FACTS = FINISHED | RECEIVED | RELEASED
+_FACTS = FINISHED | RECEIVED | RELEASED | KEPT
 NUMBER_MAX = 1 << 62
 
 
@@ -76,13 +76,13 @@ class Facts:
         if segment is not by:
             by.about.add(segment.serial)
 
-    def _done(self, by: Segment, first: int, count: int) -> None:
+    def _run(self, by: Segment, first: int, count: int, flags: int) -> None:
         last = first + count - 1
         self.note(last)
         for segment in self._ledger.between(first, last):
             start, end = segment.first, segment.first + segment.readings_max
             for number in range(max(first, start), min(last + 1, end)):
-                segment.flag(number - start, FINISHED)
+                segment.flag(number - start, flags)
             if segment is not by:
                 by.about.add(segment.serial)
 
@@ -112,7 +112,8 @@ def _plausible(number: int) -> int:
 
 _READERS: dict[int, Callable[[Facts, Segment, bytes], None]] = {
     Kind.DONE_UP_TO: lambda facts, by, body: facts._done_up_to(by, decode_number(body)),
-    Kind.DONE_ONE: lambda facts, by, body: facts._done(by, *decode_run(body)),
+    Kind.DONE_ONE: lambda facts, by, body: facts._run(by, *decode_run(body), FINISHED),
+    Kind.KEPT: lambda facts, by, body: facts._run(by, *decode_run(body), KEPT),
     Kind.RELEASED: lambda facts, by, body: facts._mark(by, decode_number(body), RELEASED),
     Kind.RECEIVED: lambda facts, by, body: facts._received(by, *decode_received(body)),
     Kind.RECEIVED_1: lambda facts, by, body: facts._received(by, decode_number(body), 0),

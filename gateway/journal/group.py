@@ -40,6 +40,7 @@ class Group:
     idle: list[int] = field(default_factory=list)  # released, nobody waits
     done_up_to: int = -1
     done: list[int] = field(default_factory=list)
+    kept: list[int] = field(default_factory=list)
     about: set[int] = field(default_factory=set)  # serials that the marks are about
     restated_segments: list[Segment] = field(default_factory=list)
     restated_exchanges: list[tuple[ExchangeKey, Exchange]] = field(default_factory=list)
@@ -84,7 +85,7 @@ class Group:
         self.restated_segments.clear()
         self.restated_exchanges.clear()
         self.restated_bytes = self.awaited = 0
-        self.idle, self.done, self.done_up_to = [], [], -1
+        self.idle, self.done, self.kept, self.done_up_to = [], [], [], -1
         self.about.clear()
 
     def restate(self, kind: int, body: bytes) -> None:
@@ -115,8 +116,14 @@ class Stretch:
 
 @dataclass(slots=True)
 class BacklogRequest:
-    """Where the next parked readings are."""
+    """Where the next parked readings are, or those with these `numbers`."""
 
     stretches: list[Stretch]
     now: float
     unix_ms_at_zero: float
+    numbers: frozenset[int] | None = None
+
+    def wants(self, segment: Segment, index: int) -> bool:
+        if self.numbers is None:
+            return segment.is_wanted(index)
+        return segment.first + index in self.numbers

@@ -24,7 +24,7 @@ from gateway.journal.files import Files
 from gateway.journal.group import BacklogRequest as BacklogRequest
 from gateway.journal.group import Group as Group
 from gateway.journal.group import Outcome as Outcome
-from gateway.journal.group import Pending
+from gateway.journal.group import Pending, Stretch
 from gateway.journal.ledger import (
     FINISHED,
     PARKED,
@@ -44,7 +44,7 @@ from gateway.journal.recovered import Recovered
 from gateway.journal.recovery import Clocks
 from gateway.journal.room import Room
 from gateway.journal.rules import LAZY_SYNC_S, RETRY_AFTER_S, JournalRules
-from gateway.journal.segment import NO_BOOT, Header
+from gateway.journal.segment import HEADER_BYTES, NO_BOOT, Header
 from gateway.journal.volume import Volume
 from gateway.saved import ClientId
 
@@ -151,6 +151,16 @@ class Journal:
         if segment is not None and segment.finish(number - segment.first):
             self._numbers.finished += 1
             self._marks.add_done(number)
+
+    def finish_run(self, first: int, count: int) -> None:
+        for number in range(first, first + count):
+            self._finish(number)
+
+    def keep(self, number: int) -> None:
+        """The broker has it, and it stays until it is finished; lazily written."""
+        segment = self._ledger.find(number)
+        if segment is not None and segment.keep(number - segment.first):
+            self._marks.add_kept(number)
 
     def receive(self, forward: Forward) -> int:
         """The broker has received this QoS 2 reading. Returns the number of this mark: it is
@@ -356,6 +366,12 @@ class Journal:
         self._numbers.lost += len(lost)
         return taken
 
+    def begin_again(self, numbers: tuple[int, ...], now: float) -> BacklogRequest:
+        """To read these once more, wherever they went; `read` brings as many as it does at once."""
+        segments = dict.fromkeys(filter(None, map(self._ledger.find, numbers)))
+        stretches = [Stretch(each, 0, each.end, HEADER_BYTES) for each in segments]
+        return BacklogRequest(stretches, now, self.unix_ms_at_zero, frozenset(numbers))
+
     def wake_at(self) -> float | None:
         """When `begin_group` will have something to do though nothing new is pending."""
         if self._failed_until is not None:
@@ -369,14 +385,13 @@ class Journal:
     def numbers(self) -> JournalNumbers:
         """As they are now; the same object each time."""
         numbers, segments = self._numbers, self._ledger.segments
-        unfinished = self._ledger.first_unfinished()
         numbers.state = self.state
-        numbers.depth = sum(segment.unfinished for segment in segments)
+        numbers.kept = sum(segment.kept for segment in segments)
+        numbers.depth = sum(segment.unfinished for segment in segments) - numbers.kept
         numbers.parked = sum(segment.parked for segment in segments)
         numbers.bytes = self._room.bytes
         numbers.fill = sum(segment.held_bytes for segment in segments) / numbers.bytes_max
-        oldest = None if unfinished is None else float(unfinished[0].times[unfinished[1]])
-        numbers.oldest_received_at = oldest
+        numbers.oldest_received_at = self._ledger.first_waiting_since()
         numbers.segments = len(segments)
         return numbers
 

@@ -27,11 +27,14 @@ TAKEN = 0x04  # handed to the core, which has it in memory; not written
 FINISHED = 0x08
 RECEIVED = 0x10
 RELEASED = 0x20
+KEPT = 0x40  # the broker has taken it; it stays until it is ingested
 
 WANTED = PRESENT | PARKED  # of these four, exactly these two: to be read back
 _WANTED_MASK = PRESENT | PARKED | TAKEN | FINISHED
 DURABLE = bytes(flags & ~TAKEN for flags in range(256))
 _NOT_RECEIVED = bytes(flags & ~RECEIVED for flags in range(256))
+# Whether it waits for the broker.
+_WAITING = bytes(flags & (PRESENT | FINISHED | KEPT) == PRESENT for flags in range(256))
 
 
 @dataclass(slots=True)
@@ -61,6 +64,7 @@ class Segment:
     times: array[int] = field(default_factory=lambda: array("i"))  # received, monotonic seconds
     unfinished: int = 0
     parked: int = 0  # of the unfinished: to be read back
+    kept: int = 0  # of the unfinished: the broker has them
     head: int = 0  # no reading before this index is unfinished
     newest_received_at: float = 0.0
     same_boot_from: int = 0  # records from this offset on were written since the machine started
@@ -103,7 +107,9 @@ class Segment:
         self.newest_received_at = max(self.newest_received_at, received_at)
         if not flags & FINISHED:
             self.unfinished += 1
-            if flags & PARKED:
+            if flags & KEPT:
+                self.kept += 1
+            elif flags & PARKED:
                 self.parked += 1
 
     def is_wanted(self, index: int) -> bool:
@@ -117,6 +123,15 @@ class Segment:
         self.parked -= 1
         return True
 
+    def keep(self, index: int) -> bool:
+        """Whether it waited for the broker."""
+        flags = self.flags[index] if index < len(self.flags) else 0
+        if flags & (PRESENT | FINISHED | KEPT) != PRESENT:
+            return False
+        self.flags[index] = flags | KEPT
+        self.kept += 1
+        return True
+
     def finish(self, index: int) -> bool:
         """Whether it was unfinished."""
         flags = self.flags[index] if index < len(self.flags) else 0
@@ -124,9 +139,15 @@ class Segment:
             return False
         self.flags[index] = flags | FINISHED
         self.unfinished -= 1
-        if flags & (PARKED | TAKEN) == PARKED:
+        if flags & KEPT:
+            self.kept -= 1
+        elif flags & (PARKED | TAKEN) == PARKED:
             self.parked -= 1
         return True
+
+    def waiting_since(self) -> float:
+        """When the oldest came that the broker has not taken; there is one."""
+        return float(self.times[self.flags.translate(_WAITING).index(1)])
 
     def first_unfinished(self) -> int | None:
         """Its index; None in a drained segment."""
@@ -204,6 +225,13 @@ class Ledger:
             index = segment.first_unfinished()
             if index is not None:
                 return segment, index
+        return None
+
+    def first_waiting_since(self) -> float | None:
+        """When the oldest came that the broker has not taken."""
+        for segment in self.segments:
+            if segment.unfinished > segment.kept:
+                return segment.waiting_since()
         return None
 
     # Exchanges

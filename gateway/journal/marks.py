@@ -27,6 +27,7 @@ class Marks:
         self._awaited: list[tuple[Kind, int, bytes]] = []  # with what it is about, or -1
         self._idle: list[int] = []  # released, nobody waits for it
         self._done: set[int] = set()
+        self._kept: set[int] = set()
 
     @property
     def last(self) -> int:
@@ -38,7 +39,7 @@ class Marks:
 
     @property
     def is_any(self) -> bool:
-        return bool(self._awaited or self._idle or self._done)
+        return bool(self._awaited or self._idle or self._done or self._kept)
 
     def await_released(self, number: int) -> int:
         return self._await(Kind.RELEASED, number, number_body(number))
@@ -58,6 +59,10 @@ class Marks:
 
     def add_done(self, number: int) -> None:
         self._done.add(number)
+        self._kept.discard(number)
+
+    def add_kept(self, number: int) -> None:
+        self._kept.add(number)
 
     def take(self, group: Group, done_up_to: int) -> None:
         """Put what waits into the group; `done_up_to`: so far it is all finished."""
@@ -72,6 +77,8 @@ class Marks:
             group.about |= marked_by(number)
         if self._done:
             self._take_done(group, done_up_to)
+        if self._kept:
+            group.kept = self._take_runs(group, Kind.KEPT, sorted(self._kept))
 
     def _take_done(self, group: Group, done_up_to: int) -> None:
         numbers = sorted(self._done)
@@ -80,22 +87,27 @@ class Marks:
             group.marks.append((Kind.DONE_UP_TO, number_body(done_up_to)))
             between = self._ledger.between(numbers[0], done_up_to)
             group.about |= {segment.serial for segment in between}
+        open_ends = [number for number in numbers if number > done_up_to]
+        group.done = numbers[: len(numbers) - len(open_ends)]
+        group.done += self._take_runs(group, Kind.DONE_ONE, open_ends)
+
+    def _take_runs(self, group: Group, kind: Kind, numbers: list[int]) -> list[int]:
+        """As many runs of these as go into one group; returns what is in them."""
         runs: list[list[int]] = []
+        taken: list[int] = []
         for number in numbers:
-            if number <= done_up_to:
-                group.done.append(number)
-                continue
             if runs and runs[-1][0] + runs[-1][1] == number:
                 runs[-1][1] += 1
             elif len(runs) == self._count_max:
                 break
             else:
                 runs.append([number, 1])
-            group.done.append(number)
+            taken.append(number)
         for first, count in runs:
-            group.marks.append((Kind.DONE_ONE, run_body(first, count)))
+            group.marks.append((kind, run_body(first, count)))
             between = self._ledger.between(first, first + count - 1)
             group.about |= {segment.serial for segment in between}
+        return taken
 
     def settle(self, group: Group) -> None:
         """They are written."""
@@ -103,9 +115,11 @@ class Marks:
         self.durable += group.awaited
         del self._idle[: len(group.idle)]
         self._done.difference_update(group.done)
+        self._kept.difference_update(group.kept)
         self.done_up_to = max(self.done_up_to, group.done_up_to)
 
     def forget(self, first: int, end: int) -> None:
         """A segment is gone, and with it what there was to say of its readings."""
-        if self._done:
-            self._done.difference_update(range(first, end))
+        for numbers in (self._done, self._kept):
+            if numbers:
+                numbers.difference_update(range(first, end))

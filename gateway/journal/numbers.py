@@ -18,12 +18,13 @@ class JournalNumbers:
     """Counters are of this life of the gateway."""
 
     state: JournalState = JournalState.OK
-    depth: int = 0  # unfinished readings
+    depth: int = 0  # readings that the broker has not taken
+    kept: int = 0  # readings that it has, and nobody has ingested
     parked: int = 0  # those of them that wait to be read back
     bytes: int = 0  # of all files
     bytes_max: int = 0
     fill: float = 0.0  # 0..1: how much of the budget is held by segments with unfinished readings
-    oldest_received_at: float | None = None  # of the unfinished ones, monotonic seconds
+    oldest_received_at: float | None = None  # of those that the broker has not, monotonic seconds
     segments: int = 0
     damaged: int = 0  # damaged places found
     lost: int = 0  # readings that could not be read back

@@ -85,7 +85,7 @@ def received_at(
 
 
 def read_backlog(files: Files, folder: Path, request: BacklogRequest) -> list[Forward]:
-    """The next parked readings, in the order of their numbers."""
+    """The next of them, in the order of their numbers."""
     forwards: list[Forward] = []
     room = BACKLOG_BYTES_MAX
     for stretch in request.stretches:
@@ -111,7 +111,7 @@ def _read_stretch(
         if isinstance(found, Gap) or found.kind != Kind.PUBLISH:
             continue
         index, _ = decode_front(octets, found.offset)
-        if not segment.is_wanted(index):
+        if not request.wants(segment, index):
             continue
         forward = decode_reading(octets, found.offset, found.end)
         forward.record = header.first + index

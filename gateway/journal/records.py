@@ -40,6 +40,7 @@ class Kind(IntEnum):
     RECEIVED = 10  # the broker has received this QoS 2 reading (PUBREC) in this session
     SESSION = 11  # CONNECT: which session the broker has is not known, so it counts as another
     MARKS = 12  # all marks of one older segment, received ones in this session; their records go
+    KEPT = 13  # the broker has taken this reading and so many after it, and they stay
 
 
 DURABLE_BEFORE = 0x80
@@ -70,7 +71,7 @@ _QOS, _RETAIN, _PARKED = 0x03, 0x04, 0x08
 _LOW_48 = (1 << 48) - 1
 
 # Length and kind as a record may have them.
-_MAYBE = re.compile(rb"(?s)(?=[\x00-\x02]..[\x01-\x0c\x81-\x8c])")
+_MAYBE = re.compile(rb"(?s)(?=[\x00-\x02]..[\x01-\x0d\x81-\x8d])")
 
 
 @dataclass(slots=True)
@@ -154,7 +155,7 @@ def received_body(number: int, session: int) -> bytes:
 
 
 def run_body(first: int, count: int) -> bytes:
-    """Of DONE_ONE."""
+    """Of DONE_ONE and KEPT."""
     return _RUN.pack(first, count)
 
 
@@ -229,6 +230,12 @@ def decode_front(octets: bytes, offset: int) -> tuple[int, int]:
     """Number, counted from the segment's first, and flags of the reading whose record is here."""
     (front,) = _FRONT.unpack_from(octets, offset + HEAD_BYTES)
     return front >> 8, front & 0xFF
+
+
+def decode_identity(octets: bytes, offset: int) -> tuple[int, int]:
+    """Epoch and sequence of the reading whose record is here."""
+    _, sequence, _, _, epoch, _, _ = _KEYS.unpack_from(octets, offset)
+    return epoch, (sequence >> 16) - 1
 
 
 def decode_reading(octets: bytes, offset: int, end: int) -> Forward:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from gateway.effects import Forward
+from gateway.effects import Forward, KeptRun
 from gateway.saved import PACKET_IDS, ClientId, Exchanges
 
 
@@ -24,11 +24,13 @@ class RecoveryReport:
 @dataclass(slots=True)
 class Recovered:
     """`parked`: how many unfinished readings of each client `Journal.read` will bring; `received`:
-    QoS 2 readings with the broker's PUBREC on record. In the order of the journal.
+    QoS 2 readings with the broker's PUBREC on record; `kept`: those that it has taken. In the order
+    of the journal.
     """
 
     parked: dict[ClientId, int] = field(default_factory=dict)
     received: list[Forward] = field(default_factory=list)
+    kept: list[KeptRun] = field(default_factory=list)
     exchanges: dict[ClientId, Exchanges] = field(default_factory=dict)
     last_packet_id: int = 0  # the newest one, 0 if there is none
     report: RecoveryReport = field(default_factory=RecoveryReport)

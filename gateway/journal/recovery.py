@@ -14,13 +14,14 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from gateway.effects import Forward
+from gateway.effects import Forward, KeptRun
 from gateway.journal.checksums import CHECKSUMS
 from gateway.journal.facts import Facts
 from gateway.journal.ledger import (
     FINISHED,
+    KEPT,
     PARKED,
     RECEIVED,
     RELEASED,
@@ -38,6 +39,7 @@ from gateway.journal.records import (
     Kind,
     decode_contents,
     decode_exchange,
+    decode_identity,
     decode_keys,
     decode_reading,
     qos_of,
@@ -205,6 +207,7 @@ class Recovery:
             )
         newest: dict[ExchangeKey, tuple[int, Found]] = {}  # QoS 2, by message id
         received: list[Forward] = []
+        kept: list[KeptRun] = []
         for found, keys, is_same_boot in walk.readings:
             index, written_flags, message_id, received_ms, unix_ms, _, client = keys
             came_at = self._came_at(received_ms / 1000, unix_ms, is_same_boot)
@@ -212,6 +215,8 @@ class Recovery:
             segment.add(index, flags, came_at)
             if flags & (PARKED | FINISHED) == PARKED:
                 self._parked[client] = self._parked.get(client, 0) + 1
+            elif flags & (KEPT | FINISHED) == KEPT:
+                _keep(kept, decode_identity(walk.octets, found.offset), segment.first + index)
             elif not flags & FINISHED:
                 received.append(self._forward(walk, found, came_at))
             if qos_of(written_flags) == 2 and message_id:  # a will has none
@@ -221,6 +226,7 @@ class Recovery:
                 newest[key] = index, found
         del segment.flags[len(segment.times) :]
         self.recovered.received[:0] = received
+        self.recovered.kept[:0] = kept
         self._settle_exchanges(walk, newest)
         self._settle_recent(walk)
 
@@ -234,8 +240,9 @@ class Recovery:
         flags = segment.flags[index] if index < len(segment.flags) else 0
         if segment.first + index <= self.facts.done_up_to:
             flags |= FINISHED
-        # What the broker has received goes to the core at once, all else by way of the backlog.
-        return flags | (TAKEN if flags & RECEIVED and qos == 2 else PARKED)
+        # What the broker has goes to the core at once, all else by way of the backlog.
+        has_it = flags & KEPT or (flags & RECEIVED and qos == 2)
+        return flags | (TAKEN if has_it else PARKED)
 
     def _forward(self, walk: Walk, found: Found, came_at: float) -> Forward:
         forward = decode_reading(walk.octets, found.offset, found.end)
@@ -321,7 +328,7 @@ class Recovery:
         recovered.exchanges = self._recent_and_unreleased()
         report = recovered.report
         report.segments = len(ledger.segments)
-        report.waiting = sum(segment.unfinished for segment in ledger.segments)
+        report.waiting = sum(each.unfinished - each.kept for each in ledger.segments)
         report.damaged = [f"{name}: {what}" for name, what in sorted(self.damaged.items())]
 
     def _recent_and_unreleased(self) -> dict[ClientId, Exchanges]:
@@ -339,3 +346,15 @@ class Recovery:
                 [(message_id, contents, age) for _, message_id, contents, age in reversed(recent)],
             )
         return exchanges
+
+
+def _keep(runs: list[KeptRun], identity: tuple[int, int], number: int) -> None:
+    """Put it to its neighbours."""
+    epoch, sequence = identity
+    if runs:
+        last = runs[-1]
+        end = last.epoch, last.first + last.count, last.record + last.count
+        if end == (epoch, sequence, number):
+            runs[-1] = replace(last, count=last.count + 1)
+            return
+    runs.append(KeptRun(epoch, sequence, number, 1))

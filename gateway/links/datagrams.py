@@ -7,6 +7,7 @@ decision.
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import Sequence
 from typing import Protocol
@@ -33,7 +34,9 @@ class DatagramCalls(Protocol):
         """How many datagrams there were, at most 64, and those of them that are whole."""
 
     def send(self, batch: Sequence[tuple[bytes, bytes]]) -> tuple[int, int]:
-        """How many the kernel took, and the errno of the next one if it took none."""
+        """How many the kernel took, and the errno of the next one if it took none: EMSGSIZE for one
+        longer than `datagram_bytes_max`.
+        """
 
 
 class SingleDatagrams:
@@ -65,6 +68,8 @@ class SingleDatagrams:
 
     def send(self, batch: Sequence[tuple[bytes, bytes]]) -> tuple[int, int]:
         for taken, (address, datagram) in enumerate(batch):
+            if len(datagram) > self._bytes_max:
+                return taken, 0 if taken else errno.EMSGSIZE
             try:
                 self._socket.sendto(datagram, socket_address(address))
             except OSError as error:

@@ -116,10 +116,10 @@ class BatchedDatagrams:
         self._recvmmsg, self._sendmmsg = _CALLS
         self._descriptor = socket_.fileno()
         self._bytes_max = datagram_bytes_max
-        self._name_bytes, self._key_bytes = name_bytes, key_bytes
         # One byte more than allowed: a datagram that needs it was too long, whether cut or not.
         self._in = _Slots(name_bytes, datagram_bytes_max + 1)
         self._out = _Slots(name_bytes, datagram_bytes_max)
+        self._sizes = [datagram_bytes_max] * DATAGRAMS_PER_CALL  # of what is in these
         key = f"{key_bytes}s{name_bytes - key_bytes}x"
         self._keys = [struct.Struct(key * count) for count in range(DATAGRAMS_PER_CALL + 1)]
 
@@ -146,21 +146,25 @@ class BatchedDatagrams:
         return count, batch
 
     def send(self, batch: Sequence[tuple[bytes, bytes]]) -> tuple[int, int]:
-        """How many the kernel took, and the errno of the next one if it took none.
-
-        At most 64, each of at most `datagram_bytes_max`.
+        """How many the kernel took, and the errno of the next one if it took none. At most 64; one
+        longer than `datagram_bytes_max` fits no slot and never reaches the kernel.
         """
-        slots = self._out
-        data, names, lengths = slots.bytes, slots.names, slots.bytes_to_send
-        name_bytes, key_bytes = self._name_bytes, self._key_bytes
-        name = 0
-        for index, (address, datagram) in enumerate(batch):
-            start, length = slots.starts[index], len(datagram)
-            data[start : start + length] = datagram
-            names[name : name + key_bytes] = address
-            lengths[index] = length
-            name += name_bytes
-        taken = self._sendmmsg(self._descriptor, slots.table, len(batch), _MSG_DONTWAIT)
+        slots, bytes_max, sizes = self._out, self._bytes_max, self._sizes
+        data, lengths = slots.bytes, slots.bytes_to_send
+        names: list[bytes] = []
+        for (address, datagram), start in zip(batch, slots.starts, strict=False):
+            size = len(datagram)
+            if size > bytes_max:
+                break
+            data[start : start + size] = datagram
+            index = len(names)
+            if sizes[index] != size:  # most are as long as what was there before
+                sizes[index] = lengths[index] = size
+            names.append(address)
+        if not names:
+            return 0, errno.EMSGSIZE
+        self._keys[len(names)].pack_into(slots.names, 0, *names)
+        taken = self._sendmmsg(self._descriptor, slots.table, len(names), _MSG_DONTWAIT)
         return (taken, 0) if taken > 0 else (0, ctypes.get_errno())
 
 

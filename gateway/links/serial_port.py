@@ -119,6 +119,11 @@ class SerialLink:
         else:
             self._count_failure(LineSendFailure.BUSY)
 
+    def send_all(self, datagrams: list[tuple[bytes, bytes]]) -> None:
+        for address, datagram in datagrams:
+            self.send(address, datagram)
+        self.flush()
+
     def flush(self) -> None:
         """What may go to the line goes there; the rest follows by itself."""
         line, outflow = self._line, self._outflow

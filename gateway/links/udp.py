@@ -129,6 +129,11 @@ class UdpLink:
         if len(queue) >= self._flush_at:
             self.flush()
 
+    def send_all(self, datagrams: list[tuple[bytes, bytes]]) -> None:
+        """With what is queued, now."""
+        self._queue += datagrams
+        self.flush()
+
     def flush(self) -> None:
         """Everything queued goes to the kernel now, unless its buffer is full."""
         if not self._queue or self._socket is None:
@@ -141,7 +146,7 @@ class UdpLink:
         position = 0
         while position < len(queue):
             batch = queue[position : position + DATAGRAMS_PER_CALL]
-            taken, error = self._send(batch)
+            taken, error = self._calls.send(batch)
             position += taken
             self.counters.sent += taken
             if error == errno.EAGAIN:
@@ -241,13 +246,6 @@ class UdpLink:
         return found, tick.wait_s(began, now(), full=count == DATAGRAMS_PER_CALL)
 
     # Sending
-
-    def _send(self, batch: list[tuple[bytes, bytes]]) -> tuple[int, int]:
-        """As `DatagramCalls.send`; a datagram that fits no slot never reaches the kernel."""
-        for index, (_, datagram) in enumerate(batch):
-            if len(datagram) > self._datagram_bytes_max:
-                return self._calls.send(batch[:index]) if index else (0, errno.EMSGSIZE)
-        return self._calls.send(batch)
 
     def _wait_for_room(self, rest: list[tuple[bytes, bytes]]) -> None:
         assert self._socket is not None

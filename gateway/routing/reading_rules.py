@@ -31,6 +31,9 @@ class ReadingRules:
     coalesce_retained: bool = False
     stores_qos_0: bool = False
     stores_qos_0_offline: bool = False
+    # Until an ingest has them; in memory they could not be, so nothing that the broker alone
+    # acknowledges is kept.
+    keeps: bool = False
     # By QoS: whether a reading goes to the broker at once, if nothing is in its way.
     goes_straight: tuple[bool, bool, bool] = field(init=False)
     # Whether it may go to the journal when the broker takes too long.
@@ -38,9 +41,19 @@ class ReadingRules:
 
     def __post_init__(self) -> None:
         by_broker = self.acknowledge is Acknowledge.UPSTREAM
-        straight = (not self.stores_qos_0, self.acknowledge is not Acknowledge.JOURNAL, by_broker)
+        keeps = self.keeps and not by_broker
+        passes_by = self.acknowledge is not Acknowledge.JOURNAL and not keeps
+        straight = (not self.stores_qos_0, passes_by, by_broker)
+        object.__setattr__(self, "keeps", keeps)
         object.__setattr__(self, "goes_straight", straight)
         object.__setattr__(self, "spills", not by_broker)
+
+
+@dataclass(frozen=True, slots=True)
+class UplinkRules:
+    default: ReadingRules = field(default_factory=ReadingRules)
+    overrides: tuple[tuple[str, ReadingRules], ...] = ()
+    spill_after_s: float = 0.05
 
 
 class RulesByTopic:

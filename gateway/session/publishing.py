@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from struct import Struct
 
 from gateway.effects import (
     ClientId,
@@ -40,6 +41,7 @@ from gateway.effects import (
     contents_of,
 )
 from gateway.frames import Puback, Pubcomp, Publish, Pubrec, Regack, Register, ReturnCode
+from gateway.frames.fields import FLAGS_MEANING
 from gateway.saved import Exchanges
 from gateway.session.rules import SessionRules
 from gateway.session.topic_registry import TopicRegistry
@@ -52,6 +54,9 @@ HOLD_DOWN_S = 10.0  # longest life of a datagram on the way (reliability of mess
 COPY_S = 90.0  # T_retry 15 s, N_retry 5 (1.2, 7.2), and the life of a datagram
 
 Contents = int
+
+HEAD_OCTETS = 7  # of a PUBLISH in the short form, before its payload
+_HEAD = Struct(">BBBHH").unpack_from
 
 
 class _Stage(Enum):
@@ -85,6 +90,35 @@ class Publishing:
         self._recent: dict[int, tuple[Contents, float]] | None = None
 
     # From the client
+
+    def plain(self, datagram: bytes, client_id: ClientId, now: float) -> Forward | None:
+        """What nearly all datagrams are: PUBLISH with a reading that is new and may go on.
+
+        None for all others, with nothing done; they take the long way, by `receive`, to the same
+        result. No frame is made of this one, which halves its cost.
+        """
+        size = len(datagram)
+        if size < HEAD_OCTETS or datagram[0] != size:
+            return None
+        _, kind, flags, topic_id, message_id = _HEAD(datagram)
+        qos, retain, dup, topic_id_type = FLAGS_MEANING[flags]
+        if kind != Publish.KIND or qos < 0 or dup or self._awaiting_release:
+            return None
+        topic = self._topics.topic_of(topic_id, topic_id_type)
+        if topic is None or size - HEAD_OCTETS > self._rules.payload_bytes_max:
+            return None
+        payload = datagram[HEAD_OCTETS:]
+        forward = Forward(client_id, topic, payload, qos, retain, topic_id, message_id, now)
+        if qos:
+            unsettled, recent = self._unsettled, self._recent
+            if unsettled is None:
+                unsettled = self._unsettled = {}
+            if message_id in unsettled or len(unsettled) >= UNSETTLED_MAX:
+                return None
+            if recent is not None and message_id in recent:
+                return None
+            unsettled[message_id] = forward
+        return forward
 
     def receive(self, frame: Publish, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
         topic = self._topics.topic_of(frame.topic_id, frame.topic_id_type)
@@ -191,35 +225,30 @@ class Publishing:
 
         A client that was last heard at `heard_at` may send copies for `COPY_S` after it.
         """
-        message_id, qos = forward.message_id, forward.qos
-        if not self._take_unsettled(forward):
-            return []
-        contents = _contents(forward)
-        effects: list[Effect] | None = None
-        if qos == 1:
-            self._remember(message_id, contents, heard_at, heard_at + COPY_S)
-        else:
-            effects = self._await_release(message_id, contents, forward)
-        if self._unheard is not None and self._take_from_unheard(message_id):
-            return effects or []
-        if effects is None:
-            return [Send(peer, Puback(forward.topic_id, message_id, ReturnCode.ACCEPTED))]
-        return [*effects, Send(peer, Pubrec(message_id))]
+        unsettled, message_id = self._unsettled, forward.message_id
+        if unsettled is None or unsettled.get(message_id) is not forward:
+            return []  # of an older one, under the message id of a new one
+        del unsettled[message_id]
+        if forward.qos == 1:
+            self._remember(message_id, _contents(forward), heard_at, heard_at + COPY_S)
+            if self._unheard is not None and self._take_from_unheard(message_id):
+                return []
+            return [Send(peer, Puback(forward.topic_id, message_id, 0))]
+        effects = self._await_release(message_id, _contents(forward), forward)
+        if not self._take_from_unheard(message_id):
+            effects.append(Send(peer, Pubrec(message_id)))
+        return effects
 
     def refused(self, forward: Forward, return_code: int, peer: Peer) -> list[Effect]:
         """The reading cannot go on: say so, by PUBACK for QoS 2 as well (1.2, 5.4.13)."""
         message_id = forward.message_id
-        if not self._take_unsettled(forward) or self._take_from_unheard(message_id):
+        unsettled = self._unsettled
+        if unsettled is None or unsettled.get(message_id) is not forward:
+            return []
+        del unsettled[message_id]
+        if self._take_from_unheard(message_id):
             return []
         return [Send(peer, Puback(forward.topic_id, message_id, return_code))]
-
-    def _take_unsettled(self, forward: Forward) -> bool:
-        """Whether this reading, and not a later one under its message id, waited for that."""
-        unsettled, message_id = self._unsettled, forward.message_id
-        if unsettled is None or unsettled.get(message_id) is not forward:
-            return False
-        del unsettled[message_id]
-        return True
 
     # What was here before
 
@@ -273,13 +302,13 @@ class Publishing:
     def _remember(self, message_id: int, contents: Contents, now: float, until: float) -> None:
         recent = self._recent
         if recent is None:
-            recent = self._recent = {}
-        if message_id in recent:
-            del recent[message_id]
-        if recent:
-            oldest = next(iter(recent))  # one goes for each that comes, so the outdated do in time
+            self._recent = {message_id: (contents, until)}
+            return
+        recent.pop(message_id, None)
+        for oldest in recent:  # one goes for each that comes, so the outdated do in time
             if len(recent) >= RECENT_MAX or recent[oldest][1] <= now:
                 del recent[oldest]
+            break
         recent[message_id] = (contents, until)
 
     def _take_from_unheard(self, message_id: int) -> bool:

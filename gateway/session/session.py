@@ -77,6 +77,15 @@ class Session(Presence):
 
     # From the client
 
+    def plain(self, datagram: bytes, now: float) -> Forward | None:
+        """A new reading in a datagram as nearly all are; None for `receive`, with nothing done."""
+        if self.state is not State.ACTIVE:
+            return None
+        forward = self._publishing.plain(datagram, self.client_id, now)
+        if forward is not None:
+            self.heard_at = now
+        return forward
+
     def receive(self, frame: Frame, now: float) -> list[Effect]:
         """Any frame but CONNECT and a PUBLISH with QoS -1, which the engine takes itself."""
         self.heard_at = now

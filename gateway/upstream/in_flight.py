@@ -17,6 +17,7 @@ and its sensor keeps it. One that is in the journal is never refused.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 from gateway.effects import Forward
 from gateway.saved import PACKET_IDS
@@ -68,10 +69,10 @@ class InFlight:
 
     def publish(self, forward: Forward) -> int:
         """Take a packet id for a reading that goes out now."""
-        packet_id = forward.packet_id
-        while packet_id in self.published or packet_id in self.released:
+        packet_id, published, released = forward.packet_id, self.published, self.released
+        while packet_id in published or packet_id in released:
             packet_id = packet_id % PACKET_IDS + 1
-        self.published[packet_id] = forward
+        published[packet_id] = forward
         if forward.upstream_qos == 2:
             self._qos2 += 1
             self.turns.begin(forward)
@@ -88,12 +89,16 @@ class InFlight:
     def is_released(self, forward: Forward) -> bool:
         return self.released.get(forward.packet_id) is forward
 
-    def acknowledge(self, packet_id: int) -> Forward | None:
-        """PUBACK came. None for an id that is not in flight at QoS 1."""
-        forward = self.published.get(packet_id)
-        if forward is None or forward.upstream_qos != 1:
-            return None
-        return self.published.pop(packet_id)
+    def acknowledge(self, packet_ids: Iterable[int]) -> list[Forward]:
+        """PUBACK came for each of these; an id that is not in flight at QoS 1 brings nothing."""
+        published = self.published
+        forwards: list[Forward] = []
+        for packet_id in packet_ids:
+            forward = published.get(packet_id)
+            if forward is not None and forward.upstream_qos == 1:
+                del published[packet_id]
+                forwards.append(forward)
+        return forwards
 
     def complete(self, packet_id: int) -> Forward | None:
         """PUBCOMP came. None for an id that was not released."""
@@ -125,7 +130,8 @@ class InFlight:
         `ahead`: what is parked from now on is younger.
         """
         waiting = self.waiting
-        waiting_bytes = self._waiting_bytes + _cost(forward)
+        cost = len(forward.payload) + len(forward.topic) + OVERHEAD_BYTES
+        waiting_bytes = self._waiting_bytes + cost
         if forward.record < 0 and (
             waiting_bytes > self._waiting_bytes_max
             or len(waiting) + self.turns.count >= self._waiting_messages_max

@@ -10,6 +10,8 @@ byte by byte.
 
 from __future__ import annotations
 
+from struct import Struct
+
 import mqtt5
 
 from gateway.effects import Forward
@@ -19,6 +21,9 @@ CACHE_MAX = 20_000
 
 PUBLISH = 0x30
 PUBACK = 0x40
+PLAIN_PUBACK = 0x4002  # and the packet id: no reason code is success
+PLAIN_PUBACK_OCTETS = 4
+RUN_MAX = 64  # looked at in one go
 USER_PROPERTY = b"\x26"
 REMAINING_LENGTH_OCTETS_MAX = 4
 
@@ -39,6 +44,8 @@ def varint(value: int) -> bytes:
 
 _OCTETS = tuple(bytes((value,)) for value in range(256))
 _VARINTS = tuple(varint(value) for value in range(2048))
+_PLAIN_PUBACKS = Struct(">HH").iter_unpack
+_packet_id = Struct(">H").pack
 
 
 def user_property(name: str, value: str) -> bytes:
@@ -68,24 +75,24 @@ class PublishWriter:
 
     def write(self, forward: Forward, packet_id: int, *, dup: bool = False) -> bytes:
         """The packet; `packet_id` counts for QoS 1 and 2 only."""
-        unix_ms, payload = forward.unix_ms, forward.payload
+        unix_ms, payload, qos = forward.unix_ms, forward.payload, forward.upstream_qos
         time = self._time[1] if self._time[0] == unix_ms else self._stamp(unix_ms)
         retain = forward.retain and self.retain_available
-        first = PUBLISH | forward.upstream_qos << 1 | retain | dup << 3
+        first = PUBLISH | qos << 1 | retain | dup << 3
         head = self._topics.get(forward.topic) or self._topic(forward.topic)
         client = self._clients.get(forward.client_id) or self._client(forward.client_id)
-        if forward.upstream_qos == 0:
-            tag = client[0] + time
-        elif forward.epoch != self._epoch:
-            tag = b"".join((client[0], _numbers(forward), time))
-            head += packet_id.to_bytes(2, "big")
-        else:
+        number = _packet_id(packet_id) if qos else b""
+        if qos and forward.epoch == self._epoch:  # nearly always
             digits = b"%d" % forward.sequence
-            tag = b"".join((client[1], _OCTETS[len(digits)], digits, time))
-            head += packet_id.to_bytes(2, "big")
-        properties = _length(len(tag))
-        remaining = _length(len(head) + len(properties) + len(tag) + len(payload))
-        return b"".join((_OCTETS[first], remaining, head, properties, tag, payload))
+            tag = (client[1], _OCTETS[len(digits)], digits, time)
+            tag_octets = len(client[1]) + 1 + len(digits) + len(time)
+        else:
+            numbers = _numbers(forward) if qos else b""
+            tag = (client[0], numbers, time, b"")
+            tag_octets = len(client[0]) + len(numbers) + len(time)
+        properties = _length(tag_octets)
+        octets = len(head) + len(number) + len(properties) + tag_octets + len(payload)
+        return b"".join((_OCTETS[first], _length(octets), head, number, properties, *tag, payload))
 
     def _topic(self, topic: str) -> bytes:
         if len(self._topics) >= CACHE_MAX:
@@ -112,6 +119,19 @@ def _numbers(forward: Forward) -> bytes:
     """Epoch and sequence of a reading that a former life took on."""
     epoch = user_property("epoch", str(forward.epoch))
     return epoch + user_property("seq", str(forward.sequence))
+
+
+def plain_pubacks(data: bytes, start: int) -> list[int]:
+    """The packet ids of the PUBACKs that begin there, one behind the other, each without a reason;
+    at most `RUN_MAX`. Nearly all are such; any other packet ends the run.
+    """
+    whole = min(RUN_MAX, (len(data) - start) // PLAIN_PUBACK_OCTETS) * PLAIN_PUBACK_OCTETS
+    packet_ids: list[int] = []
+    for head, packet_id in _PLAIN_PUBACKS(data[start : start + whole]):
+        if head != PLAIN_PUBACK:
+            break
+        packet_ids.append(packet_id)
+    return packet_ids
 
 
 def packet_end(data: bytes, start: int, packet_bytes_max: int) -> int | None:

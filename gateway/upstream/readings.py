@@ -88,6 +88,10 @@ class Readings:
             for forward in self.in_flight.unsettled()
         )
 
+    def may_have_sent(self, epoch: int, sequence: int) -> bool:
+        """Whether a reading may have gone to the broker under these numbers."""
+        return epoch < self.epoch or (epoch == self.epoch and sequence < self._sequence)
+
     # From the connection
 
     def open(self, packet: mqtt5.ConnAckPacket) -> list[Effect]:
@@ -118,8 +122,8 @@ class Readings:
     def receive_puback(self, packet_id: int, code: int, detail: str | None) -> list[Effect]:
         if code >= REFUSED:
             return self._refused(packet_id, "PUBACK", code, detail)
-        forward = self.in_flight.acknowledge(packet_id)
-        return [] if forward is None else [Settled(forward)]
+        forwards = self.in_flight.acknowledge([packet_id])
+        return [Settled(forwards)] if forwards else []
 
     def receive_pubrec(self, packet_id: int, code: int, detail: str | None) -> list[Effect]:
         if code >= REFUSED:
@@ -147,7 +151,7 @@ class Readings:
     def receive_pubcomp(self, packet_id: int) -> list[Effect]:
         """Settled whatever the code: "not found" says that the broker has finished with it."""
         forward = self.in_flight.complete(packet_id)
-        return [] if forward is None else [Settled(forward)]
+        return [] if forward is None else [Settled([forward])]
 
     def pump(self, now: float) -> list[Effect]:
         """Let go what waits, as far as the window allows."""
@@ -186,17 +190,18 @@ class Readings:
 
         `ahead`: while it waits, what is parked is younger.
         """
-        in_flight = self.in_flight
-        if forward.qos == 0:
+        in_flight, qos = self.in_flight, forward.qos
+        if qos == 0:
             if not self.is_open:
                 return Dropped(Reason.BROKER_AWAY, forward.client_id)
             if self.is_clogged:
                 return Dropped(Reason.BROKER_SLOW, forward.client_id)
-        may_go = self.is_open and not in_flight.waiting and in_flight.has_room(forward.qos)
-        if may_go and in_flight.turns.is_busy and in_flight.turns.must_wait(forward):
-            may_go = False
-        if may_go and (forward.qos < 2 or in_flight.is_id_free(forward)):
-            return self._transmit(forward)
+        if self.is_open and not in_flight.waiting and in_flight.has_room(qos):
+            turns = in_flight.turns
+            if not (turns.is_busy and turns.must_wait(forward)) and (
+                qos < 2 or in_flight.is_id_free(forward)
+            ):
+                return self._transmit(forward)
         if in_flight.wait(forward, ahead=ahead or not self.is_open):
             if not forward.epoch:
                 self.tag(forward)
@@ -210,9 +215,11 @@ class Readings:
 
     def _transmit(self, forward: Forward) -> Effect:
         """Send a reading that is not on the wire of this connection."""
-        qos_max, was_sent = self.in_flight.qos_max, forward.upstream_qos > 0
-        qos = forward.upstream_qos = forward.qos if forward.qos < qos_max else qos_max
-        if forward.qos and not qos:
+        in_flight, qos, was_sent = self.in_flight, forward.qos, forward.upstream_qos
+        if qos > in_flight.qos_max:
+            qos = in_flight.qos_max
+        forward.upstream_qos = qos
+        if not qos and forward.qos:
             detail = f"{forward.topic!r}: the broker takes QoS 0 only, which nothing confirms"
             return Refused(forward, ReturnCode.NOT_SUPPORTED, Reason.BROKER_REFUSED, detail)
         is_new = not forward.epoch
@@ -221,9 +228,9 @@ class Readings:
         elif not was_sent and forward.epoch == self.epoch:
             # The clock may have been set since it was taken on.
             forward.unix_ms = int(forward.received_at * 1000 + self.unix_ms_at_zero)
-        packet_id = self.in_flight.publish(forward) if qos else 0
+        packet_id = in_flight.publish(forward) if qos else 0
         # A former life may have sent it; its session at the broker may know the packet id.
-        dup = self._is_resumed and qos > 0 and forward.epoch != self.epoch
+        dup = forward.epoch != self.epoch and self._is_resumed and qos > 0
         octets = self._writer.write(forward, packet_id, dup=dup)
         if len(octets) > self._packet_bytes_max:
             if is_new and qos:

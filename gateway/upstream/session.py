@@ -42,7 +42,14 @@ from gateway.effects import (
     WhenSaved,
 )
 from gateway.saved import SavedPacket
-from gateway.upstream.packets import PUBACK, BadPacketError, packet_end, read_packet
+from gateway.upstream.packets import (
+    PLAIN_PUBACK_OCTETS,
+    PUBACK,
+    BadPacketError,
+    packet_end,
+    plain_pubacks,
+    read_packet,
+)
 from gateway.upstream.readings import REFUSED, Readings
 from gateway.upstream.reasons import spoken
 from gateway.upstream.receiving import Receiving, Verdict
@@ -206,20 +213,15 @@ class UpstreamSession:
     def _receive_packets(self, data: bytes, now: float, effects: list[Effect]) -> int:
         """Handle whole packets; returns where the first incomplete one begins."""
         position, size = 0, len(data)
-        acknowledge = self.readings.in_flight.acknowledge
         while position < size and self.phase is not Phase.CLOSED:
-            if (
-                data[position] == PUBACK
-                and data[position + 1 : position + 2] == b"\x02"
-                and self.phase is Phase.UP
-            ):
-                if size - position < 4:
-                    return position
-                forward = acknowledge(data[position + 2] << 8 | data[position + 3])
-                if forward is not None:
-                    effects.append(Settled(forward))
-                position += 4
-                continue
+            if data[position] == PUBACK and self.phase is Phase.UP:
+                packet_ids = plain_pubacks(data, position)
+                if packet_ids:
+                    forwards = self.readings.in_flight.acknowledge(packet_ids)
+                    if forwards:
+                        effects.append(Settled(forwards))
+                    position += PLAIN_PUBACK_OCTETS * len(packet_ids)
+                    continue
             end = packet_end(data, position, self._rules.packet_bytes_max)
             if end is None:
                 return position

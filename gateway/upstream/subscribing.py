@@ -69,6 +69,7 @@ class UpstreamSubscriptions:
         self._wanted: dict[str, int] = {}
         self._actual: dict[str, _Actual] = {}
         self._wildcards: set[str] = set()  # of the wanted ones
+        self._always: dict[str, int] = {}  # our own, whatever clients want
         # To be subscribed: filter -> with its retained messages.
         self._missing: dict[str, bool] = {}
         # SUBSCRIBE under way, by packet id; of a pair (rule 2) the first brings no filter.
@@ -105,6 +106,11 @@ class UpstreamSubscriptions:
         self._saved = set(filters)
         self._stale = {each: None for each in filters if each not in self._wanted}
 
+    def want_always(self, topic_filter: str) -> None:
+        """For ourselves; where the broker refuses it, it is asked again in the next connection."""
+        self._always[topic_filter] = WILDCARD_QOS
+        self.want(topic_filter, WILDCARD_QOS, retained=True)
+
     def want(self, topic_filter: str, qos: int, *, retained: bool) -> None:
         """Subscribe to a filter, or raise its QoS; `advance` does it."""
         if _has_wildcard(topic_filter):
@@ -120,6 +126,8 @@ class UpstreamSubscriptions:
             self._missing[topic_filter] = retained or self._missing.get(topic_filter, False)
 
     def unwant(self, topic_filter: str) -> None:
+        if topic_filter in self._always:
+            return
         self._wanted.pop(topic_filter, None)
         self._wildcards.discard(topic_filter)
         self._refused.discard(topic_filter)
@@ -159,6 +167,8 @@ class UpstreamSubscriptions:
         self._giving_up.clear()
         self._refused.clear()
         self._actual = {each: _Actual(_qos_at_least(each)) for each in self._stale}
+        self._wanted |= self._always
+        self._wildcards |= self._always.keys()
         self._missing = dict.fromkeys(self._wanted, True)
         return self.advance()
 
@@ -183,7 +193,10 @@ class UpstreamSubscriptions:
                 del self._actual[topic_filter]
                 self._stale.pop(topic_filter, None)
                 effects += self._forget(topic_filter)
-                if topic_filter in self._wanted:
+                if topic_filter in self._always:
+                    del self._wanted[topic_filter]
+                    self._wildcards.discard(topic_filter)
+                elif topic_filter in self._wanted:
                     self._refused.add(topic_filter)
                 effects.append(SubscriptionRefused(topic_filter, spoken("SUBACK", code, None)))
         return effects + self.advance()

@@ -25,6 +25,7 @@ def broken(settings: Settings, *, collects: bool) -> Iterator[tuple[KeyPath, str
             f"({settings.collector.message_bytes_max} octets)",
         )
     yield from _of_broker(settings)
+    yield from _of_receipts(settings.acknowledge.topic)
     names: set[str] = set()
     for index, schema in enumerate(settings.schema):
         yield from _of_schema(schema, ("schema", index), names)
@@ -53,6 +54,17 @@ def _of_broker(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
     for name in ("ca_file", "cert_file", "key_file"):
         if getattr(broker, name) is not None and not broker.url.tls:
             yield ("broker", name), "needs a broker.url that begins with mqtts://"
+
+
+def _of_receipts(topic: str) -> Iterator[tuple[KeyPath, str]]:
+    levels = topic.split("/")
+    parts = [levels.count(each) for each in ("{gw}", "ack", "{collector}")]
+    if parts != [1, 1, 1] or any(sign in topic for sign in "+#") or topic.count("{") != 2:
+        yield (
+            ("acknowledge", "topic"),
+            "must have the levels {gw}, ack and {collector} once each, and no other sign with a "
+            "meaning, such as tidegate/ingest/{gw}/ack/{collector}",
+        )
 
 
 def _of_schema(

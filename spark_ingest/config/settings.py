@@ -117,6 +117,23 @@ class CollectorSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AcknowledgeSettings:
+    """What gateways are told is safe here, for those with journal.keep_until_ingested"""
+
+    enabled: bool = key(
+        kinds.boolean(), "Publish receipts, retained", True,
+        "others take no notice; of two groups of collectors only that counts which must have all",
+    )  # fmt: skip
+    topic: str = key(
+        kinds.text(), "Where; with upstream.topic_prefix of the gateways before it",
+        "tidegate/ingest/{gw}/ack/{collector}",
+    )  # fmt: skip
+    every_s: float = key(
+        kinds.number(0.1, 60), "How often a gateway is told, while there is news", 5.0
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RotationSettings:
     """When a segment is written: whichever comes first"""
 
@@ -257,6 +274,7 @@ class Settings:
     lake: LakeSettings = field(default_factory=LakeSettings)
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     collector: CollectorSettings = field(default_factory=CollectorSettings)
+    acknowledge: AcknowledgeSettings = field(default_factory=AcknowledgeSettings)
     rotation: RotationSettings = field(default_factory=RotationSettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     log: LogSettings = field(default_factory=LogSettings)
@@ -274,6 +292,7 @@ TABLES: dict[str, type] = {
     "lake": LakeSettings,
     "broker": BrokerSettings,
     "collector": CollectorSettings,
+    "acknowledge": AcknowledgeSettings,
     "rotation": RotationSettings,
     "metrics": MetricsSettings,
     "log": LogSettings,

@@ -8,17 +8,17 @@ Limit: DAYS_OPEN_MAX files are open at a time. More days make more files, not le
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+from spark_ingest.delta.stats import Stats
 from spark_ingest.disk import Disk
 from spark_ingest.tables import DAY
 
@@ -43,7 +43,7 @@ class Added:
 class TableFiles:
     """The files of one attempt. `close` hands them out; `discard` removes what there is of them."""
 
-    def __init__(self, folder: Path, schema: Any, stats_of: Sequence[str]) -> None:
+    def __init__(self, folder: Path, schema: Any) -> None:
         """`schema` is the table's, as PyArrow has it."""
         self._folder = folder
         self._is_partitioned = DAY in schema.names
@@ -51,7 +51,6 @@ class TableFiles:
             schema.remove(schema.get_field_index(DAY)) if self._is_partitioned else schema
         )
         self._schema = schema
-        self._stats_of = stats_of
         self._open: dict[str | None, _OpenFile] = {}  # the one that is longest unused first
         self._done: list[Added] = []
 
@@ -82,7 +81,7 @@ class TableFiles:
         if file is None:
             if len(self._open) >= DAYS_OPEN_MAX:
                 self._close_longest_unused()
-            file = _OpenFile(self._folder, day, self._in_file, self._stats_of)
+            file = _OpenFile(self._folder, day, self._in_file)
         self._open[day] = file
         file.write(table)
 
@@ -91,7 +90,7 @@ class TableFiles:
 
 
 class _OpenFile:
-    def __init__(self, folder: Path, day: str | None, schema: Any, stats_of: Sequence[str]) -> None:
+    def __init__(self, folder: Path, day: str | None, schema: Any) -> None:
         import pyarrow.parquet as pq
 
         inside = Path() if day is None else Path(f"{DAY}={day}")
@@ -101,7 +100,7 @@ class _OpenFile:
         self._file = (folder / self._path).open("xb")
         self._writer = pq.ParquetWriter(self._file, schema, compression=COMPRESSION)
         self._day = day
-        self._stats = _Stats(stats_of)
+        self._stats = Stats()
 
     def write(self, table: Any) -> None:
         self._writer.write_table(table)
@@ -124,40 +123,9 @@ class _OpenFile:
         (self._folder / self._path).unlink(missing_ok=True)
 
 
-class _Stats:
-    """By which readers leave files out."""
-
-    def __init__(self, columns: Sequence[str]) -> None:
-        self.rows = 0
-        self._least: dict[str, Any] = {}
-        self._most: dict[str, Any] = {}
-        self._columns = columns
-
-    def add(self, table: Any) -> None:
-        import pyarrow.compute as pc
-
-        self.rows += table.num_rows
-        for name in self._columns:
-            found = pc.min_max(table[name]).as_py()
-            if found["min"] is not None:
-                self._least[name] = min(found["min"], self._least.get(name, found["min"]))
-                self._most[name] = max(found["max"], self._most.get(name, found["max"]))
-
-    def to_json(self) -> str:
-        return json.dumps(
-            {
-                "numRecords": self.rows,
-                "minValues": {name: _as_text(each) for name, each in self._least.items()},
-                "maxValues": {name: _as_text(each) for name, each in self._most.items()},
-            }
-        )
-
-
-def write_files(
-    batches: Iterable[Any], folder: Path, schema: Any, stats_of: Sequence[str]
-) -> list[Added]:
+def write_files(batches: Iterable[Any], folder: Path, schema: Any) -> list[Added]:
     """All or nothing, but for power loss."""
-    files = TableFiles(folder, schema, stats_of)
+    files = TableFiles(folder, schema)
     try:
         for batch in batches:
             files.write(batch)
@@ -186,10 +154,3 @@ def _by_day(table: Any) -> Iterator[tuple[date, Any]]:
         return
     for day in days:
         yield day.as_py(), table.filter(pc.equal(table[DAY], day))
-
-
-def _as_text(value: Any) -> Any:
-    """Delta's spelling: milliseconds would cut off what the maximum has behind them."""
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    return value

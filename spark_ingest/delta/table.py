@@ -35,11 +35,10 @@ class TableError(Exception):
 class Table:
     """Opened, or made if there is none. One thread at a time."""
 
-    def __init__(self, folder: Path, schema: Any, stats_of: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, schema: Any) -> None:
         """`schema` is a `pyarrow.Schema`. Raises TableError, and OSError."""
         self.folder = folder
         self.schema = schema
-        self.stats_of = tuple(stats_of)
         self._partition_by = [DAY] if DAY in schema.names else None
         self._delta = self._opened()
         self._durable_version = self._delta.version()
@@ -109,7 +108,7 @@ class Table:
 
     def overwrite(self, data: Any) -> None:
         """All of it by a `pyarrow.Table`; for small tables that are made anew each time."""
-        self.replace(self.paths(), write_files([data], self.folder, self.schema, self.stats_of))
+        self.replace(self.paths(), write_files([data], self.folder, self.schema))
 
     def compact(self) -> None:
         """Small files of a day to large ones; rows stay as they are."""

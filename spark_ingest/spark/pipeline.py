@@ -79,10 +79,7 @@ class Pipeline:
 
 
 def open_tables(lake: Path, definitions: list[Definition]) -> dict[str, Table]:
-    return {
-        each.name: Table(table_folder(lake, each.name), each.schema(), each.stats_of)
-        for each in definitions
-    }
+    return {each.name: Table(table_folder(lake, each.name), each.schema()) for each in definitions}
 
 
 def check_routes(spark: SparkSession, routes: Mapping[str, str]) -> None:

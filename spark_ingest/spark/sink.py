@@ -40,9 +40,6 @@ from spark_ingest.spark.arrow import arrow_schema
 from spark_ingest.spark.options import OptionError, local_folder, required
 from spark_ingest.tables import DAY
 
-# Columns by which readers leave files out, where a table has them.
-STATS_OF = ("ts", "rx_ts", "start")
-
 
 @dataclass
 class Files(WriterCommitMessage):  # type: ignore[misc]  # PySpark's types are not looked at
@@ -58,17 +55,14 @@ class Writing:
 
     def write(self, batches: Iterator[Any]) -> Files:
         schema = arrow_schema(self.schema)
-        return Files(write_files(batches, self.folder, schema, self._stats_of()))
+        return Files(write_files(batches, self.folder, schema))
 
     def table(self) -> Table:
-        return Table(self.folder, arrow_schema(self.schema), self._stats_of())
+        return Table(self.folder, arrow_schema(self.schema))
 
     def abort(self, messages: Sequence[Files | None]) -> None:
         for added in added_of(messages):
             (self.folder / added.path).unlink(missing_ok=True)
-
-    def _stats_of(self) -> list[str]:
-        return [name for name in STATS_OF if name in self.schema.names]
 
 
 class GatewayDelta(DataSource):  # type: ignore[misc]

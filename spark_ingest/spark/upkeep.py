@@ -18,6 +18,7 @@ from pyspark.sql import functions as f
 
 from spark_ingest.checkpoint import Checkpoint
 from spark_ingest.delta.table import Table, TableError
+from spark_ingest.half_way import Intent
 from spark_ingest.registry import SchemaRules
 from spark_ingest.rows import RowRules
 from spark_ingest.spark import audit, rollups
@@ -129,12 +130,23 @@ class Upkeep:
     ) -> Replayed:
         """What is good by these schemas goes to bronze and rollups, and out of quarantine.
 
-        If it is ended half way, the next one does the rest and nothing twice, as long as the
-        schemas stay the same.
+        One that was ended half way is finished first, by the schemas that it had.
         """
         self._must_be_level(checkpoint)
+        intent = Intent.of(self.tables[QUARANTINE].version, schemas, rules)
+        left = Intent.left_in(checkpoint.folder)
+        if left is not None and left.version == intent.version and left != intent:
+            log.warning("the last one was ended half way, and is finished by the schemas it had")
+            before = self._replay(left)
+            after = self.replay_quarantine(checkpoint, schemas, rules)
+            return Replayed(before.good + after.good, after.left)
+        intent.record(checkpoint.folder)
+        return self._replay(intent)
+
+    def _replay(self, intent: Intent) -> Replayed:
         quarantine = self.tables[QUARANTINE]
-        version, paths = quarantine.version, quarantine.paths()
+        version, schemas, rules = intent.version, intent.schemas, intent.rows
+        paths = quarantine.paths()
         again = replayed(table_frame(self._spark, quarantine, paths), schemas, rules).persist()
         try:
             good = with_tables(with_day(again.where("error is null")), {})

@@ -31,7 +31,6 @@ class Target:
 
     folder: str
     schema: Any
-    stats_of: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +98,13 @@ class _Work:
     def _write(self, name: str, rows: Any) -> None:
         if name not in self.files:
             target = self.targets[name]
-            self.files[name] = TableFiles(Path(target.folder), target.schema, target.stats_of)
+            self.files[name] = TableFiles(Path(target.folder), target.schema)
         self.files[name].write(rows)
 
 
 def files_of(rows: DataFrame, tables: Mapping[str, Table]) -> dict[str, list[Added]]:
     """Runs the job. By table, also those that got nothing."""
-    targets = {
-        name: Target(str(table.folder), table.schema, table.stats_of)
-        for name, table in tables.items()
-    }
+    targets = {name: Target(str(table.folder), table.schema) for name, table in tables.items()}
     found: dict[str, list[Added]] = {name: [] for name in tables}
     for row in rows.mapInArrow(RowsToFiles(targets), ADDED).collect():
         found[row[TABLE]].append(Added(row.path, row.bytes, row["rows"], row.day, row.stats))

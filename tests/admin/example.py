@@ -5,6 +5,7 @@ from __future__ import annotations
 from gateway.admin.news import News
 from gateway.admin.numbers import (
     Condition,
+    IngestNumbers,
     JournalNumbers,
     LineNumbers,
     LinkNumbers,
@@ -94,6 +95,20 @@ STATE = StateNumbers(
     failures=303,
     file_bytes=304,
 )
+INGEST = IngestNumbers(
+    is_on=True,
+    timeout_s=300.0,
+    kept=401,
+    oldest_age_s=402.0,
+    heard_age_s=3.0,
+    ingested=404,
+    sent_again=405,
+    receipts=406,
+    bad_receipts=407,
+    unkept=408,
+    given_up=409,
+    unreadable=410,
+)
 NUMBERS = Numbers(
     uptime_s=1.5,
     clients_by_state={State.ACTIVE: 2, State.ASLEEP: 30},
@@ -121,6 +136,7 @@ NUMBERS = Numbers(
     discovery=Part.STANDBY,
     journal=JOURNAL,
     state=STATE,
+    ingest=INGEST,
 )
 
 

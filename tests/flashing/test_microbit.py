@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -207,12 +208,17 @@ def test_the_monitor_shows_text_and_frames(microbit: MicrobitBoard, tmp_path: Pa
     tidegate("flash", "provision", "--port", microbit.device, *NODE, "--wait", "0", folder=tmp_path)
     command = [sys.executable, "-m", "gateway", "flash", "monitor", "--port", microbit.device]
     process = subprocess.Popen(
-        command, env=environment_with({}), stdout=subprocess.PIPE, text=True, cwd=tmp_path
+        command,
+        env=environment_with({}),
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout is not None
     with process:
         line = process.stdout.readline()
-        process.send_signal(2)
+        process.send_signal(signal.SIGINT)
     assert re.search(r"< Connect\(client_id=b'shed-1'", line)
     assert process.returncode == 130
 

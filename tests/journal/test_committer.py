@@ -1,6 +1,7 @@
 """The loop side over real files and its real thread."""
 
 import asyncio
+import errno
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import partial, wraps
@@ -11,7 +12,10 @@ from gateway.effects import (
     Dropped,
     Effect,
     Finish,
+    FinishRun,
     Forward,
+    Keep,
+    ReadAgain,
     ReadBacklog,
     Reason,
     RecordReceived,
@@ -38,6 +42,7 @@ class Heard:
     not_stored: list[tuple[Forward, Reason]] = field(default_factory=list)
     durable: list[Effect] = field(default_factory=list)
     backlogs: list[list[Forward]] = field(default_factory=list)
+    read_again: list[list[Forward]] = field(default_factory=list)
     dropped: dict[ClientId, int] = field(default_factory=dict)
     states: list[JournalState] = field(default_factory=list)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -53,6 +58,7 @@ class Heard:
             not_stored=self._hear_not_stored,
             durable=lambda effects: self._say(self.durable.extend, effects),
             backlog=lambda forwards: self._say(self.backlogs.append, forwards),
+            read_again=lambda forwards: self._say(self.read_again.append, forwards),
             dropped_oldest=lambda counts: self._say(self.dropped.update, counts),
             state_changed=lambda state, _: self._say(self.states.append, state),
         )
@@ -228,3 +234,34 @@ async def test_a_failing_disk_is_told_and_its_return_as_well(tmp_path: Path) -> 
         second = reading(1, received_at=now())
         running.committer.perform(Store(second))
         await heard.until(lambda: heard.stored == [second])
+
+
+@on_loop
+async def test_kept_readings_are_read_again_when_the_disk_can_be_read(tmp_path: Path) -> None:
+    is_broken = True
+    failed = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def fault(call: str) -> object:
+        if is_broken and call == "open":
+            loop.call_soon_threadsafe(failed.set)
+            raise OSError(errno.EIO, "no such luck")
+        return None
+
+    async with Running(tmp_path / "journal", FaultyFiles()) as running:
+        files = running.journal._files
+        assert isinstance(files, FaultyFiles)
+        forwards = [reading(position, received_at=now()) for position in range(3)]
+        for forward in forwards:
+            running.committer.perform(Store(forward))
+        await running.heard.until(lambda: len(running.heard.stored) == 3)
+        for forward in forwards:
+            running.committer.perform(Keep(forward.record))
+        files.fault = fault
+        running.committer.perform(ReadAgain((0, 2)))
+        await failed.wait()
+        is_broken = False
+        running.committer.perform(FinishRun(1, 1))
+        await running.heard.until(lambda: bool(running.heard.read_again))
+        assert [one.sequence for one in running.heard.read_again[0]] == [0, 2]
+        assert running.committer.numbers.kept == 2

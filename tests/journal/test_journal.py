@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.effects import Reason, contents_of
+from gateway.effects import KeptRun, Reason, contents_of
 from gateway.journal.numbers import JournalState
 from gateway.journal.rules import JournalError, JournalRules
 from gateway.saved import ClientId
@@ -295,3 +295,80 @@ def test_what_is_not_ours_stays(folder: Path) -> None:
     Driven(folder).store(reading(0))
     assert (folder / "notes.txt").read_text() == "mine"
     assert not (folder / "making").exists()
+
+
+def test_what_is_kept_waits_for_nobody_and_frees_nothing(folder: Path) -> None:
+    driven = Driven(folder)
+    first, second, third = driven.store(*(reading(position) for position in range(3)))
+    driven.journal.keep(first.record)
+    driven.journal.keep(first.record)
+    numbers = driven.journal.numbers
+    assert (numbers.depth, numbers.kept, numbers.fill > 0) == (2, 1, True)
+    driven.finish(second, third)
+    assert (driven.journal.numbers.depth, driven.journal.numbers.kept) == (0, 1)
+    assert driven.journal.numbers.oldest_received_at is None
+    driven.journal.finish_run(first.record, 1)
+    assert (driven.journal.numbers.kept, driven.journal.numbers.fill) == (0, 0.0)
+    driven.journal.keep(first.record)
+    driven.journal.keep(1000)
+    assert driven.journal.numbers.kept == 0, "what is finished, or not there, is not kept"
+
+
+def test_the_oldest_that_waits_is_not_one_that_is_kept(folder: Path) -> None:
+    driven = Driven(folder)
+    old, new = driven.store(reading(0, received_at=NOW - 60), reading(1, received_at=NOW))
+    assert driven.journal.numbers.oldest_received_at == NOW - 60
+    driven.journal.keep(old.record)
+    assert driven.journal.numbers.oldest_received_at == new.received_at
+
+
+def test_what_was_kept_is_told_in_runs_and_not_read_back(folder: Path) -> None:
+    driven = Driven(folder)
+    driven.store(*(reading(position) for position in range(10)))
+    for record in (0, 1, 2, 5, 9):
+        driven.journal.keep(record)
+    driven.journal.finish_run(1, 1)
+    driven.stop()
+    driven = Driven(folder)
+    assert driven.recovered.kept == [
+        KeptRun(epoch=3, first=first, record=first, count=count)
+        for first, count in ((0, 1), (2, 1), (5, 1), (9, 1))
+    ]
+    assert (driven.recovered.report.waiting, driven.journal.numbers.kept) == (5, 4)
+    assert [forward.sequence for forward in driven.read()] == [3, 4, 6, 7, 8]
+
+
+def test_neighbours_that_were_kept_are_one_run(folder: Path) -> None:
+    driven = Driven(folder)
+    driven.store(*(reading(position) for position in range(600)))
+    for record in range(600):
+        driven.journal.keep(record)
+    driven.stop()
+    runs = Driven(folder).recovered.kept
+    assert sum(run.count for run in runs) == 600
+    assert len(runs) <= len(list(folder.glob("*.segment"))), "one for each segment"
+
+
+def test_what_is_kept_outlasts_the_segment_that_says_so(folder: Path) -> None:
+    """Its mark is written again before the segment that has it goes."""
+    driven = Driven(folder)
+    kept = driven.store(reading(0, payload=b"k"))[0]
+    others = 0
+    driven.journal.keep(kept.record)
+    for _ in range(40):
+        driven.finish(*driven.store(*(reading(1 + others + each) for each in range(64))))
+        others += 64
+        driven.now += 200.0
+    driven.stop()
+    driven = Driven(folder, now=driven.now)
+    assert driven.recovered.kept == [KeptRun(3, 0, kept.record, 1)]
+    assert driven.recovered.parked == {}
+
+
+def test_kept_ones_are_read_again_whenever_they_are_asked_for(folder: Path) -> None:
+    driven = Driven(folder)
+    driven.store(*(reading(position) for position in range(600)), is_parked=True)
+    driven.read()
+    for _ in range(2):
+        request = driven.journal.begin_again((3, 599, 7000), driven.now)
+        assert [forward.sequence for forward in driven.journal.read(request)] == [3, 599]

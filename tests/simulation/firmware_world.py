@@ -17,7 +17,8 @@ from tests.simulation.model_broker import matches
 from tests.simulation.plan import RETAINED, SensorPlan
 from tests.simulation.sensor import Sensor
 from tests.simulation.sleeper import Sleeper
-from tests.simulation.world import MQTT_CLIENT_ID, World
+from tests.simulation.world import World
+from tests.simulation.world_rules import MQTT_CLIENT_ID
 
 WAITING_MESSAGES_MAX = 1000
 

@@ -103,6 +103,7 @@ class GatewayHost:
             not_stored=self._not_stored,
             durable=self._durable,
             backlog=self._read_back,
+            read_again=self._read_again,
             dropped_oldest=self._dropped_oldest,
             state_changed=self._journal_changed,
         )
@@ -120,6 +121,7 @@ class GatewayHost:
                 recovered.exchanges,
                 recovered.last_packet_id,
                 agenda.now,
+                recovered.kept,
             )
         )
         self.on_disk(f"recovered {recovered.report}, parked {recovered.parked}")
@@ -190,6 +192,7 @@ class GatewayHost:
             "postponed": len(uplink._postponed),
             "parked": sum(backlog.of_clients.values()),
             "in the journal": self.journal.numbers.depth,
+            "kept": self.engine.custody.kept.count,
         }
         return [f"{count} readings {what}" for what, count in counted.items() if count]
 
@@ -269,6 +272,10 @@ class GatewayHost:
     def _read_back(self, forwards: list[Forward]) -> None:
         self.on_disk(f"read back {_payloads(forwards)}")
         self._perform(self.engine.read_back(forwards, self._agenda.now))
+
+    def _read_again(self, forwards: list[Forward]) -> None:
+        self.on_disk(f"read again {_payloads(forwards)}")
+        self._perform(self.engine.read_again(forwards, self._agenda.now))
 
     def _dropped_oldest(self, dropped: dict[ClientId, int]) -> None:
         self._perform(self.engine.dropped_oldest(dropped))

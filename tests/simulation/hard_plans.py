@@ -11,6 +11,7 @@ from dataclasses import replace
 from random import Random
 
 from gateway.journal.rules import SEGMENTS_MIN
+from gateway.routing.reading_rules import Acknowledge
 from tests.simulation.disk import SEGMENT_BYTES
 from tests.simulation.model_broker import Restart
 from tests.simulation.plan import Event, Plan, Trouble, plan_for
@@ -71,12 +72,32 @@ def failing(dice: Random) -> Plan:
     return _with(plan, dice, events)
 
 
+def losing(dice: Random) -> Plan:
+    """The broker loses what it has acknowledged before it is ingested, and the gateway ends."""
+    plan = _trusting(dice, qos_2=0.3)
+    plan.trust_session = dice.random() < 0.5
+    plan.keeps, plan.coalesce, plan.overrides = True, False, {}
+    plan.acknowledge = dice.choice((Acknowledge.AUTO, Acknowledge.JOURNAL))
+    plan.journal_bytes = 64 * SEGMENT_BYTES
+    plan.ingest_drops = dice.choice((0.0, 0.1, 0.4))
+    for _ in range(dice.randint(0, 3)):
+        plan.ingest_away.append((_busy(plan, dice), dice.random() * BUSY_S))
+    # What a broker forgets that says otherwise, only trust = connection repairs.
+    other = Restart.KEPT if plan.trust_session else Restart.FORGETFUL
+    restarts = (Restart.LOST, Restart.KEPT, other)
+    upon = ("packet", "stored", "release", "", "")
+    breaks = [Event(_busy(plan, dice), Trouble.BREAK, sensor=0) for _ in range(dice.randint(0, 2))]
+    events = [*_outages(plan, dice, restarts), *breaks]
+    return _with(plan, dice, events + _ends(plan, dice, upon)[: dice.randint(0, 4)])
+
+
 KINDS: dict[str, Callable[[Random], Plan]] = {
     "any": plan_for,
     "forgetful": forgetful,
     "faithful": faithful,
     "full": full,
     "failing": failing,
+    "losing": losing,
 }
 
 

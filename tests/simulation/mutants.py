@@ -39,6 +39,7 @@ from tests.simulation.downlink_watch import (
     RETAINED_ONCE,
 )
 from tests.simulation.downlink_watch import ONCE as COMMANDS_ONCE
+from tests.simulation.ingest_mutants import INGEST_MUTANTS
 from tests.simulation.mutant import Mutant, Patch, constant
 from tests.simulation.restart_mutants import RESTART_MUTANTS
 from tests.simulation.sleep_mutants import SLEEP_MUTANTS
@@ -52,17 +53,16 @@ BEGIN, END = "<!-- mutants -->\n", "<!-- end of mutants -->\n"
 
 def acknowledge_early(answer: Callable[[Forward], Any], qos: int) -> Patch:
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        receive = Publishing.receive
+        take = Uplink.take
 
-        def mutant(self: Publishing, frame: Any, client_id: Any, peer: Any, now: float) -> Any:
-            effects = receive(self, frame, client_id, peer, now)
-            return effects + [
-                Send(peer, answer(one))
-                for one in effects
-                if isinstance(one, Forward) and one.qos == qos
-            ]
+        def mutant(self: Uplink, forward: Forward, now: float) -> Any:
+            effects = take(self, forward, now)
+            session = self._sessions.get(forward.client_id)
+            if forward.qos != qos or session is None:
+                return effects
+            return [*effects, Send(session.peer, answer(forward))]
 
-        monkeypatch.setattr(Publishing, "receive", mutant)
+        monkeypatch.setattr(Uplink, "take", mutant)
 
     return patch
 
@@ -268,6 +268,7 @@ MUTANTS = (
     ),
     *RESTART_MUTANTS,
     *SLEEP_MUTANTS,
+    *INGEST_MUTANTS,
 )
 
 

@@ -134,6 +134,9 @@ class Plan:
     readings: list[Reading] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    keeps: bool = False  # readings, until they are ingested
+    ingest_away: list[tuple[float, float]] = field(default_factory=list)  # from when, how long
+    ingest_drops: float = 0.0  # how many of the messages for it the broker loses by itself
 
     def has(self, trouble: Trouble) -> bool:
         return any(event.trouble is trouble for event in self.events)
@@ -154,7 +157,7 @@ class Plan:
         return written < self.journal_bytes // RECENT_SHARE - SEGMENT_BYTES
 
     def rules(self, acknowledge: Acknowledge) -> ReadingRules:
-        return ReadingRules(acknowledge, coalesce_retained=self.coalesce)
+        return ReadingRules(acknowledge, coalesce_retained=self.coalesce, keeps=self.keeps)
 
     def restarts(self) -> set[Restart]:
         return {event.restart for event in self.events if event.trouble is Trouble.OUTAGE}

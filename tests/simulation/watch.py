@@ -56,6 +56,10 @@ class Fate:
     routed: int = 0
     acknowledged: bool = False
 
+    @property
+    def is_promised(self) -> bool:
+        return self.acknowledged and self.reading.qos > 0
+
 
 class ReadingsWatch:
     def __init__(self, plan: Plan, is_on_disk: Callable[[bytes], bool]) -> None:
@@ -229,6 +233,11 @@ class ReadingsWatch:
         if fate is None:
             return
         reading = fate.reading
+        if self._plan.keeps and publication.tag in fate.tags:
+            if publication.retain and not reading.retain:
+                broken(ONCE, f"{reading} became {publication}")
+            fate.routed += 1  # again, perhaps as old news
+            return
         if (publication.topic, publication.qos, publication.retain, publication.client_id) != (
             *(reading.topic, reading.qos, reading.retain, reading.client_id),
         ):

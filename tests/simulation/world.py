@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from struct import pack
 from zlib import crc32
 
-from gateway.assembly import first_topic_id
 from gateway.effects import ClientId, Effect, Forward, Save, Send
-from gateway.engine import EngineRules
 from gateway.frames import decode
 from gateway.journal.rules import JournalError
 from gateway.saved import SavedDueWill
-from gateway.session.rules import SessionRules
 from gateway.session.session import ABSENT, Session
-from gateway.uplink import UplinkRules
-from gateway.upstream.rules import UpstreamRules
 from tests.simulation.agenda import Agenda
 from tests.simulation.bounds import check_bounds
 from tests.simulation.disk import Disk
@@ -25,6 +21,7 @@ from tests.simulation.gateway_host import GatewayHost
 from tests.simulation.hard_plans import KINDS
 from tests.simulation.lossy_link import CALM, LossyLink
 from tests.simulation.model_broker import ModelBroker, Publication, Restart
+from tests.simulation.model_ingest import INGESTED, ModelIngest
 from tests.simulation.pauses import fill_with_pauses
 from tests.simulation.plan import (
     CALM_AT_S,
@@ -43,9 +40,8 @@ from tests.simulation.sleeper import Sleeper
 from tests.simulation.stream import nothing
 from tests.simulation.watch import SAFE, BrokenPromiseError, ReadingsWatch, broken
 from tests.simulation.will_watch import WILLS, WillWatch
+from tests.simulation.world_rules import MQTT_CLIENT_ID, rules_for
 
-GATEWAY_NAME = "gw"
-MQTT_CLIENT_ID = "tidegate-gw"
 STEPS_MAX = 60_000
 # After the calm began: the longest keep-alive, a full set of retries of both sides, and a connect.
 DRAINED_WITHIN_S = 400.0
@@ -84,6 +80,7 @@ class World:
         )
         self.downlink = DownlinkWatch(self.plan, self.broker, MQTT_CLIENT_ID)
         self.wills = WillWatch(self.plan)
+        self.ingest = ModelIngest(self.plan, self.broker, self.agenda, self._note)
         self.broker.on_routed = self._routed
         self._air = LossyLink(self.agenda, dice, self.plan.weather)
         # The gateway that serves, and the one that starts, which is not heard of if it fails.
@@ -115,6 +112,10 @@ class World:
         forgetful = {one.plan.client_id for one in self._sensors.values() if one.is_forgetful}
         self.readings.check_end(self.gateway.rules.upstream.epoch, forgetful)
         self.downlink.check_end()
+        fates = self.readings.fates
+        self.ingest.check_end(
+            {payload: set(fate.tags) for payload, fate in fates.items() if fate.is_promised}
+        )
 
     # The plan
 
@@ -276,7 +277,7 @@ class World:
 
     def _new_gateway(self) -> GatewayHost:
         host = GatewayHost(
-            self._rules_for, self.agenda, self._dice, self.broker, self.disk,
+            partial(rules_for, self.plan), self.agenda, self._dice, self.broker, self.disk,
             self.plan.stream_delay_s_max,
         )  # fmt: skip
         host.send = self._from_gateway
@@ -292,26 +293,6 @@ class World:
         host.on_saved = self._saves
         self.on_life(host)
         return host
-
-    def _rules_for(self, epoch: int) -> EngineRules:
-        plan = self.plan
-        return EngineRules(
-            upstream=UpstreamRules(
-                gateway_name=GATEWAY_NAME,
-                epoch=epoch,
-                client_id=MQTT_CLIENT_ID,
-                trust_session=plan.trust_session,
-                waiting_messages_max=plan.waiting_messages_max,
-            ),
-            session=SessionRules(plan.retry_after_s, queues_qos_0_for_sleepers=plan.queues_qos_0),
-            first_topic_id=first_topic_id(epoch),
-            saves=True,
-            uplink=UplinkRules(
-                plan.rules(plan.acknowledge),
-                tuple((each, plan.rules(how)) for each, how in plan.overrides.items()),
-                plan.spill_after_s,
-            ),
-        )
 
     def _unsure(self, forward: Forward, is_on_its_way: bool) -> None:
         self.readings.unsure(forward, is_on_its_way, self.agenda.now)
@@ -407,8 +388,10 @@ class World:
         if self._is_quiet():
             return True
         if self.agenda.now > CALM_AT_S + DRAINED_WITHIN_S:
-            missing = self.wills.unfinished()
-            promise = WILLS if missing == self._unfinished().split(", ") else SAFE
+            missing = self._unfinished().split(", ")
+            promise = WILLS if missing == self.wills.unfinished() else SAFE
+            if all(each.endswith(" kept") for each in missing):
+                promise = INGESTED
             broken(promise, "it does not drain: " + self._unfinished())
         return False
 

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 NEED_PYARROW = (
     *("test_segment.py", "test_collector.py", "test_crash_points.py", "test_full_disk.py"),
     *("test_with_gateway.py", "test_command_line.py", "test_lake.py", "test_retention.py"),
-    "test_partials.py",
+    *("test_partials.py", "test_kept_until_ingested.py"),
 )
 collect_ignore = [
     *([] if find_spec("pyarrow") else NEED_PYARROW),

@@ -87,8 +87,11 @@ def test_the_command_line_replaces_what_the_file_says(
         (LEAST + "url = 'x'\n",
          "ingest.toml:5:1: collector.url: unknown key, did you mean broker.url?"),
         (LEAST + "[kafka]\n",
-         "ingest.toml:5:2: kafka: unknown key, the file knows lake, broker, collector, rotation, "
-         "metrics, log, spark, gaps, schema, route"),
+         "ingest.toml:5:2: kafka: unknown key, the file knows lake, broker, collector, "
+         "acknowledge, rotation, metrics, log, spark, gaps, schema, route"),
+        (LEAST + "[acknowledge]\ntopic = 'ack/{gw}'\n",
+         "ingest.toml:6:1: acknowledge.topic: must have the levels {gw}, ack and {collector} once "
+         "each, and no other sign with a meaning, such as tidegate/ingest/{gw}/ack/{collector}"),
         (LEAST + "[log]\nlevel = 'loud'\n",
          'ingest.toml:6:1: log.level: expected "debug", "info", "warning" or "error", got "loud"'),
         (LEAST + "[broker]\nurl = 'http://x'\n",
@@ -170,9 +173,9 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) 
         ("collector.name=a b", "--set: collector.name: expected a name of letters, digits, dots, "
          'dashes and underscores, at most 64, got "a b"'),
         ("name=x", "--set: expected TABLE.KEY=VALUE with a table of lake, broker, collector, "
-         'rotation, metrics, log, spark, gaps, got "name"'),
+         'acknowledge, rotation, metrics, log, spark, gaps, got "name"'),
         ("collector.name", "--set: expected TABLE.KEY=VALUE with a table of lake, broker, "
-         'collector, rotation, metrics, log, spark, gaps, got "collector.name"'),
+         'collector, acknowledge, rotation, metrics, log, spark, gaps, got "collector.name"'),
     ],
 )  # fmt: skip
 def test_a_mistake_on_the_command_line_is_told_too(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import cbor2
 import pytest
@@ -12,6 +13,7 @@ from spark_ingest.payload.senml import RECORDS_MAX
 from spark_ingest.record import Fault, Point, UndecodableError
 
 NOW_US = 1_800_000_000_000_000
+GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "senml.jsonl"
 
 
 def pack(*records: dict[str | int, object]) -> list[Point]:
@@ -155,3 +157,22 @@ def test_what_is_no_valid_pack_says_why(
     error = fault_of(*records)
     assert error.fault is fault
     assert words in error.detail
+
+
+@pytest.mark.parametrize("line", GOLDEN.read_text().splitlines())
+def test_what_nodes_say_is_decoded_as_they_meant_it(line: str) -> None:
+    """`seq` and `undated` are metrics like others: by the one a lost reading shows in the tables,
+    by the other one whose time is not known.
+    """
+    row = json.loads(line)
+    base_time = row["base_time"]
+    expected = [("seq", None, float(row["sequence"]))]
+    if base_time is None:
+        expected.append(("undated", None, 1.0))
+    for name, unit, digits, places in row["measured"]:
+        expected.append((name, unit or None, digits / 10**places))
+    points = decode(bytes.fromhex(row["payload_hex"]), NOW_US)
+    assert [(each.metric, each.unit, each.value) for each in points] == expected
+    assert {each.device for each in points} == {row["base_name"]}
+    when = {NOW_US} if not base_time else {base_time * 1_000_000 + (base_time < 0) * NOW_US}
+    assert {NOW_US if each.time_us is None else each.time_us for each in points} == when

@@ -343,3 +343,17 @@ def test_a_packet_fills_its_length() -> None:
 def test_what_the_codec_cannot_read_is_told_apart_from_a_mistake_of_ours() -> None:
     with pytest.raises(TypeError):
         read_packet("text")  # type: ignore[arg-type]
+
+
+def test_what_it_publishes_is_retained_where_the_broker_does_that() -> None:
+    session = CollectorSession(RULES)
+    assert session.publish("t", b"early") == []
+    for available in (True, False):
+        session.opened(0.0)
+        session.receive(connack(retain_available=available), 0.0, 0)
+        assert session.publish("t", b"not subscribed yet") == []
+        session.receive(SUBACK, 0.0, 0)
+        (packet,) = said(session.publish("t", b"p"))
+        assert isinstance(packet, mqtt5.PublishPacket)
+        assert (packet.topic, packet.payload, int(packet.qos)) == ("t", b"p", 0)
+        assert packet.retain is available

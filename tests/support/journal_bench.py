@@ -16,7 +16,10 @@ from gateway.effects import (
     ClientId,
     Effect,
     Finish,
+    FinishRun,
     Forward,
+    Keep,
+    ReadAgain,
     ReadBacklog,
     Reason,
     RecordConnect,
@@ -76,6 +79,7 @@ class JournalBench(Bench):
         journal_rules = JournalRules(BUDGET, salt=lambda: SALTS.getrandbits(32))
         self.journal = Journal(FOLDER, self.files, journal_rules)
         self.recovered = self.journal.open(at, 0.0, BOOT)
+        self.asked_again: list[tuple[int, ...]] = []
         self._waiting: list[tuple[int, Effect]] = []
         self._refused: list[tuple[Forward, Reason]] = []
         self._reads = False
@@ -87,7 +91,9 @@ class JournalBench(Bench):
         found = self.recovered
         self.take(
             self.engine.restore_readings(
-                found.parked, found.received, found.exchanges, found.last_packet_id, self.at
+                *(found.parked, found.received, found.exchanges, found.last_packet_id),
+                self.at,
+                found.kept,
             )
         )
 
@@ -112,7 +118,17 @@ class JournalBench(Bench):
             elif isinstance(effect, ReadBacklog):
                 self._reads = True
             else:
-                super().take([effect])
+                self._take_of_custody(effect)
+
+    def _take_of_custody(self, effect: Effect) -> None:
+        if isinstance(effect, Keep):
+            self.journal.keep(effect.record)
+        elif isinstance(effect, FinishRun):
+            self.journal.finish_run(effect.record, effect.count)
+        elif isinstance(effect, ReadAgain):
+            self.asked_again.append(effect.records)
+        else:
+            super().take([effect])
 
     def connect_broker(self, **connack: Any) -> None:
         self.take(self.engine.opened(self.at))
@@ -153,6 +169,12 @@ class JournalBench(Bench):
             forwards = self.journal.end_read(request, self.journal.read(request))
         self.take(self.engine.read_back(forwards, self.at))
         return True
+
+    def read_again(self, *, and_loses: bool = False) -> None:
+        """What the engine asked to be read again; `and_loses`: nothing of it can be read."""
+        request = self.journal.begin_again(self.asked_again.pop(), self.at)
+        forwards = [] if and_loses else self.journal.read(request)
+        self.take(self.engine.read_again(forwards, self.at))
 
     def flush(self) -> None:
         """All that is pending becomes durable, and what that leads to."""

@@ -67,7 +67,7 @@ def test_a_qos_1_reading_is_settled_by_puback() -> None:
     publish(session, forward)
     assert session.receive(pubrec(1), 1.0) != [], "answered, but it settles nothing"
     assert session.receive(pubcomp(1), 1.0) == []
-    assert session.receive(puback(1), 1.0) == [Settled(forward)]
+    assert session.receive(puback(1), 1.0) == [Settled([forward])]
     assert session.receive(puback(1), 1.0) == [], "once"
 
 
@@ -81,7 +81,7 @@ def test_a_qos_2_reading_is_settled_by_pubcomp() -> None:
     assert (release.packet_id, int(release.reason_code)) == (1, 0)
     (again,) = only(mqtt5.PubRelPacket, session.receive(pubrec(1), 1.0))
     assert int(again.reason_code) == 0, "PUBREC came twice"
-    assert session.receive(pubcomp(1), 1.0) == [Settled(forward)]
+    assert session.receive(pubcomp(1), 1.0) == [Settled([forward])]
     assert len(session.readings.in_flight) == 0
 
 
@@ -99,7 +99,7 @@ def test_unknown_acknowledgements_settle_nothing() -> None:
 def test_puback_settles_in_each_of_its_forms(answer: bytes) -> None:
     session = session_up()
     publish(session, forward := reading())
-    assert session.receive(answer, 1.0) == [Settled(forward)]
+    assert session.receive(answer, 1.0) == [Settled([forward])]
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_readings_leave_in_the_order_in_which_they_came(
     assert [packet.payload for packet in sent] == came
     numbers = [int(tag(packet)["seq"]) for packet in sent if int(packet.qos)]
     assert numbers == list(range(len(numbers))), "contiguous from 0"
-    settled = [each.forward.payload for each in news(Settled, effects)]
+    settled = [forward.payload for each in news(Settled, effects) for forward in each.forwards]
     assert sorted(settled) == sorted(packet.payload for packet in sent if int(packet.qos))
 
 
@@ -263,7 +263,7 @@ def test_a_reading_goes_out_at_the_highest_quality_that_the_broker_takes(
     (packet,) = readings(publish(session, forward := reading(qos=qos)))
     assert int(packet.qos) == sent_at
     if sent_at:
-        assert session.receive(puback(1), 1.0) == [Settled(forward)]
+        assert session.receive(puback(1), 1.0) == [Settled([forward])]
 
 
 def test_a_broker_that_confirms_nothing_gets_nothing_that_must_be_confirmed() -> None:

@@ -183,6 +183,12 @@ def _broker(patient: Patient, _arguments: argparse.Namespace) -> Section:
     return examine(patient)
 
 
+def _ingest(patient: Patient, _arguments: argparse.Namespace) -> Section:
+    from gateway.cli.doctor.ingest import ingest_findings
+
+    return Section("ingest", findings=ingest_findings(patient.configuration.settings))
+
+
 def _units(patient: Patient, _arguments: argparse.Namespace) -> Section:
     from gateway.cli.doctor.units import examine
 
@@ -197,6 +203,7 @@ PARTS: dict[str, Callable[[Patient, argparse.Namespace], Section]] = {
     "listeners": _listeners,
     "serial": _serial,
     "broker": _broker,
+    "ingest": _ingest,
     "units": _units,
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
@@ -34,7 +35,7 @@ def rows(*numbers: int, day: date = TODAY, schema: Any = SCHEMA) -> Any:
 
 
 def added(table: Table, *batches: Any) -> list[Added]:
-    return write_files(batches, table.folder, table.schema, table.stats_of)
+    return write_files(batches, table.folder, table.schema)
 
 
 def numbers_in(table: Table) -> list[int]:
@@ -43,7 +44,7 @@ def numbers_in(table: Table) -> list[int]:
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    return Table(tmp_path / "t", SCHEMA, ["ts"])
+    return Table(tmp_path / "t", SCHEMA)
 
 
 def test_a_batch_that_is_repeated_is_not_appended_again(table: Table) -> None:
@@ -127,7 +128,7 @@ def test_an_attempt_that_fails_leaves_no_file(table: Table) -> None:
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space"):
-        write_files(failing(), table.folder, SCHEMA, [])
+        write_files(failing(), table.folder, SCHEMA)
     assert not list(table.folder.rglob("*.parquet"))
 
 
@@ -177,3 +178,54 @@ def test_an_overwritten_table_has_the_new_rows_only(table: Table) -> None:
     table.append(added(table, rows(1, 2)), "app", 0)
     table.overwrite(rows(7))
     assert numbers_in(table) == [7]
+
+
+WIDE = pa.schema(
+    [
+        ("number", pa.int64()),
+        ("value", pa.float64()),
+        ("flag", pa.bool_()),
+        ("word", pa.string()),
+        ("at", pa.timestamp("us", tz="UTC")),
+        ("on", pa.date32()),
+        ("octets", pa.binary()),
+        ("never", pa.string()),
+        ("buckets", pa.map_(pa.int32(), pa.int64())),
+    ]
+)
+ROWS = [
+    {"number": n, "value": n / 4, "flag": n > 4, "word": "x" * 40 + str(n), "octets": b"%d" % n,
+     "at": NOON + timedelta(microseconds=n), "on": TODAY + timedelta(days=n), "buckets": [(n, 1)]}
+    for n in range(9)
+]  # fmt: skip
+ROWS[8] |= dict.fromkeys(("value", "word", "octets"))
+
+
+@pytest.mark.parametrize("name", [each for each in WIDE.names if each not in ("buckets", "never")])
+def test_whoever_asks_for_some_rows_gets_them_whatever_the_column(
+    tmp_path: Path, name: str
+) -> None:
+    """Readers leave out files by what each says of its columns."""
+    table = Table(tmp_path / "t", WIDE)
+    for number, part in enumerate((ROWS[:3], ROWS[3:6], ROWS[6:])):
+        batch = pa.Table.from_pylist(part, schema=WIDE)
+        table.append(write_files([batch], table.folder, WIDE), "app", number)
+    reader = DeltaTable(table.folder).to_pyarrow_dataset()
+    for row in ROWS:
+        wanted = pc.field(name).is_null() if row[name] is None else pc.field(name) == row[name]
+        expected = [each["number"] for each in ROWS if each[name] == row[name]]
+        found = reader.to_table(columns=["number"], filter=wanted)["number"].to_pylist()
+        assert sorted(found) == expected
+    nothing = reader.to_table(filter=pc.field("never").is_valid() | (pc.field("number") > 100))
+    assert nothing.num_rows == 0
+    assert len(list(reader.get_fragments(pc.field("number") == 4))) == 1, "two files are left out"
+
+
+def test_values_that_json_has_no_word_for_leave_no_bounds(tmp_path: Path) -> None:
+    schema = pa.schema([("n", pa.int64()), ("value", pa.float64())])
+    table = Table(tmp_path / "t", schema)
+    batch = pa.table({"n": [1, 2], "value": [float("inf"), 1.0]}, schema=schema)
+    table.append(write_files([batch], table.folder, schema), "app", 0)
+    reader = DeltaTable(table.folder).to_pyarrow_dataset()
+    assert reader.to_table(filter=pc.field("n") == 2).num_rows == 1
+    assert reader.to_table(filter=pc.field("value") > 5).num_rows == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -32,6 +33,7 @@ READINGS = [
 ]
 NARROW = SchemaRules("narrow", "#", fields={"t": Field(Kind.NUMBER, "Cel", 0.0, 99.0)})
 WIDE = SchemaRules("wide", "#", fields={"t": Field(Kind.NUMBER, "Cel", 0.0, 109.0)})
+OPEN = SchemaRules("open", "#", fields={"t": Field(Kind.NUMBER, "Cel", 0.0, 119.0)})
 
 
 def fill(spark: SparkSession, lake: Path) -> None:
@@ -54,16 +56,23 @@ def checkpoint_of(lake: Path) -> Checkpoint:
     return Checkpoint(checkpoint_folder(lake, "tidegate"))
 
 
+@pytest.fixture(scope="module")
+def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three batches of readings, once for all who copy it."""
+    lake = tmp_path_factory.mktemp("filled")
+    write_segments(lake, "c1", *(READINGS[first : first + 40] for first in (0, 40, 80)))
+    fill(spark, lake)
+    return lake
+
+
 @pytest.fixture
-def lake(tmp_path: Path) -> Path:
-    write_segments(tmp_path, "c1", *(READINGS[first : first + 40] for first in (0, 40, 80)))
-    return tmp_path
+def lake(filled: Path, tmp_path: Path) -> Path:
+    return Path(copytree(filled, tmp_path / "lake"))
 
 
 def test_compaction_leaves_one_row_for_each_key_and_one_file_for_each_day(
     spark: SparkSession, lake: Path
 ) -> None:
-    fill(spark, lake)
     before = rolled_up(spark, lake)
     upkeep = Upkeep(spark, lake)
     compacted = {each.table: each for each in upkeep.compact()}
@@ -82,13 +91,12 @@ def test_compaction_leaves_one_row_for_each_key_and_one_file_for_each_day(
 def test_rollups_that_are_wrong_are_built_anew_from_bronze_for_the_days_asked_for(
     spark: SparkSession, lake: Path
 ) -> None:
-    fill(spark, lake)
     right = rolled_up(spark, lake)
     first, second = (row["start"].date() for row in right["rollup_1d"])
     upkeep = Upkeep(spark, lake)
     for name in ROLLUPS:  # as if a batch had been there twice
         table = upkeep.tables[name]
-        twice = write_files([table.read()], table.folder, table.schema, table.stats_of)
+        twice = write_files([table.read()], table.folder, table.schema)
         table.replace([], twice)
     assert rolled_up(spark, lake) != right
     with checkpoint_of(lake) as checkpoint:
@@ -102,7 +110,6 @@ def test_rollups_that_are_wrong_are_built_anew_from_bronze_for_the_days_asked_fo
 def test_a_run_that_was_ended_within_a_batch_must_be_finished_before_repairs(
     spark: SparkSession, lake: Path
 ) -> None:
-    fill(spark, lake)
     half_way = r"within a batch \(bronze at 3, quarantine at 2.*--once"
     with checkpoint_of(lake) as checkpoint:
         upkeep = Upkeep(spark, lake)
@@ -133,6 +140,30 @@ def test_quarantine_is_decoded_anew_by_other_schemas_and_what_is_good_counts(
     write_segments(narrow, "c1", [delivery({"t": 1.0}, tagged(122))], schemas=[NARROW])
     fill(spark, narrow)
     assert len(table_rows(narrow, "bronze")) == 113
+
+
+@pytest.mark.parametrize("table", ["rollup_1m", "quarantine"])
+def test_a_backfill_that_was_killed_is_finished_by_the_schemas_that_it_had(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    """It ends before this table has its part; the next one finds other schemas."""
+    write_segments(tmp_path, "c1", READINGS, schemas=[NARROW])
+    fill(spark, tmp_path)
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with checkpoint_of(tmp_path) as checkpoint:
+        upkeep = Upkeep(spark, tmp_path)
+        monkeypatch.setattr(upkeep.tables[table], "_commit", killed)
+        with pytest.raises(KeyboardInterrupt):
+            upkeep.replay_quarantine(checkpoint, [WIDE], RowRules())
+        assert len(table_rows(tmp_path, "quarantine")) == 20
+        replayed = Upkeep(spark, tmp_path).replay_quarantine(checkpoint, [OPEN], RowRules())
+        assert replayed.left == 0
+    bronze = sorted((row["seq"], row["value"]) for row in table_rows(tmp_path, "bronze"))
+    assert bronze == [(n, float(n)) for n in range(120)]
+    assert sum(row["n"] for row in rolled_up(spark, tmp_path)["rollup_1m"]) == 120
 
 
 def test_the_audit_is_made_anew_each_time(spark: SparkSession, lake: Path) -> None:
@@ -177,7 +208,6 @@ def _us(hour: float) -> int:
 def test_a_table_in_use_by_another_compaction_is_an_error_that_says_so(
     spark: SparkSession, lake: Path
 ) -> None:
-    fill(spark, lake)
     first, second = Upkeep(spark, lake), Upkeep(spark, lake)
     paths = first.tables["rollup_1d"].paths()
     first.tables["rollup_1d"].replace(paths, [])

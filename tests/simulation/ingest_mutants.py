@@ -1,0 +1,63 @@
+"""Mistakes in keeping readings until they are ingested, and the promise that each breaks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.custody import custody
+from gateway.custody.custody import Custody
+from gateway.effects import Finish, FinishRun, Forward
+from gateway.journal.journal import Journal
+from tests.simulation.model_ingest import INGESTED
+from tests.simulation.mutant import Mutant, constant
+
+
+def finish_when_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mutant(_self: Custody, forward: Forward, _now: float) -> Any:
+        return [Finish(forward)] if forward.record >= 0 else []
+
+    monkeypatch.setattr(Custody, "settled", mutant)
+
+
+def forget_over_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mutant(_self: Custody, runs: Any, _now: float) -> Any:
+        return [FinishRun(run.record, run.count) for run in runs]
+
+    monkeypatch.setattr(Custody, "restore", mutant)
+
+
+def finish_what_goes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_again = Custody.read_again
+
+    def mutant(self: Custody, forwards: Any, now: float) -> Any:
+        going, effects = read_again(self, forwards, now)
+        return going, [*effects, *(Finish(each) for each in going)]
+
+    monkeypatch.setattr(Custody, "read_again", mutant)
+
+
+def keep_one_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    finish_run = Journal.finish_run
+
+    def mutant(self: Journal, first: int, count: int) -> None:
+        finish_run(self, first, count + 1)
+
+    monkeypatch.setattr(Journal, "finish_run", mutant)
+
+
+INGEST_MUTANTS = (
+    Mutant("what the broker has taken is finished", finish_when_settled, INGESTED, 8, "losing"),
+    Mutant("kept readings end with a restart", forget_over_restarts, INGESTED, 250, "losing"),
+    Mutant("what is sent again is finished", finish_what_goes_again, INGESTED, 250, "losing"),
+    Mutant("a receipt ends one reading too many", keep_one_too_few, INGESTED, 64, "losing"),
+    Mutant("nothing is sent again", constant(Custody, "_is_overdue", False), INGESTED, 8, "losing"),
+    Mutant(
+        "a broker's lost sessions do not count",
+        constant(custody, "GRACE_S", 1e9),
+        INGESTED,
+        64,
+        "losing",
+    ),
+)

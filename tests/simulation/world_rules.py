@@ -1,0 +1,36 @@
+"""The rules of the gateway that lives in a world."""
+
+from __future__ import annotations
+
+from gateway.assembly import first_topic_id
+from gateway.custody.custody import CustodyRules
+from gateway.engine import EngineRules
+from gateway.session.rules import SessionRules
+from gateway.uplink import UplinkRules
+from gateway.upstream.rules import UpstreamRules
+from tests.simulation.plan import Plan
+
+GATEWAY_NAME = "gw"
+MQTT_CLIENT_ID = "tidegate-gw"
+INGEST_TIMEOUT_S = 20.0
+
+
+def rules_for(plan: Plan, epoch: int) -> EngineRules:
+    return EngineRules(
+        upstream=UpstreamRules(
+            gateway_name=GATEWAY_NAME,
+            epoch=epoch,
+            client_id=MQTT_CLIENT_ID,
+            trust_session=plan.trust_session,
+            waiting_messages_max=plan.waiting_messages_max,
+        ),
+        session=SessionRules(plan.retry_after_s, queues_qos_0_for_sleepers=plan.queues_qos_0),
+        first_topic_id=first_topic_id(epoch),
+        saves=True,
+        custody=CustodyRules(plan.keeps, GATEWAY_NAME, INGEST_TIMEOUT_S),
+        uplink=UplinkRules(
+            plan.rules(plan.acknowledge),
+            tuple((each, plan.rules(how)) for each, how in plan.overrides.items()),
+            plan.spill_after_s,
+        ),
+    )
