@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import threading
 from collections.abc import Hashable
@@ -10,15 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.effects import Store
+from gateway.effects import ClientId, RecordRelease, Store
 from gateway.journal.committer import JournalCommitter
 from gateway.journal.files import OsFiles
 from gateway.journal.journal import Journal
+from gateway.journal.numbers import JournalState
 from gateway.links.broker import BrokerLink
 from gateway.links.udp import UdpLink
 from gateway.service.vitals import DISK_PATIENCE_S, LOOP_PATIENCE_S, Organ, Vitals
-from tests.journal.support import BOOT, UNIX_MS_AT_ZERO, reading, rules
-from tests.journal.test_committer import Heard
+from tests.journal.support import BOOT, UNIX_MS_AT_ZERO, FaultyFiles, reading, rules
+from tests.journal.test_committer import THEN, Heard
 from tests.links.eventually import eventually
 
 
@@ -74,6 +76,36 @@ def test_a_journal_thread_that_hangs_is_seen_and_one_that_works_is_not(tmp_path:
         files.may_go_on.set()
         await heard.until(lambda: bool(heard.stored))
         assert organ.stuck_s(200.0 + DISK_PATIENCE_S) is None
+        await committer.stop()
+
+    asyncio.run(story())
+
+
+def test_a_disk_that_refuses_everything_is_not_stuck(tmp_path: Path) -> None:
+    """A new process would be refused as well: what waits is tried again, and that is progress."""
+    broken = threading.Event()
+
+    def refuse(_call: str) -> None:
+        if broken.is_set():
+            raise OSError(errno.EIO, "Input/output error")
+
+    async def story() -> None:
+        heard = Heard()
+        journal = Journal(tmp_path, FaultyFiles(fault=refuse), rules())
+        journal.open(0.0, UNIX_MS_AT_ZERO, BOOT)
+        committer = JournalCommitter(journal, asyncio.get_running_loop(), heard.hearers(), 0.0)
+        broken.set()
+        committer.perform(Store(reading(1)))
+        committer.perform(RecordRelease(ClientId("tank"), 7, THEN))
+        await heard.until(lambda: JournalState.FAILED in heard.states)
+        marks = {committer.mark()}
+
+        def goes_on() -> bool:
+            marks.add(committer.mark())
+            return None in marks or len(marks) >= 4
+
+        await eventually(goes_on, "another try")
+        broken.clear()
         await committer.stop()
 
     asyncio.run(story())
