@@ -12,7 +12,7 @@ Limits: each where it is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gateway import restoring, withholding
@@ -28,7 +28,6 @@ from gateway.effects import (
     ClientId,
     CompleteUpstream,
     ConnectUpstream,
-    Dropped,
     Effect,
     Finish,
     Forward,
@@ -37,7 +36,6 @@ from gateway.effects import (
     Join,
     Kept,
     KeptRun,
-    Peer,
     Reason,
     Refused,
     Released,
@@ -54,31 +52,15 @@ from gateway.effects import (
     WhenSaved,
     Withheld,
 )
-from gateway.frames import (
-    Connect,
-    Forwarded,
-    Frame,
-    MalformedFrame,
-    Publish,
-    SearchGw,
-    decode,
-    has_trailing_octets,
-)
-from gateway.nodes import address_behind
+from gateway.intake import Datagrams, Intake
 from gateway.routing.callers import Callers
 from gateway.routing.members import Members
-from gateway.routing.pace import Pace
 from gateway.routing.retained import Retained
 from gateway.rules import EngineRules as EngineRules
 from gateway.saved import Exchanges, SavedState
 from gateway.session.session import Session
 from gateway.uplink import Uplink
 from gateway.upstream.session import UpstreamSession
-
-Datagrams = Iterable[tuple[bytes, bytes]]
-
-# What is not for the session at its address, or not for it alone.
-_FOR_THE_DOOR = frozenset({Connect, Forwarded, SearchGw})
 
 
 class Engine:
@@ -104,10 +86,12 @@ class Engine:
             *(rules, self.members, self.downlink, self._perform, self._answer, self.received)
         )
         self.discovery = self._door.discovery
-        packets_max = rules.admission.packets_per_s_max
-        self._pace = Pace(packets_max) if packets_max else None
         self.desk = Desk(self.sessions, self._door, self.uplink, self.downlink)
         self._take = self.uplink.take
+        self._intake = Intake(
+            *(rules, self.members, self._door, self.received),
+            *(self._take, self._perform, self._answer),
+        )
 
     # From a former life
 
@@ -139,70 +123,7 @@ class Engine:
 
     def receive(self, link: int, datagrams: Datagrams, now: float) -> list[Effect]:
         """All that one look at a link brought, as (address, datagram) pairs."""
-        effects: list[Effect] = []
-        members = self.members.on_link(link)
-        received = self.received
-        may_call = self._door.admission.may_call
-        if self._pace is not None:
-            datagrams, effects = self._pace.within(link, datagrams, members, now)
-        plain = 0
-        for address, datagram in datagrams:
-            session = members.get(address)
-            if session is not None:
-                forward = session.plain(datagram, now)
-                if forward is not None:
-                    plain += 1
-                    effects += self._take(forward, now)
-                    continue
-            elif not may_call(address, datagram, now):
-                continue
-            effects += self._receive_other(Peer(link, address), datagram, session, now)
-        if plain:
-            received[Publish] = received.get(Publish, 0) + plain
-        effects += self._door.admission.turned_away(link)
-        return effects
-
-    def _receive_other(
-        self, peer: Peer, datagram: bytes, session: Session | None, now: float
-    ) -> list[Effect]:
-        """What is no plain reading of a member."""
-        try:
-            frame = decode(datagram)
-        except MalformedFrame as error:
-            return [Dropped(Reason.MALFORMED, None, str(error), peer)]
-        trailing: list[Effect] = []
-        if datagram[0] != len(datagram) and has_trailing_octets(datagram):
-            trailing.append(Dropped(Reason.TRAILING_OCTETS, peer=peer))
-            if not self._rules.allow_trailing_octets:
-                return trailing
-        kind = type(frame)
-        self.received[kind] = self.received.get(kind, 0) + 1
-        if session is None or kind in _FOR_THE_DOOR or (type(frame) is Publish and frame.qos < 0):
-            return trailing + self._receive_from_anyone(frame, peer, session, now)
-        if type(frame) is Publish:  # moves no timer nearer, and promises nothing that is saved
-            return trailing + self._perform(session.receive(frame, now), now)
-        effects = trailing + self._answer(session, session.receive(frame, now), now)
-        self.members.schedule(session)
-        return effects
-
-    def _receive_from_anyone(
-        self, frame: Frame, peer: Peer, session: Session | None, now: float
-    ) -> list[Effect]:
-        """What is not for the session at this address alone."""
-        if isinstance(frame, Forwarded):
-            return self._receive_forwarded(frame, peer, now)
-        if isinstance(frame, Publish) and frame.qos < 0:
-            return self._door.receive_connectionless(frame, peer, session, now)
-        return self._door.receive(frame, peer, session, now)
-
-    def _receive_forwarded(self, frame: Forwarded, forwarder: Peer, now: float) -> list[Effect]:
-        """What a node says, as if it had come from an address of its own; once, because nothing is
-        forwarded inside another one.
-        """
-        link, address = forwarder.link, forwarder.address
-        if not self._rules.may_forward(link, address):
-            return [Dropped(Reason.FORWARDER, None, f"node {frame.node_id.hex()}", forwarder)]
-        return self.receive(link, [(address_behind(address, frame.node_id), frame.inner)], now)
+        return self._intake.receive(link, datagrams, now)
 
     def receive_group(self, link: int, datagrams: Datagrams, now: float) -> list[Effect]:
         """What came by the group of a link: nobody's session hears of it."""
@@ -317,7 +238,7 @@ class Engine:
             hear(forward)
             return take(forward, now)
 
-        self._take = take if hear is None else watched
+        self._take = self._intake.take = take if hear is None else watched
 
     @property
     def callers(self) -> Callers:

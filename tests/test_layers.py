@@ -26,12 +26,14 @@ PURE = frozenset(
     {
         *("frames", "lines", "saved", "part", "reasons", "runs", "effects", "nodes"),
         *("session", "routing", "upstream", "bequests", "custody"),
-        *("uplink", "downlink", "rules", "withholding", "restoring", "door", "desk", "engine"),
+        *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
+        *("desk", "intake", "engine"),
     }
 )
 ONE_FILE = (
     *("saved", "part", "reasons", "runs", "effects", "nodes", "bequests", "unsure"),
-    *("uplink", "downlink", "rules", "withholding", "restoring", "door", "desk", "engine"),
+    *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
+    *("desk", "intake", "engine"),
 )
 FORBIDDEN_TO_PURE = frozenset(
     {"asyncio", "socket", "time", "random", "logging", "os", "threading", "sqlite3"}
@@ -41,25 +43,16 @@ FORBIDDEN_TO_PURE = frozenset(
 EVERY_LAYER = (
     *("frames", "lines", "saved", "part", "reasons", "runs", "effects", "nodes"),
     *("session", "routing", "upstream", "bequests", "unsure", "custody"),
-    *("uplink", "downlink", "rules", "withholding", "restoring", "door", "desk", "engine"),
+    *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
+    *("desk", "intake", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
     *("roster", "census", "keeping", "sensor_links", "lookout", "clerk", "buffer_reader"),
     *("admin_parts", "mending", "flashing", "credentials", "service", "backup"),
     *("version", "daemon", "cli", "__main__"),
 )
 EVERY_PACKAGE = (
-    *(
-        "aiomqtt",
-        "cbor2",
-        "google_crc32c",
-        "microdot",
-        "mqtt5",
-        "paho",
-        "prometheus_client",
-        "rich",
-        "serial",
-        "uvloop",
-    ),
+    *("aiomqtt", "cbor2", "google_crc32c", "microdot", "mqtt5", "paho"),
+    *("prometheus_client", "rich", "serial", "uvloop"),
 )
 LAYERS = {
     "frames": allowed(),
@@ -96,18 +89,10 @@ LAYERS = {
     "restoring": allowed("downlink", "routing", "session", "upstream", "effects", "saved"),
     "door": allowed("downlink", "rules", "routing", "session", "effects", "frames"),
     "desk": allowed("door", "uplink", "downlink", "session", "effects"),
+    "intake": allowed("door", "rules", "routing", "session", "effects", "nodes", "frames"),
     "engine": allowed(
-        *(
-            "bequests",
-            "custody",
-            "uplink",
-            "downlink",
-            "rules",
-            "withholding",
-            "restoring",
-            "door",
-            "desk",
-        ),
+        *("bequests", "custody", "uplink", "downlink", "rules", "withholding"),
+        *("restoring", "door", "desk", "intake"),
         *("routing", "session", "upstream", "effects", "nodes", "saved", "frames"),
     ),
     "config": allowed(),
