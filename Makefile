@@ -17,7 +17,7 @@ BIN := .venv/bin
 # machine is one for it (.ci/fits-spark.sh).
 SPARK ?= auto
 
-.PHONY: help setup demo test check bench soak lock wheel clean
+.PHONY: help setup demo test check bench soak lock wheel deb deb-test clean
 .PHONY: spark-setup spark-demo spark-test spark-test-if-wanted
 
 help: ## list what can be made
@@ -73,6 +73,13 @@ lock: ## write the lock files anew from pyproject.toml (needs uv)
 
 wheel: setup ## build dist/tidegate-*.whl
 	@$(BIN)/python -m hatchling build -t wheel
+
+deb: setup ## build dist/tidegate_*.deb for this machine; ARCH=arm64, armhf or amd64 for another one
+	@$(BIN)/python .ci/deb.py $(if $(ARCH),--arch $(ARCH)) $(ARGS)
+
+# Debian in a folder, booted with a systemd of its own where this machine can do that.
+deb-test: deb ## install, run, upgrade, remove and purge the .deb in a Debian of its own; as root
+	@$(BIN)/python -m pytest -m soak --timeout 3600 tests/service/test_deb.py $(ARGS)
 
 clean: ## remove .venv, caches and everything built
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.*

@@ -15,13 +15,13 @@ from gateway.admin.sources import Sources
 from gateway.buffer_reader import BufferReader
 from gateway.census import Census
 from gateway.clerk import Clerk
-from gateway.config import Configuration
 from gateway.config.listing import as_json
 from gateway.engine import Engine
 from gateway.links.clock import now
 from gateway.lookout import Lookout
 from gateway.roster import Roster
 from gateway.sensor_links import SensorLinks
+from gateway.service.supervision import InForce
 from gateway.shell import Shell
 from gateway.version import version
 
@@ -30,7 +30,7 @@ from gateway.version import version
 class Shown:
     """The parts that the page shows."""
 
-    configuration: Configuration
+    in_force: InForce
     engine: Engine
     shell: Shell
     census: Census
@@ -39,12 +39,11 @@ class Shown:
     news: News
     lag: LagMeter
     log: LogTail
-    password: bytes | None
     lookout: Lookout
 
 
 def admin_server(listen: tuple[str, int], shown: Shown) -> AdminServer:
-    settings, census, links = shown.configuration.settings, shown.census, shown.links
+    settings, census, links = shown.in_force.configuration.settings, shown.census, shown.links
     checks = {"event_loop": shown.lag.check, "journal": census.journal_failure, **links.checks()}
     lookout = shown.lookout
     reader = BufferReader(settings.gateway)
@@ -73,13 +72,13 @@ def admin_server(listen: tuple[str, int], shown: Shown) -> AdminServer:
         },
         latest=lookout.latest,
         log=shown.log,
-        configured=lambda: as_json(shown.configuration),
+        configured=lambda: as_json(shown.in_force.configuration),
         pulse=lambda: (census.pulse(), shown.news.changes),
         looked_at=lookout.looked_at,
         peek=reader.peek,
         export=reader.export,
         operating=clerk,
-        password=shown.password,
+        password=shown.in_force.credentials.admin_password,
         hosts=settings.admin.hosts,
     )
     return AdminServer(listen, sources)

@@ -17,7 +17,7 @@ import logging
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import partial
 from ssl import SSLContext
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ from gateway.census import Census
 from gateway.cli.exit_codes import ExitCode
 from gateway.config import Configuration, HostPort
 from gateway.config.settings import Settings, UpstreamSettings
+from gateway.credentials import read_credentials
 from gateway.engine import Engine, EngineRules
 from gateway.herald import Herald
 from gateway.herald_parts import Voice, herald_of
@@ -40,9 +41,13 @@ from gateway.links.broker import BrokerLink
 from gateway.links.clock import now, unix_ms_at_zero
 from gateway.links.errors import LinkError
 from gateway.links.places import forwarders_within, is_same_host, nobody, nowhere
-from gateway.links.tls import client_context
 from gateway.roster import Roster
 from gateway.sensor_links import SensorLinks
+from gateway.service.notify import ServiceManager
+from gateway.service.status_line import status_line
+from gateway.service.supervision import InForce, Supervision
+from gateway.service.terminal import outlive_reload
+from gateway.service.vitals import DISK_PATIENCE_S, Organ, Vitals
 from gateway.shell import Shell
 from gateway.state.errors import StateError
 
@@ -59,20 +64,21 @@ HOUSEKEEPING_S = 1.0
 GC_THRESHOLD = (100_000, 50, 50)
 
 
-def serve(configuration: Configuration) -> int:
-    """Run until told to stop; returns the exit code."""
-    settings = configuration.settings
-    configure(settings.log.level, settings.log.format)
-    log_tail = LogTail()
-    if settings.admin.listen is not None:
-        logging.getLogger().addHandler(log_tail)
+def serve(
+    configuration: Configuration, manager: ServiceManager, load: Callable[[], Configuration]
+) -> int:
+    """Run until told to stop; returns the exit code. `load` reads the configuration anew."""
+    outlive_reload()
+    settings, log_tail = configuration.settings, LogTail()
+    _configure_log(settings, log_tail)
     for warning in configuration.warnings:
         log.warning("%s", warning)
     try:
-        secrets = _secrets(settings)
+        in_force = InForce(configuration, read_credentials(settings))
     except LinkError as error:
         log.error("%s", error)
         return ExitCode.CONFIGURATION
+    manager.status("reading the journal")
     try:
         stores = open_stores(settings)
     except (StateError, JournalError) as error:
@@ -81,9 +87,15 @@ def serve(configuration: Configuration) -> int:
         return ExitCode.PERMISSION if is_permission else ExitCode.CANNOT_CREATE
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(_serve(configuration, stores, secrets, log_tail))
+            return runner.run(_serve(in_force, stores, manager, load, log_tail))
     finally:
         stores.release()
+
+
+def _configure_log(settings: Settings, log_tail: LogTail) -> None:
+    configure(settings.log.level, settings.log.format)
+    if settings.admin.listen is not None:
+        logging.getLogger().addHandler(log_tail)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -93,13 +105,6 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
         return uvloop.new_event_loop
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Secrets:
-    password: bytes | None
-    admin_password: bytes | None
-    tls: SSLContext | None
 
 
 @dataclass(slots=True)
@@ -117,6 +122,7 @@ class _Parts:
     lookout: Lookout | None
     herald: Herald
     broker: BrokerLink
+    log_tail: LogTail
 
     async def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Raises LinkError or AdminError with a sentence for the operator."""
@@ -153,42 +159,92 @@ class _Parts:
         if self.lookout is not None:
             self.lookout.beat()
 
+    def vitals(self) -> Vitals:
+        """What must move for the gateway to be alive."""
+        wake_at = self.engine.wake_at
+        parts = [
+            *(
+                Organ(f"the reader of udp port {udp.listening_on[1]}", udp.mark)
+                for udp in self.links.udp
+            ),
+            *(Organ(f"the keeper of {line.name}", line.mark) for line in self.links.serial),
+            Organ("the keeper of the broker's connection", self.broker.mark),
+            Organ("the timer of the sessions", lambda: at if (at := wake_at()) < now() else None),
+            Organ("the journal", self.keeping.journal.mark, DISK_PATIENCE_S),
+            Organ("the state database", self.keeping.state.mark, DISK_PATIENCE_S),
+        ]
+        return Vitals(parts)
+
+    def apply(self, old: InForce, new: InForce) -> None:
+        """What of a configuration can change while the gateway runs; see service/reload.py."""
+        before, after = old.configuration.settings, new.configuration.settings
+        if after.log != before.log:
+            _configure_log(after, self.log_tail)
+        if after.admission.listed != before.admission.listed:
+            self.engine.desk.list_only(frozenset(after.admission.listed))
+        if (
+            self.admin is not None
+            and new.credentials.admin_password != old.credentials.admin_password
+        ):
+            self.admin.set_password(new.credentials.admin_password)
+        if _of_broker(old) != _of_broker(new):
+            self.engine.upstream.use(after.upstream.username, new.credentials.password)
+            self.broker.use(
+                new.credentials.tls, "reloaded: user name, password or certificates are others"
+            )
+
+
+def _of_broker(in_force: InForce) -> tuple[object, ...]:
+    credentials = in_force.credentials
+    username = in_force.configuration.settings.upstream.username
+    return username, credentials.password, credentials.tls_files
+
 
 async def _serve(
-    configuration: Configuration, stores: Stores, secrets: _Secrets, log_tail: LogTail
+    in_force: InForce,
+    stores: Stores,
+    manager: ServiceManager,
+    load: Callable[[], Configuration],
+    log_tail: LogTail,
 ) -> int:
     loop = asyncio.get_running_loop()
-    parts = _build(configuration, stores, secrets, log_tail, loop)
+    parts = _build(in_force, stores, log_tail, loop)
+    supervision = Supervision(
+        manager,
+        in_force,
+        parts.vitals(),
+        partial(status_line, parts.census),
+        load,
+        parts.apply,
+        now,
+    )
     parts.shell.restore(stores.folder.saved, *stores.readings())
     parts.keep_house()
     try:
         await parts.start(loop)
         _settle_memory()
-        await _until_told(loop, parts)
+        await _until_told(loop, parts, supervision)
     except (LinkError, AdminError) as error:
         log.error("%s", error)
         return ExitCode.UNAVAILABLE
     finally:
+        supervision.stopping()
         await parts.stop()
     log.info("stopped")
     return ExitCode.OK
 
 
 def _build(
-    configuration: Configuration,
-    stores: Stores,
-    secrets: _Secrets,
-    log_tail: LogTail,
-    loop: asyncio.AbstractEventLoop,
+    in_force: InForce, stores: Stores, log_tail: LogTail, loop: asyncio.AbstractEventLoop
 ) -> _Parts:
-    settings = configuration.settings
-    rules = engine_rules(settings, stores.epoch, secrets.password)
+    settings, credentials = in_force.configuration.settings, in_force.credentials
+    rules = engine_rules(settings, stores.epoch, credentials.password)
     engine = Engine(_with_places(rules, settings))
     links = SensorLinks()
     news = News(peer_text=links.peer_text, now=now)
     shell = Shell(engine, news.tell, loop)
     links.build(settings, shell)
-    broker = _broker_link(settings.upstream, shell, secrets.tls)
+    broker = _broker_link(settings.upstream, shell, credentials.tls)
     keeping = Keeping(stores, settings, shell, loop)
     shell.links, shell.groups, shell.broker = links.all, links.groups, broker
     shell.journal, shell.state = keeping.journal, keeping.state
@@ -201,7 +257,7 @@ def _build(
         from gateway.admin_parts import Shown, admin_server
 
         shown = Shown(
-            configuration=configuration,
+            in_force=in_force,
             engine=engine,
             shell=shell,
             census=census,
@@ -210,7 +266,6 @@ def _build(
             news=news,
             lag=lag,
             log=log_tail,
-            password=secrets.admin_password,
             lookout=lookout,
         )
         admin = admin_server(settings.admin.listen, shown)
@@ -225,7 +280,10 @@ def _build(
     )
     herald = herald_of(voice)
     shell.also_tell = herald.tell
-    return _Parts(engine, news, shell, keeping, census, links, lag, admin, lookout, herald, broker)
+    return _Parts(
+        *(engine, news, shell, keeping, census, links, lag, admin, lookout, herald, broker),
+        log_tail,
+    )
 
 
 def _lookout(settings: Settings, engine: Engine) -> Lookout | None:
@@ -310,27 +368,6 @@ def _roster(settings: Settings, engine: Engine, links: SensorLinks) -> Roster:
     )
 
 
-def _secrets(settings: Settings) -> _Secrets:
-    """Raises LinkError with the file and what is wrong with it."""
-    upstream, tls = settings.upstream, None
-    if upstream.tls:
-        tls = client_context(upstream.ca_file, upstream.cert_file, upstream.key_file)
-    password = _password("upstream.password_file", upstream.password_file)
-    admin_password = _password("admin.password_file", settings.admin.password_file)
-    if admin_password == b"":
-        raise LinkError(f"admin.password_file {settings.admin.password_file} holds no password")
-    return _Secrets(password, admin_password, tls)
-
-
-def _password(key: str, path: Path | None) -> bytes | None:
-    if path is None:
-        return None
-    try:
-        return path.read_bytes().rstrip(b"\r\n")
-    except OSError as error:
-        raise LinkError(f"{key} {path} cannot be read: {error.strerror}") from error
-
-
 def _settle_memory() -> None:
     """What is there now stays until the end, so the collector need never look at it again. What the
     recovery of the journal has used goes back to the system: some megabytes.
@@ -342,11 +379,16 @@ def _settle_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-async def _until_told(loop: asyncio.AbstractEventLoop, parts: _Parts) -> None:
+async def _until_told(
+    loop: asyncio.AbstractEventLoop, parts: _Parts, supervision: Supervision
+) -> None:
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)
+    loop.add_signal_handler(signal.SIGHUP, supervision.hung_up, told.set)
+    supervision.started()
     while not told.is_set():
         parts.keep_house()
+        supervision.beat()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(told.wait(), HOUSEKEEPING_S)

@@ -52,6 +52,10 @@ class Desk:
         """Let in clients that no list names, until then."""
         self._door.admission.permitted_until = until
 
+    def list_only(self, listed: frozenset[str]) -> None:
+        """Another list of clients that may come in, in place of the configuration's."""
+        self._door.admission.list_only(listed)
+
     # For who looks
 
     @property

@@ -18,6 +18,8 @@ from typing import Any
 
 from gateway.admin.fault_page import FaultPage
 from gateway.config import ConfigError, Configuration, HostPort
+from gateway.service.notify import ServiceManager
+from gateway.service.terminal import outlive_reload
 from gateway.version import version
 
 LOOK_S = 1.0
@@ -37,11 +39,13 @@ class Mending:
         path: Path,
         error: ConfigError,
         say: Callable[[str], None],
+        manager: ServiceManager,
     ) -> None:
         self._load = load
         self._path = path
         self._error = error
         self._say = say
+        self._manager = manager
 
     def wait(self, listen: HostPort) -> Configuration | None:
         """The configuration once it is right; None if we were told to stop. Raises AdminError."""
@@ -51,12 +55,14 @@ class Mending:
         told = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, told.set)
+        outlive_reload()  # the file is looked at each second anyway
         page = FaultPage(listen, version(), self._faults)
         await page.start()
         self._say(
             f"waiting for {self._path} to be mended; http://{HostPort(*page.listening_on)} shows "
             "the same. --no-wait ends instead"
         )
+        self._manager.ready(self._status())
         try:
             return await self._mended(told)
         finally:
@@ -68,11 +74,13 @@ class Mending:
             try:
                 await asyncio.wait_for(told.wait(), LOOK_S)
             except TimeoutError:
+                self._manager.alive(asyncio.get_running_loop().time())
                 now = _look(self._path)
                 if now == seen:
                     continue
                 seen = now
                 configuration = self._try_again()
+                self._manager.status(self._status())
                 if configuration is not None:
                     self._say(f"{self._path} is right now")
                     return configuration
@@ -86,6 +94,10 @@ class Mending:
                 self._say(str(error))
             self._error = error
             return None
+
+    def _status(self) -> str:
+        first = str(self._error).partition("\n")[0]
+        return f"no sensor is served, waiting for a right configuration: {first}"
 
     def _faults(self) -> dict[str, Any]:
         faults = [

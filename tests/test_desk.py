@@ -200,6 +200,14 @@ def test_who_is_not_listed_hears_congestion_and_has_no_session() -> None:
     assert told_to_save(bench, SavedPermit) == [], "a list is a list"
 
 
+def test_who_is_added_to_the_list_comes_in_and_who_is_taken_off_keeps_its_session() -> None:
+    bench = listed_only()
+    bench.join(b"tank")
+    bench.engine.desk.list_only(frozenset({"well"}))
+    bench.join(b"well")
+    assert {WELL, ClientId("tank")} <= set(bench.engine.sessions)
+
+
 def test_who_comes_while_the_door_is_open_stays_permitted() -> None:
     bench = listed_only()
     bench.engine.desk.permit(60.0)

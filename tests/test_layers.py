@@ -47,8 +47,8 @@ EVERY_LAYER = (
     *("desk", "intake", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
     *("roster", "census", "keeping", "sensor_links", "lookout", "clerk", "buffer_reader"),
-    *("admin_parts", "mending", "flashing", "notices", "announced"),
-    *("herald", "herald_parts", "home_assistant_parts"),
+    *("admin_parts", "mending", "flashing", "credentials", "service", "backup"),
+    *("notices", "announced", "herald", "herald_parts", "home_assistant_parts"),
     *("version", "daemon", "cli", "__main__"),
 )
 EVERY_PACKAGE = (
@@ -122,7 +122,10 @@ LAYERS = {
     "clerk": allowed("admin", "effects", "engine", "session"),
     "buffer_reader": allowed("admin", "config"),
     "admin_parts": allowed(*EVERY_LAYER),
-    "mending": allowed("admin", "config", "version"),
+    "mending": allowed("admin", "config", "service", "version"),
+    "credentials": allowed("config", "links"),
+    "backup": allowed("config", "journal", "state", "version"),
+    "service": allowed("census", "config", "credentials", "links"),
     "flashing": allowed("config", "frames", "lines", "links", packages=("serial",)),
     "version": allowed(),
     "daemon": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),

@@ -60,8 +60,8 @@ class AdminServer:
         self._sources = sources
         self._statuses = Statuses(sources)
         self._feeds = Feeds(sources.pulse, sources.looked_at)
-        sign_in = SignIn(sources.password, sources.now)
-        self._actions = Actions(sign_in, sources.operating, lambda: self.listening_on[1])
+        self._sign_in = SignIn(sources.password, sources.now)
+        self._actions = Actions(self._sign_in, sources.operating, lambda: self.listening_on[1])
         self._app = self._routed()
         self._connections = Connections(
             answering(self._app, Hosts(sources.hosts)), connection_s_max
@@ -76,6 +76,10 @@ class AdminServer:
 
     async def stop(self) -> None:
         await self._connections.stop()
+
+    def set_password(self, password: bytes | None) -> None:
+        """From now on; who is signed in has to do it again."""
+        self._sign_in.change(password)
 
     # What there is to read
 

@@ -58,9 +58,13 @@ class SignIn:
 
     def __post_init__(self) -> None:
         self._failures_of_all = deque(maxlen=ATTEMPTS_OF_ALL_MAX)
-        if self.password is not None:
-            self._digest = sha256(self.password).digest()
-            self.password = b""
+        self.change(self.password)
+
+    def change(self, password: bytes | None) -> None:
+        """Another password; whoever is signed in by the one before is so no more."""
+        self._sessions.clear()
+        self._digest = b"" if password is None else sha256(password).digest()
+        self.password = None if password is None else b""
 
     @property
     def is_possible(self) -> bool:

@@ -10,6 +10,7 @@ from gateway.cli.output import complain
 from gateway.cli.sources import USUAL_PATH, add_source_arguments, configuration_from, used_path
 from gateway.config import ConfigError, Configuration, page_address
 from gateway.config.keys import LOG_FORMAT, LOG_LEVEL
+from gateway.service.notify import ServiceManager
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,20 +29,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    manager = ServiceManager.of(os.environ, os.getpid())
     try:
         configuration = configuration_for(arguments, os.environ)
     except ConfigError as error:
         complain(str(error))
-        mended = None if arguments.no_wait else _mended(arguments, error)
+        mended = None if arguments.no_wait else _mended(arguments, error, manager)
         if mended is None:
             return ExitCode.CONFIGURATION
         configuration = mended
     from gateway.daemon import serve
 
-    return serve(configuration)
+    return serve(configuration, manager, lambda: configuration_for(arguments, os.environ))
 
 
-def _mended(arguments: argparse.Namespace, error: ConfigError) -> Configuration | None:
+def _mended(
+    arguments: argparse.Namespace, error: ConfigError, manager: ServiceManager
+) -> Configuration | None:
     """The configuration once its file is right, if waiting for that can help."""
     from gateway.admin.listening import AdminError
     from gateway.mending import Mending, can_be_mended
@@ -53,7 +57,9 @@ def _mended(arguments: argparse.Namespace, error: ConfigError) -> Configuration 
     listen = page_address(path, environment=os.environ, overrides=overrides)
     if listen is None:
         return None
-    mending = Mending(lambda: configuration_for(arguments, os.environ), path, error, complain)
+    mending = Mending(
+        lambda: configuration_for(arguments, os.environ), path, error, complain, manager
+    )
     try:
         return mending.wait(listen)
     except AdminError as trouble:

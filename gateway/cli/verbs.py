@@ -54,8 +54,19 @@ VERBS = (
     ),
     Verb(
         "doctor",
-        "examine the disk that readings are kept on, and say what to do about it",
-        "tidegate doctor --disk --config /etc/tidegate/config.toml",
+        "examine all that the gateway depends on, and say what to do about it",
+        "tidegate doctor --config /etc/tidegate/config.toml\n  tidegate doctor --disk",
+    ),
+    Verb(
+        "backup",
+        "put the configuration, the state and all readings that wait into one file",
+        "tidegate backup /media/usb/greenhouse.backup",
+    ),
+    Verb(
+        "restore",
+        "bring back what a backup holds, or say what it holds and whether it is whole",
+        "tidegate restore --list /media/usb/greenhouse.backup\n"
+        "  tidegate restore /media/usb/greenhouse.backup",
     ),
     Verb(
         "flash",
@@ -71,5 +82,20 @@ VERBS = (
         "demo",
         "show the gateway at work, with a broker and simulated sensors on this machine",
         "tidegate demo --seconds 30",
+    ),
+    Verb(
+        "unit",
+        "write the service unit that starts this very installation, for systemd",
+        "tidegate unit | sudo tee /etc/systemd/system/tidegate.service",
+    ),
+    Verb(
+        "completion",
+        "write the script with which a shell completes this command",
+        "tidegate completion bash >~/.local/share/bash-completion/completions/tidegate",
+    ),
+    Verb(
+        "man",
+        "write the manual page, for man",
+        "tidegate man >~/.local/share/man/man1/tidegate.1",
     ),
 )

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gateway.config.addresses import is_address
+from gateway.config.credential import STORE, credential_of
 from gateway.config.gathering import Gathering
 from gateway.config.kinds import with_unit
 from gateway.config.mounts import free_bytes, mount_of, taken_bytes
@@ -17,6 +18,8 @@ from gateway.config.serial_ports import port_server
 from gateway.config.settings import MIB, Settings, TopicSettings
 from gateway.config.spelling import KeyPath, dotted, printable, quoted, shortened, shown
 from gateway.config.topic_filters import covers
+
+SECRET_FILES = ("password_file", "key_file")
 
 
 def doubts(settings: Settings, gathering: Gathering) -> Iterator[str]:
@@ -37,12 +40,17 @@ def _line(path: KeyPath, doubt: str, gathering: Gathering) -> str:
 def _about_files(gathering: Gathering) -> Iterator[str]:
     for path, given in gathering.given.items():
         if given.key.name.endswith("_file") and isinstance(given.value, Path):
-            doubt = _doubt_about_file(given.value, secret=given.key.name == "password_file")
+            doubt = _doubt_about_file(given.value, secret=given.key.name in SECRET_FILES)
             if doubt:
                 yield _line(path, f"{_shown(given.value)} {doubt}", gathering)
 
 
 def _doubt_about_file(path: Path, secret: bool) -> str | None:
+    name = credential_of(path)
+    if name is not None:
+        place = STORE / name
+        is_missing = _is_missing(path) and _is_missing(place)
+        return f"is not there, and neither is {place}: put the secret there" if is_missing else None
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -50,8 +58,19 @@ def _doubt_about_file(path: Path, secret: bool) -> str | None:
     if not os.access(path, os.R_OK):
         return "cannot be read now: Permission denied"
     if secret and mode & stat.S_IROTH:
-        return "can be read by everybody on this machine; chmod o-r helps"
+        return f"can be read by everybody on this machine: sudo chmod o-r {_shown(path)}"
     return None
+
+
+def _is_missing(path: Path) -> bool:
+    """For certain: where only the service may look, nobody else knows."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _about_interfaces(settings: Settings, gathering: Gathering) -> Iterator[str]:

@@ -6,6 +6,7 @@ stop, because they become comments of a file and cells of a table.
 
 from dataclasses import replace
 
+from gateway.config import notice_keys
 from gateway.config.addresses import (
     Broker,
     BrokerUrl,
@@ -14,6 +15,7 @@ from gateway.config.addresses import (
     NetworkInterface,
     Networks,
 )
+from gateway.config.credential import CredentialPath
 from gateway.config.kinds import (
     GIB,
     TEXT_BYTES_MAX,
@@ -25,12 +27,6 @@ from gateway.config.kinds import (
     Size,
     Text,
     Texts,
-)
-from gateway.config.notice_keys import (
-    HOME_ASSISTANT,
-    HOME_ASSISTANT_VALUE,
-    PRESENCE,
-    VALUES_MAX,
 )
 from gateway.config.schema import Key, Named, Repeated, Table
 from gateway.config.serial_ports import SerialPort
@@ -177,13 +173,14 @@ UPSTREAM = Table("upstream", "The MQTT 5 broker", settings=UpstreamSettings, par
         example='"mqtts://broker.example.org:8883"'),
     Key("username", Text(1, TEXT_BYTES_MAX), "User name at the broker",
         example='"greenhouse"'),
-    Key("password_file", FilePath(), "File that holds the password and nothing else",
+    Key("password_file", CredentialPath(), "File that holds the password and nothing else",
         example='"/etc/tidegate/upstream.password"', needs="username"),
-    Key("ca_file", FilePath(), "Certificates (PEM) to trust instead of the system's",
+    Key("ca_file", CredentialPath(), "Certificates (PEM) to trust instead of the system's",
         example='"/etc/tidegate/ca.pem"', needs_tls=True),
-    Key("cert_file", FilePath(), "Certificate (PEM) by which the broker knows this gateway",
+    Key("cert_file", CredentialPath(), "Certificate (PEM) by which the broker knows this gateway",
         example='"/etc/tidegate/gateway.pem"', needs_tls=True),
-    Key("key_file", FilePath(), "Private key (PEM) of cert_file, if it is not in the same file",
+    Key("key_file", CredentialPath(),
+        "Private key (PEM) of cert_file, if it is not in the same file",
         example='"/etc/tidegate/gateway.key"', needs="cert_file", needs_tls=True),
     Key("client_id", Text(1, TEXT_BYTES_MAX), "MQTT client id; the broker keeps the session by it",
         default='"tidegate-" and gateway.name', example='"tidegate-greenhouse"'),
@@ -353,7 +350,8 @@ ADMIN = Table("admin", "Health, metrics and the status page over HTTP", settings
               parts=(
     Key("listen", Listen(optional=True), "Address and port; whoever reaches it can read "
         "everything, so open it to others only in a network you trust", "only this machine"),
-    Key("password_file", FilePath(), "File that holds the password for the actions of the page, "
+    Key("password_file", CredentialPath(),
+        "File that holds the password for the actions of the page, "
         "and nothing else; without it the page only shows",
         "nothing can be changed by whoever reaches the page",
         example='"/etc/tidegate/admin.password"'),
@@ -439,9 +437,9 @@ ROOT = Table(
         MQTT_SN,
         FORWARDERS,
         ADMISSION,
-        PRESENCE,
-        HOME_ASSISTANT,
-        Repeated(HOME_ASSISTANT_VALUE, VALUES_MAX, is_optional=True),
+        notice_keys.PRESENCE,
+        notice_keys.HOME_ASSISTANT,
+        Repeated(notice_keys.HOME_ASSISTANT_VALUE, notice_keys.VALUES_MAX, is_optional=True),
         ADMIN,
         LIMITS,
         LOG,

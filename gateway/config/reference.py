@@ -17,7 +17,8 @@ _HEAD = f"""\
 One TOML file says everything: `tidegate run --config FILE`, or `/etc/tidegate/config.toml` without
 `--config`. `tidegate init FILE` writes one with every key in it as a comment, and
 `tidegate check FILE` says whether a file is right, `--show` also what is in force and who said so.
-The file is read once, at the start.
+The file is read at the start, and again when the gateway gets SIGHUP ([service.md](service.md) says
+what of it counts then).
 
 ## Who decides
 
@@ -42,7 +43,8 @@ with other signs than letters, digits, `_` and `-` are quoted:
 - Relative paths begin at the folder of the file, or at the current folder when they come from a
   variable or from the command line.
 - Secrets stand in files of their own, named by keys that end in `_file`. A URL with a password in
-  it is refused, and no message shows one.
+  it is refused, and no message shows one. In place of a path `credential:NAME` names a secret that
+  systemd hands to the service ([service.md](service.md)).
 
 ## When something is wrong
 

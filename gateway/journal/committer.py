@@ -89,6 +89,7 @@ class JournalCommitter:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
         self._is_idle = asyncio.Event()  # no job runs
         self._is_idle.set()
+        self._jobs = 0  # begun so far
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
         self._last_group = 0  # readings in it
@@ -166,6 +167,11 @@ class JournalCommitter:
                 return f"nothing can be written to the journal: {self._problem}"
             case _:
                 assert_never(state)
+
+    def mark(self) -> int | None:
+        """The job that is under way or due, for the watchdog; None without any."""
+        is_due = self._journal.is_urgent or not self._is_idle.is_set()
+        return self._jobs if is_due else None
 
     @property
     def numbers(self) -> JournalNumbers:
@@ -252,6 +258,7 @@ class JournalCommitter:
         self, work: Callable[[T], R], job: T, end: Callable[[asyncio.Future[R]], None]
     ) -> None:
         future = self._loop.run_in_executor(self._thread, work, job)
+        self._jobs += 1
         self._is_idle.clear()
         future.add_done_callback(end)
 

@@ -16,6 +16,7 @@ into the loop.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 import logging
 import random
@@ -105,6 +106,7 @@ class BrokerLink:
         self._outflow: Outflow | None = None  # while OPEN or SETTLED
         self._drop_reason: str | None = None
         self._stopping = False
+        self._hurry = asyncio.Event()
 
     # From the owner
 
@@ -124,6 +126,17 @@ class BrokerLink:
         await asyncio.wait({self._task})
         self._task = None
         self.state, self.next_try_at = LinkState.STOPPED, None
+
+    def use(self, tls: ssl.SSLContext | None, why: str) -> None:
+        """Connect anew, by these certificates, and without waiting for the next try."""
+        self._tls = tls
+        self.drop(why)
+        self._hurry.set()
+
+    def mark(self) -> str | None:
+        """For the watchdog: nothing, as long as somebody keeps the connection."""
+        is_kept = self._task is None or self._stopping or not self._task.done()
+        return None if is_kept else "ended"
 
     # From the session above
 
@@ -200,7 +213,9 @@ class BrokerLink:
             delay_s = self._backoff.next_delay_s()
             self._note(failure, reason, delay_s)
             self.state, self.next_try_at = LinkState.WAITING, now() + delay_s
-            await asyncio.sleep(delay_s)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._hurry.wait(), delay_s)
+            self._hurry.clear()
 
     async def _one_connection(self) -> tuple[BrokerFailure, str]:
         """From the look-up of the name to the end of the connection, and why it ended."""

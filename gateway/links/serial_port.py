@@ -143,6 +143,10 @@ class SerialLink:
             self._task = None
         self._let_go()
 
+    def mark(self) -> str | None:
+        """For the watchdog: nothing, as long as somebody keeps the line open."""
+        return None if self._task is None or not self._task.done() else "ended"
+
     def check(self) -> str | None:
         """For health: why nobody is heard on it, what is odd about it, or None."""
         if self._problem is not None:

@@ -26,7 +26,7 @@ from gateway.links.group_socket import Place, send_to_group, speak_on
 from gateway.links.mmsg import DATAGRAMS_PER_CALL
 from gateway.links.socket_address import IPV4_BYTES, IPV6_BYTES, address_of, address_text
 from gateway.links.tick import AdaptiveTick
-from gateway.links.udp_socket import open_udp_socket, receive_buffer_drops
+from gateway.links.udp_socket import has_unread, open_udp_socket, receive_buffer_drops
 
 __all__ = ["LinkError", "SendFailure", "UdpCounters", "UdpLink", "address_of", "address_text"]
 
@@ -189,6 +189,10 @@ class UdpLink:
     def check(self) -> str | None:
         """For health: what is wrong, or None."""
         return "its socket is closed" if self._socket is None else None
+
+    def mark(self) -> int | None:
+        """How many datagrams were read, for the watchdog, if there are more to be read."""
+        return self.counters.received if self._socket and has_unread(self._socket) else None
 
     def read_receive_buffer_drops(self) -> int:
         """Asks the kernel and notes it in the counters: a system call, so now and then."""

@@ -6,7 +6,9 @@ import errno
 import logging
 import socket
 import struct
+import termios
 from contextlib import suppress
+from fcntl import ioctl
 
 from gateway.links.broadcast_filter import refuse_broadcasts
 from gateway.links.errors import LinkError
@@ -94,6 +96,13 @@ def receive_buffer_drops(socket_: socket.socket) -> int:
         answer = socket_.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, _MEMINFO.size)
         return int(_MEMINFO.unpack(answer)[_MEMINFO_DROPS])
     return 0
+
+
+def has_unread(socket_: socket.socket) -> bool:
+    """Whether a datagram waits, unless it is an empty one."""
+    with suppress(OSError):
+        return any(ioctl(socket_, termios.FIONREAD, bytes(4)))
+    return False
 
 
 def _ask_for_buffer(socket_: socket.socket, wanted_bytes: int) -> None:

@@ -22,7 +22,7 @@ again by itself (6.2). Clients that have a session are no new ones.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from gateway.effects import ClientId, Dropped, Effect, Peer, Reason, Save
@@ -83,6 +83,10 @@ class Admission:
             detail = f"{self._rules.clients_max} clients, all places taken"
             return Refusal(ReturnCode.CONGESTION, Reason.CLIENTS_FULL, detail)
         return None
+
+    def list_only(self, listed: frozenset[str]) -> None:
+        """Another list of those that may come in; who is in keeps its place."""
+        self._rules = replace(self._rules, listed=listed)
 
     # Who is in no list
 

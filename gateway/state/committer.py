@@ -130,6 +130,10 @@ class StateCommitter:
             await asyncio.wait([self._flight])
             await asyncio.sleep(0)
 
+    def mark(self) -> float | None:
+        """The commit that is under way, for the watchdog; None without any."""
+        return None if self._flight is None else self._begun_at
+
     def check(self) -> str | None:
         """For health: what is wrong, or None."""
         if self._trouble is not None:

@@ -11,6 +11,7 @@ A damaged database is kept beside the new one, under another name, `DAMAGED_KEPT
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -35,6 +36,8 @@ from gateway.state.store import (
 log = logging.getLogger("tidegate.state")
 
 LOCK_FILE = "lock"
+# A restore that is under way, or was interrupted.
+RESTORE_MARK = "restore.unfinished"
 # Of former versions, which had a file for it; its number is taken over once.
 EPOCH_FILE = "epoch"
 EPOCH_DIGITS_MAX = 15
@@ -65,8 +68,14 @@ def open_state(path: Path, link_names: Sequence[str] = ()) -> StateFolder:
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
-        lock = _lock(path / LOCK_FILE)
+        lock = lock_folder(path / LOCK_FILE)
         try:
+            if (path / RESTORE_MARK).exists():
+                raise StateError(
+                    errno.EINVAL,
+                    f"gateway.state_dir {path}: a restore was interrupted and only half of it is "
+                    "there: type  tidegate restore FILE  again",
+                )
             store, saved, epoch = _open_store(path, link_names)
         except BaseException:
             os.close(lock)
@@ -80,7 +89,8 @@ def open_state(path: Path, link_names: Sequence[str] = ()) -> StateFolder:
     return StateFolder(path, epoch, lock, store, saved)
 
 
-def _lock(path: Path) -> int:
+def lock_folder(path: Path) -> int:
+    """Until the descriptor is closed. Raises StateError, OSError."""
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

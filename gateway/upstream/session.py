@@ -20,6 +20,7 @@ Limits: those of the three, and `packet_bytes_max` for a packet from the broker.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from enum import Enum
 from math import inf
 from typing import Any
@@ -89,6 +90,10 @@ class UpstreamSession:
         """What the broker's session and ours have in common, from a former life."""
         self._receiving.restore(packets)
         self.subscriptions.restore(filters)
+
+    def use(self, username: str | None, password: bytes | None) -> None:
+        """From the next connection on."""
+        self._rules = replace(self._rules, username=username, password=password)
 
     # From the connection
 

@@ -40,6 +40,18 @@ def test_the_password_begins_a_session_and_is_not_kept() -> None:
     assert who.session_of(session.cookie) is None
 
 
+def test_another_password_ends_the_sessions_of_the_one_before() -> None:
+    who, _ = sign_in()
+    session = who.begin("tide", "10.0.0.7")
+    who.change(b"ebb")
+    assert who.session_of(session.cookie) is None
+    with pytest.raises(SignInError, match="not the password"):
+        who.begin("tide", "10.0.0.7")
+    assert who.session_of(who.begin("ebb", "10.0.0.7").cookie) is not None
+    who.change(None)
+    assert not who.is_possible
+
+
 def test_without_a_password_nobody_signs_in() -> None:
     who, _ = sign_in(None)
     assert not who.is_possible

@@ -106,8 +106,8 @@ def test_a_password_that_everybody_can_read_is_warned_about(folder: Path) -> Non
     secret.write_text("hunter2")
     secret.chmod(0o644)
     assert read(text).warnings == (
-        "c.toml:3:17: upstream.password_file: secret can be read by everybody on this machine; "
-        "chmod o-r helps",
+        "c.toml:3:17: upstream.password_file: secret can be read by everybody on this machine: "
+        "sudo chmod o-r secret",
     )
     secret.chmod(0o640)
     assert read(text).warnings == ()

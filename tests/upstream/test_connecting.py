@@ -40,6 +40,15 @@ def test_connect_asks_for_the_old_session_and_for_it_to_be_kept() -> None:
     assert packet.topic_alias_max == 0
 
 
+def test_another_password_is_told_with_the_next_connection() -> None:
+    session = UpstreamSession(rules(username="gw", password=b"old"))
+    connected(session)
+    session.use("gw-2", b"new")
+    session.closed()
+    packet = connect_packet(session)
+    assert (packet.client_id, packet.username, packet.password) == ("tidegate-gh", "gw-2", b"new")
+
+
 def test_the_will_says_that_the_gateway_is_offline() -> None:
     will = connect_packet(UpstreamSession(rules(topic_prefix="site/"))).will
     assert will is not None

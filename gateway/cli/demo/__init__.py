@@ -137,9 +137,11 @@ def _require(*names: str) -> None:
     missing = [NEEDED[name] for name in names if importlib.util.find_spec(name) is None]
     if missing:
         packages = " ".join(f"'{package}'" for package in missing)
+        install = f"{sys.executable} -m pip install {packages}"
+        if sys.prefix == sys.base_prefix:  # the system's Python, as with the Debian package
+            install = "make demo    (in a clone of the repository, which brings them along)"
         raise DemoError(
-            f"The demo needs packages that are not installed. Install them with:\n"
-            f"  {sys.executable} -m pip install {packages}",
+            f"The demo needs packages that are not installed. Install them with:\n  {install}",
             code=ExitCode.UNAVAILABLE,
         )
 

@@ -1,7 +1,8 @@
 """`tidegate doctor`: examines what the gateway depends on, and says what to do about it.
 
-Each part of it has an option; without any all of them are examined. `--listen` is none of them, as
-it takes its time and a port.
+Without an option all parts are examined. Nothing is changed, and a gateway that runs is not
+disturbed. `--listen` is no part, as it takes its time and a port. Each failure comes with the
+command that mends it, or that is the first step to that.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from typing import Any
 
 from gateway.cli.doctor.disk import described, examine, facts_as_json
 from gateway.cli.doctor.findings import Finding, Level, findings
-from gateway.cli.doctor.ingest import ingest_findings
+from gateway.cli.doctor.section import Patient, Section
 from gateway.cli.doctor.serial_ports import (
     examine_ports,
     ports_as_json,
@@ -21,9 +22,10 @@ from gateway.cli.doctor.serial_ports import (
     serial_findings,
 )
 from gateway.cli.doctor.syncs import SYNCS_DEFAULT, SYNCS_MAX, SYNCS_MIN
+from gateway.cli.doctor.wear import wear
 from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import complain, say
-from gateway.cli.sources import add_source_arguments, configuration_of
+from gateway.cli.sources import add_source_arguments, configuration_of, used_path
 from gateway.config import ConfigError
 from gateway.config.kinds import MismatchError
 from gateway.config.serial_ports import SerialPort
@@ -56,6 +58,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--serial",
         action="store_true",
         help="only the serial ports: their names, chips, who has them and who may; none is opened",
+    )
+    parser.add_argument(
+        "--only",
+        metavar="PART",
+        choices=PARTS,
+        help=f"only this part: {', '.join(PARTS)}",
     )
     _add_listening_arguments(parser)
     parser.add_argument("--json", action="store_true", help="answer in JSON, on stdout")
@@ -109,36 +117,95 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.listen is not None:
         return _listen(arguments)
     try:
-        settings = configuration_of(arguments, os.environ).settings
+        configuration = configuration_of(arguments, os.environ)
     except ConfigError as error:
-        complain(str(error))
+        from gateway.cli.doctor.configuration import wrong
+
+        _tell([wrong(error)], is_json=arguments.json)
         return ExitCode.CONFIGURATION
-    all_of_them = not (arguments.disk or arguments.serial)
-    answer: dict[str, Any] = {}
-    lines: list[tuple[str, str]] = []
-    found: list[Finding] = []
-    if arguments.disk or all_of_them:
-        facts = examine(settings, arguments.syncs)
-        own = findings(facts)
-        answer["disk"] = facts_as_json(facts) | _as_json(own)
-        lines += described(facts)
-        found += own
-    if arguments.serial or all_of_them:
-        ports = examine_ports(settings)
-        own = serial_findings(ports)
-        answer["serial"] = ports_as_json(ports) | _as_json(own)
-        lines += ports_described(ports)
-        found += own
-    if all_of_them:
-        own = ingest_findings(settings)
-        answer["ingest"] = _as_json(own)
-        found += own
-    is_ok = all(finding.level is not Level.FAILURE for finding in found)
-    if arguments.json:
-        say(json.dumps({"schema": SCHEMA, "ok": is_ok, **answer}, indent=2))
-    else:
-        _print_lines(lines, found)
+    patient = Patient(configuration, used_path(arguments.config))
+    chosen = [name for name in PARTS if getattr(arguments, name, False) or name == arguments.only]
+    is_ok = _tell(
+        [PARTS[name](patient, arguments) for name in chosen or PARTS], is_json=arguments.json
+    )
     return ExitCode.OK if is_ok else ExitCode.FAILURE
+
+
+def _tell(sections: list[Section], *, is_json: bool) -> bool:
+    """Whether nothing must be mended."""
+    found = [finding for section in sections for finding in section.findings]
+    is_ok = all(finding.level is not Level.FAILURE for finding in found)
+    if is_json:
+        parts = {each.name: each.facts | _as_json(each.findings) for each in sections}
+        say(json.dumps({"schema": SCHEMA, "ok": is_ok, **parts}, indent=2))
+    else:
+        _print_lines((line for each in sections for line in each.lines), found)
+    return is_ok
+
+
+def _disk(patient: Patient, arguments: argparse.Namespace) -> Section:
+    facts = examine(patient.configuration.settings, arguments.syncs)
+    found = [*findings(facts, patient.edit("gateway.state_dir")), *wear(facts.device)]
+    return Section("disk", list(described(facts)), found, facts_as_json(facts))
+
+
+def _serial(patient: Patient, _arguments: argparse.Namespace) -> Section:
+    ports = examine_ports(patient.configuration.settings)
+    return Section(
+        "serial", list(ports_described(ports)), serial_findings(ports), ports_as_json(ports)
+    )
+
+
+# Each brings with it what it looks at; --help needs none of that.
+
+
+def _configuration(patient: Patient, _arguments: argparse.Namespace) -> Section:
+    from gateway.cli.doctor.configuration import examine
+
+    return examine(patient)
+
+
+def _clock(_patient: Patient, _arguments: argparse.Namespace) -> Section:
+    from gateway.cli.doctor.clock import examine
+
+    return examine()
+
+
+def _listeners(patient: Patient, _arguments: argparse.Namespace) -> Section:
+    from gateway.cli.doctor.listeners import examine
+
+    return examine(patient)
+
+
+def _broker(patient: Patient, _arguments: argparse.Namespace) -> Section:
+    from gateway.cli.doctor.broker import examine
+
+    return examine(patient)
+
+
+def _ingest(patient: Patient, _arguments: argparse.Namespace) -> Section:
+    from gateway.cli.doctor.ingest import ingest_findings
+
+    return Section("ingest", findings=ingest_findings(patient.configuration.settings))
+
+
+def _units(patient: Patient, _arguments: argparse.Namespace) -> Section:
+    from gateway.cli.doctor.units import examine
+
+    return examine(patient)
+
+
+# In the order in which one would mend them: nothing is right with a wrong clock or a full disk.
+PARTS: dict[str, Callable[[Patient, argparse.Namespace], Section]] = {
+    "configuration": _configuration,
+    "clock": _clock,
+    "disk": _disk,
+    "listeners": _listeners,
+    "serial": _serial,
+    "broker": _broker,
+    "ingest": _ingest,
+    "units": _units,
+}
 
 
 def _listen(arguments: argparse.Namespace) -> int:
@@ -178,6 +245,8 @@ def _print_lines(lines: Iterable[tuple[str, str]], found: list[Finding]) -> None
         say(f"{finding.level.value}: {finding.what}")
         if finding.advice:
             say(f"  {finding.advice}")
+        if finding.command:
+            say(f"  $ {finding.command}")
     if not found:
         say("ok")
 

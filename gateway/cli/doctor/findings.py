@@ -1,5 +1,6 @@
 """What the facts about the disk mean, and what to do: the first thing to mend comes first."""
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -26,16 +27,19 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
+    """`command` mends it, or is the first step to that; each failure has one."""
+
     level: Level
     what: str
     advice: str
+    command: str = ""
 
 
-def findings(facts: DiskFacts) -> list[Finding]:
-    """The worst first; none if all is well."""
+def findings(facts: DiskFacts, edit: str = "") -> list[Finding]:
+    """The worst first; none if all is well. `edit` opens gateway.state_dir in an editor."""
     found = [
         *_about_writing(facts),
-        *([] if facts.mount is None else _about_mount(facts.mount)),
+        *([] if facts.mount is None else _about_mount(facts.mount, edit)),
         *_about_times(facts),
         *_about_room(facts),
     ]
@@ -47,28 +51,32 @@ def _about_writing(facts: DiskFacts) -> Iterator[Finding]:
         yield Finding(
             Level.FAILURE,
             f"{facts.in_the_way} is there, but is no folder that this user may enter",
-            "remove it if it is a file, or run this as the gateway's user",
+            "move it away if it is a file, or run this as the gateway's user",
+            f"sudo mv {_quoted(facts.in_the_way)} {_quoted(facts.in_the_way)}.old",
         )
     elif not facts.is_writable and (facts.mount is None or "ro" not in facts.mount.options):
         yield Finding(
             Level.FAILURE,
             f"{facts.examined} may not be written by this user",
-            f"sudo install -d -o $USER {facts.folder}   (or run this as the gateway's user)",
+            "or run this as the gateway's user:  sudo -u tidegate tidegate doctor",
+            f"sudo install -d -o $USER {_quoted(facts.folder)}",
         )
     elif facts.error is not None:
         yield Finding(
             Level.FAILURE,
             f"{facts.examined} could not be written and synced: {facts.error}",
-            "make room, or replace the disk; the kernel's log (dmesg) says what it thinks of it",
+            "make room, or replace the disk; the kernel's log says what it thinks of it",
+            f"df -h {_quoted(facts.examined)}; sudo dmesg | tail -n 50",
         )
 
 
-def _about_mount(mount: Mount) -> Iterator[Finding]:
+def _about_mount(mount: Mount, edit: str) -> Iterator[Finding]:
     if mount.is_in_memory:
         yield Finding(
             Level.FAILURE,
             f"{mount.point} is in memory ({mount.file_system}): nothing there survives a power cut",
             "set gateway.state_dir to a folder on a disk or card",
+            edit,
         )
     if mount.is_over_the_network:
         yield Finding(
@@ -99,25 +107,29 @@ def _about_options(mount: Mount) -> Iterator[Finding]:
         yield Finding(
             Level.FAILURE,
             f"{mount.point} is read-only; the kernel does that after errors of the disk",
-            "see dmesg; check the file system, then mount it rw",
+            "see dmesg; check the file system first",
+            f"sudo mount -o remount,rw {_quoted(mount.point)}",
         )
     if options & WITHOUT_BARRIERS:
         yield Finding(
             Level.WARNING,
             f"{mount.point} is mounted without barriers: what is synced may not be on the disk",
             "remove nobarrier or barrier=0 from /etc/fstab",
+            "sudo nano /etc/fstab",
         )
     if "sync" in options:
         yield Finding(
             Level.WARNING,
             f"{mount.point} is mounted with sync, so that every write is made durable twice",
             "remove sync from /etc/fstab; the gateway syncs what must be",
+            "sudo nano /etc/fstab",
         )
     if not options & ATIME and not mount.is_in_memory:
         yield Finding(
             Level.NOTE,
             f"{mount.point} is mounted without noatime: reading writes to it, too",
             "add noatime in /etc/fstab",
+            "sudo nano /etc/fstab",
         )
 
 
@@ -154,3 +166,7 @@ def _about_room(facts: DiskFacts) -> Iterator[Finding]:
             "make room, or set journal.size_max lower; once the disk is full, readings are refused "
             "while the broker is away",
         )
+
+
+def _quoted(path: object) -> str:
+    return shlex.quote(str(path))

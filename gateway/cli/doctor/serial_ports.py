@@ -5,6 +5,7 @@ Ports are looked at, not opened: many boards start anew when their port is opene
 """
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -116,18 +117,26 @@ def _absent(line: LineFacts) -> Finding:
         Level.WARNING,
         f"{line.link}: {absent_text(line.port)}",
         "plug it in, which the gateway notices by itself, or correct its [[serial]] port",
+        "ls -l /dev/serial/by-id/",
     )
 
 
 def _of_port(port: PortFacts) -> Iterator[Finding]:
     if port.advice is not None:
         level = Level.NOTE if port.link is None else Level.FAILURE
-        yield Finding(level, port.advice, "or run this as the gateway's user, if that one may")
+        command = re.search(r"sudo usermod -aG \S+ [^\s,]+", port.advice)
+        yield Finding(
+            level,
+            port.advice,
+            "or run this as the gateway's user, if that one may",
+            command[0] if command else f"ls -l {port.device}; id",
+        )
     if port.owner is not None and port.link is not None and OURS not in port.owner:
         yield Finding(
             Level.WARNING,
             f"{port.link}: {port.owner} has {port.device}",
             "stop it, unless it is the gateway itself; the gateway waits until it is free",
+            f"sudo fuser -v {port.device}",
         )
 
 

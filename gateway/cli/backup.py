@@ -1,0 +1,83 @@
+"""`tidegate backup`: everything of a gateway in one file, while it runs or not."""
+
+import argparse
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+from gateway.backup.archive import BackupError
+from gateway.backup.taking import Taken, take
+from gateway.cli.exit_codes import ExitCode
+from gateway.cli.output import complain, say
+from gateway.cli.sources import add_source_arguments, configuration_of, used_path
+from gateway.config import ConfigError
+from gateway.journal.rules import JournalError
+from gateway.state.errors import StateError
+
+SCHEMA = "tidegate.backup/1"
+EPILOG = """
+The gateway may be running: the file holds one moment of it. It holds readings
+and topics, so keep it as you would keep those. Passwords and private keys are
+in it only with --with-secrets. Variables and --set are not in it.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = f"{parser.epilog or ''}\n{EPILOG}"
+    parser.add_argument("file", metavar="FILE", type=Path, help="where to; .tar.gz by its form")
+    add_source_arguments(parser)
+    parser.add_argument(
+        "--with-secrets",
+        action="store_true",
+        help="also passwords and private keys, as they are; whoever has the file has them",
+    )
+    parser.add_argument("--force", action="store_true", help="replace FILE if it is there")
+    parser.add_argument("--json", action="store_true", help="answer in JSON, on stdout")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        settings = configuration_of(arguments, os.environ).settings
+    except ConfigError as error:
+        complain(str(error))
+        return ExitCode.CONFIGURATION
+    config = used_path(arguments.config)
+    try:
+        taken = take(
+            arguments.file,
+            config,
+            settings,
+            with_secrets=arguments.with_secrets,
+            is_forced=arguments.force,
+        )
+    except FileExistsError as error:
+        return _refuse(str(error), ExitCode.CANNOT_CREATE)
+    except PermissionError as error:
+        what = error.filename or error.args[0]
+        message = f"{what}: no permission; run this with sudo, or as the gateway's user"
+        return _refuse(message, ExitCode.PERMISSION)
+    except (BackupError, JournalError, StateError) as error:
+        return _refuse(str(error), ExitCode.FAILURE)
+    except OSError as error:
+        where = error.filename or arguments.file
+        return _refuse(f"{where}: {error.strerror or error}", ExitCode.CANNOT_CREATE)
+    _tell(arguments.file, taken, is_json=arguments.json)
+    return ExitCode.OK
+
+
+def _tell(path: Path, taken: Taken, *, is_json: bool) -> None:
+    size = path.stat().st_size
+    if is_json:
+        say(json.dumps({"schema": SCHEMA, "file": str(path), "bytes": size, **asdict(taken)}))
+        return
+    config = "the configuration" if taken.has_config else "no configuration, as there is no file"
+    state = "the state" if taken.has_state else "no state, as there is none yet"
+    say(f"{path}: {config}, {state}, {taken.segments} segments of the journal; {size} bytes")
+    if taken.left_out:
+        complain(f"not in it: {', '.join(taken.left_out)}; --with-secrets adds them")
+
+
+def _refuse(message: str, code: ExitCode) -> int:
+    complain(f"tidegate backup: {message}")
+    return code

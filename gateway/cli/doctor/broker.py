@@ -1,0 +1,231 @@
+"""The broker: its name, its port, its certificate, and what it answers to CONNECT.
+
+A connection of its own, under another client id and with a session that ends with it: the gateway
+may be running, and must not be thrown out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import mqtt5
+
+from gateway.cli.doctor.findings import Finding, Level
+from gateway.cli.doctor.section import Patient, Section
+from gateway.config.settings import UpstreamSettings
+from gateway.credentials import read_credentials
+from gateway.links.broker_failures import BrokerFailure, diagnose, diagnose_end, spoke_tls
+from gateway.links.errors import LinkError
+from gateway.upstream.packets import BadPacketError, packet_end, read_packet
+from gateway.upstream.reasons import spoken
+
+CLIENT_ID_SUFFIX = "-doctor"
+EXPIRES_SOON_DAYS = 21
+PACKET_BYTES_MAX = 64 << 10
+OK = 0
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_TLS_ALERT = b"\x15\x03"
+_CREDENTIALS = frozenset({0x86, 0x87, 0x8C})
+
+
+class _EndError(Exception):
+    """The connection ended before CONNACK."""
+
+
+def examine(patient: Patient) -> Section:
+    upstream = patient.configuration.settings.upstream
+    section = Section("broker")
+    url = f"{'mqtts' if upstream.tls else 'mqtt'}://{_where(upstream)}"
+    section.facts["url"] = url
+    try:
+        credentials = read_credentials(patient.configuration.settings)
+    except LinkError as error:
+        key = str(error).partition(" ")[0]
+        full = key if "." in key else f"upstream.{key}"
+        section.lines.append(("broker", f"{url}, not asked"))
+        section.findings.append(Finding(Level.FAILURE, str(error), "", patient.edit(full)))
+        return section
+    _ask(patient, section, url, credentials.tls, credentials.password)
+    return section
+
+
+def _ask(
+    patient: Patient, section: Section, url: str, tls: ssl.SSLContext | None, password: bytes | None
+) -> None:
+    upstream = patient.configuration.settings.upstream
+    answered, certificate = False, None
+    try:
+        connected = socket.create_connection(
+            (upstream.host, upstream.port), upstream.connect_timeout_s
+        )
+        with contextlib.closing(connected) as plain:
+            plain.settimeout(upstream.connect_timeout_s)
+            line = plain
+            if tls is not None:
+                line = tls.wrap_socket(plain, server_hostname=upstream.host)
+                certificate = line.getpeercert()
+            line.sendall(_connect_packet(upstream, password))
+            answer = _answer(line, upstream)
+            answered = True
+            with contextlib.suppress(OSError):
+                line.sendall(mqtt5.DisconnectPacket().write())
+    except (OSError, _EndError) as error:
+        failure, said = _diagnosed(error, upstream)
+        section.lines.append(("broker", f"{url}, {failure.value}"))
+        section.facts["failure"] = failure.value
+        command = _command(failure, patient, upstream)
+        section.findings.append(Finding(Level.FAILURE, said, _advice(failure, upstream), command))
+    except BadPacketError as error:
+        said = f"{_where(upstream)} does not speak MQTT 5: {error}"
+        section.lines.append(("broker", f"{url}, no MQTT 5"))
+        section.findings.append(Finding(Level.FAILURE, said, "", patient.edit("upstream.url")))
+    if answered:
+        _judge(patient, section, url, answer)
+    section.findings += _about_certificate(certificate)
+    section.findings += _about_own_certificate(upstream)
+
+
+def _connect_packet(upstream: UpstreamSettings, password: bytes | None) -> bytes:
+    return mqtt5.ConnectPacket(
+        upstream.client_id + CLIENT_ID_SUFFIX,
+        username=upstream.username,
+        password=password,
+        clean_start=True,
+        keep_alive=upstream.keep_alive_s,
+    ).write()
+
+
+def _answer(line: socket.socket, upstream: UpstreamSettings) -> mqtt5.ConnAckPacket:
+    octets = b""
+    while (end := packet_end(octets, 0, PACKET_BYTES_MAX)) is None:
+        try:
+            more = line.recv(4096)
+        except ConnectionError:
+            more = b""
+        if not more:
+            raise _EndError
+        octets += more
+        if octets.startswith(_TLS_ALERT) and not upstream.tls:
+            raise ssl.SSLError(1, "plain to a TLS port")
+    packet = read_packet(memoryview(octets[:end]))
+    if not isinstance(packet, mqtt5.ConnAckPacket):
+        raise BadPacketError(f"it answers {type(packet).__name__} to CONNECT")
+    return packet
+
+
+def _diagnosed(error: Exception, upstream: UpstreamSettings) -> tuple[BrokerFailure, str]:
+    host, port, tls = upstream.host, upstream.port, upstream.tls
+    if isinstance(error, _EndError):
+        return diagnose_end(None, host, port, tls=tls, answered=False)
+    if isinstance(error, ssl.SSLError) and not tls:
+        return BrokerFailure.TLS, spoke_tls(host, port)
+    return diagnose(error, host, port, tls)
+
+
+def _judge(patient: Patient, section: Section, url: str, answer: mqtt5.ConnAckPacket) -> None:
+    code = int(answer.reason_code)
+    section.facts["connack"] = code
+    if code == OK:
+        section.lines.append(("broker", f"{url}, accepts us"))
+        return
+    section.lines.append(("broker", f"{url}, CONNACK {code:#04x}"))
+    said = spoken("CONNACK", code, answer.reason_str)
+    advice, command = "", patient.edit("upstream.url")
+    upstream = patient.configuration.settings.upstream
+    if code in _CREDENTIALS and upstream.password_file is None:
+        advice = "set upstream.username and upstream.password_file"
+        command = patient.edit("upstream.username")
+    elif code in _CREDENTIALS:
+        advice = "type the right password, Enter and Ctrl-D; then: sudo systemctl reload tidegate"
+        command = f"sudo tee {shlex.quote(str(upstream.password_file))} >/dev/null"
+    elif code == 0x85:
+        command = patient.edit("upstream.client_id")
+    section.findings.append(Finding(Level.FAILURE, said, advice, command))
+
+
+def _advice(failure: BrokerFailure, upstream: UpstreamSettings) -> str:
+    if failure is BrokerFailure.REFUSED and upstream.host not in _LOOPBACK:
+        return (
+            "mosquitto 2 listens to its own machine alone until it is told otherwise; there: "
+            "printf 'listener 1883\\nallow_anonymous true\\n' | sudo tee "
+            "/etc/mosquitto/conf.d/listener.conf && sudo systemctl restart mosquitto"
+        )
+    return ""
+
+
+def _command(failure: BrokerFailure, patient: Patient, upstream: UpstreamSettings) -> str:
+    host, port = shlex.quote(upstream.host), upstream.port
+    match failure:
+        case BrokerFailure.REFUSED if upstream.host in _LOOPBACK:
+            return _start_command()
+        case BrokerFailure.REFUSED:
+            return f"nc -vz {host} {port}"
+        case BrokerFailure.TIMEOUT | BrokerFailure.UNREACHABLE:
+            return f"ip route get {host} && ping -c 3 {host}"
+        case BrokerFailure.TLS if not upstream.tls:
+            return patient.edit("upstream.url")
+        case BrokerFailure.TLS:
+            return (
+                f"openssl s_client -connect {host}:{port} -servername {host} </dev/null | "
+                "openssl x509 -noout -subject -issuer -dates -ext subjectAltName"
+            )
+        case BrokerFailure.NAME:
+            return patient.edit("upstream.url")
+        case BrokerFailure.CLOSED if not upstream.tls:
+            return patient.edit("upstream.url")
+        case _:
+            return "sudo journalctl -u mosquitto -n 50"
+
+
+def _start_command() -> str:
+    if any(Path(folder, "mosquitto").exists() for folder in ("/usr/sbin", "/usr/local/sbin")):
+        return "sudo systemctl enable --now mosquitto"
+    return "sudo apt-get install mosquitto"
+
+
+def _about_certificate(certificate: object) -> Iterator[Finding]:
+    if not isinstance(certificate, dict) or "notAfter" not in certificate:
+        return
+    days = _days_until(str(certificate["notAfter"]))
+    if days < EXPIRES_SOON_DAYS:
+        yield Finding(
+            Level.WARNING,
+            f"the certificate of the broker expires in {days:.0f} days",
+            "renew it on the broker; the gateway notices by itself",
+            "sudo certbot renew",
+        )
+
+
+def _about_own_certificate(upstream: UpstreamSettings) -> Iterator[Finding]:
+    if upstream.cert_file is None:
+        return
+    path = str(upstream.cert_file)
+    try:
+        # Not for the public, but the only reader of certificates in the standard library.
+        told = ssl._ssl._test_decode_cert(path)  # type: ignore[attr-defined]
+        days = _days_until(str(told["notAfter"]))
+    except (OSError, ValueError, KeyError):
+        return  # read_credentials has said what is wrong with it
+    if days < EXPIRES_SOON_DAYS:
+        has = "has expired" if days < 0 else f"expires in {days:.0f} days"
+        yield Finding(
+            Level.FAILURE if days < 0 else Level.WARNING,
+            f"upstream.cert_file {path}, by which the broker knows this gateway, {has}",
+            "put a new one there, then: sudo systemctl reload tidegate",
+            f"sudo install -m 0644 NEW_FILE {shlex.quote(path)}",
+        )
+
+
+def _days_until(text: str) -> float:
+    return (ssl.cert_time_to_seconds(text) - time.time()) / 86_400
+
+
+def _where(upstream: UpstreamSettings) -> str:
+    host, port = upstream.host, upstream.port
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,111 @@
+"""The configuration: right or not, and who may read what it names."""
+
+from __future__ import annotations
+
+import shlex
+import stat
+from pathlib import Path
+
+from gateway.cli.doctor.findings import Finding, Level
+from gateway.cli.doctor.section import Patient, Section, edit_command
+from gateway.cli.sources import USUAL_PATH
+from gateway.config import ConfigError
+from gateway.config.credential import STORE, credential_of
+from gateway.config.settings import Settings
+
+_FILES = (
+    ("upstream", "password_file"),
+    ("upstream", "ca_file"),
+    ("upstream", "cert_file"),
+    ("upstream", "key_file"),
+    ("admin", "password_file"),
+)
+_SECRET = ("password_file", "key_file")
+
+
+def wrong(error: ConfigError) -> Section:
+    """Of a configuration that cannot be used: each mistake with the way to its place."""
+    section = Section("configuration", [("config", f"wrong in {len(error.problems)} places")])
+    for problem in error.problems:
+        origin = problem.origin
+        command = ""
+        if origin.line is not None:
+            command = edit_command(Path(origin.source), origin.line, origin.column or 1)
+        elif not origin.source.startswith(("environment ", "command line")):
+            command = f"sudo tidegate init {shlex.quote(origin.source)}"
+        elif origin.source.startswith("environment "):
+            command = f"unset {origin.source.removeprefix('environment ')}"
+        section.findings.append(
+            Finding(Level.FAILURE, str(problem), "correct it there, as it says", command)
+        )
+    return section
+
+
+def examine(patient: Patient) -> Section:
+    section = Section("configuration")
+    path = patient.config_file
+    section.lines.append(("config", "no file, all defaults" if path is None else str(path)))
+    section.facts["file"] = None if path is None else str(path)
+    if path is None:
+        section.findings.append(
+            Finding(
+                Level.NOTE,
+                f"there is no {USUAL_PATH}: all keys have their defaults",
+                "a file with every key in it, explained, is a place to begin",
+                f"sudo tidegate init {USUAL_PATH}",
+            )
+        )
+    for warning in patient.configuration.warnings:
+        if path is not None or not warning.startswith("no --config"):
+            key = warning.partition(": ")[2].partition(": ")[0]
+            section.findings.append(Finding(Level.WARNING, warning, "", patient.edit(key)))
+    _look_at_files(patient.configuration.settings, section)
+    return section
+
+
+def _look_at_files(settings: Settings, section: Section) -> None:
+    for table, name in _FILES:
+        path: Path | None = getattr(getattr(settings, table), name)
+        if path is not None:
+            _look_at_file(f"{table}.{name}", path, name in _SECRET, section)
+
+
+def _look_at_file(key: str, path: Path, is_secret: bool, section: Section) -> None:
+    quoted = shlex.quote(str(path))
+    name = credential_of(path)
+    try:
+        mode = path.stat().st_mode
+        with path.open("rb") as file:
+            file.read(1)
+    except FileNotFoundError:
+        place = shlex.quote(str(path if name is None else STORE / name))
+        _complain(
+            section,
+            f"{key}: {path} is not there",
+            "type the secret, Enter and Ctrl-D" if is_secret else "copy it there",
+            f"sudo install -D -m 0600 /dev/stdin {place}"
+            if is_secret
+            else f"sudo install -D -m 0644 YOUR_FILE {place}",
+        )
+    except PermissionError:
+        if name is None:  # a credential is for the service alone
+            _complain(
+                section,
+                f"{key}: {path} may not be read by this user",
+                "let the service's group read it, or run this with sudo",
+                f"sudo chgrp tidegate {quoted} && sudo chmod 0640 {quoted}",
+            )
+    except OSError as error:
+        _complain(section, f"{key}: {path}: {error.strerror}", "name a file", f"ls -l {quoted}")
+    else:
+        if is_secret and mode & (stat.S_IROTH | stat.S_IWOTH) and name is None:
+            _complain(
+                section,
+                f"{key}: {path} can be read by everybody on this machine",
+                "take the right away, and change the secret if others use this machine",
+                f"sudo chmod o-rwx {quoted}",
+            )
+
+
+def _complain(section: Section, what: str, advice: str, command: str) -> None:
+    section.findings.append(Finding(Level.FAILURE, what, advice, command))

@@ -1,0 +1,179 @@
+"""`tidegate restore`: what a backup holds, back to its place; the gateway must not be running."""
+
+import argparse
+import json
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gateway.backup.archive import BackupError
+from gateway.backup.restoring import Contents, Restored, Target, look, read_head, restore, trial
+from gateway.cli.exit_codes import ExitCode
+from gateway.cli.output import complain, say
+from gateway.cli.sources import USUAL_PATH, add_source_arguments
+from gateway.config import ConfigError, Settings, load
+from gateway.state.errors import StateError
+
+SCHEMA = "tidegate.restore/1"
+EPILOG = """
+What is there is kept: the state in before-restore of the state folder, files
+of the configuration with .before-restore behind their names.
+
+Readings that waited when the backup was taken go to the broker again, with
+their old delivery tags; consumers drop those that they have. --without-readings
+leaves them out.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = f"{parser.epilog or ''}\n{EPILOG}"
+    parser.add_argument("file", metavar="FILE", type=Path, help="the backup")
+    parser.add_argument(
+        "--list", action="store_true", help="say what it holds and whether it is whole; no more"
+    )
+    add_source_arguments(parser)
+    parser.add_argument(
+        "--without-config", action="store_true", help="leave the configuration here as it is"
+    )
+    parser.add_argument(
+        "--without-readings",
+        action="store_true",
+        help="leave out readings that wait for the broker",
+    )
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="replace a state that is there, and files that the configuration names elsewhere",
+    )
+    parser.add_argument("--json", action="store_true", help="answer in JSON, on stdout")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        if arguments.list:
+            _tell_contents(look(arguments.file), is_json=arguments.json)
+            return ExitCode.OK
+        return _restore(arguments)
+    except ConfigError as error:
+        complain(str(error))
+        return ExitCode.CONFIGURATION
+    except BackupError as error:
+        return _refuse(str(error), ExitCode.FAILURE)
+    except StateError as error:
+        return _refuse(str(error.strerror), ExitCode.UNAVAILABLE)
+    except PermissionError as error:
+        message = f"{error.filename}: no permission; run this with sudo"
+        return _refuse(message, ExitCode.PERMISSION)
+    except OSError as error:
+        where = error.filename or arguments.file
+        return _refuse(f"{where}: {error.strerror or error}", ExitCode.CANNOT_CREATE)
+
+
+def _restore(arguments: argparse.Namespace) -> int:
+    plan = _planned(arguments)
+    target = Target(
+        state_dir=plan.settings.gateway.state_dir,
+        config=plan.config,
+        is_forced=arguments.force,
+        with_readings=not arguments.without_readings,
+    )
+    _tell_restored(restore(arguments.file, target, plan.settings), target, is_json=arguments.json)
+    return ExitCode.OK
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    config: Path | None
+    settings: Settings
+
+
+def _planned(arguments: argparse.Namespace) -> _Plan:
+    """Where it goes, by the configuration that will be in force."""
+    path = arguments.config or USUAL_PATH
+    if arguments.without_config:
+        there = path if path.exists() else None
+        return _Plan(None, _settings(there, arguments))
+    _, config = read_head(arguments.file)
+    if config is None:
+        return _Plan(None, _settings(None, arguments))
+    with trial(path, config) as tried:
+        try:
+            settings = _settings(tried, arguments)
+        except ConfigError as error:
+            complain("the configuration in the backup is not right for this release:")
+            complain(str(error).replace(str(tried), "config.toml"))
+            raise BackupError(
+                "nothing was changed; --without-config restores all but the configuration"
+            ) from None
+    return _Plan(path, settings)
+
+
+def _settings(path: Path | None, arguments: argparse.Namespace) -> Settings:
+    return load(path, environment=os.environ, overrides=arguments.overrides).settings
+
+
+def _tell_contents(found: Contents, *, is_json: bool) -> None:
+    head = found.head
+    if is_json:
+        say(json.dumps({"schema": SCHEMA, **_as_json(found)}, indent=2))
+        return
+    files = ", ".join(found.files) or "none"
+    state = "none" if found.database_bytes is None else f"{found.database_bytes} bytes"
+    for name, value in (
+        ("gateway", head.gateway),
+        ("taken", f"{_time(head.taken_at)}, by Tidegate {head.release}, format {head.format}"),
+        ("config", "none" if found.config is None else f"{len(found.config)} bytes"),
+        ("files", files + (", with secrets" if head.has_secrets else "")),
+        ("state", state),
+        ("journal", f"{found.segments} segments, {found.segment_bytes} bytes"),
+        ("whole", "yes"),
+    ):
+        say(f"{name:<12}{value}")
+
+
+def _tell_restored(restored: Restored, target: Target, *, is_json: bool) -> None:
+    if is_json:
+        told = {
+            "state_dir": str(target.state_dir),
+            "config_file": None if target.config is None else str(target.config),
+            "missing": {key: str(path) for key, path in restored.missing},
+            "kept": {key: str(path) for key, path in restored.kept},
+        }
+        say(json.dumps({"schema": SCHEMA, **_as_json(restored.contents), **told}, indent=2))
+        return
+    head = restored.contents.head
+    say(f"{target.state_dir}: the state of {head.gateway} of {_time(head.taken_at)}")
+    if target.config is not None:
+        say(f"{target.config}: its configuration")
+    for key, path in restored.kept:
+        complain(f"{key} {path} is another file here and stays; --force replaces it")
+    for key, path in restored.missing:
+        complain(f"{key} {path} is not in the backup and not here: put it there before the start")
+    complain("next: tidegate doctor; then start the gateway:  sudo systemctl start tidegate")
+
+
+def _as_json(found: Contents) -> dict[str, Any]:
+    head = found.head
+    return {
+        "format": head.format,
+        "release": head.release,
+        "gateway": head.gateway,
+        "taken_at": _time(head.taken_at),
+        "has_secrets": head.has_secrets,
+        "has_config": found.config is not None,
+        "files": sorted(found.files),
+        "database_bytes": found.database_bytes,
+        "segments": found.segments,
+        "segment_bytes": found.segment_bytes,
+    }
+
+
+def _time(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _refuse(message: str, code: ExitCode) -> int:
+    complain(f"tidegate restore: {message}")
+    return code

@@ -1,0 +1,74 @@
+"""`tidegate unit`: what systemd needs to run this very installation as a service."""
+
+import argparse
+import grp
+import shutil
+import sys
+from pathlib import Path
+
+from gateway.cli.exit_codes import ExitCode
+from gateway.cli.output import complain, put
+from gateway.service.unit import serial_groups, sysusers, unit
+
+DEBIAN_COMMAND = Path("/usr/bin/tidegate")
+DEBIAN_GROUPS = ("dialout", "plugdev")  # of base-passwd, so on every Debian
+
+EPILOG = """
+  tidegate unit --sysusers | sudo tee /etc/sysusers.d/tidegate.conf
+  sudo systemd-sysusers
+  sudo systemctl daemon-reload && sudo systemctl enable --now tidegate
+
+The Debian package brings both files. docs/service.md says what each line is for.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = f"{parser.epilog or ''}\n{EPILOG.lstrip()}"
+    parser.add_argument(
+        "--sysusers",
+        action="store_true",
+        help="instead of the unit, the user that it runs as, for systemd-sysusers",
+    )
+    parser.add_argument(
+        "--command",
+        metavar="FILE",
+        type=Path,
+        help="the command that starts it; without it the one that runs now",
+    )
+    parser.add_argument(
+        "--debian",
+        action="store_true",
+        help="as in Debian's package: /usr/bin/tidegate, and Debian's groups of serial ports",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    groups = list(DEBIAN_GROUPS) if arguments.debian else serial_groups(_is_group)
+    if arguments.sysusers:
+        put(sysusers(groups))
+        return ExitCode.OK
+    command = DEBIAN_COMMAND if arguments.debian else arguments.command or this_command()
+    if command is None:
+        complain("tidegate unit: this is no installed command: name one with --command")
+        return ExitCode.FAILURE
+    if command.is_relative_to(Path.home()):
+        complain(
+            f"warning: {command} is below {Path.home()}, where the service may not look; "
+            "docs/service.md says how to install for the whole machine"
+        )
+    put(unit(command.absolute(), groups))
+    return ExitCode.OK
+
+
+def this_command() -> Path | None:
+    """As it was called, not what a link leads to: an upgrade may lead it elsewhere."""
+    found = shutil.which(sys.argv[0]) if Path(sys.argv[0]).name == "tidegate" else None
+    return None if found is None else Path(found).absolute()
+
+
+def _is_group(name: str) -> bool:
+    try:
+        grp.getgrnam(name)
+    except KeyError:
+        return False
+    return True

@@ -1,0 +1,92 @@
+"""What a new configuration changes of a running gateway: some of it at once, the rest by a restart.
+
+A restart is cheap, as sensors and readings survive it. So at once is only what is changed often on
+a gateway that must not be touched otherwise: the log, the list of sensors that may come in, and
+whatever proves who is who: names, passwords, certificates. What is built into other parts waits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gateway.config import Configuration
+from gateway.config.listing import Entry, entries
+from gateway.config.settings import Settings
+from gateway.config.spelling import KeyPath, dotted, shortened
+
+UPSTREAM = ("username", "password_file", "ca_file", "cert_file", "key_file")
+AT_ONCE: frozenset[KeyPath] = frozenset(
+    {
+        ("log", "level"),
+        ("log", "format"),
+        ("admission", "listed"),
+        ("admin", "password_file"),
+        *(("upstream", name) for name in UPSTREAM),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A key with another value; `before` and `after` as they are written in TOML, None if not set.
+    Of a table that is gone, or new, each key is a change.
+    """
+
+    path: KeyPath
+    before: str | None
+    after: str | None
+    origin: str
+
+    def __str__(self) -> str:
+        after = "not set" if self.after is None else shortened(self.after)
+        before = "not set" if self.before is None else shortened(self.before)
+        return f"{dotted(self.path)} = {after}, was {before} ({self.origin})"
+
+
+def changes(before: Configuration, after: Configuration) -> list[Change]:
+    old, new = _by_path(before), _by_path(after)
+    found = []
+    for path in dict.fromkeys([*old, *new]):
+        was, will_be = old.get(path), new.get(path)
+        literal_before = None if was is None else was.literal
+        literal_after = None if will_be is None else will_be.literal
+        if literal_before != literal_after:
+            origin = "no longer given" if will_be is None else will_be.origin
+            found.append(Change(path, literal_before, literal_after, origin))
+    return found
+
+
+def _by_path(configuration: Configuration) -> dict[KeyPath, Entry]:
+    return {entry.path: entry for entry in entries(configuration)}
+
+
+def is_at_once(path: KeyPath, before: Settings, after: Settings) -> bool:
+    """Whoever the broker is, it is told no password that was meant for another one."""
+    return path in AT_ONCE and (path[0] != "upstream" or _is_same_broker(before, after))
+
+
+def in_force(before: Configuration, after: Configuration) -> Configuration:
+    """The one before, with what of the new one can be had at once."""
+    old, new = before.settings, after.settings
+    upstream = old.upstream
+    if _is_same_broker(old, new):
+        upstream = replace(upstream, **{name: getattr(new.upstream, name) for name in UPSTREAM})
+    settings = replace(
+        old,
+        log=new.log,
+        admission=replace(old.admission, listed=new.admission.listed),
+        admin=replace(old.admin, password_file=new.admin.password_file),
+        upstream=upstream,
+    )
+    at_once = {dotted(path) for path in AT_ONCE if is_at_once(path, old, new)}
+    origins = {key: origin for key, origin in before.origins.items() if key not in at_once}
+    origins |= {key: origin for key, origin in after.origins.items() if key in at_once}
+    return Configuration(settings, after.warnings, origins)
+
+
+def _is_same_broker(old: Settings, new: Settings) -> bool:
+    def identity(settings: Settings) -> tuple[str, int, bool, str]:
+        upstream = settings.upstream
+        return upstream.host, upstream.port, upstream.tls, upstream.client_id
+
+    return identity(old) == identity(new)
