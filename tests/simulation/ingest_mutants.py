@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gateway.custody import custody
 from gateway.custody.custody import Custody
+from gateway.custody.kept import Run
 from gateway.effects import Finish, FinishRun, Forward
 from gateway.journal.journal import Journal
 from tests.simulation.model_ingest import INGESTED
@@ -47,6 +47,15 @@ def keep_one_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Journal, "finish_run", mutant)
 
 
+def never_miss_what_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    is_overdue = Custody._is_overdue
+
+    def mutant(self: Custody, run: Run, now: float) -> bool:
+        return run.taken_at >= self._lost_at and is_overdue(self, run, now)
+
+    monkeypatch.setattr(Custody, "_is_overdue", mutant)
+
+
 INGEST_MUTANTS = (
     Mutant("what the broker has taken is finished", finish_when_settled, INGESTED, 8, "losing"),
     Mutant("kept readings end with a restart", forget_over_restarts, INGESTED, 250, "losing"),
@@ -54,8 +63,8 @@ INGEST_MUTANTS = (
     Mutant("a receipt ends one reading too many", keep_one_too_few, INGESTED, 64, "losing"),
     Mutant("nothing is sent again", constant(Custody, "_is_overdue", False), INGESTED, 8, "losing"),
     Mutant(
-        "a broker's lost sessions do not count",
-        constant(custody, "GRACE_S", 1e9),
+        "what a broker lost with its sessions is not missed",
+        never_miss_what_was_lost,
         INGESTED,
         64,
         "losing",

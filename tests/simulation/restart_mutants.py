@@ -29,7 +29,7 @@ from gateway.uplink import Uplink, _Way
 from gateway.upstream.backlog import Backlog
 from gateway.upstream.in_flight import InFlight
 from gateway.upstream.readings import Readings
-from tests.simulation import world
+from tests.simulation import world_rules
 from tests.simulation.downlink_watch import NOTHING_MISSED
 from tests.simulation.downlink_watch import ONCE as COMMANDS_ONCE
 from tests.simulation.mutant import Mutant, constant
@@ -113,7 +113,7 @@ def other_message_ids(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def topic_ids_of_the_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(world, "first_topic_id", lambda _: 1)
+    monkeypatch.setattr(world_rules, "first_topic_id", lambda _: 1)
     monkeypatch.setattr(TopicRegistry, "restore", lambda *_: None)
 
 
