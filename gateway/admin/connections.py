@@ -14,10 +14,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
+
+from gateway.admin.listening import open_listener
 
 HEAD_BYTES_MAX = 16 * 1024  # browsers send the cookies of every service on this host
 # A message to a sensor of the largest payload, in hexadecimal, and its topic.
@@ -59,10 +60,14 @@ class Connections:
         self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}  # oldest first
         self._streams: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
-    async def start(self, listener: socket.socket) -> None:
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Returns where it listens; raises AdminError with a sentence for the operator."""
+        listener = open_listener(host, port)
+        host, port = listener.getsockname()[:2]
         self._server = await asyncio.start_server(
             self._serve, sock=listener, limit=HEAD_BYTES_MAX, backlog=BACKLOG
         )
+        return host, port
 
     async def stop(self) -> None:
         """Also without `start`, which may have failed."""

@@ -15,7 +15,6 @@ from microdot import Request, Response
 
 from gateway.admin.application import answering, application, file_response
 from gateway.admin.connections import CONNECTION_S_MAX, Connections
-from gateway.admin.listening import open_listener
 from gateway.admin.responses import guarded, json_response, of_any
 
 FAULTS_SCHEMA = "tidegate.faults/1"
@@ -43,10 +42,7 @@ class FaultPage:
 
     async def start(self) -> None:
         """Raises AdminError with a sentence for the operator."""
-        listener = open_listener(*self.listening_on)
-        host, port = listener.getsockname()[:2]
-        self.listening_on = (host, port)
-        await self._connections.start(listener)
+        self.listening_on = await self._connections.start(*self.listening_on)
 
     async def stop(self) -> None:
         await self._connections.stop()

@@ -25,7 +25,7 @@ from gateway.admin.connections import (
 )
 from gateway.admin.feed import RETRY_MS, Feeds
 from gateway.admin.hosts import Hosts
-from gateway.admin.listening import AdminError, open_listener
+from gateway.admin.listening import AdminError
 from gateway.admin.log_tail import log_json
 from gateway.admin.queries import clients_query, latest_query, log_query, topics_query
 from gateway.admin.responses import (
@@ -69,10 +69,7 @@ class AdminServer:
 
     async def start(self) -> None:
         """Listens; raises AdminError with a sentence for the operator."""
-        listener = open_listener(*self.listening_on)
-        host, port = listener.getsockname()[:2]
-        self.listening_on = (host, port)
-        await self._connections.start(listener)
+        self.listening_on = await self._connections.start(*self.listening_on)
 
     async def stop(self) -> None:
         await self._connections.stop()

@@ -15,7 +15,7 @@ from ipaddress import (
 )
 from typing import NamedTuple
 
-from gateway.config.kinds import Kind, MismatchError
+from gateway.config.kinds import Kind, MismatchError, Several
 from gateway.config.settings import HostPort
 from gateway.config.spelling import quoted
 
@@ -70,14 +70,8 @@ class Listen(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class Networks(Kind):
-    """Single addresses and networks, as a list."""
-
-    count_max: int
-
-    @property
-    def name(self) -> str:
-        return "list"
+class Networks(Several):
+    """Single addresses and networks."""
 
     @property
     def range(self) -> str:
@@ -87,24 +81,11 @@ class Networks(Kind):
     def expected(self) -> str:
         return 'a list of IP addresses and networks, such as ["10.0.0.7", "192.168.4.0/24"]'
 
-    def read(self, raw: object) -> tuple[IPv4Network | IPv6Network, ...]:
-        if not isinstance(raw, list) or len(raw) > self.count_max:
-            raise MismatchError(self.expected, raw)
-        return tuple(self._read_one(each) for each in raw)
-
-    def _read_one(self, raw: object) -> IPv4Network | IPv6Network:
+    def read_one(self, raw: object) -> IPv4Network | IPv6Network:
         try:
             return ip_network(raw if isinstance(raw, str) else "")
         except ValueError:
             raise MismatchError(self.expected, raw) from None
-
-    def from_text(self, text: str) -> object:
-        """Commas between them, as nobody wants to quote brackets in a shell."""
-        return [each.strip() for each in text.strip("[]").split(",") if each.strip()]
-
-    def written(self, value: object) -> str:
-        assert isinstance(value, tuple)
-        return f"[{', '.join(quoted(str(each)) for each in value)}]"
 
 
 @dataclass(frozen=True, slots=True)

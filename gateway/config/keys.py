@@ -342,7 +342,7 @@ ADMISSION = Table("admission", "Which new sensors may come in", settings=Admissi
         "All, or those that are listed and those that the operator lets in on the status page; "
         "others hear: congestion, and try again later. A client id is no proof of who it is",
         "MQTT-SN 1.2 has no passwords, and a list must be kept"),
-    Key("listed", Texts(CLIENT_ID, LISTED_MAX), "Client ids of sensors that may come in",
+    Key("listed", Texts(LISTED_MAX, CLIENT_ID), "Client ids of sensors that may come in",
         "nothing is known of the site", example='["greenhouse-1", "tank"]'),
 ))
 

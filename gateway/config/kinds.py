@@ -245,15 +245,38 @@ class Text(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class Texts(Kind):
-    """Several texts of one kind, as a list."""
+class Several(Kind):
+    """A list of so many at most."""
 
-    each: Text
     count_max: int
 
     @property
     def name(self) -> str:
         return "list"
+
+    def read(self, raw: object) -> tuple[object, ...]:
+        if not isinstance(raw, list) or len(raw) > self.count_max:
+            raise MismatchError(self.expected, raw)
+        return tuple(self.read_one(each) for each in raw)
+
+    @abstractmethod
+    def read_one(self, raw: object) -> object:
+        """One of them, or a MismatchError."""
+
+    def from_text(self, text: str) -> object:
+        """Commas between them, as nobody wants to quote brackets in a shell."""
+        return [each.strip() for each in text.strip("[]").split(",") if each.strip()]
+
+    def _literal(self, value: object) -> str:
+        assert isinstance(value, tuple)
+        return f"[{', '.join(quoted(str(each)) for each in value)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Texts(Several):
+    """Several texts of one kind."""
+
+    each: Text
 
     @property
     def range(self) -> str:
@@ -263,18 +286,8 @@ class Texts(Kind):
     def expected(self) -> str:
         return f'a list of {self.range}, such as ["one", "two"]'
 
-    def read(self, raw: object) -> tuple[str, ...]:
-        if not isinstance(raw, list) or len(raw) > self.count_max:
-            raise MismatchError(self.expected, raw)
-        return tuple(self.each.read(text) for text in raw)
-
-    def from_text(self, text: str) -> object:
-        """Commas between them, as nobody wants to quote brackets in a shell."""
-        return [each.strip() for each in text.strip("[]").split(",") if each.strip()]
-
-    def _literal(self, value: object) -> str:
-        assert isinstance(value, tuple)
-        return f"[{', '.join(quoted(each) for each in value)}]"
+    def read_one(self, raw: object) -> str:
+        return self.each.read(raw)
 
 
 def is_control(letter: str) -> bool:

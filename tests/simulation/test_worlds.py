@@ -22,9 +22,9 @@ from tests.simulation.watch import BrokenPromiseError
 from tests.simulation.world import World
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-WORLDS = 1000
-HARD_WORLDS = 200  # of each kind
-WORLDS_SOAKED = 21_000
+WORLDS = 2000
+HARD_WORLDS = 300  # of each kind
+WORLDS_SOAKED = 20_000
 CHUNK = 50
 SEEN_MIN = 5  # in 450 worlds
 ON_DISK = (

@@ -6,32 +6,22 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import paho.mqtt.client as paho
-from paho.mqtt.enums import CallbackAPIVersion
 
 from gateway.cli.sensors import senml
 from hil.rig.mosquitto import Mosquitto
+from tests.firmware.app.at_broker import PATIENCE_S, AtBroker
 
-PATIENCE_S = 20.0
 
-
-class Listener:
+class Listener(AtBroker):
     def __init__(self, broker: Mosquitto, name: str) -> None:
         """`name`: of the node whose topics they are."""
         self.topic = f"sensors/{name}"
         self.messages: list[tuple[str, bytes]] = []
-        self._ready = threading.Event()
         self._came = threading.Condition()
-        self._client = paho.Client(CallbackAPIVersion.VERSION2)
-        self._client.on_message = self._heard
-        self._client.on_subscribe = lambda *_: self._ready.set()
-        self._client.connect("127.0.0.1", broker.port)
-        self._client.loop_start()
-        self._client.subscribe(f"{self.topic}/#", 2)
-        assert self._ready.wait(PATIENCE_S)
+        super().__init__(broker, f"{self.topic}/#", 2)
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = True) -> None:
         self._client.publish(f"{self.topic}/{topic}", payload, 1, retain).wait_for_publish(
@@ -70,15 +60,3 @@ class Listener:
         with self._came:
             self.messages.append((message.topic, bytes(message.payload)))
             self._came.notify_all()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._client.disconnect()
-        self._client.loop_stop()
