@@ -355,7 +355,7 @@ ADMIN = Table("admin", "Health, metrics and the status page over HTTP", settings
         "and nothing else; without it the page only shows",
         "nothing can be changed by whoever reaches the page",
         example='"/etc/tidegate/admin.password"'),
-    Key("hosts", Texts(HOST, HOSTS_MAX), "Names under which the page answers, beside IP addresses, "
+    Key("hosts", Texts(HOSTS_MAX, HOST), "Names under which the page answers, beside IP addresses, "
         "localhost and the name of this machine, alone or in .local; no ports",
         "what no other site can take", example='["gateway.example.org"]'),
 ))
