@@ -21,6 +21,7 @@ class Reason(Enum):
     SUBSCRIPTIONS_FULL = "subscriptions_full"
     UNKNOWN_TOPIC_ID = "unknown_topic_id"
     BAD_TOPIC = "bad_topic"
+    RESERVED_TOPIC = "reserved_topic"
     BAD_FILTER = "bad_filter"
     PAYLOAD_TOO_LARGE = "payload_too_large"
     QOS_MINUS_ONE_OFF = "qos_minus_one_off"

@@ -60,7 +60,6 @@ OFFER_AGAIN_S = 10.0
 # A journal that could not write is not asked again for what the broker may settle meanwhile.
 SPILL_AGAIN_S = 1.0
 LOOK_AGAIN_S = 0.1
-RESERVED = "tidegate/ingest/"  # a sensor that says there what is ingested would be believed
 
 
 class _Way(Enum):
@@ -111,8 +110,6 @@ class Uplink:
         """A reading: carry it to the broker, or keep it until that can be done."""
         qos = forward.qos
         self.taken[qos] += 1
-        if self._custody.is_on and forward.topic.startswith(RESERVED):
-            return self._refuse(forward, Reason.BAD_TOPIC, now)
         rules = self._known.get(forward.topic) or self._rules.of(forward.topic)
         if (  # nearly always, so it takes no detour
             rules.goes_straight[qos]
@@ -123,6 +120,8 @@ class Uplink:
                 self._spill_at = now + self._spill_after_s
             sent = self._readings.publish(forward)
             return [sent] if type(sent) is Transmit else self._kept(forward, sent, now)
+        if rules.is_refused:
+            return self._refuse(forward, Reason.RESERVED_TOPIC, now)
         if self._is_overflowing:
             self._end_overflow()
         if qos == 0:
@@ -363,7 +362,7 @@ class Uplink:
 
     def _refuse(self, forward: Forward, reason: Reason, now: float) -> list[Effect]:
         dropped = Dropped(reason, forward.client_id, forward.topic)
-        is_hopeless = reason in (Reason.PAYLOAD_TOO_LARGE, Reason.BAD_TOPIC)
+        is_hopeless = reason in (Reason.PAYLOAD_TOO_LARGE, Reason.RESERVED_TOPIC)
         code = ReturnCode.NOT_SUPPORTED if is_hopeless else ReturnCode.CONGESTION
         return [dropped, *self._tell(forward, code, now)]
 

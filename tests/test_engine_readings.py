@@ -8,6 +8,7 @@ import pytest
 from gateway.effects import Dropped, Reason
 from gateway.engine import EngineRules
 from gateway.frames import (
+    Connack,
     Connect,
     Disconnect,
     Frame,
@@ -17,11 +18,14 @@ from gateway.frames import (
     Publish,
     Pubrec,
     TopicIdType,
+    WillMsg,
+    WillTopic,
 )
 from gateway.routing.connectionless import ConnectionlessRules
+from gateway.routing.reading_rules import Acknowledge, ReadingRules, UplinkRules
 from gateway.session.rules import PredefinedTopics
 from gateway.upstream.rules import UpstreamRules
-from tests.support.engine_bench import UPSTREAM, Bench, short
+from tests.support.engine_bench import UPSTREAM, Bench, granted_id, published, short
 
 
 def bench_with(**changed: object) -> Bench:
@@ -197,3 +201,55 @@ def test_one_client_may_have_predefined_topics_of_its_own() -> None:
         bench.say(name, Publish(1, 0, name, 0, topic_id_type=TopicIdType.PREDEFINED))
     readings = bench.seen_of(mqtt5.PublishPacket)[-2:]
     assert [(each.topic, each.payload) for each in readings] == [("common", b"s1"), ("own", b"s2")]
+
+
+# Topics that are the gateway's own
+
+OWN = "tidegate/gh/clients/s1"
+
+
+def assert_refused(bench: Bench) -> None:
+    (dropped,) = bench.told(Dropped)
+    assert (dropped.reason, dropped.detail) == (Reason.RESERVED_TOPIC, OWN)
+    assert bench.seen_of(mqtt5.PublishPacket) == []
+
+
+@pytest.mark.parametrize("filters", [(), (("#", ReadingRules(Acknowledge.JOURNAL)),)])
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_no_sensor_publishes_in_the_gateways_name(
+    qos: int, filters: tuple[tuple[str, ReadingRules], ...]
+) -> None:
+    bench = bench_with(uplink=UplinkRules(overrides=filters))
+    bench.join(b"s1")
+    topic_id = bench.register(b"s1", OWN.encode())
+    bench.seen()
+    answer = bench.say(b"s1", Publish(topic_id, 7 if qos else 0, b"{}", qos, retain=True))
+    assert answer == ([Puback(topic_id, 7, 3)] if qos else [])
+    assert_refused(bench)
+
+
+def test_nor_does_a_stranger_at_qos_minus_one() -> None:
+    names = PredefinedTopics.of({OWN: 1})
+    bench = bench_with(connectionless=ConnectionlessRules(allow=True), predefined=names)
+    bench.seen()
+    bench.say(b"x", Publish(1, 0, b"{}", -1, topic_id_type=TopicIdType.PREDEFINED))
+    assert_refused(bench)
+
+
+def test_nor_does_a_will() -> None:
+    bench = Bench()
+    bench.say(b"s1", Connect(b"s1", 10, will=True))
+    bench.say(b"s1", WillTopic(OWN.encode(), 1, retain=True))
+    assert bench.say(b"s1", WillMsg(b"{}"), Pingreq()) == [Connack(0), Pingresp()]
+    bench.seen()
+    bench.wake(100.0)
+    assert_refused(bench)
+    assert bench.engine.wake_at() > 100.0, "nor is it tried again"
+
+
+def test_but_sensors_may_hear_what_the_gateway_says_there() -> None:
+    bench = Bench()
+    bench.join(b"s1")
+    granted_id(bench.subscribe(b"s1", OWN.encode()))
+    bench.publishes(OWN, b"{}", by=OWN)
+    assert published(bench.hear(b"s1")) == [(b"{}", 0, False)]

@@ -37,6 +37,7 @@ DROPPED: dict[Reason, Telling] = {
     Reason.SUBSCRIPTIONS_FULL: Telling(WARNING, "raise limits.subscriptions_per_client_max"),
     Reason.UNKNOWN_TOPIC_ID: Telling(INFO),
     Reason.BAD_TOPIC: Telling(INFO),
+    Reason.RESERVED_TOPIC: Telling(WARNING, "below tidegate/ the gateway alone publishes"),
     Reason.BAD_FILTER: Telling(INFO),
     Reason.PAYLOAD_TOO_LARGE: Telling(WARNING, "raise limits.payload_bytes_max"),
     Reason.QOS_MINUS_ONE_OFF: Telling(INFO, "set qos_minus_one.allow = true to take them"),

@@ -1,6 +1,8 @@
 """When a reading counts as safe, and how long it is worth keeping: by its topic.
 
 The first of the operator's filters that matches a topic decides; else the gateway's own rules do.
+What is said below `tidegate/` is believed to be the gateway's: who is there, what is ingested. A
+sensor that says it is refused, whatever the filters say.
 
 Limit: rules are remembered for `TOPICS_MAX` topics; when there are more, all are found anew.
 """
@@ -14,6 +16,7 @@ from enum import Enum
 from gateway.routing.topic_tree import TopicTree
 
 TOPICS_MAX = 20_000
+RESERVED = "tidegate/"
 
 
 class Acknowledge(Enum):
@@ -34,6 +37,7 @@ class ReadingRules:
     # Until an ingest has them; in memory they could not be, so nothing that the broker alone
     # acknowledges is kept.
     keeps: bool = False
+    is_refused: bool = False
     # By QoS: whether a reading goes to the broker at once, if nothing is in its way.
     goes_straight: tuple[bool, bool, bool] = field(init=False)
     # Whether it may go to the journal when the broker takes too long.
@@ -44,9 +48,14 @@ class ReadingRules:
         keeps = self.keeps and not by_broker
         passes_by = self.acknowledge is not Acknowledge.JOURNAL and not keeps
         straight = (not self.stores_qos_0, passes_by, by_broker)
+        if self.is_refused:
+            straight = (False, False, False)
         object.__setattr__(self, "keeps", keeps)
         object.__setattr__(self, "goes_straight", straight)
         object.__setattr__(self, "spills", not by_broker)
+
+
+REFUSED = ReadingRules(is_refused=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +80,12 @@ class RulesByTopic:
         return self.known.get(topic) or self._find(topic)
 
     def _find(self, topic: str) -> ReadingRules:
-        places = [place for _, place in self._places.above(topic)]
-        rules = self._overrides[min(places)][1] if places else self._default
+        rules = REFUSED if topic.startswith(RESERVED) else self._wanted(topic)
         if len(self.known) >= TOPICS_MAX:
             self.known.clear()
         self.known[topic] = rules
         return rules
+
+    def _wanted(self, topic: str) -> ReadingRules:
+        places = [place for _, place in self._places.above(topic)]
+        return self._overrides[min(places)][1] if places else self._default

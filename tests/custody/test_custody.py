@@ -90,7 +90,7 @@ def test_a_sensor_cannot_say_what_is_ingested() -> None:
     topic_id = bench.register(b"s1", b"tidegate/ingest/gh/ack/evil")
     answer = bench.say(b"s1", Publish(topic_id, 9, b"{}", qos=1))
     assert answer == [Puback(topic_id, 9, 3)]
-    assert [each.reason for each in bench.told(Dropped)] == [Reason.BAD_TOPIC]
+    assert [each.reason for each in bench.told(Dropped)] == [Reason.RESERVED_TOPIC]
     assert sent(bench) == []
 
 
