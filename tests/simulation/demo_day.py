@@ -3,6 +3,8 @@
 The sensors are those of `tidegate demo`, three that are always awake and two that sleep, at the
 demo's intervals; engine, journal, state, herald and log are the gateway's own. The broker is away
 for a minute each six hours, and Home Assistant starts again each hour.
+
+    python -m tests.simulation.demo_day      the figures of a day, hour by hour
 """
 
 from __future__ import annotations
@@ -10,9 +12,11 @@ from __future__ import annotations
 import gc
 import logging
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 from gateway.admin.latest import Latest
 from gateway.admin.logs import TextLines
@@ -49,11 +53,14 @@ AWAY_EACH_S, AWAY_S = 6 * HOUR_S, 60.0
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """At the end of a part of it: blocks that Python has allocated, octets of the log so far."""
+    """At the end of a part of it: blocks that Python has allocated, and since the beginning octets
+    of the log, readings acknowledged, messages said.
+    """
 
     blocks: int
     log_bytes: int
     acknowledged: int
+    said: int  # messages of the gateway's own at the broker
 
 
 class _Counted(logging.Handler):
@@ -69,7 +76,7 @@ class _Counted(logging.Handler):
 class DemoDay:
     def __init__(self, folder: Path, sensors: int = 5, seed: int = 1) -> None:
         self.acknowledged = 0
-        self.said = 0
+        self._said = 0
         self._agenda = Agenda()
         dice = Random(seed)
         self._broker = ModelBroker(1000, has_applications=True)
@@ -84,14 +91,15 @@ class DemoDay:
         self._sensors = [self._sensor(number, dice) for number in range(sensors)]
         self._log = _Counted()
 
-    def run(self, parts: int, part_s: float = HOUR_S) -> list[Passed]:
+    def run(self, parts: int, part_s: float = HOUR_S) -> Iterator[Passed]:
+        """What is after each part, as it passes."""
         ours = logging.getLogger("tidegate")
         level = ours.level
         ours.addHandler(self._log)
         ours.setLevel(logging.INFO)
         try:
             self._begin()
-            return [self._until(number * part_s) for number in range(1, parts + 1)]
+            yield from (self._until(number * part_s) for number in range(1, parts + 1))
         finally:
             ours.removeHandler(self._log)
             ours.setLevel(level)
@@ -110,7 +118,7 @@ class DemoDay:
         while (at := self._agenda.next_at()) is not None and at < end:
             self._agenda.happen()
         gc.collect()
-        return Passed(sys.getallocatedblocks(), self._log.octets, self.acknowledged)
+        return Passed(sys.getallocatedblocks(), self._log.octets, self.acknowledged, self._said)
 
     # The gateway
 
@@ -149,7 +157,7 @@ class DemoDay:
         self._agenda.after(AWAY_S, self._broker.start, Restart.LOST)
 
     def _routed(self, publication: Publication) -> None:
-        self.said += publication.topic.startswith(("tidegate/", "homeassistant/"))
+        self._said += publication.topic.startswith(("tidegate/", "homeassistant/"))
 
     # The sensors
 
@@ -198,3 +206,19 @@ class DemoDay:
 def _rules(epoch: int) -> EngineRules:
     upstream = UpstreamRules("demo", epoch, "tidegate-demo", overheard=BIRTH_TOPIC)
     return EngineRules(upstream, first_topic_id=first_topic_id(epoch), saves=True)
+
+
+def main() -> None:
+    say = sys.stdout.write
+    say("hour  readings acknowledged  said on MQTT  blocks of memory  log, octets\n")
+    with TemporaryDirectory() as folder:
+        for hour, passed in enumerate(DemoDay(Path(folder)).run(24), 1):
+            say(
+                f"{hour:4}  {passed.acknowledged:21,}  {passed.said:12,}  {passed.blocks:16,}"
+                f"  {passed.log_bytes:11,}\n"
+            )
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
