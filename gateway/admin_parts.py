@@ -54,6 +54,7 @@ def admin_server(listen: tuple[str, int], shown: Shown) -> AdminServer:
         now=now,
         is_listed_only=settings.admission.permit == "listed",
         waiting=lambda: census.journal().depth,
+        line_named=links.line_named,
     )
     sources = Sources(
         name=settings.gateway.name,

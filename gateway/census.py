@@ -280,6 +280,7 @@ def _line_numbers(link: SerialLink) -> LinkNumbers:
             frames=frames,
             resyncs=framing.resyncs,
             chatter_bytes=framing.chatter_bytes,
+            released_s=link.released_s,
         ),
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from gateway.admin.durations import duration
 from gateway.admin.latest import Latest
@@ -25,6 +26,16 @@ _WHY_DROPPED = {
 }
 
 
+class Line(Protocol):
+    """A serial line."""
+
+    @property
+    def port(self) -> str: ...
+    @property
+    def released_s(self) -> float | None: ...
+    async def release(self, seconds: float) -> bool: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Clerk:
     """`perform` carries out what the engine answers."""
@@ -35,6 +46,7 @@ class Clerk:
     now: Callable[[], float]
     is_listed_only: bool
     waiting: Callable[[], int]  # readings on disk
+    line_named: Callable[[str], Line | None]
 
     def pause_drain(self) -> str:
         if self.engine.desk.is_drain_paused:
@@ -79,6 +91,20 @@ class Clerk:
         if not minutes:
             return "only listed sensors may come in from now on, and those that were let in"
         return f"new sensors may come in for {duration(60 * minutes)}"
+
+    async def release(self, line: str, minutes: float) -> str:
+        """Let another program have a serial port for a while."""
+        found = self.line_named(line)
+        if found is None:
+            raise CannotError(f"no serial line {line!r}: `tidegate serial` lists them")
+        if not minutes and found.released_s is None:
+            raise CannotError(f"{found.port} is not released")
+        is_free = await found.release(60 * minutes)
+        if not minutes:
+            return f"{found.port} is opened again"
+        if not is_free:
+            raise CannotError(f"{found.port} is still being closed: try it in half a minute")
+        return f"{found.port} is free for {duration(60 * minutes)}, then it is opened again"
 
     def _whereabouts(self, client_id: ClientId) -> str:
         session = self.engine.sessions[client_id]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -89,6 +90,14 @@ class SensorLinks:
     @property
     def _lines(self) -> dict[str, SerialLink]:
         return {line.name: line for line in self.serial}
+
+    def line_named(self, text: str) -> SerialLink | None:
+        """By `serial0`, by its port, or by another name of that: /dev/ttyUSB0 for one by-id."""
+        for line in self.serial:
+            if text in (line.name, line.port, line.short_name):
+                return line
+        path = os.path.realpath(text)
+        return next((line for line in self.serial if os.path.realpath(line.port) == path), None)
 
     def peer_text(self, peer: Peer) -> str:
         lines = self.serial[peer.link - len(self.udp) :] if peer.link >= len(self.udp) else []

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 import pytest
 
 from gateway.admin.latest import Latest
 from gateway.admin.operating import CannotError, Publication
 from gateway.clerk import Clerk
+from gateway.config.settings import SerialSettings
 from gateway.effects import ClientId, Forward
 from gateway.engine import EngineRules
 from gateway.frames import Connect, Disconnect
+from gateway.links.serial_port import LineEars, SerialLink
 from gateway.routing.admission import AdmissionRules
+from gateway.sensor_links import SensorLinks
 from gateway.session.rules import SessionRules
 from tests.support.engine_bench import UPSTREAM, Bench
 
 
-def clerk_of(bench: Bench, latest: Latest | None = None, *, is_listed_only: bool = False) -> Clerk:
+def clerk_of(
+    bench: Bench,
+    latest: Latest | None = None,
+    *,
+    is_listed_only: bool = False,
+    line: SerialLink | None = None,
+) -> Clerk:
     return Clerk(
         engine=bench.engine,
         perform=bench.take,
@@ -23,6 +35,7 @@ def clerk_of(bench: Bench, latest: Latest | None = None, *, is_listed_only: bool
         now=lambda: bench.at,
         is_listed_only=is_listed_only,
         waiting=lambda: 7,
+        line_named=lambda name: line if name == "serial0" else None,
     )
 
 
@@ -101,3 +114,57 @@ def test_the_door_is_opened_for_a_while_where_there_is_a_list() -> None:
     assert bench.engine.desk.permitted_until == 0.0
     with pytest.raises(CannotError, match='permit is "all"'):
         clerk_of(Bench()).permit(5)
+
+
+# Serial ports
+
+
+def line_on(port: str, name: str = "serial0") -> SerialLink:
+    return SerialLink(
+        SerialSettings(port=port), name, LineEars(lambda _: None), message_bytes_max=2048
+    )
+
+
+def test_a_port_is_released_and_taken_back_in_words() -> None:
+    async def story() -> None:
+        line = line_on("/nowhere/ttyUSB0")
+        clerk = clerk_of(Bench(), line=line)
+        line.open(asyncio.get_running_loop())
+        for name, minutes, words in (
+            ("serial1", 5, "no serial line 'serial1'"),
+            ("serial0", 0, "/nowhere/ttyUSB0 is not released"),
+        ):
+            with pytest.raises(CannotError, match=words):
+                await clerk.release(name, minutes)
+        said = await clerk.release("serial0", 5)
+        assert said == "/nowhere/ttyUSB0 is free for 5 min 0 s, then it is opened again"
+        assert await clerk.release("serial0", 0) == "/nowhere/ttyUSB0 is opened again"
+        line.close()
+
+    asyncio.run(story())
+
+
+def test_a_port_that_hangs_is_not_called_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.links.loan.GIVEN_WITHIN_S", 0.01)
+    line = line_on("/nowhere/ttyUSB0")  # that nobody keeps
+    with pytest.raises(CannotError, match="still being closed"):
+        asyncio.run(clerk_of(Bench(), line=line).release("serial0", 5))
+
+
+def test_a_line_is_found_by_any_of_its_names(tmp_path: Path) -> None:
+    links = SensorLinks()
+    links.serial = [line_on("/dev/null"), line_on(str(tmp_path / "by-id"), "serial1")]
+    (tmp_path / "by-id").symlink_to("/dev/zero")
+    names = (
+        "serial0",
+        "/dev/null",
+        "null",
+        "serial1",
+        f"{tmp_path}/by-id",
+        "/dev/zero",
+        "/dev/tty",
+    )
+    found = [links.line_named(name) for name in names]
+    assert [None if one is None else one.name for one in found] == [
+        *("serial0", "serial0", "serial0", "serial1", "serial1", "serial1", None)
+    ]

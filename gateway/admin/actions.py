@@ -15,7 +15,12 @@ from typing import Any
 from microdot import Microdot, Request, Response
 
 from gateway.admin.logs import fields
-from gateway.admin.operating import PERMIT_MINUTES_MAX, Operating, Publication
+from gateway.admin.operating import (
+    PERMIT_MINUTES_MAX,
+    RELEASE_MINUTES_MAX,
+    Operating,
+    Publication,
+)
 from gateway.admin.responses import RefusedError, guarded, json_response
 from gateway.admin.sign_in import SESSION_S_MAX, Session, SignIn, SignInError, is_token_of
 
@@ -23,10 +28,11 @@ SESSION_SCHEMA = "tidegate.session/1"
 TOKEN_HEADER = "X-Tidegate-Token"
 TOPIC_LENGTH_MAX = 65_535
 PASSWORD_LENGTH_MAX = 1024
+PORT_LENGTH_MAX = 4096
 
 log = logging.getLogger("tidegate.admin")
 
-Done = Callable[[Operating, dict[str, Any]], str]
+Done = Callable[[Operating, dict[str, Any]], str | Awaitable[str]]
 
 
 class Actions:
@@ -103,6 +109,7 @@ class Actions:
                 raise RefusedError(HTTPStatus.CONFLICT, "the gateway does not run yet")
             asked = _object(request)
             said = done(self._operating, asked)
+            said = said if isinstance(said, str) else await said
             client = asked.get("client") if isinstance(asked.get("client"), str) else None
             host = str(request.client_addr[0])
             log.info(
@@ -165,13 +172,13 @@ def _publish(operating: Operating, asked: dict[str, Any]) -> str:
 
 
 def _permit(operating: Operating, asked: dict[str, Any]) -> str:
-    minutes = asked.get("minutes")
-    if isinstance(minutes, bool) or not isinstance(minutes, int | float):
-        raise RefusedError(HTTPStatus.BAD_REQUEST, "minutes is a number, 0 to permit no more")
-    if not 0 <= minutes <= PERMIT_MINUTES_MAX:
-        message = f"minutes is from 0 to {PERMIT_MINUTES_MAX}; for good, see admission.permit"
-        raise RefusedError(HTTPStatus.BAD_REQUEST, message)
-    return operating.permit(float(minutes))
+    minutes = _minutes(asked, PERMIT_MINUTES_MAX, "for good, see admission.permit")
+    return operating.permit(minutes)
+
+
+def _release(operating: Operating, asked: dict[str, Any]) -> Awaitable[str]:
+    minutes = _minutes(asked, RELEASE_MINUTES_MAX, "for good, take its [[serial]] away")
+    return operating.release(_text(asked, "line", PORT_LENGTH_MAX), minutes)
 
 
 _ACTIONS: dict[str, Done] = {
@@ -180,7 +187,17 @@ _ACTIONS: dict[str, Done] = {
     "forget": _forget,
     "publish": _publish,
     "permit": _permit,
+    "release": _release,
 }
+
+
+def _minutes(asked: dict[str, Any], most: int, advice: str) -> float:
+    minutes = asked.get("minutes")
+    if isinstance(minutes, bool) or not isinstance(minutes, int | float):
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "minutes is a number, 0 to end it")
+    if not 0 <= minutes <= most:
+        raise RefusedError(HTTPStatus.BAD_REQUEST, f"minutes is from 0 to {most}; {advice}")
+    return float(minutes)
 
 
 def _object(request: Request) -> dict[str, Any]:

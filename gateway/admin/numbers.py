@@ -22,6 +22,7 @@ class Condition(Enum):
 class LineNumbers:
     """What a serial line has beside other links. `frames` are received ones, by what they were:
     good, or why they were no messages. `problem`: why the port is not to be had, or what is odd.
+    `released_s`: for how long other programs may have it.
     """
 
     is_open: bool
@@ -34,6 +35,7 @@ class LineNumbers:
     frames: Mapping[str, int]
     resyncs: int
     chatter_bytes: int
+    released_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

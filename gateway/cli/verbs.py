@@ -53,6 +53,11 @@ VERBS = (
         "tidegate buffer --config /etc/tidegate/config.toml peek -n 20",
     ),
     Verb(
+        "serial",
+        "list the serial lines, and let another program have a port for a while",
+        "tidegate serial release /dev/ttyUSB0 --for 5m\n  tidegate serial resume /dev/ttyUSB0",
+    ),
+    Verb(
         "doctor",
         "examine all that the gateway depends on, and say what to do about it",
         "tidegate doctor --config /etc/tidegate/config.toml\n  tidegate doctor --disk",

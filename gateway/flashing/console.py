@@ -19,7 +19,7 @@ from typing import Self
 
 import serial  # type: ignore[import-untyped]
 
-from gateway.flashing.errors import Failure, FlashError
+from gateway.flashing.errors import Failure, FlashError, busy
 from gateway.links.serial_faults import why_not_opened
 from gateway.links.serial_line import LineFailure, PortRules
 
@@ -37,7 +37,7 @@ HELD_OCTETS_MAX = 1 << 20
 
 _GONE = (OSError, termios.error)  # the second is none of the first
 _RAW = b"raw REPL; CTRL-B to exit\r\n>"
-_FAILURES = {LineFailure.PERMISSION: Failure.PERMISSION, LineFailure.BUSY: Failure.BUSY}
+_FAILURES = {LineFailure.PERMISSION: Failure.PERMISSION}
 
 
 class SnippetError(Exception):
@@ -53,6 +53,8 @@ class Console:
             self._serial = serial.Serial(port, baud, timeout=LOOK_S, exclusive=True)
         except (*_GONE, ValueError) as error:
             why = why_not_opened(PortRules(port, baud), error)
+            if why.failure is LineFailure.BUSY:
+                raise busy(str(why), port) from None
             raise FlashError(_FAILURES.get(why.failure, Failure.ABSENT), str(why)) from None
 
     def __enter__(self) -> Self:

@@ -19,3 +19,9 @@ class FlashError(Exception):
     def __init__(self, failure: Failure, text: str) -> None:
         super().__init__(text)
         self.failure = failure
+
+
+def busy(text: str, port: str) -> FlashError:
+    """The gateway is mostly who has it."""
+    lent = f"tidegate serial release {port} --for 10m"
+    return FlashError(Failure.BUSY, f"{text}. If it is the gateway, type:  {lent}")

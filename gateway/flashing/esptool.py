@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from gateway.flashing.errors import Failure, FlashError
+from gateway.flashing.errors import Failure, FlashError, busy
 from gateway.flashing.kinds import Kind
 from gateway.flashing.programs import Ended, needed_program, run
 from gateway.flashing.report import Report
@@ -97,7 +97,7 @@ class Esptool:
         if "ermission denied" in text:
             return FlashError(Failure.PERMISSION, permission_text(self.port))
         if "port is busy" in text or "exclusively lock" in text or "EBUSY" in text:
-            return FlashError(Failure.BUSY, busy_text(self.port, file_owner(self.port)))
+            return busy(busy_text(self.port, file_owner(self.port)), self.port)
         if not Path(self.port).exists():
             return FlashError(
                 Failure.CUT, f"{self.port} went away while {doing}: plug it in, again"

@@ -7,6 +7,7 @@
   in between.
 - What cannot be sent is counted: more than the line takes in a few seconds (`lines/outflow.py`), or
   nobody there. MQTT-SN sends again what is not answered.
+- It can be lent to another program for a while (loan.py). For sensors that is a pulled cable.
 - Nothing that comes over the line, or happens to it, raises here.
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
+import math
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -24,6 +26,7 @@ from gateway.config.settings import SerialSettings
 from gateway.lines.outflow import LineOutflow
 from gateway.links.chatter_log import ChatterLog
 from gateway.links.clock import now
+from gateway.links.loan import Loan
 from gateway.links.reconnect import Backoff
 from gateway.links.serial_device import open_device
 from gateway.links.serial_framing import Framing, FramingCounters, framing
@@ -97,9 +100,10 @@ class SerialLink:
         self._line: Line | None = None
         self._problem: str | None = f"{self.port} is not opened yet"
         self._failure: LineFailure | None = None  # told of last
+        self._loan = Loan()
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop
-        self._loss: asyncio.Future[str]
+        self._loss: asyncio.Future[str | None]  # why; None: for another program
         self._next_gap: asyncio.TimerHandle | None = None  # of the framing
         self._next_burst: asyncio.TimerHandle | None = None
 
@@ -136,6 +140,14 @@ class SerialLink:
             line = self._line
         self._wait_for_next_burst()
 
+    async def release(self, seconds: float) -> bool:
+        """Let other programs have the port for so long from now on; 0 takes it back. Whether they
+        can have it already.
+        """
+        if seconds and self._line is not None and not self._loss.done():
+            self._loss.set_result(None)
+        return await self._loan.begin(seconds)
+
     def close(self) -> None:
         """May be called twice, and before `open`."""
         if self._task is not None:
@@ -149,6 +161,9 @@ class SerialLink:
 
     def check(self) -> str | None:
         """For health: why nobody is heard on it, what is odd about it, or None."""
+        if self._loan.left_s:
+            minutes = math.ceil(self._loan.left_s / 60)
+            return f"{self.port} is released to other programs for {minutes} min more"
         if self._problem is not None:
             return self._problem
         warning = None if self._line is None else self._line.warning
@@ -157,6 +172,11 @@ class SerialLink:
     @property
     def is_open(self) -> bool:
         return self._line is not None
+
+    @property
+    def released_s(self) -> float | None:
+        """For how long it is lent to other programs from now on."""
+        return self._loan.left_s or None
 
     @property
     def waiting_octets(self) -> int:
@@ -177,6 +197,7 @@ class SerialLink:
     async def _keep_open(self) -> None:
         backoff = Backoff(REOPEN_S_MIN, REOPEN_S_MAX, random.Random())
         while True:
+            await self._loan.over()
             try:
                 if await self._serve(await self._open_line()):
                     backoff.settled()
@@ -184,7 +205,8 @@ class SerialLink:
                 self._tell(str(error), error.failure)
             except Exception:  # ours; a line must not stay closed for ever because of it
                 log.exception("%s is opened again", self.name)
-            await asyncio.sleep(backoff.next_delay_s())
+            if not self._loan.left_s:
+                await self._loan.pause(backoff.next_delay_s())
 
     def _open_line(self) -> Awaitable[Line]:
         self._loss = self._loop.create_future()
@@ -193,6 +215,10 @@ class SerialLink:
 
     async def _serve(self, line: Line) -> bool:
         """Until it is lost; whether it was of any use."""
+        if self._loan.left_s:  # asked for while it was opened
+            line.close()
+            await line.closed()
+            return False
         self._line = line
         self._framing.reset()
         self.counters.opened += 1
@@ -202,8 +228,9 @@ class SerialLink:
             self._ears.opened()
             line.begin()
             reason = await self._loss
-            self.counters.lost += 1
-            self._tell(f"{self.port}: {reason}", LineFailure.ABSENT)
+            if reason is not None:
+                self.counters.lost += 1
+                self._tell(f"{self.port}: {reason}", LineFailure.ABSENT)
         finally:
             self._let_go()
         await line.closed()

@@ -25,6 +25,7 @@ ACTIONS: list[tuple[str, dict[str, object], str]] = [
         "publish well cmd b'\\x00\\xff' 2",
     ),
     ("permit", {"minutes": 5}, "permit 5.0"),
+    ("release", {"line": "serial0", "minutes": 240}, "release serial0 240.0"),
 ]
 WRONG: list[tuple[str, object, str]] = [
     ("forget", {}, "client is a text"),
@@ -39,6 +40,9 @@ WRONG: list[tuple[str, object, str]] = [
     ("permit", {"minutes": True}, "minutes is a number"),
     ("permit", {"minutes": -1}, "from 0 to 1440"),
     ("permit", {"minutes": 1e9}, "from 0 to 1440"),
+    ("release", {"line": "serial0"}, "minutes is a number"),
+    ("release", {"minutes": 5}, "line is a text"),
+    ("release", {"line": "serial0", "minutes": 241}, "from 0 to 240; for good, take"),
     ("pause", [], "one JSON object"),
 ]
 
@@ -70,6 +74,9 @@ class Noted:
 
     def permit(self, minutes: float) -> str:
         return self._note(f"permit {minutes}")
+
+    async def release(self, line: str, minutes: float) -> str:
+        return self._note(f"release {line} {minutes}")
 
 
 @asynccontextmanager

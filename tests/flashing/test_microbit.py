@@ -105,6 +105,7 @@ def test_a_port_that_a_gateway_has_is_named_with_the_gateway(
     assert done.returncode == 69
     assert f"(process {pid})" in done.stderr
     assert f"has {microbit.device}: stop it" in done.stderr
+    assert f"tidegate serial release {microbit.device} --for 10m" in done.stderr
 
 
 def test_micropython_and_the_program_in_one_go_by_the_drive(

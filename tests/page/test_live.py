@@ -9,9 +9,12 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+import serial  # type: ignore[import-untyped]
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import free_tcp_port
@@ -19,6 +22,7 @@ from tests.page.browser import DESKTOP, PHONE, needs_browser, opened
 from tests.page.served import PASSWORD, Served, served
 from tests.support.application import application, heard
 from tests.support.hand_written_sensor import HandWrittenSensor, sensor
+from tests.support.pty_line import PtyLine
 
 if TYPE_CHECKING:
     from playwright.async_api import Locator, Page
@@ -273,6 +277,30 @@ def test_a_new_device_is_let_in_for_a_while(tmp_path: Path) -> None:
 
     with served(tmp_path, '[admission]\npermit = "listed"\n', password=True) as here:
         asyncio.run(story(here))
+
+
+def test_a_port_is_released_for_another_program_and_taken_back(tmp_path: Path) -> None:
+    async def story(page: Page, port: str) -> None:
+        row = page.locator("tr", has=page.get_by_role("rowheader", name="serial0"))
+        await row.get_by_text("open").wait_for()
+        assert not await row.get_by_role("button").is_visible()
+        await sign_in(page)
+        await row.get_by_role("button", name="Release the port").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Release").click()
+        await row.get_by_text("released for 5 min more").wait_for()
+        await page.get_by_text(f"{port} is released to other programs").wait_for()
+        serial.Serial(port, exclusive=True).close()
+        await row.get_by_role("button", name="Take it back").click()
+        await row.get_by_text("open", exact=True).wait_for()
+
+    async def line() -> None:
+        with closing(PtyLine(tmp_path / "line")) as made:
+            config = f'[[serial]]\nport = "{made.name}"\n'
+            with served(tmp_path, config, password=True) as here:
+                async with opened(here.url) as page:
+                    await story(page, str(made.name))
+
+    asyncio.run(line())
 
 
 def test_the_demo_says_where_its_page_is_first_and_shows_a_device_within_five_seconds() -> None:

@@ -2,6 +2,7 @@
 
 import { Keyed, card, el, setClass, setText, svg } from "./dom.js";
 import { bytes, count, counted, duration, percent, rate } from "./format.js";
+import { Links } from "./links.js";
 import { spark } from "./sign.js";
 
 const POINTS_MAX = 60; // of the rate, a minute
@@ -11,12 +12,11 @@ export class Overview {
   title = "Overview";
   static rates = []; // outlives the view, so that the minute is there when one comes back
 
-  constructor() {
+  constructor(page) {
     this.alarms = el("ul");
     this.calm = el("p", { class: "calm", text: "Nothing needs attention." });
     this.parts = { broker: tile("Broker"), devices: tile("Devices", "#/devices"), readings: tile("Readings"), buffer: tile("Buffer", "#/buffer"), waiting: tile("For devices") };
-    this.links = el("tbody");
-    this.linkRows = new Keyed(this.links, linkRow);
+    this.links = new Links(page);
     this.dropped = el("tbody");
     this.droppedRows = new Keyed(this.dropped, droppedRow);
     this.droppedCard = card("Dropped since the start", el("div", { class: "scroll" }, el("table", { class: "plain" },
@@ -26,12 +26,14 @@ export class Overview {
       el("h1", { class: "unseen", text: "Overview" }),
       el("section", { class: "alarms", "aria-label": "What needs attention" }, this.calm, this.alarms),
       el("div", { class: "tiles" }, Object.values(this.parts).map((part) => part.node)),
-      card("Links", el("div", { class: "scroll" }, el("table", {},
-        el("thead", {}, el("tr", {}, ["Link", "Where", "State"].map((text) => el("th", { text })),
-          ["Received", "Sent"].map((text) => el("th", { class: "number", text })))), this.links))),
+      this.links.node,
       this.droppedCard,
       this.version,
     ];
+  }
+
+  close() {
+    this.links.close();
   }
 
   asked() {
@@ -48,8 +50,7 @@ export class Overview {
     const waiting = status.outbox_messages;
     this.parts.waiting.show(count(waiting), waiting === 1 ? "message waits for its device" : "messages wait for their devices",
       `${counted(status.subscriptions, "subscription")}, ${counted(status.retained_messages, "retained message")}`);
-    const links = new Map(status.links.map((link) => [link.name, link]));
-    this.linkRows.show([...links.keys()], (key) => links.get(key));
+    this.links.show(status.links);
     const dropped = Object.entries(status.counters.dropped).filter(([, number]) => number);
     this.droppedRows.show(dropped.map(([why]) => why), (why) => status.counters.dropped[why]);
     this.droppedCard.hidden = !dropped.length;
@@ -141,30 +142,6 @@ function shares(parts, total) {
     x += width;
   }
   return picture;
-}
-
-function linkRow(name) {
-  const [where, state, received, sent] = [el("td", { class: "wide" }), el("td"), el("td", { class: "number" }), el("td", { class: "number" })];
-  return {
-    node: el("tr", {}, el("th", { scope: "row", text: name }), where, state, received, sent),
-    update(link) {
-      setText(where, link.listening_on);
-      setText(state, linkState(link));
-      setClass(state, link.line?.problem || link.group_joined === false ? "bad" : "good");
-      setText(received, count(link.datagrams_received));
-      setText(sent, count(link.datagrams_sent));
-    },
-  };
-}
-
-function linkState(link) {
-  if (link.line) {
-    const damaged = Object.entries(link.line.frames).reduce((sum, [kind, number]) => sum + (kind === "good" ? 0 : number), 0);
-    const said = link.line.problem ?? (link.line.is_open ? "open" : "closed");
-    return damaged ? `${said}, ${counted(damaged, "frame")} damaged` : said;
-  }
-  const lost = link.receive_buffer_drops ? `, ${count(link.receive_buffer_drops)} came too fast` : "";
-  return (link.group_joined === false ? "listens, but its group is not joined" : "listens") + lost;
 }
 
 function droppedRow(why) {

@@ -215,7 +215,7 @@ def _listen(arguments: argparse.Namespace) -> int:
     try:
         heard = listening.listen(rules, arguments.seconds)
     except LineError as error:
-        complain(f"tidegate doctor: {error}")
+        complain(f"tidegate doctor: {listening.why_not(error, arguments.listen)}")
         return listening.failure_code(error)
     code = listening.exit_code(heard)
     if arguments.json:

@@ -74,6 +74,12 @@ def exit_code(heard: Heard) -> ExitCode:
     return ExitCode.OK if heard.what in MQTT_SN else ExitCode.FAILURE
 
 
+def why_not(error: LineError, port: str) -> str:
+    if error.failure is not LineFailure.BUSY:
+        return str(error)
+    return f"{error}. If it is the gateway, type:  tidegate serial release {port} --for 10m"
+
+
 def failure_code(error: LineError) -> ExitCode:
     is_permission = error.failure is LineFailure.PERMISSION
     return ExitCode.PERMISSION if is_permission else ExitCode.UNAVAILABLE

@@ -15,6 +15,7 @@ import pytest
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto, free_tcp_port
 from hil.rig.witness import witnessing
+from tests.cli.tidegate import tidegate
 from tests.end_to_end.on_air import DISCONNECT, PINGREQ, PINGRESP, fresh, serving, story
 from tests.end_to_end.restart.restarting import End, begin_again, both_ends, gets
 from tests.end_to_end.serial.noise import Noise, patient_sensor_on
@@ -96,6 +97,43 @@ async def test_a_pulled_cable_costs_no_session_and_nothing_that_was_acknowledged
                 assert len(witness.seen) == len(sent) == 150
             assert sensor.counts["connects"] == 1
             assert gateway.log.count("it was unplugged; it is tried again") == 3
+
+
+@story
+async def test_while_its_port_is_lent_a_sensors_session_waits(
+    broker: Mosquitto, tmp_path: Path
+) -> None:
+    up, down = fresh("up"), fresh("down")
+    (tmp_path / "secret").write_text("tide")
+    page = f'[admin]\nlisten = "127.0.0.1:{free_tcp_port()}"\npassword_file = "secret"\n'
+    async with lines(tmp_path, "hdlc") as (line,):
+        with serving(tmp_path, broker, NO_UDP + table(line.name) + IMPATIENT + page) as gateway:
+            wait_until_open(gateway, line.name)
+            gateway.wait_for_log("status page")
+            n = node_on(line)
+            async with application(broker, up) as app:
+                await n.connect(clean=False)
+                topic_id = await n.register(up)
+                await n.subscribe(down.encode(), qos=1)
+                await lend(gateway, "release", str(line.name))
+                await app.publish(down, b"meanwhile", qos=1)
+                await lend(gateway, "resume", "serial0")
+                wait_until_open(gateway, line.name, 2)
+                await gets(n, b"meanwhile")
+                await n.publish(topic_id, b"after", qos=1)
+                assert (await heard(app)).payload == b"after"
+            clients = await asyncio.to_thread(tidegate, "clients", *of(gateway), folder=tmp_path)
+            assert n.client_id in clients.stdout
+
+
+def of(gateway: GatewayProcess) -> tuple[str | Path, ...]:
+    return "--config", gateway.config_path
+
+
+async def lend(gateway: GatewayProcess, action: str, port: str) -> None:
+    arguments = ("serial", *of(gateway), action, port)
+    done = await asyncio.to_thread(tidegate, *arguments, folder=gateway.folder)
+    assert done.returncode == 0, done.stderr
 
 
 def told(port: int, path: str) -> Any:

@@ -1,0 +1,139 @@
+"""`tidegate serial`: the serial lines of the running gateway, and lending a port for a while."""
+
+import argparse
+import json
+import os
+import re
+from collections.abc import Mapping
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from gateway.admin.answers import STATUS_SCHEMA
+from gateway.admin.operating import RELEASE_MINUTES_MAX
+from gateway.cli.exit_codes import ExitCode
+from gateway.cli.live import HINT, add_live_arguments, ask_and_show, printable
+from gateway.cli.output import complain, put, say
+from gateway.cli.sources import add_source_arguments, configuration_of
+from gateway.cli.tables import Column, table, terminal_columns
+from gateway.config import ConfigError
+
+SCHEMA = "tidegate.serial/1"
+COLUMNS = (
+    Column("link"),
+    Column("port", is_name=True),
+    Column("state", 1),
+    Column("good", 2, right=True),
+    Column("damaged", 3, right=True),
+    Column("sent", 4, right=True),
+)
+MINUTES_DEFAULT = 10.0
+_UNITS = {"s": 1 / 60, "m": 1.0, "h": 60.0}
+
+EPILOG = """
+While a port is released another program can have it: `tidegate flash`, esptool,
+a terminal. For the sensors behind it that is a pulled cable; their sessions and
+what waits for them stay. The gateway opens it again by itself when the time is
+over, and whenever it is started. It asks for the password of the status page:
+the verb takes it from admin.password_file, from --password-file, or as you
+type it.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_live_arguments(parser)
+    parser.epilog = f"{parser.epilog or ''}{EPILOG}"
+    actions = parser.add_subparsers(
+        dest="action",
+        metavar="ACTION",
+        title="actions",
+        description="Without one: the lines, how each is, and how many frames came and went.",
+    )
+    release = _add_action(actions, "release", "let another program have a port for a while")
+    release.add_argument(
+        "--for",
+        dest="minutes",
+        type=minutes,
+        default=MINUTES_DEFAULT,
+        metavar="TIME",
+        help=f"such as 90s, 5m or 1h, at most {RELEASE_MINUTES_MAX // 60}h (default: 10m)",
+    )
+    _add_action(actions, "resume", "have a port back that was released")
+
+
+def _add_action(
+    actions: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, help_: str
+) -> argparse.ArgumentParser:
+    action = actions.add_parser(
+        name, help=help_, description=f"{help_[0].upper()}{help_[1:]}.", allow_abbrev=False
+    )
+    action.add_argument("port", metavar="PORT", help="serial0, or the port's name or path")
+    add_source_arguments(action, is_repeated=True)
+    action.add_argument(
+        "--password-file",
+        metavar="FILE",
+        type=Path,
+        help="holds the password of the status page; else that of the configuration",
+    )
+    return action
+
+
+def minutes(text: str) -> float:
+    found = re.fullmatch(r"(\d{1,6})([smh])", text)
+    asked = 0.0 if found is None else int(found[1]) * _UNITS[found[2]]
+    if not 0 < asked <= RELEASE_MINUTES_MAX:
+        most = f"{RELEASE_MINUTES_MAX // 60}h"
+        raise argparse.ArgumentTypeError(f"such as 90s, 5m or 1h, at most {most}, not {text!r}")
+    return asked
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.action is None:
+        return ask_and_show(arguments, "/api/status", STATUS_SCHEMA, {}, show)
+    return _act(arguments, arguments.minutes if arguments.action == "release" else 0.0)
+
+
+def _act(arguments: argparse.Namespace, for_minutes: float) -> int:
+    from gateway.cli import acting, asking  # bring http.client with them
+
+    try:
+        settings = configuration_of(arguments, os.environ).settings
+    except ConfigError as error:
+        complain(str(error))
+        return ExitCode.CONFIGURATION
+    asked = {"line": arguments.port, "minutes": for_minutes}
+    try:
+        password = acting.password_for(settings, arguments.password_file)
+        done = acting.act(settings.admin.listen, password, "release", asked)
+    except asking.NoAnswerError as reason:
+        complain(f"tidegate serial: {reason}; {HINT}")
+        return ExitCode.UNAVAILABLE
+    except acting.NotDoneError as error:
+        complain(f"tidegate serial: {error}")
+        return error.code
+    say(json.dumps({"schema": SCHEMA, "done": done}) if arguments.json else done)
+    return ExitCode.OK
+
+
+def show(answer: Mapping[str, Any]) -> int:
+    rows = [_row(link) for link in answer["links"] if link["line"] is not None]
+    if not rows:
+        put("no serial lines; a [[serial]] in the configuration is one\n")
+        return ExitCode.OK
+    for line in table(COLUMNS, rows, terminal_columns()):
+        put(f"{line}\n")
+    return ExitCode.OK
+
+
+def _row(link: Mapping[str, Any]) -> tuple[str, ...]:
+    line = link["line"]
+    damaged = sum(line["frames"].values()) - line["frames"]["good"]
+    port = printable(link["listening_on"])
+    good, sent = str(line["frames"]["good"]), str(link["datagrams_sent"])
+    return link["name"], port, _state(line), good, str(damaged), sent
+
+
+def _state(line: Mapping[str, Any]) -> str:
+    if line["released_s"] is not None:
+        return f"released for {ceil(line['released_s'] / 60)} min more"
+    return line["problem"] or ("open" if line["is_open"] else "closed")
