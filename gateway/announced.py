@@ -41,7 +41,7 @@ class AnnouncedFile:
         self._path = folder / FILE
         self._lines: list[str] = []
         self._bytes = 0
-        self._has_failed = False
+        self.error: str | None = None
 
     def load(self) -> dict[str, Entry]:
         """By topic. What is no line of ours is passed over."""
@@ -87,8 +87,8 @@ class AnnouncedFile:
             self._fail(error)
 
     def _fail(self, error: OSError) -> None:
-        if not self._has_failed:
-            self._has_failed = True
+        if self.error is None:
+            self.error = f"{self._path}: {error.strerror}"
             log.warning(
                 "%s cannot be used (%s): what is forgotten while the broker is away may stay there",
                 self._path,

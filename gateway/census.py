@@ -20,6 +20,7 @@ from gateway.admin.numbers import (
     JournalNumbers,
     LineNumbers,
     LinkNumbers,
+    NoticeNumbers,
     Numbers,
     StateNumbers,
 )
@@ -54,6 +55,7 @@ class Census:
     now: Callable[[], float]
     journal: Callable[[], JournalNumbers] = JournalNumbers
     state: Callable[[], StateNumbers] = StateNumbers
+    notices: Callable[[], NoticeNumbers] = NoticeNumbers
     throughput: Throughput = field(default_factory=Throughput)  # of the journal
     traffic: Throughput = field(default_factory=Throughput)  # readings in, deliveries out
     groups: Mapping[int, GroupLink] = field(default_factory=dict)  # by link
@@ -141,6 +143,7 @@ class Census:
             ),
             state=self.state(),
             ingest=self._ingest(),
+            notices=self.notices(),
         )
 
     def _ingest(self) -> IngestNumbers:

@@ -26,6 +26,7 @@ from gateway.admin.listening import AdminError
 from gateway.admin.log_tail import LogTail
 from gateway.admin.logs import configure
 from gateway.admin.news import News
+from gateway.admin.numbers import NoticeNumbers
 from gateway.assembly import engine_rules
 from gateway.census import Census
 from gateway.cli.exit_codes import ExitCode
@@ -249,7 +250,7 @@ def _build(
     shell.links, shell.groups, shell.broker = links.all, links.groups, broker
     shell.journal, shell.state = keeping.journal, keeping.state
     lag = LagMeter(loop)
-    census = _census(settings, engine, links, broker, shell, keeping, lag)
+    census = _census(settings, engine, links, broker, shell, keeping, lag, lambda: herald.numbers())
     lookout = _lookout(settings, engine)
     admin = None
     if settings.admin.listen is not None and lookout is not None:
@@ -305,6 +306,7 @@ def _census(
     shell: Shell,
     keeping: Keeping,
     lag: LagMeter,
+    notices: Callable[[], NoticeNumbers],
 ) -> Census:
     upstream = settings.upstream
     return Census(
@@ -319,6 +321,7 @@ def _census(
         now=now,
         journal=keeping.journal_numbers,
         state=keeping.state_numbers,
+        notices=notices,
         groups=links.multicast,
         is_journal_used=settings.stores_readings,
         drops_oldest=settings.journal.when_full == "drop_oldest",

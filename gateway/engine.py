@@ -350,7 +350,8 @@ def _granted(engine: Engine, effect: Granted, now: float) -> list[Effect]:
 
 
 def _subscription_refused(engine: Engine, effect: SubscriptionRefused, now: float) -> list[Effect]:
-    if engine.custody.is_refused(effect):
+    own = engine._rules.upstream.own_filter
+    if engine.custody.is_refused(effect) or effect.topic_filter == own:
         return [effect]
     effects = engine.downlink.refused(effect)
     return effects[:1] + engine._perform(effects[1:], now)

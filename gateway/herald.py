@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gateway.admin.numbers import NoticeNumbers
 from gateway.admin.payloads import Value
-from gateway.effects import Effect, Overheard, StateChanged, UpstreamUp
+from gateway.effects import Effect, Overheard, StateChanged, SubscriptionRefused, UpstreamUp
 from gateway.engine import Engine
 from gateway.links.clock import now, unix_ms_at_zero
 from gateway.notices.saying import ONLINE, Saying
@@ -40,12 +42,16 @@ class Herald:
         perform: Callable[[list[Effect]], None],
         messages_per_s_max: float,
         clock: Callable[[], float] = now,
+        birth: Container[str] = (),
     ) -> None:
+        """`birth`: what the subscription to Home Assistant's birth message may be called."""
         self._engine = engine
         self._saying = saying
         self._perform = perform
         self._now = clock
         self._per_beat = messages_per_s_max * BEAT_S
+        self._birth = birth
+        self._refusal: str | None = None
         self._credit = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -77,7 +83,10 @@ class Herald:
             if board is not None and standing_in(effect.after) in GONE:
                 board.left(effect.client_id, effect.after, effect.peer, self._now())
         elif type(effect) is UpstreamUp:
+            self._refusal = None
             self._saying.connected()
+        elif type(effect) is SubscriptionRefused and effect.topic_filter in self._birth:
+            self._refusal = effect.reason
         elif type(effect) is Overheard:
             self._overheard(effect.payload)
 
@@ -90,6 +99,11 @@ class Herald:
         announcements = self._saying.announcements
         if announcements is not None and strand.client_id in self._engine.sessions:
             announcements.heard(strand.client_id, strand.topic, values)
+
+    # From those who show
+
+    def numbers(self) -> NoticeNumbers:
+        return replace(self._saying.numbers(), refusal=self._refusal)
 
     # Time
 

@@ -39,6 +39,7 @@ class Voice:
 
 def herald_of(voice: Voice) -> Herald:
     settings = voice.settings
+    birth = settings.home_assistant.birth_topic
     topics = Topics(settings.upstream.topic_prefix, settings.gateway.name)
     board = None
     if settings.presence.clients:
@@ -57,7 +58,11 @@ def herald_of(voice: Voice) -> Herald:
         stats_s=settings.presence.stats_s,
     )
     herald = Herald(
-        voice.engine, saying, voice.shell.on_asked, settings.presence.messages_per_s_max
+        voice.engine,
+        saying,
+        voice.shell.on_asked,
+        settings.presence.messages_per_s_max,
+        birth=(birth, birth.removeprefix(settings.upstream.topic_prefix)),
     )
     if announcements is not None and voice.lookout is not None:
         herald.listen_to(voice.lookout.latest)

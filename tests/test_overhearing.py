@@ -7,7 +7,7 @@ from dataclasses import replace
 import mqtt5
 import pytest
 
-from gateway.effects import Overheard
+from gateway.effects import Overheard, SubscriptionRefused
 from gateway.engine import EngineRules
 from gateway.frames import Publish, ReturnCode, Suback
 from gateway.saved import SavedState
@@ -63,13 +63,17 @@ def test_a_sensor_may_subscribe_to_it_and_leave_again() -> None:
     assert TOPIC in bench.subscribed, "the gateway listens still"
 
 
-def test_a_broker_that_refuses_it_refuses_nothing_else() -> None:
-    bench = Bench(EngineRules(replace(UPSTREAM, topic_prefix="", overheard=TOPIC)), connected=False)
+@pytest.mark.parametrize("prefix", ["", "home", "site-7/"])
+def test_a_broker_that_refuses_it_refuses_nothing_else(prefix: str) -> None:
+    upstream = replace(UPSTREAM, topic_prefix=prefix, overheard=TOPIC)
+    bench = Bench(EngineRules(upstream), connected=False)
     bench.take(bench.engine.restore(NOTHING, 0.0))
     bench.refuses = {TOPIC}
     bench.connect_broker()
     assert bench.engine.upstream.subscriptions.settled
     assert not list(bench.engine.downlink.subscriptions)
+    (refused,) = bench.told(SubscriptionRefused)
+    assert refused.topic_filter in (TOPIC, TOPIC.removeprefix(prefix))
     bench.join(b"s1")
     (suback,) = bench.subscribe(b"s1", b"a")
     assert isinstance(suback, Suback)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from gateway.admin import conditions
 from gateway.admin.durations import duration
 from gateway.admin.news import News
-from gateway.admin.numbers import Numbers
+from gateway.admin.numbers import NoticeNumbers, Numbers
 from gateway.admin.tellings import DROPPED
 from gateway.effects import State
 
@@ -28,6 +28,7 @@ def alarms(numbers: Numbers, news: News, gateway_name: str = "+") -> list[str]:
         *_of_clients(numbers),
         *_of_links(numbers),
         *_of_drops(news),
+        *_of_notices(numbers.notices),
         *_of_the_operator(numbers),
     ]
 
@@ -73,6 +74,19 @@ def _of_links(numbers: Numbers) -> Iterator[str]:
                 f"{link.receive_buffer_drops} datagrams came faster than they were taken on "
                 f"{link.name}: see udp.receive_buffer_bytes"
             )
+
+
+def _of_notices(notices: NoticeNumbers) -> Iterator[str]:
+    if notices.refusal is not None:
+        yield (
+            f"the broker does not say when Home Assistant starts, {notices.refusal}: let the "
+            "gateway subscribe to home_assistant.birth_topic"
+        )
+    if notices.error is not None:
+        yield (
+            f"what was said on MQTT is not noted, {notices.error}: of devices that are forgotten "
+            "while the broker is away something may stay there"
+        )
 
 
 def _of_the_operator(numbers: Numbers) -> Iterator[str]:

@@ -96,6 +96,7 @@ def status(name: str, version: str, numbers: Numbers, news: News) -> dict[str, o
         "journal": journal(numbers.journal),
         "state": state(numbers.state),
         "ingest": asdict(numbers.ingest),
+        "notices": asdict(numbers.notices),
         "counters": {
             "dropped": {reason.value: count for reason, count in news.dropped.items()},
             "state_changes": {state.value: count for state, count in news.state_changes.items()},

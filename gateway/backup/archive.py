@@ -5,6 +5,7 @@ tidegate-backup.json   what it is, first: format, release, gateway, when
 config.toml            the configuration, if there was a file
 files/KEY              what the configuration names, by key: files/upstream.ca_file
 state/state.db         sessions and all that is kept for sensors
+state/announced.jsonl  which retained topics of the gateway's own the broker may have
 state/journal/...      segments of the journal, as they are on the disk
 checksums.json         SHA-256 of each of them, last: an archive without it was cut off
 ```
@@ -39,6 +40,7 @@ CHECKSUMS_NAME = "checksums.json"
 CONFIG_NAME = "config.toml"
 FILES = "files/"
 DATABASE_NAME = "state/state.db"
+ANNOUNCED_NAME = "state/announced.jsonl"
 JOURNAL = "state/journal/"
 
 # Most of a segment is zeros or text, and a small board has one slow core for this.
@@ -51,6 +53,7 @@ _SIZES_MAX = (
     (re.compile(re.escape(CONFIG_NAME)), 8 * MIB),
     (re.compile(r"files/[a-z_0-9.]{1,100}"), 8 * MIB),
     (re.compile(re.escape(DATABASE_NAME)), 64 << 30),
+    (re.compile(re.escape(ANNOUNCED_NAME)), 128 * MIB),
     (re.compile(r"state/journal/[0-9a-f-]{1,60}\.segment"), SEGMENT_BYTES_MAX),
 )
 _DAMAGE = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError, KeyError)

@@ -7,7 +7,9 @@ Rule 3: while files change places the mark `restore.unfinished` keeps the gatewa
 Rule 4: the next epoch is above all that this gateway has used, also since the backup: an epoch
         that comes twice would let consumers drop new readings as repetitions of old ones. It is
         taken from the clock, which therefore must not be before the backup.
-Rule 5: files that the configuration names outside its own folder are written only where none is.
+Rule 5: what the broker may have retained is that of the backup and that of the folder together:
+        the start that follows clears there what it does not know any more.
+Rule 6: files that the configuration names outside its own folder are written only where none is.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gateway.backup.archive import (
+    ANNOUNCED_NAME,
     CONFIG_NAME,
     DATABASE_NAME,
     FILES,
@@ -36,6 +39,8 @@ from gateway.config.settings import Settings
 from gateway.state.folder import EPOCH_FILE, LOCK_FILE, RESTORE_MARK, lock_folder
 from gateway.state.store import DATABASE_FILE, DISTRUST_FILE, epoch_in_remains, sync_folder
 
+STATE = "state/"
+ANNOUNCED = ANNOUNCED_NAME.removeprefix(STATE)
 INCOMING = ".restoring"
 BEFORE = "before-restore"
 SERVICE_USER = "tidegate"
@@ -80,14 +85,14 @@ def look(path: Path, into: Path | None = None) -> Contents:
                 found.config, found.config_owner = part.read(), part.owner
             elif part.name.startswith(FILES):
                 found.files[part.name.removeprefix(FILES)] = part.read(), part.owner
-            elif part.name == DATABASE_NAME or part.name.startswith(JOURNAL):
+            elif part.name.startswith(STATE):
                 if part.name == DATABASE_NAME:
                     found.database_bytes = part.size
-                else:
+                elif part.name.startswith(JOURNAL):
                     found.segments += 1
                     found.segment_bytes += part.size
                 if into is not None:
-                    _write(into / part.name.removeprefix("state/"), part.pieces, 0o600)
+                    _write(into / part.name.removeprefix(STATE), part.pieces, 0o600)
     finally:
         reader.close()
     return found
@@ -132,6 +137,7 @@ def restore(path: Path, target: Target, settings: Settings) -> Restored:
                 shutil.rmtree(incoming / "journal")
                 (incoming / "journal").mkdir(mode=0o700)
             restored = Restored(contents, _next_epoch(folder))
+            _join_announced(folder / ANNOUNCED, incoming / ANNOUNCED)
             _write(incoming / EPOCH_FILE, iter((b"%d\n" % restored.epoch,)), 0o600)
             _change_places(folder, owner, restored, target, settings)
         finally:
@@ -139,6 +145,13 @@ def restore(path: Path, target: Target, settings: Settings) -> Restored:
     finally:
         os.close(lock)
     return restored
+
+
+def _join_announced(there: Path, incoming: Path) -> None:
+    """Of one topic the later line counts, and that is the folder's."""
+    if there.exists() and incoming.exists():
+        both = (incoming.read_bytes(), b"\n", there.read_bytes())
+        _write(incoming, iter(both), 0o600)
 
 
 def _refuse_what_would_be_lost(folder: Path, target: Target) -> None:
@@ -188,6 +201,8 @@ def _change_places(
     for name in STATE_NAMES:
         if (incoming / name).exists():
             (incoming / name).rename(folder / name)
+    if (incoming / ANNOUNCED).exists():
+        (incoming / ANNOUNCED).replace(folder / ANNOUNCED)
     if target.config is not None and restored.contents.config is not None:
         _replace(target.config, restored.contents.config, restored.contents.config_owner)
     _write_files(restored, settings, target)

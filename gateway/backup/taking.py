@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from gateway.backup.archive import (
+    ANNOUNCED_NAME,
     CONFIG_NAME,
     DATABASE_NAME,
     FILES,
@@ -100,6 +101,9 @@ def _fill(
         has_state = copy_database(settings.gateway.state_dir, copy)
         if has_state:
             writer.add_file(DATABASE_NAME, copy)
+    announced = settings.gateway.state_dir / Path(ANNOUNCED_NAME).name
+    if announced.exists():
+        writer.add(ANNOUNCED_NAME, announced.read_bytes())
     count = 0
     for name, octets in segments(settings.gateway.journal_dir):
         writer.add(JOURNAL + name, octets)

@@ -53,6 +53,7 @@ def described(answer: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "journal", _journal(answer["journal"])
     if answer["ingest"]["is_on"]:
         yield "ingest", _ingest(answer["ingest"])
+    yield "on MQTT", _notices(answer["notices"])
     yield "rates", _rates(answer)
     for number, link in enumerate(answer["links"]):
         received, sent = link["datagrams_received"], link["datagrams_sent"]
@@ -118,6 +119,16 @@ def _ingest(ingest: Mapping[str, Any]) -> str:
         f"{ingest['kept']} readings kept until ingested{oldest}; {last}, "
         f"{ingest['ingested']} ingested, {ingest['sent_again']} sent again"
     )
+
+
+def _notices(notices: Mapping[str, Any]) -> str:
+    devices, announced = notices["devices"], notices["announced"]
+    said = ["no presence of devices" if devices is None else f"{counted(devices, 'device')} told"]
+    if announced is not None:
+        said.append(f"{announced} announced to Home Assistant")
+    if notices["waiting"]:
+        said.append(f"{notices['waiting']} due")
+    return f"{', '.join(said)}, at {printable(notices['topic'])}/"
 
 
 def _rates(answer: Mapping[str, Any]) -> str:

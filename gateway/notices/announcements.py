@@ -79,6 +79,16 @@ class Announcements:
         if self._catalogue.learn(client_id, topic, values) and client_id in self._announced:
             self._to_announce[client_id] = None
 
+    # From those who show
+
+    @property
+    def announced(self) -> int:
+        return len(self._announced)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._to_announce) + len(self._values_due)
+
     # Saying
 
     def next_announcement(self) -> Notice | None:

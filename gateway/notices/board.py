@@ -105,6 +105,17 @@ class Board:
             self._left.popitem(last=False)
         self._due[_FIRST][client_id] = None
 
+    # From those who show
+
+    @property
+    def told(self) -> int:
+        """Devices that the broker knows of."""
+        return len(self._said)
+
+    @property
+    def waiting(self) -> int:
+        return sum(map(len, self._due))
+
     # Time
 
     def look(self, now: float) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from gateway.admin.numbers import NoticeNumbers
 from gateway.effects import ClientId
 from gateway.notices.board import Board
 from gateway.notices.documents import Notice, as_json
@@ -38,6 +39,8 @@ class Entry:
 
 class Ledger(Protocol):
     """What is noted of the retained messages that the broker may have; `announced.py` keeps it."""
+
+    error: str | None  # why nothing is noted
 
     def load(self) -> dict[str, Entry]: ...
     def begin(self, kept: dict[str, Entry]) -> None: ...
@@ -105,6 +108,20 @@ class Saying:
             self.board.connected()
         if self.announcements is not None:
             self.announcements.connected()
+
+    # From those who show
+
+    def numbers(self) -> NoticeNumbers:
+        board, announcements = self.board, self.announcements
+        return NoticeNumbers(
+            topic=self._topics.base,
+            devices=None if board is None else board.told,
+            announced=None if announcements is None else announcements.announced,
+            waiting=(0 if board is None else board.waiting)
+            + (0 if announcements is None else announcements.waiting)
+            + len(self._stale),
+            error=self._ledger.error,
+        )
 
     # Time
 

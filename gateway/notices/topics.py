@@ -14,16 +14,16 @@ _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]|_(?=[0-9a-f]{2})")
 
 class Topics:
     def __init__(self, prefix: str, gateway_name: str) -> None:
-        self._base = f"{prefix}tidegate/{gateway_name}"
-        self.state = f"{self._base}/state"
-        self.stats = f"{self._base}/stats"
+        self.base = f"{prefix}tidegate/{gateway_name}"
+        self.state = f"{self.base}/state"
+        self.stats = f"{self.base}/stats"
 
     def client(self, client_id: str) -> str:
-        return f"{self._base}/clients/{level(client_id)}"
+        return f"{self.base}/clients/{level(client_id)}"
 
     def values(self, client_id: str) -> str:
         """What the client's readings say, as JSON, for those who cannot read SenML."""
-        return f"{self._base}/values/{level(client_id)}"
+        return f"{self.base}/values/{level(client_id)}"
 
 
 def level(text: str) -> str:

@@ -49,3 +49,8 @@ class UpstreamRules:
         if topic is None or not topic.startswith(prefix) or len(topic) == len(prefix):
             return None
         return topic.removeprefix(prefix)
+
+    @property
+    def own_filter(self) -> str | None:
+        """What is overheard, if they cannot: then the subscription is the gateway's alone."""
+        return self.overheard if self.overheard_filter is None else None

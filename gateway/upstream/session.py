@@ -275,8 +275,8 @@ class UpstreamSession:
             identifiers_available=packet.subscription_id_available,
             is_resumed=packet.session_present,
         )
-        if self._rules.overheard is not None and self._rules.overheard_filter is None:
-            effects.append(self.subscriptions.overhear(self._rules.overheard))
+        if self._rules.own_filter is not None:
+            effects.append(self.subscriptions.overhear(self._rules.own_filter))
         resent = self.readings.open(packet)
         waiting = len(self.readings.in_flight.waiting)
         return [UpstreamUp(packet.session_present, len(resent) + waiting), *effects, *resent]

@@ -70,6 +70,7 @@ class UpstreamSubscriptions:
         self._actual: dict[str, _Actual] = {}
         self._wildcards: set[str] = set()  # of the wanted ones
         self._always: dict[str, int] = {}  # our own, whatever clients want
+        self._overhearing: dict[int, str] = {}  # asked for, by packet id
         # To be subscribed: filter -> with its retained messages.
         self._missing: dict[str, bool] = {}
         # SUBSCRIBE under way, by packet id; of a pair (rule 2) the first brings no filter.
@@ -152,9 +153,10 @@ class UpstreamSubscriptions:
         return effects
 
     def overhear(self, topic: str) -> Transmit:
-        """Subscribe to what no client's filter can match; the engine never hears of it."""
+        """Subscribe to what no client's filter can match; only of a refusal the engine hears."""
         packet_id = self._new_packet_id()
         self._asked[packet_id] = []
+        self._overhearing[packet_id] = topic
         packet = mqtt5.SubscribePacket(packet_id, [mqtt5.TopicFilter(topic)])
         return Transmit(packet.write())
 
@@ -168,6 +170,7 @@ class UpstreamSubscriptions:
         self._is_heir = self._is_heir and is_resumed
         self.tells_retained = identifiers_available
         self._asked.clear()
+        self._overhearing.clear()
         for topic_filter in [key for filters in self._giving_up.values() for key in filters]:
             if topic_filter not in self._wanted:
                 self._stale[topic_filter] = None  # who knows whether the broker heard it
@@ -189,6 +192,9 @@ class UpstreamSubscriptions:
         if filters and len(codes) != len(filters):
             raise BadPacketError(f"SUBACK with {len(codes)} codes for {len(filters)} filters")
         effects: list[Effect] = []
+        topic = self._overhearing.pop(packet_id, None)
+        if topic is not None and max(codes, default=0) >= REFUSED:
+            effects.append(SubscriptionRefused(topic, spoken("SUBACK", max(codes), None)))
         for topic_filter, code in zip(filters, codes, strict=False):
             actual = self._actual.get(topic_filter)
             if actual is None:

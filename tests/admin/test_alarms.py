@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from gateway.admin.alarms import alarms
-from gateway.admin.numbers import IngestNumbers, JournalNumbers, LinkNumbers, Numbers, StateNumbers
+from gateway.admin.numbers import (
+    IngestNumbers,
+    JournalNumbers,
+    LinkNumbers,
+    NoticeNumbers,
+    Numbers,
+    StateNumbers,
+)
 from gateway.effects import Dropped, Reason, State
 from tests.admin.example import LINE, LINK, NUMBERS, SERIAL_LINK, news
 
@@ -67,6 +74,13 @@ def test_a_journal_that_fills_is_told_before_it_is_full() -> None:
     assert alarms(replace(QUIET, journal=JournalNumbers(fill=0.8)), news()) == []
     (alarm,) = alarms(replace(QUIET, journal=JournalNumbers(fill=0.81)), news())
     assert "81 % full" in alarm
+
+
+def test_what_home_assistant_does_not_get_is_told() -> None:
+    notices = NoticeNumbers(refusal="SUBACK 0x87", error="/state/announced.jsonl: disk full")
+    refused, failed = alarms(replace(QUIET, notices=notices), news())
+    assert "does not say when Home Assistant starts, SUBACK 0x87: let the gateway" in refused
+    assert "not noted, /state/announced.jsonl: disk full" in failed
 
 
 KEPT = IngestNumbers(is_on=True, timeout_s=300.0, kept=7, oldest_age_s=700.0, heard_age_s=2.0)

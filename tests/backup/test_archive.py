@@ -20,6 +20,7 @@ PARTS = {
     "config.toml": b"[gateway]\n",
     "files/upstream.ca_file": b"-----BEGIN CERTIFICATE-----",
     "state/state.db": bytes(range(256)) * 20,
+    "state/announced.jsonl": b'["tidegate/gh/clients/a", "a", []]\n',
     "state/journal/00000000000000000000-0000000001-28bca452.segment": b"\0" * 5000,
 }
 

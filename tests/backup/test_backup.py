@@ -54,6 +54,7 @@ def test_every_backup_under_load_is_one_moment(tmp_path: Path, with_broker: bool
     more = '[journal]\nacknowledge = "journal"\nsize_max = "2MiB"\nwhen_full = "drop_oldest"\n'
     over = threading.Event()
     rounds: list[int] = []
+    number = 0
 
     def load(port: int) -> None:
         while not over.is_set():
@@ -67,17 +68,18 @@ def test_every_backup_under_load_is_one_moment(tmp_path: Path, with_broker: bool
             worker = threading.Thread(target=load, args=(gateway.port,))
             worker.start()
             try:
-                for number in range(BACKUPS):
+                # On a machine that has little time for the load, more than so many.
+                while number < BACKUPS or len(rounds) < BACKUPS:
                     done = tidegate(
                         "backup", f"b{number}", "--config", gateway.config_path, folder=tmp_path
                     )
                     assert done.returncode == 0, done.stderr
+                    number += 1
             finally:
                 over.set()
                 worker.join()
-        assert len(rounds) >= BACKUPS, "there was little load"
-    for number in range(BACKUPS):
-        config = restored(tmp_path / f"b{number}", tmp_path / f"new{number}")
+    for taken in range(number):
+        config = restored(tmp_path / f"b{taken}", tmp_path / f"new{taken}")
         by_client: dict[str, list[int]] = {}
         for each in exported(config):  # which complains of damage
             by_client.setdefault(each["client"], []).append(each["seq"])

@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from gateway.announced import FILE, AnnouncedFile
 from gateway.backup.archive import FORMAT, Head, Writer
 from gateway.cli.buffer.on_disk import waiting
+from gateway.effects import ClientId
+from gateway.notices.saying import Entry
 from gateway.state.errors import StateError
 from gateway.state.folder import RESTORE_MARK, open_state
 from tests.backup.support import exported, gateway_folder
@@ -93,6 +96,33 @@ def test_a_state_that_is_there_is_replaced_only_by_force_and_kept(tmp_path: Path
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "state" / "journal" / "witness").exists()
     assert (tmp_path / "state" / "before-restore" / "journal" / "witness").exists()
+
+
+def said(state: Path, *topics: str) -> None:
+    """The gateway notes what the broker has; a topic with - was cleared there."""
+    ledger = AnnouncedFile(state)
+    for topic in topics:
+        if topic.startswith("-"):
+            ledger.cleared(topic[1:])
+        else:
+            ledger.told(topic, Entry(ClientId(topic)))
+    ledger.flush()
+
+
+def test_what_the_broker_may_have_retained_is_known_from_both(tmp_path: Path) -> None:
+    config = gateway_folder(tmp_path)
+    state = tmp_path / "state"
+    said(state, "a", "b")
+    backup = backup_of(config)
+    new = tmp_path / "new" / "config.toml"
+    assert tidegate("restore", backup, "--config", new, folder=tmp_path).returncode == 0
+    assert set(AnnouncedFile(tmp_path / "new" / "state").load()) == {"a", "b"}
+    said(state, "-a", "c")
+    (state / FILE).write_text((state / FILE).read_text() + '["torn')
+    for _ in range(2):
+        done = tidegate("restore", backup, "--config", config, "--force", folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert set(AnnouncedFile(state).load()) == {"b", "c"}
 
 
 def test_readings_can_be_left_out(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
+from tests.cli.tidegate import tidegate
 from tests.end_to_end.on_air import DISCONNECT, SHORT_RETRIES, fresh, node, serving, story
 from tests.support.application import application
 from tests.support.hand_written_sensor import u16
@@ -134,6 +136,36 @@ async def test_what_a_device_left_behind_under_another_name_is_cleared(
             gateway.config_path.write_text(text)
             gateway.start()
             await said.cleared(f"{BASE}/clients/tank")
+
+
+@story
+async def test_a_device_that_is_newer_than_a_backup_is_cleared_when_that_is_restored(
+    broker: Mosquitto, tmp_path: Path
+) -> None:
+    backup = tmp_path / "backup"
+    with serving(tmp_path, broker, CONFIG) as gateway:
+        verb = ("--config", gateway.config_path)
+
+        async def asleep(name: str) -> None:
+            async with node(gateway.port, name) as sensor:
+                await sensor.connect(clean=False)
+                await sensor.ask(DISCONNECT, u16(600), DISCONNECT)
+                await said.document(f"{BASE}/clients/{name}", state="asleep")
+
+        async with application(broker, f"{BASE}/#") as client:
+            said = Listener(client)
+            await asleep("tank")
+            done = await asyncio.to_thread(tidegate, "backup", backup, *verb, folder=tmp_path)
+            assert done.returncode == 0, done.stderr
+            await asleep("well")
+            gateway.stop()
+            restore = ("restore", "--force", backup, *verb)
+            done = await asyncio.to_thread(tidegate, *restore, folder=tmp_path)
+            assert done.returncode == 0, done.stderr
+            said.last.clear()
+            gateway.start()
+            await said.cleared(f"{BASE}/clients/well")
+            await said.document(f"{BASE}/clients/tank", state="asleep")
 
 
 @story

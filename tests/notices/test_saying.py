@@ -8,9 +8,18 @@ from pathlib import Path
 import mqtt5
 import pytest
 
+from gateway.admin.numbers import NoticeNumbers
 from gateway.admin.payloads import Value
 from gateway.announced import BYTES_MAX, FILE, AnnouncedFile
-from gateway.effects import ClientId, Overheard, Peer, State, StateChanged, UpstreamUp
+from gateway.effects import (
+    ClientId,
+    Overheard,
+    Peer,
+    State,
+    StateChanged,
+    SubscriptionRefused,
+    UpstreamUp,
+)
 from gateway.engine import EngineRules
 from gateway.herald import BEAT_S, WHILE_READINGS_WAIT, Herald
 from gateway.notices.announcements import Announcements, Values
@@ -24,6 +33,7 @@ from tests.notices.devices import NONE, RULES, TOPICS, Fleet
 from tests.support.engine_bench import UPSTREAM, Bench, short
 
 PER_S = 40
+BIRTH = "homeassistant/status"
 TANK = ClientId("tank")
 CLIENT, VALUES = TOPICS.client("tank"), TOPICS.values("tank")
 ANNOUNCED = "homeassistant/device/tidegate_greenhouse_2ftank/config"
@@ -51,7 +61,7 @@ class House:
             stats=lambda: {"uptime_s": 1},
             stats_s=60,
         )
-        self.herald = Herald(self.bench.engine, self.saying, self.bench.take, PER_S)
+        self.herald = Herald(self.bench.engine, self.saying, self.bench.take, PER_S, birth=(BIRTH,))
         self.saying.restore(lambda client_id: client_id in sessions)
         self.connected()
 
@@ -87,6 +97,23 @@ class House:
 
 def lines(folder: Path) -> list[list[object]]:
     return [json.loads(line) for line in (folder / FILE).read_text().splitlines()]
+
+
+def test_what_is_said_is_counted_for_who_looks(tmp_path: Path) -> None:
+    house = House(tmp_path, "tank")
+    assert house.herald.numbers() == NoticeNumbers(topic=TOPICS.base, devices=0, announced=0)
+    house.saying.look(house.at)
+    assert house.herald.numbers().waiting == 1
+    house.hears("tank", 1.5)
+    house.beat(4)
+    assert house.herald.numbers() == NoticeNumbers(topic=TOPICS.base, devices=1, announced=1)
+    house.herald.tell(SubscriptionRefused("commands/#", "not authorized", ()))
+    assert house.herald.numbers().refusal is None
+    house.herald.tell(SubscriptionRefused(BIRTH, "not authorized", ()))
+    assert house.herald.numbers().refusal == "not authorized"
+    house.connected()
+    assert house.herald.numbers().refusal is None
+    assert House(tmp_path, announces=False).herald.numbers().announced is None
 
 
 def test_a_hundred_thousand_sleepers_make_no_burst(tmp_path: Path) -> None:
@@ -281,6 +308,7 @@ def test_a_disk_that_fails_is_said_once_and_does_no_harm(tmp_path: Path, log: Lo
     assert CLIENT in house.topics(8)
     (line,) = log.read()
     assert f"{FILE} cannot be used (Is a directory)" in line
+    assert house.herald.numbers().error == f"{tmp_path / FILE}: Is a directory"
 
 
 def test_the_file_does_not_grow_without_end(tmp_path: Path) -> None:

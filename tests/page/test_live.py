@@ -303,6 +303,21 @@ def test_a_port_is_released_for_another_program_and_taken_back(tmp_path: Path) -
     asyncio.run(line())
 
 
+def test_what_is_said_on_mqtt_is_shown(tmp_path: Path) -> None:
+    async def story(here: Served) -> None:
+        async with opened(here.url) as page, sensor(here.gateway.port, "tank") as tank:
+            facts = page.locator("section", has=page.get_by_role("heading", name="On MQTT"))
+            await facts.get_by_text("0 devices announced").wait_for()
+            await tank.connect(clean=False)
+            await tank.ask(PINGREQ, b"", 0x17)
+            await facts.get_by_text("1 device told").wait_for()
+            await facts.get_by_text("1 device announced").wait_for()
+            await facts.get_by_text("tidegate/under-test/").wait_for()
+
+    with served(tmp_path, "[home_assistant]\nenable = true\n") as here:
+        asyncio.run(story(here))
+
+
 def test_the_demo_says_where_its_page_is_first_and_shows_a_device_within_five_seconds() -> None:
     command = [sys.executable, "-m", "gateway", "demo", "--plain", "--seconds", "30"]
 

@@ -1,6 +1,6 @@
 // The gateway at a glance: what needs attention, and the few numbers that say how it is doing.
 
-import { Keyed, card, el, setClass, setText, svg } from "./dom.js";
+import { Keyed, card, el, facts, setClass, setText, svg } from "./dom.js";
 import { bytes, count, counted, duration, percent, rate } from "./format.js";
 import { Links } from "./links.js";
 import { spark } from "./sign.js";
@@ -17,6 +17,7 @@ export class Overview {
     this.calm = el("p", { class: "calm", text: "Nothing needs attention." });
     this.parts = { broker: tile("Broker"), devices: tile("Devices", "#/devices"), readings: tile("Readings"), buffer: tile("Buffer", "#/buffer"), waiting: tile("For devices") };
     this.links = new Links(page);
+    this.notices = el("div");
     this.dropped = el("tbody");
     this.droppedRows = new Keyed(this.dropped, droppedRow);
     this.droppedCard = card("Dropped since the start", el("div", { class: "scroll" }, el("table", { class: "plain" },
@@ -27,6 +28,7 @@ export class Overview {
       el("section", { class: "alarms", "aria-label": "What needs attention" }, this.calm, this.alarms),
       el("div", { class: "tiles" }, Object.values(this.parts).map((part) => part.node)),
       this.links.node,
+      card("On MQTT", this.notices),
       this.droppedCard,
       this.version,
     ];
@@ -51,6 +53,7 @@ export class Overview {
     this.parts.waiting.show(count(waiting), waiting === 1 ? "message waits for its device" : "messages wait for their devices",
       `${counted(status.subscriptions, "subscription")}, ${counted(status.retained_messages, "retained message")}`);
     this.links.show(status.links);
+    this.#showNotices(status.notices);
     const dropped = Object.entries(status.counters.dropped).filter(([, number]) => number);
     this.droppedRows.show(dropped.map(([why]) => why), (why) => status.counters.dropped[why]);
     this.droppedCard.hidden = !dropped.length;
@@ -92,6 +95,21 @@ export class Overview {
     this.parts.readings.show(rate(status.readings_per_s), "a second up, in the last minute",
       `${rate(status.deliveries_per_s)} a second down, ${count(total)} readings in all`);
     this.parts.readings.draw(spark(rates, { width: 240, height: 36, fromZero: true, label: "Readings a second, in the last minute" }));
+  }
+
+  #showNotices(notices) {
+    const now = JSON.stringify(notices);
+    if (now === this.noticesShown) return;
+    this.noticesShown = now;
+    const isOff = notices.announced === null;
+    this.notices.replaceChildren(facts([
+      ["Presence of devices", notices.devices === null ? "off: presence.clients" : `${counted(notices.devices, "device")} told`],
+      ["Home Assistant", isOff ? "off: home_assistant.enable" : `${counted(notices.announced, "device")} announced`],
+      ["Due", notices.waiting ? count(notices.waiting) : null],
+      ["Refused by the broker", notices.refusal],
+      ["Not noted", notices.error],
+      ["Topic", `${notices.topic}/`],
+    ]));
   }
 
   #showBuffer(status) {
