@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
 
+from gateway.cli.called import runnable
+
 
 class OutputError(Exception):
     """The answer could not be written; the message says why."""
@@ -50,7 +52,7 @@ def _failures_named() -> Iterator[None]:
 
 
 def complain(text: str) -> None:
-    print(text, file=sys.stderr)
+    print(runnable(text), file=sys.stderr)
 
 
 def abandon() -> None:

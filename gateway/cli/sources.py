@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from gateway.cli.called import runnable
 from gateway.config import Configuration, load
 
 USUAL_PATH = Path("/etc/tidegate/config.toml")
@@ -50,7 +51,7 @@ def configuration_from(
     if path is not None:
         return configuration
     notice = f"no --config and no {usual_path}: running on defaults; `tidegate init` writes a file"
-    return replace(configuration, warnings=(notice, *configuration.warnings))
+    return replace(configuration, warnings=(runnable(notice), *configuration.warnings))
 
 
 def used_path(path: Path | None, usual_path: Path = USUAL_PATH) -> Path | None:

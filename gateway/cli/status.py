@@ -7,6 +7,7 @@ from typing import Any
 
 from gateway.admin.answers import STATUS_SCHEMA
 from gateway.admin.durations import duration
+from gateway.cli.called import runnable
 from gateway.cli.exit_codes import ExitCode
 from gateway.cli.live import add_live_arguments, ask_and_show, counted, printable
 from gateway.cli.output import put
@@ -63,9 +64,9 @@ def described(answer: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     dropped = [f"{why} {n}" for why, n in answer["counters"]["dropped"].items() if n]
     yield "dropped", ", ".join(dropped) or "nothing"
     alarms = answer["alarms"]
-    yield "alarms", alarms[0] if alarms else "none"
+    yield "alarms", runnable(alarms[0]) if alarms else "none"
     for alarm in alarms[1:]:
-        yield "", alarm
+        yield "", runnable(alarm)
 
 
 def _damaged(line: Mapping[str, Any] | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+from gateway.cli.called import runnable
 from gateway.cli.demo.gateway_process import Ports
 from gateway.cli.demo.seen import Seen
 from gateway.cli.sensors.sensor import command_topic_of
@@ -26,4 +27,4 @@ def hints(ports: Ports, seen: Seen) -> list[str]:
     ]
     if missing:
         lines.append(f"  (first: sudo apt-get install -y {' '.join(missing)})")
-    return lines
+    return [runnable(line) for line in lines]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any
 
+from gateway.cli.called import runnable
 from gateway.cli.doctor.disk import described, examine, facts_as_json
 from gateway.cli.doctor.findings import Finding, Level, findings
 from gateway.cli.doctor.section import Patient, Section
@@ -235,7 +236,9 @@ def _settings_if_right(arguments: argparse.Namespace) -> Settings | None:
 
 
 def _as_json(found: list[Finding]) -> dict[str, Any]:
-    return {"findings": [asdict(each) | {"level": each.level.value} for each in found]}
+    commands = [{"level": each.level.value, "command": runnable(each.command)} for each in found]
+    told = [asdict(each) | more for each, more in zip(found, commands, strict=True)]
+    return {"findings": told}
 
 
 def _print_lines(lines: Iterable[tuple[str, str]], found: list[Finding]) -> None:
@@ -244,9 +247,9 @@ def _print_lines(lines: Iterable[tuple[str, str]], found: list[Finding]) -> None
     for finding in sorted(found, key=lambda finding: list(Level).index(finding.level)):
         say(f"{finding.level.value}: {finding.what}")
         if finding.advice:
-            say(f"  {finding.advice}")
+            say(runnable(f"  {finding.advice}"))
         if finding.command:
-            say(f"  $ {finding.command}")
+            say(runnable(f"  $ {finding.command}"))
     if not found:
         say("ok")
 
