@@ -43,6 +43,15 @@ async def busy(folder: Path) -> AsyncIterator[Served]:
             yield here
 
 
+# Of radio buttons that belong together one is reached, the others by arrows.
+UNREACHED = """
+() => [...document.querySelectorAll("a[href], button, input, select, summary")]
+  .filter((each) => each.checkVisibility() && !each.disabled && !each.dataset.reached)
+  .filter((each) => each.type !== "radio" || each.checked)
+  .map((each) => each.outerHTML)
+"""
+
+
 async def all_views(page: Page, url: str) -> AsyncIterator[str]:
     for view in VIEWS:
         await page.goto(f"{url}#/{view}")
@@ -115,11 +124,13 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(tmp_path: Path) -
             while tag != "BODY":  # behind the last one
                 await page.keyboard.press("Tab")
                 tag, text, is_seen = await ask(page, "focused")
+                await page.evaluate("() => { document.activeElement.dataset.reached = 1; }")
                 assert is_seen or tag == "BODY", (tag, text)
                 reached.append(text or tag)
             assert reached[0] == "To the content"
             for name in ("Devices", "Settings", "Sign in", "INPUT", "State", "tank", "well"):
                 assert name in reached, reached
+            assert await page.evaluate(UNREACHED) == []
 
     asyncio.run(story())
 
