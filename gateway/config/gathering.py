@@ -18,7 +18,7 @@ from gateway.config.problems import (
     Problem,
 )
 from gateway.config.schema import Key, Repeated, Table, known_keys
-from gateway.config.spelling import KeyPath, nearest, shown_key
+from gateway.config.spelling import KeyPath, in_its_unit, nearest, shown_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Gathering:
         try:
             value = key.kind.read(raw)
         except MismatchError as mismatch:
-            self.complain(origin, path, str(mismatch))
+            self.complain(origin, path, in_its_unit(str(mismatch), path[-1]))
             self.unclear.add(path)
         else:
             value = folder / value if isinstance(value, Path) else value

@@ -25,8 +25,8 @@ _SIZE_UNITS = {"GiB": GIB, "MiB": MIB, "KiB": KIB, "B": 1}
 class MismatchError(ValueError):
     """The value does not fit; says what would, and shows the value unless it may hold a secret."""
 
-    def __init__(self, expected: str, raw: object) -> None:
-        super().__init__(f"expected {expected}, got {shown(raw)}")
+    def __init__(self, expected: str, raw: object, hint: str = "") -> None:
+        super().__init__(f"expected {expected}, got {shown(raw)}{hint}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Boolean(Kind):
 
     def read(self, raw: object) -> bool:
         if not isinstance(raw, bool):
-            raise MismatchError(self.expected, raw)
+            raise MismatchError(self.expected, raw, _quotes_hint(self, raw))
         return raw
 
     def from_text(self, text: str) -> object:
@@ -98,7 +98,7 @@ class Integer(Kind):
     def read(self, raw: object) -> int:
         # To Python, true is a number.
         if isinstance(raw, bool) or not isinstance(raw, int) or not self.least <= raw <= self.most:
-            raise MismatchError(self.expected, raw)
+            raise MismatchError(self.expected, raw, _quotes_hint(self, raw))
         return raw
 
     def from_text(self, text: str) -> object:
@@ -127,7 +127,7 @@ class Number(Kind):
 
     def read(self, raw: object) -> float:
         if isinstance(raw, bool) or not isinstance(raw, int | float):
-            raise MismatchError(self.expected, raw)
+            raise MismatchError(self.expected, raw, _quotes_hint(self, raw))
         # Compared before it becomes a float: an integer can be too large for one. NaN fails too.
         if not self.least <= raw <= self.most:
             raise MismatchError(self.expected, raw)
@@ -177,6 +177,12 @@ class Size(Kind):
         assert isinstance(value, int)
         text = with_unit(value)
         return quoted(text) if text.endswith("B") else text
+
+
+def _quotes_hint(kind: Kind, raw: object) -> str:
+    """For a number in quotes, which is text."""
+    is_text = isinstance(raw, str) and kind.from_text(raw) != raw
+    return ": write it without quotes" if is_text else ""
 
 
 def with_unit(octets: int) -> str:

@@ -14,6 +14,10 @@ COMPARED_LENGTH_MAX = 60
 # "user" is still "username" (0.67), "url" is no longer "journal" (0.6).
 SIMILARITY_MIN = 0.65
 
+_UNITS = {"s": "seconds", "ms": "milliseconds"}
+# `keep_alive_s`, `reconnect_delay_s_max`; what is counted in a second has another unit.
+_TIMED_KEY = re.compile(r".*(?<!_per)_(s|ms)(?:_min|_max)?")
+
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -24,6 +28,18 @@ def printable(text: str) -> str:
     return "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape").decode()
         for letter in text
+    )
+
+
+def in_its_unit(message: str, key: str | int) -> str:
+    """What is expected of a key whose name ends in a unit, with the unit in words: `"1h"` is what
+    people try else.
+    """
+    timed = _TIMED_KEY.fullmatch(str(key))
+    if timed is None:
+        return message
+    return re.sub(
+        "^expected (a (?:whole )?number) from", rf"expected \1 of {_UNITS[timed[1]]} from", message
     )
 
 

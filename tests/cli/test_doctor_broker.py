@@ -111,6 +111,7 @@ def test_tls_and_plain_that_do_not_meet_are_opened_in_the_file(
         text = upstream(plain.port, f'ca_file = "{certificates.authority}"\n', "mqtts")
         (finding,) = doctor.run("broker", text, code=1)
         assert "does not answer in TLS" in finding["what"] or "broke off" in finding["what"]
+        assert finding["command"] == f"sudo nano +8,7 {doctor.config}"
     readable(certificates)
     with Mosquitto(tls_lines(certificates, certificates.server)) as broker:
         (finding,) = doctor.run("broker", upstream(broker.port), code=1)

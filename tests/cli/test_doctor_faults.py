@@ -40,9 +40,8 @@ def test_a_configuration_that_is_not_there_is_written(tmp_path: Path) -> None:
 
 def test_a_secret_that_is_missing_is_put_there(doctor: Doctor) -> None:
     text = f'{QUIET}[upstream]\nusername = "g"\npassword_file = "secret"\n'
-    assert doctor.commands("configuration", text) == [
-        f"sudo install -D -m 0600 /dev/stdin {doctor.folder}/secret"
-    ]
+    (finding,) = doctor.run("configuration", text, code=1)
+    assert finding["command"] == f"sudo install -D -m 0600 /dev/stdin {doctor.folder}/secret"
     text = text.replace('"secret"', '"credential:tidegate.upstream.password"')
     assert doctor.commands("configuration", text) == [
         "sudo install -D -m 0600 /dev/stdin /etc/credstore/tidegate.upstream.password"

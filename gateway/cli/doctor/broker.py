@@ -80,6 +80,8 @@ def _ask(
         section.lines.append(("broker", f"{url}, {failure.value}"))
         section.facts["failure"] = failure.value
         command = _command(failure, patient, upstream)
+        if failure is BrokerFailure.TLS and not isinstance(error, ssl.SSLCertVerificationError):
+            command = patient.edit("upstream.url")  # a plain port, most likely
         section.findings.append(Finding(Level.FAILURE, said, _advice(failure, upstream), command))
     except BadPacketError as error:
         said = f"{_where(upstream)} does not speak MQTT 5: {error}"
@@ -168,8 +170,6 @@ def _command(failure: BrokerFailure, patient: Patient, upstream: UpstreamSetting
             return f"nc -vz {host} {port}"
         case BrokerFailure.TIMEOUT | BrokerFailure.UNREACHABLE:
             return f"ip route get {host} && ping -c 3 {host}"
-        case BrokerFailure.TLS if not upstream.tls:
-            return patient.edit("upstream.url")
         case BrokerFailure.TLS:
             return (
                 f"openssl s_client -connect {host}:{port} -servername {host} </dev/null | "

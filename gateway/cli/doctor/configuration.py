@@ -55,11 +55,13 @@ def examine(patient: Patient) -> Section:
                 f"sudo tidegate init {USUAL_PATH}",
             )
         )
-    for warning in patient.configuration.warnings:
-        if path is not None or not warning.startswith("no --config"):
-            key = warning.partition(": ")[2].partition(": ")[0]
-            section.findings.append(Finding(Level.WARNING, warning, "", patient.edit(key)))
     _look_at_files(patient.configuration.settings, section)
+    found = {finding.what.partition(": ")[0] for finding in section.findings}
+    for warning in patient.configuration.warnings:
+        key = warning.partition(": ")[2].partition(": ")[0]
+        # Of a file that was looked at, more is known than that.
+        if key not in found and (path is not None or not warning.startswith("no --config")):
+            section.findings.append(Finding(Level.WARNING, warning, "", patient.edit(key)))
     return section
 
 
