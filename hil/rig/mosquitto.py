@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from hil.rig.ports import HeldPort
+from hil.rig.ports import HeldPort, free_port
 
 START_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 5.0
@@ -50,10 +50,7 @@ def mosquitto_version() -> str:
 
 
 def free_tcp_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    return free_port(socket.SOCK_STREAM)
 
 
 class Mosquitto:

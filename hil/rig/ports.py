@@ -6,8 +6,8 @@ import errno
 import random
 import socket
 
-# Below those that Linux gives to sockets that ask for any (32768 and up): no sensor of a test takes
-# the port of a gateway that is being restarted.
+# Below those that Linux gives to sockets that ask for any (32768 and up): neither a sensor nor a
+# connection that is made meanwhile takes the port of a program that is being started.
 PORTS = range(20_000, 32_000)
 
 
@@ -29,8 +29,12 @@ class HeldPort:
 
 
 def free_udp_port() -> int:
+    return free_port(socket.SOCK_DGRAM)
+
+
+def free_port(kind: socket.SocketKind) -> int:
     for port in random.sample(PORTS, 100):
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        with socket.socket(socket.AF_INET, kind) as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError as error:

@@ -26,10 +26,18 @@ PASSWORD = "tide and time"
 class Lending:
     gateway: GatewayProcess
     port: str
+    page: str
 
     def ask(self, *arguments: str | Path) -> CompletedProcess[str]:
-        config = ("--config", self.gateway.config_path)
-        return tidegate("serial", *config, *arguments, folder=self.gateway.folder)
+        return self.verb("serial", *arguments)
+
+    def verb(self, name: str, *arguments: str | Path) -> CompletedProcess[str]:
+        config = ("--config", self.gateway.config_path, "--set", f"admin.listen={self.page}")
+        return tidegate(name, *config, *arguments, folder=self.gateway.folder)
+
+
+def page_of(gateway: GatewayProcess) -> str:
+    return gateway.wait_for_log(r"status page on http://(\S+:\d+)").group(1)
 
 
 @contextmanager
@@ -38,15 +46,14 @@ def lending(folder: Path, *, password: bool = True) -> Iterator[Lending]:
     tty.setraw(slave)
     port = os.ttyname(slave)
     os.close(slave)
-    config = f'[[serial]]\nport = "{port}"\n[admin]\nlisten = "127.0.0.1:{free_tcp_port()}"\n'
+    config = f'[[serial]]\nport = "{port}"\n[admin]\nlisten = "127.0.0.1:0"\n'
     if password:
         (folder / "secret").write_text(f"{PASSWORD}\n")
         config += 'password_file = "secret"\n'
     try:
         with GatewayProcess(folder, NOBODY, config) as gateway:
             gateway.wait_for_log("listening for sensors on serial")
-            gateway.wait_for_log("status page on")
-            yield Lending(gateway, port)
+            yield Lending(gateway, port, page_of(gateway))
     finally:
         os.close(master)
 
@@ -67,8 +74,7 @@ def test_a_port_is_released_shown_so_and_taken_back(tmp_path: Path) -> None:
         assert done.stdout == f"{here.port} is free for 5 min 0 s, then it is opened again\n"
         taken_by_another(here.port)
         assert "released for 5 min more" in here.ask().stdout
-        status = tidegate("status", "--config", here.gateway.config_path, folder=tmp_path)
-        assert f"serial0: {here.port} is released to other programs" in status.stdout
+        assert f"serial0: {here.port} is released to other programs" in here.verb("status").stdout
         done = here.ask("--json", "resume", "serial0")
         assert json.loads(done.stdout)["done"] == f"{here.port} is opened again"
         here.gateway.wait_for_log(r"(listening for sensors on serial[\s\S]*){2}")
@@ -128,8 +134,6 @@ def test_a_time_that_is_none_is_refused(tmp_path: Path, time: str) -> None:
 
 
 def test_a_gateway_without_lines_says_so(tmp_path: Path) -> None:
-    config = f'[admin]\nlisten = "127.0.0.1:{free_tcp_port()}"\n'
-    with GatewayProcess(tmp_path, NOBODY, config) as gateway:
-        gateway.wait_for_log("status page on")
-        done = tidegate("serial", "--config", gateway.config_path, folder=tmp_path)
+    with GatewayProcess(tmp_path, NOBODY, '[admin]\nlisten = "127.0.0.1:0"\n') as gateway:
+        done = Lending(gateway, "", page_of(gateway)).ask()
     assert done.stdout == "no serial lines; a [[serial]] in the configuration is one\n"

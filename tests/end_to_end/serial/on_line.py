@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 
+from gateway.links.serial_port import REOPEN_S_MAX
 from hil.rig.gateway import GatewayProcess
 from hil.rig.line_framings import Kind
 from tests.end_to_end.on_air import Node, fresh
 from tests.support.hand_written_sensor import Wire
 from tests.support.pty_line import PtyLine
 
+TIMEOUT_S = 20.0
 NO_UDP = '[[udp]]\nlisten = ""\n'
 
 
@@ -41,4 +43,4 @@ def node_on(line: Wire, client_id: str | None = None) -> Node:
 def wait_until_open(gateway: GatewayProcess, port: Path | str, times: int = 1) -> None:
     """The gateway has opened the port so often in this life."""
     opened = rf"listening for sensors on serial {re.escape(str(port))}, [\s\S]*"
-    gateway.wait_for_log(opened * times)
+    gateway.wait_for_log(opened * times, REOPEN_S_MAX + TIMEOUT_S)

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import pytest
 
 from hil.rig.gateway import GatewayProcess
-from hil.rig.mosquitto import Mosquitto, free_tcp_port
+from hil.rig.mosquitto import Mosquitto
 from hil.rig.witness import witnessing
 from tests.cli.tidegate import tidegate
 from tests.end_to_end.on_air import DISCONNECT, PINGREQ, PINGRESP, fresh, serving, story
@@ -26,6 +26,8 @@ from tests.support.patient_sensor import PatientSensor
 
 IMPATIENT = "[mqtt_sn]\nretry_after_s = 0.1\nretry_count_max = 100\n"
 COMMANDS = 60
+PAGE = '[admin]\nlisten = "127.0.0.1:0"\n'
+TIMEOUT_S = 20.0
 
 
 # Of the second there are more than 10,000 frames in each direction.
@@ -105,65 +107,66 @@ async def test_while_its_port_is_lent_a_sensors_session_waits(
 ) -> None:
     up, down = fresh("up"), fresh("down")
     (tmp_path / "secret").write_text("tide")
-    page = f'[admin]\nlisten = "127.0.0.1:{free_tcp_port()}"\npassword_file = "secret"\n'
+    page = f'{PAGE}password_file = "secret"\n'
     async with lines(tmp_path, "hdlc") as (line,):
         with serving(tmp_path, broker, NO_UDP + table(line.name) + IMPATIENT + page) as gateway:
             wait_until_open(gateway, line.name)
-            gateway.wait_for_log("status page")
             n = node_on(line)
             async with application(broker, up) as app:
                 await n.connect(clean=False)
                 topic_id = await n.register(up)
                 await n.subscribe(down.encode(), qos=1)
-                await lend(gateway, "release", str(line.name))
+                await verb(gateway, "serial", "release", str(line.name))
                 await app.publish(down, b"meanwhile", qos=1)
-                await lend(gateway, "resume", "serial0")
+                await verb(gateway, "serial", "resume", "serial0")
                 wait_until_open(gateway, line.name, 2)
                 await gets(n, b"meanwhile")
                 await n.publish(topic_id, b"after", qos=1)
                 assert (await heard(app)).payload == b"after"
-            clients = await asyncio.to_thread(tidegate, "clients", *of(gateway), folder=tmp_path)
-            assert n.client_id in clients.stdout
+            assert n.client_id in await verb(gateway, "clients")
 
 
-def of(gateway: GatewayProcess) -> tuple[str | Path, ...]:
-    return "--config", gateway.config_path
+def page_of(gateway: GatewayProcess) -> str:
+    """Its port is the gateway's own choice: one that was free a moment ago may be taken."""
+    return gateway.wait_for_log(r"status page on (http://\S+:\d+)").group(1)
 
 
-async def lend(gateway: GatewayProcess, action: str, port: str) -> None:
-    arguments = ("serial", *of(gateway), action, port)
-    done = await asyncio.to_thread(tidegate, *arguments, folder=gateway.folder)
+async def verb(gateway: GatewayProcess, name: str, *arguments: str) -> str:
+    listen = f"admin.listen={page_of(gateway).removeprefix('http://')}"
+    where = ("--config", gateway.config_path, "--set", listen)
+    done = await asyncio.to_thread(tidegate, name, *where, *arguments, folder=gateway.folder)
     assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
-def told(port: int, path: str) -> Any:
-    with urlopen(f"http://127.0.0.1:{port}{path}") as answer:
-        return json.load(answer)
+async def told(gateway: GatewayProcess, path: str) -> Any:
+    def ask() -> Any:
+        with urlopen(f"{page_of(gateway)}{path}", timeout=TIMEOUT_S) as answer:
+            return json.load(answer)
+
+    return await asyncio.to_thread(ask)
 
 
 @story
 async def test_a_port_that_comes_later_is_opened_then_and_health_says_so(
     broker: Mosquitto, tmp_path: Path
 ) -> None:
-    admin = free_tcp_port()
     async with lines(tmp_path, "hdlc") as (line,):
         line.unplug()
-        config = NO_UDP + table(line.name) + f'[admin]\nlisten = "127.0.0.1:{admin}"\n'
-        with serving(tmp_path, broker, config) as gateway:
+        with serving(tmp_path, broker, NO_UDP + table(line.name) + PAGE) as gateway:
             gateway.wait_for_log(f"serial0: {line.name} is not there")
-            gateway.wait_for_log("status page")
-            health = await asyncio.to_thread(told, admin, "/healthz")
+            health = await told(gateway, "/healthz")
             assert health["status"] == "degraded"
             assert "is not there" in str(health["checks"])
             line.plug_in()
             wait_until_open(gateway, line.name)
-            assert (await asyncio.to_thread(told, admin, "/healthz"))["status"] == "ok"
+            assert (await told(gateway, "/healthz"))["status"] == "ok"
             n = node_on(line)
             await n.connect()
-            clients = await asyncio.to_thread(told, admin, "/api/clients")
+            clients = await told(gateway, "/api/clients")
             assert (client := clients["clients"][0])["link"] == "serial0"
             assert client["address"] == str(line.name)
-            status = await asyncio.to_thread(told, admin, "/api/status")
+            status = await told(gateway, "/api/status")
             (link,) = status["links"]
             assert link["line"]["is_open"]
             assert link["line"]["frames"]["good"] == link["datagrams_received"] == 1
