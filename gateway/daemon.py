@@ -51,6 +51,7 @@ from gateway.service.terminal import outlive_reload
 from gateway.service.vitals import DISK_PATIENCE_S, Organ, Vitals
 from gateway.shell import Shell
 from gateway.state.errors import StateError
+from gateway.version import version
 
 if TYPE_CHECKING:
     from gateway.admin.server import AdminServer
@@ -72,6 +73,7 @@ def serve(
     outlive_reload()
     settings, log_tail = configuration.settings, LogTail()
     _configure_log(settings, log_tail)
+    log.info("Tidegate %s, gateway %s", version(), settings.gateway.name)
     for warning in configuration.warnings:
         log.warning("%s", warning)
     try:
