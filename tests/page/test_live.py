@@ -300,7 +300,7 @@ def test_a_new_device_is_let_in_for_a_while(tmp_path: Path) -> None:
 def test_a_port_is_released_for_another_program_and_taken_back(tmp_path: Path) -> None:
     async def story(page: Page, port: str) -> None:
         row = page.locator("tr", has=page.get_by_role("rowheader", name="serial0"))
-        await row.get_by_text("open").wait_for()
+        await row.get_by_text("open", exact=True).wait_for()
         assert not await row.get_by_role("button").is_visible()
         await sign_in(page)
         await row.get_by_role("button", name="Release the port").click()

@@ -14,7 +14,7 @@ export class Configuration {
     const input = el("input", { type: "search", placeholder: "Search keys and values", autocomplete: "off", on: { input: () => { this.search = input.value.trim().toLowerCase(); this.#show(); } } });
     this.nodes = [
       el("h1", { text: "Settings" }),
-      el("p", { class: "quiet", text: "As they were loaded at the start. To change them, change the file and start the gateway anew." }),
+      el("p", { class: "quiet", text: "As they are in force. To change them, change the file and reload the service; its log names the keys that need a restart." }),
       el("div", { class: "row tools" }, field("Search keys and values", input, { hidden: true }),
         bar("Show", [["given", "What was set"], ["all", "Everything"]], this.only, (only) => { this.only = only; this.#show(); }).node),
       this.none,

@@ -11,7 +11,7 @@ export class Links {
     this.page = page;
     const body = el("tbody");
     this.rows = new Keyed(body, (name) => this.#row(name));
-    this.node = card("Links", el("div", { class: "scroll" }, el("table", {},
+    this.node = card("Links", el("div", { class: "scroll" }, el("table", { class: "links cards" },
       el("thead", {}, el("tr", {}, ["Link", "Where", "State"].map((text) => el("th", { text })),
         ["Received", "Sent"].map((text) => el("th", { class: "number", text })))), body)));
     this.links = new Map();

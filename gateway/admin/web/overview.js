@@ -105,7 +105,7 @@ export class Overview {
     this.notices.replaceChildren(facts([
       ["Presence of devices", notices.devices === null ? "off: presence.clients" : `${counted(notices.devices, "device")} told`],
       ["Home Assistant", isOff ? "off: home_assistant.enable" : `${counted(notices.announced, "device")} announced`],
-      ["Due", notices.waiting ? count(notices.waiting) : null],
+      ["Still to be said", notices.waiting ? count(notices.waiting) : null],
       ["Refused by the broker", notices.refusal],
       ["Not noted", notices.error],
       ["Topic", `${notices.topic}/`],
