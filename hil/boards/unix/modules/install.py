@@ -1,4 +1,5 @@
-"""Formats the board's flash and copies /host/files to it, or only copies: `install.py SUPPLY format`.
+"""`install.py SUPPLY format` makes a new file system and copies /host/files to it; with another
+last word it only copies.
 
 MicroPython does it itself, so that its flash is as those of boards.
 """
