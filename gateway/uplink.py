@@ -147,13 +147,16 @@ class Uplink:
     def stored(self, forwards: list[Forward], now: float) -> list[Effect]:
         """These are durable: acknowledge them, and let those go on that waited for it."""
         effects: list[Effect] = []
+        sessions, ways = self._sessions, self._storing
         for forward in forwards:
-            session = self._sessions.get(forward.client_id)
+            session = sessions.get(forward.client_id)
             if session is not None and forward.qos:
                 effects += session.settled(forward)
-            effects += self._bequests.settled(forward)
-            self._unsure.let_go(forward)
-            way = self._storing.pop(forward)
+            if self._bequests.is_any:
+                effects += self._bequests.settled(forward)
+            if self._unsure.is_any:
+                self._unsure.let_go(forward)
+            way = ways.pop(forward)
             if way is _Way.PASS_ON:
                 effects += self._pass_on(forward, now)
                 effects += self._let_follow(forward, now)
@@ -296,20 +299,25 @@ class Uplink:
         return []
 
     def _store_first(self, forward: Forward, now: float) -> list[Effect]:
-        if self._unsure.has_of(forward.client_id):  # it would overtake them
+        client_id = forward.client_id
+        if self._unsure.is_any and self._unsure.has_of(client_id):  # it would overtake them
             return self._refuse(forward, Reason.JOURNAL_FAILED, now)
         if not forward.epoch:
             self._readings.tag(forward)
         if (
             self._readings.is_open
             and not self._is_overflowing
-            and forward.client_id not in self._backlog.of_clients
+            and client_id not in self._backlog.of_clients
         ):
             self._storing[forward] = _Way.PASS_ON
-            self._storing_of.setdefault(forward.client_id, []).append(forward)
+            before = self._storing_of.get(client_id)
+            if before is None:
+                self._storing_of[client_id] = [forward]
+            else:
+                before.append(forward)
             return [Store(forward)]
         self._storing[forward] = _Way.PARKED
-        self._backlog.park(forward.client_id)
+        self._backlog.park(client_id)
         return [Store(forward, is_parked=True)]
 
     def _pass_on(self, forward: Forward, now: float) -> list[Effect]:
@@ -375,6 +383,8 @@ class Uplink:
             if not before:
                 del self._storing_of[forward.client_id]
         effects: list[Effect] = []
+        if not self._followers:
+            return effects
         for follower in self._followers.pop(forward, ()):
             effects += self._pass_on(follower, now)
         return effects

@@ -90,7 +90,7 @@ class Session(Presence):
         """What a PUBREL as nearly all are brings; None for `receive`, with nothing done."""
         if self.state is not State.ACTIVE:
             return None
-        effects = self._publishing.plain_release(datagram, self.peer, now)
+        effects = self._publishing.plain_release(datagram, self.client_id, self.peer, now)
         if effects is not None:
             self.heard_at = now
         return effects
