@@ -52,7 +52,7 @@ Every mistake is reported at once and the exit code is 78. Unknown keys are mist
 keys that contradict each other:
 
 ```
-config.toml:6:9: log.level: expected "debug", "info", "warning" or "error", got "loud"
+config.toml:6:14: upstream.keep_alive_s: expected a whole number of seconds from 1 to 65535, got 0
 config.toml:9:1: upstream.pasword_file: unknown key, did you mean upstream.password_file?
 environment TIDEGATE_LOG__FORMAT: log.format: expected "text" or "json", got "xml"
 ```

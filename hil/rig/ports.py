@@ -5,10 +5,17 @@ from __future__ import annotations
 import errno
 import random
 import socket
+from collections import deque
 
 # Below those that Linux gives to sockets that ask for any (32768 and up): neither a sensor nor a
 # connection that is made meanwhile takes the port of a program that is being started.
 PORTS = range(20_000, 32_000)
+
+# A port that is free is still free for others who look, until its program listens there; that takes
+# seconds on a busy machine. So who takes one claims it, by a name in the network's own name space,
+# which goes with this process. The oldest claim is given up for one too many.
+CLAIMS_MAX = 64
+_claims: deque[socket.socket] = deque()
 
 
 class HeldPort:
@@ -34,6 +41,8 @@ def free_udp_port() -> int:
 
 def free_port(kind: socket.SocketKind) -> int:
     for port in random.sample(PORTS, 100):
+        if not _claim(f"\0tidegate-{kind.name}-{port}"):
+            continue
         with socket.socket(socket.AF_INET, kind) as probe:
             try:
                 probe.bind(("127.0.0.1", port))
@@ -43,3 +52,16 @@ def free_port(kind: socket.SocketKind) -> int:
             else:
                 return port
     raise OSError(errno.EADDRINUSE, f"100 ports from {PORTS[0]} to {PORTS[-1]} are all in use")
+
+
+def _claim(name: str) -> bool:
+    claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        claim.bind(name)
+    except OSError:
+        claim.close()
+        return False
+    _claims.append(claim)
+    if len(_claims) > CLAIMS_MAX:
+        _claims.popleft().close()
+    return True
