@@ -1,13 +1,17 @@
-"""Links of the documents lead somewhere, and what they show as configuration is one."""
+"""Links of the documents lead somewhere, what they show as configuration is one, and what they say
+to type can be typed.
+"""
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from gateway.cli.parsing import whole_parser
 from gateway.config import ConfigError, load
 from tests import house_rules
 
@@ -86,3 +90,43 @@ def test_what_stands_there_as_configuration_is_one(name: str, text: str, tmp_pat
         load(file, environment={}, overrides=())
     except ConfigError as error:
         raise AssertionError(str(error)) from None
+
+
+# What people type: up to a pipe, another command, or words about it.
+_TYPED = re.compile(r"^(?:\$ )?(?:sudo (?:-u \S+ )?)?tidegate (.*)$", re.MULTILINE)
+_END = re.compile(r"\s(?:[|;>&]|&&|2>|#)|\s{3,}#")
+
+
+# In a sentence a verb may stand without what it needs; its options are right all the same.
+_SAID = re.compile(r"`(?:sudo )?tidegate ((?:[a-z]+ )+--[^`:]*)`")
+
+
+def typed() -> Iterator[tuple[str, str]]:
+    for path in DOCUMENTS:
+        text = path.read_text()
+        lines = [line for block in _CODE.findall(text) for line in _TYPED.findall(block)]
+        for line in [*lines, *_SAID.findall(_CODE.sub("", text))]:
+            command = _END.split(f"{line} ")[0].strip().replace("PORT", "/dev/ttyUSB0")
+            yield str(path.relative_to(REPOSITORY)), command
+
+
+def assert_parsed(command: str) -> None:
+    code: object = 0
+    try:
+        whole_parser().parse_args(shlex.split(command))
+    except SystemExit as end:  # --help as well
+        code = end.code
+    assert code == 0, command
+
+
+@pytest.mark.parametrize(("name", "command"), list(dict.fromkeys(typed())))
+def test_what_stands_there_to_be_typed_can_be(name: str, command: str) -> None:
+    assert name
+    assert_parsed(command)
+
+
+def test_a_command_that_is_none_would_be_found() -> None:
+    assert len(list(typed())) > 30
+    for command in ("status --jsn", "clinets", "serial release"):
+        with pytest.raises(AssertionError):
+            assert_parsed(command)
