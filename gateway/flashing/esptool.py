@@ -13,7 +13,7 @@ from gateway.flashing.errors import Failure, FlashError, busy
 from gateway.flashing.kinds import Kind
 from gateway.flashing.programs import Ended, needed_program, run
 from gateway.flashing.report import Report
-from gateway.links.port_owner import file_owner
+from gateway.links.port_owner import device_owner
 from gateway.links.serial_faults import busy_text, permission_text
 
 ASK_S_MAX = 60.0
@@ -97,7 +97,7 @@ class Esptool:
         if "ermission denied" in text:
             return FlashError(Failure.PERMISSION, permission_text(self.port))
         if "port is busy" in text or "exclusively lock" in text or "EBUSY" in text:
-            return busy(busy_text(self.port, file_owner(self.port)), self.port)
+            return busy(busy_text(self.port, device_owner(self.port)), self.port)
         if not Path(self.port).exists():
             return FlashError(
                 Failure.CUT, f"{self.port} went away while {doing}: plug it in, again"

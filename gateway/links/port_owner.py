@@ -5,32 +5,56 @@ have it.
 from __future__ import annotations
 
 import os
+import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 _TABLES = ("net/udp", "net/udp6")
 _LOCAL, _INODE = 1, 9  # columns of these tables
+# Pseudo-terminals (Documentation/admin-guide/devices.txt). Each container counts its own from 0, so
+# that one number is several of them.
+_TERMINALS = range(136, 144)
 
 
 def udp_port_owner(port: int, proc: Path = Path("/proc")) -> str | None:
     """`mosquitto (process 412)`; None if nobody, or if only root may know."""
     sockets = {f"socket:[{inode}]" for inode in _inodes(port, proc)}
-    return _holder(sockets, proc) if sockets else None
+    return _holder(lambda each: _target(each) in sockets, proc) if sockets else None
 
 
-def file_owner(path: str, proc: Path = Path("/proc")) -> str | None:
-    """Who else has the file open; this process itself only if nobody else."""
-    targets = {os.path.realpath(path)}
-    other = _holder(targets, proc, other_than=os.getpid())
-    if other is None and _holds(proc / str(os.getpid()), targets):
+def device_owner(path: str, proc: Path = Path("/proc")) -> str | None:
+    """Who else has the device open, in a container too; this process itself only if nobody else."""
+    try:
+        wanted = Path(path).stat()
+    except OSError:
+        return None
+    if not stat.S_ISCHR(wanted.st_mode):
+        return None
+
+    def is_it(descriptor: Path) -> bool:
+        # Not all are looked at: one on a network's disk that is away would not answer.
+        return _target(descriptor).startswith("/dev/") and _is_same(descriptor, wanted)
+
+    other = _holder(is_it, proc, other_than=os.getpid())
+    if other is None and _holds(proc / str(os.getpid()), is_it):
         return "this program itself, under another name of the port,"
     return other
 
 
-def _holder(targets: set[str], proc: Path, other_than: int | None = None) -> str | None:
+def _is_same(descriptor: Path, wanted: os.stat_result) -> bool:
+    try:
+        found = descriptor.stat()
+    except OSError:  # closed meanwhile
+        return False
+    if not stat.S_ISCHR(found.st_mode) or found.st_rdev != wanted.st_rdev:
+        return False
+    return os.major(wanted.st_rdev) not in _TERMINALS or found.st_dev == wanted.st_dev
+
+
+def _holder(is_it: Callable[[Path], bool], proc: Path, other_than: int | None = None) -> str | None:
     for process in proc.glob("[0-9]*"):
-        if process.name != str(other_than) and _holds(process, targets):
+        if process.name != str(other_than) and _holds(process, is_it):
             return f"{_name(process)} (process {process.name})"
     return None
 
@@ -63,12 +87,12 @@ def _sockets(port: int, proc: Path) -> Iterator[list[str]]:
                 yield columns
 
 
-def _holds(process: Path, targets: set[str]) -> bool:
+def _holds(process: Path, is_it: Callable[[Path], bool]) -> bool:
     try:
         descriptors = list((process / "fd").iterdir())
     except OSError:  # another user's, or gone
         return False
-    return any(_target(descriptor) in targets for descriptor in descriptors)
+    return any(map(is_it, descriptors))
 
 
 def _target(link: Path) -> str:

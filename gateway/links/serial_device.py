@@ -23,7 +23,7 @@ from typing import NamedTuple
 import serial  # type: ignore[import-untyped]
 
 from gateway.links.in_thread import in_thread
-from gateway.links.port_owner import file_owner
+from gateway.links.port_owner import device_owner
 from gateway.links.serial_faults import why_not_opened
 from gateway.links.serial_line import LineHearers, PortRules, short_name
 
@@ -51,7 +51,7 @@ async def open_device(rules: PortRules, hearers: LineHearers) -> DeviceLine:
 
 
 def _open(rules: PortRules) -> _Opened:
-    other = file_owner(rules.port)
+    other = device_owner(rules.port)
     port = serial.Serial()
     try:
         port.port = rules.port

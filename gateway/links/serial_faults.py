@@ -11,7 +11,7 @@ import termios
 from collections.abc import Sequence
 from pathlib import Path
 
-from gateway.links.port_owner import file_owner
+from gateway.links.port_owner import device_owner
 from gateway.links.serial_line import LineError, LineFailure, PortRules
 
 BY_ID = Path("/dev/serial/by-id")
@@ -30,7 +30,7 @@ def why_not_opened(rules: PortRules, error: Exception) -> LineError:
     if number in _GONE or not Path(port).exists():
         return LineError(LineFailure.ABSENT, absent_text(port))
     if number in _BUSY:
-        return LineError(LineFailure.BUSY, busy_text(port, file_owner(port)))
+        return LineError(LineFailure.BUSY, busy_text(port, device_owner(port)))
     return LineError(LineFailure.UNSUITABLE, unsuitable_text(rules, error))
 
 

@@ -15,11 +15,11 @@ from tests.cli.tidegate import REPOSITORY
 def test_a_port_is_given_once_while_its_program_may_still_be_starting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ports, "PORTS", range(24_000, 24_100))
+    monkeypatch.setattr(ports, "PORTS", range(24_000, 24_120))
     given = [free_udp_port() for _ in range(CLAIMS_MAX)]
     assert len(set(given)) == CLAIMS_MAX
     program = (
-        "from hil.rig import ports; ports.PORTS = range(24_000, 24_100);"
+        "from hil.rig import ports; ports.PORTS = range(24_000, 24_120);"
         "print(*(ports.free_udp_port() for _ in range(20)))"
     )
     done = subprocess.run(
@@ -35,9 +35,9 @@ def test_a_port_is_given_once_while_its_program_may_still_be_starting(
 def test_when_all_are_taken_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ports, "CLAIMS_MAX", 1000)
     monkeypatch.setattr(ports, "PORTS", range(24_200, 24_300))
-    for _ in range(100):
-        free_udp_port()
+    given: list[int] = []
     with pytest.raises(OSError, match="are all in use"):
-        free_udp_port()
+        given.extend(iter(free_udp_port, None))  # others may have some of them
+    assert 50 < len(given) == len(set(given)) <= 100
     while ports._claims:
         ports._claims.popleft().close()

@@ -16,7 +16,7 @@ from serial.tools import list_ports  # type: ignore[import-untyped]
 from gateway.cli.doctor.findings import Finding, Level
 from gateway.config.serial_ports import port_server
 from gateway.config.settings import Settings
-from gateway.links.port_owner import file_owner
+from gateway.links.port_owner import device_owner
 from gateway.links.serial_faults import BY_ID, absent_text, permission_text
 
 OURS = "tidegate"
@@ -96,7 +96,7 @@ def _port(device: str, listed: Any, by_id: tuple[str, ...], link: str | None) ->
         by_id=by_id,
         description=description,
         chip=chip,
-        owner=file_owner(device),
+        owner=device_owner(device),
         link=link,
         advice=None if may else permission_text(device),
     )
