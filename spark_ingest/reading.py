@@ -28,7 +28,8 @@ def batches_of(
     import pyarrow.parquet as pq
 
     needed = list(dict.fromkeys([*columns, *(("gw", "epoch", "seq") if left_out else ())]))
-    wanted = pa.schema([schema().field(name) for name in columns])
+    known = schema()
+    wanted = pa.schema([known.field(name) for name in columns])
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             for batch in file.iter_batches(BATCH_ROWS, columns=needed):

@@ -96,6 +96,7 @@ class Job:
             self._spark.readStream.format("gwlog")
             .option("maxRowsPerTrigger", str(rules.rows_max))
             .option("failOnDataLoss", str(rules.fails_on_loss).lower())
+            .option("partitions", str(self._spark.sparkContext.defaultParallelism))
             .option("consumer", rules.query)
             .load(str(rules.lake))
         )
