@@ -1,6 +1,7 @@
 """What sensors say, datagram by datagram: to whom it is said, and what comes of it.
 
-Nearly all are new readings of members: those need no frame (`Session.plain`). What is not for the
+Nearly all are new readings of members, and what ends them: those need no frame (`Session.plain`,
+`plain_release`). What is not for the
 session at its address, or not for it alone, is for the door.
 """
 
@@ -16,6 +17,7 @@ from gateway.frames import (
     Frame,
     MalformedFrame,
     Publish,
+    Pubrel,
     SearchGw,
     decode,
     has_trailing_octets,
@@ -24,6 +26,7 @@ from gateway.nodes import address_behind
 from gateway.routing.members import Members
 from gateway.routing.pace import Pace
 from gateway.rules import EngineRules
+from gateway.session.publishing import RELEASE_OCTETS
 from gateway.session.session import Session
 
 Datagrams = Iterable[tuple[bytes, bytes]]
@@ -62,7 +65,7 @@ class Intake:
         may_call = self._door.admission.may_call
         if self._pace is not None:
             datagrams, effects = self._pace.within(link, datagrams, members, now)
-        plain = 0
+        plain = releases = 0
         for address, datagram in datagrams:
             session = members.get(address)
             if session is not None:
@@ -71,11 +74,20 @@ class Intake:
                     plain += 1
                     effects += self.take(forward, now)
                     continue
+                if len(datagram) == RELEASE_OCTETS:
+                    released = session.plain_release(datagram, now)
+                    if released is not None:
+                        releases += 1
+                        effects += released
+                        continue
             elif not may_call(address, datagram, now):
                 continue
             effects += self._receive_other(Peer(link, address), datagram, session, now)
+        received = self._received
         if plain:
-            self._received[Publish] = self._received.get(Publish, 0) + plain
+            received[Publish] = received.get(Publish, 0) + plain
+        if releases:
+            received[Pubrel] = received.get(Pubrel, 0) + releases
         effects += self._door.admission.turned_away(link)
         return effects
 

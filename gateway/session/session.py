@@ -86,6 +86,15 @@ class Session(Presence):
             self.heard_at = now
         return forward
 
+    def plain_release(self, datagram: bytes, now: float) -> list[Effect] | None:
+        """What a PUBREL as nearly all are brings; None for `receive`, with nothing done."""
+        if self.state is not State.ACTIVE:
+            return None
+        effects = self._publishing.plain_release(datagram, self.peer, now)
+        if effects is not None:
+            self.heard_at = now
+        return effects
+
     def receive(self, frame: Frame, now: float) -> list[Effect]:
         """Any frame but CONNECT and a PUBLISH with QoS -1, which the engine takes itself."""
         self.heard_at = now
