@@ -46,11 +46,12 @@ spark-demo: spark-setup ## a day of made-up sensors through the whole chain, and
 	@$(BIN)/python -m spark_ingest demo $(ARGS)
 
 # In one process: a Spark session takes ten seconds to start, and a gigabyte.
-spark-test: spark-setup ## the tests of the tables, two minutes
+spark-test: spark-setup ## the tests of the tables, a minute or two
 	@$(BIN)/python -m pytest -m "not soak" tests/spark_ingest/with_spark $(ARGS)
 
 spark-test-if-wanted:
-	@if [[ $(SPARK) == yes ]] || { [[ $(SPARK) == auto ]] && bash .ci/fits-spark.sh; }; then \
+	@if [[ $(SPARK) == yes ]] || \
+	  { [[ $(SPARK) == auto ]] && bash .ci/fits-spark.sh && bash .ci/setup-spark.sh; }; then \
 	  $(MAKE) --no-print-directory spark-test; \
 	else echo "The tests of the tables need Spark and were left out:  make spark-test"; fi
 
