@@ -57,7 +57,7 @@ Contents = int
 
 HEAD_OCTETS = 7  # of a PUBLISH in the short form, before its payload
 _HEAD = Struct(">BBBHH").unpack_from
-RELEASE_OCTETS = 4  # of a PUBREL
+PUBREL_OCTETS = 4
 
 
 class _Stage(Enum):
@@ -121,19 +121,16 @@ class Publishing:
             unsettled[message_id] = forward
         return forward
 
-    def plain_release(self, datagram: bytes, peer: Peer, now: float) -> list[Effect] | None:
-        """PUBREL of an exchange that the journal does not know; None for all else, as `plain`."""
-        if (
-            datagram[0] != RELEASE_OCTETS
-            or datagram[1] != Pubrel.KIND
-            or not self._awaiting_release
-        ):
+    def plain_release(
+        self, datagram: bytes, client_id: ClientId, peer: Peer, now: float
+    ) -> list[Effect] | None:
+        """PUBREL of an exchange that waits for it; None for all else, as `plain`."""
+        if datagram[0] != PUBREL_OCTETS or datagram[1] != Pubrel.KIND or not self._awaiting_release:
             return None
         message_id = datagram[2] << 8 | datagram[3]
-        exchange = self._awaiting_release.get(message_id)
-        if exchange is None or exchange.stage is not _Stage.UNRECORDED:
+        if message_id not in self._awaiting_release:
             return None
-        return self.released(message_id, peer, now)
+        return self.receive_pubrel(message_id, client_id, peer, now)
 
     def receive(self, frame: Publish, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
         topic = self._topics.topic_of(frame.topic_id, frame.topic_id_type)
