@@ -42,6 +42,8 @@ class FaultyGateway:
         self._topics: dict[Address, bytes] = {}
         # Clients and the flags of their subscription, by topic.
         self._subscribers: dict[bytes, list[tuple[Address, int]]] = {}
+        # What waits for those who sleep.
+        self._waiting: dict[Address, list[str]] = {}
         # A message that waits to be overtaken by the next of its client.
         self._held: dict[Address, bytes] = {}
         self._from_broker = b""
@@ -101,6 +103,14 @@ class FaultyGateway:
                 self._receive_publish(frame, sender)
             case 0x10:  # PUBREL
                 self._send(sender, f"0e {frame[2:4].hex()}")
+            case 0x18:  # DISCONNECT, to sleep
+                self._waiting[sender] = []
+                self._send(sender, "18")
+            case 0x16:  # PINGREQ
+                for waiting in self._waiting[sender]:
+                    self._send(sender, waiting)
+                self._waiting[sender] = []
+                self._send(sender, "17")
             case 0x0F:  # PUBREC
                 self._send(sender, f"10 {frame[2:4].hex()}")
 
@@ -139,10 +149,12 @@ class FaultyGateway:
             wrong = self._meets_fault()
             message_id = 1 + self._handled % MESSAGE_IDS if qos else 0
             frame = f"0c {qos:02x} {TOPIC_ID:04x} {message_id:04x} {payload.hex()}"
-            if not (wrong and self.fault is Fault.DROP):
-                self._send(client, frame)
-            if wrong and self.fault is Fault.REPEAT:
-                self._send(client, frame)
+            copies = {Fault.DROP: 0, Fault.REPEAT: 2}.get(self.fault, 1) if wrong else 1
+            for _ in range(copies):
+                if client in self._waiting:
+                    self._waiting[client].append(frame)
+                else:
+                    self._send(client, frame)
             self.done_wrong += wrong and self.fault is not Fault.NONE
 
     # Both ways.

@@ -48,6 +48,7 @@ def tables(rows: Sequence[Row]) -> list[Table]:
         _lines(rows),
         _outages(rows),
         _storms(rows),
+        _wakings(rows),
         _restarts(rows),
         _yardsticks(rows),
     )
@@ -84,6 +85,8 @@ def progress(row: Row) -> str:
     figures = result.figures
     if row.scenario.kind is Kind.STORM:
         return f"{_connected(row)} connected in {_number(figures.connect_s, 3)} s"
+    if row.scenario.kind is Kind.WAKING:
+        return f"all answered in {_number(figures.wake_s, 3)} s, {result.faults.lost:.0f} lost"
     if row.scenario.kind is Kind.RESTART:
         return f"first PUBACK after {_number(figures.restart_s, 3)} s"
     if row.scenario.kind is Kind.OUTAGE:
@@ -244,6 +247,38 @@ def _storm_line(row: Row) -> tuple[str, ...]:
         _memory(row, figures.gateway_rss_kib_per_client),
         NOTHING if rss_kib is None else f"{rss_kib / 1024:.1f}",
         NOTHING if idle is None else f"{idle:.2f} %",
+        _outcome(row),
+    )
+
+
+def _wakings(rows: Sequence[Row]) -> Table:
+    return Table(
+        "Sleepers that wake up together",
+        (
+            *(
+                "run",
+                "until the last has message and PINGRESP, s",
+                "PINGREQ to PINGRESP p50 / p99 ms",
+            ),
+            *("gateway CPU µs/client", "KiB/client", "lost", "twice", "goals"),
+        ),
+        tuple(_waking_line(row) for row in rows if row.scenario.kind is Kind.WAKING),
+    )
+
+
+def _waking_line(row: Row) -> tuple[str, ...]:
+    result = row.result
+    if result is None:
+        return (row.scenario.title, *[NOTHING] * 6, _outcome(row))
+    figures = result.figures
+    return (
+        row.scenario.title,
+        _number(figures.wake_s, 3),
+        _two_times(figures.wake_p50_us, figures.wake_p99_us),
+        _number(figures.wake_cpu_us, 1),
+        _memory(row, figures.gateway_rss_kib_per_client),
+        _number(result.faults.lost, 0),
+        _number(result.faults.duplicates, 0),
         _outcome(row),
     )
 
