@@ -97,24 +97,22 @@ class FaultyGateway:
                 self._send(sender, f"0b 0001 {frame[4:6].hex()} 00")
             case 0x12:  # SUBSCRIBE
                 self._subscribe(frame, sender)
-            case 0x0C if frame[2] & QOS in (0, QOS_MINUS_1):  # PUBLISH
-                self._forward(frame[7:], self._topics.get(sender, frame[3:5]))
-            case 0x0C:
+            case 0x0C:  # PUBLISH
                 self._receive_publish(frame, sender)
             case 0x10:  # PUBREL
                 self._send(sender, f"0e {frame[2:4].hex()}")
-            case 0x18:  # DISCONNECT, to sleep
-                self._waiting[sender] = []
-                self._send(sender, "18")
-            case 0x16:  # PINGREQ
-                for waiting in self._waiting[sender]:
+            case 0x18 | 0x16 as kind:  # DISCONNECT of one that will sleep, PINGREQ
+                for waiting in self._waiting.get(sender, []):
                     self._send(sender, waiting)
                 self._waiting[sender] = []
-                self._send(sender, "17")
+                self._send(sender, "18" if kind == 0x18 else "17")
             case 0x0F:  # PUBREC
                 self._send(sender, f"10 {frame[2:4].hex()}")
 
     def _receive_publish(self, frame: bytes, sender: Address) -> None:
+        if frame[2] & QOS in (0, QOS_MINUS_1):
+            self._forward(frame[7:], self._topics.get(sender, frame[3:5]))
+            return
         wrong = self._meets_fault()
         if wrong and self.fault is Fault.DELAY:
             time.sleep(DELAY_S)

@@ -27,6 +27,19 @@ class Machine:
     revision: str
     load_average: float
 
+    def told(self, command: str) -> str:
+        """In three lines, for what was measured with this command."""
+        return "\n".join(
+            [
+                f"Measured on {self.measured_on} with `{command}`, revision `{self.revision}`.",
+                f"{self.processor}, {self.cores} cores, {self.memory_gib:.0f} GiB; "
+                f"{self.system}, kernel {self.kernel}; load average {self.load_average:.1f} "
+                "at the start.",
+                f"Python {self.python}, mosquitto {self.mosquitto} with its default "
+                f"configuration, generator built by gcc {self.compiler} -O2.",
+            ]
+        )
+
 
 def this_machine() -> Machine:
     return Machine(

@@ -2,8 +2,9 @@
 
 Two kinds of number that must not be mixed: a *figure* (rate, CPU, latency) wanders with the
 machine, so several runs give its median; a *fault* (lost, out of order) must not be there at all,
-so several runs give the worst of it. A median would hide the one run that lost something; so it
-would the longest of all waits. The share of times near 40 ms is a figure: a step is there in every run, a stall of the machine in one.
+so several runs give the worst of it. A median would hide the one run that lost something, and so
+would one of the longest waits. The share of times near 40 ms is a figure: a step is there in every
+run, a stall of the machine in one.
 """
 
 import json

@@ -4,6 +4,7 @@ from tests.bench import tables
 from tests.bench.machine import Machine
 from tests.bench.row import Row
 from tests.bench.scenarios import MATRIX
+from tests.bench.table import NOTHING, Table
 from tests.bench.test_measurement import outage, process, restart, storm, times, traffic, waking
 
 ROWS = {row.name: row for row in MATRIX}
@@ -29,7 +30,7 @@ def measured(name: str, *outputs: str) -> Row:
 
 
 def test_a_table_is_aligned_in_text_and_ruled_in_markdown() -> None:
-    table = tables.Table("Numbers", ("run", "n"), (("one", "1"), ("thousand", "1,000")))
+    table = Table("Numbers", ("run", "n"), (("one", "1"), ("thousand", "1,000")))
     assert table.as_text().splitlines() == [
         "Numbers",
         "run           n",
@@ -103,7 +104,7 @@ def test_the_journals_share_is_that_of_the_row_beside_it() -> None:
 
 def test_memory_of_a_single_client_is_not_told() -> None:
     (table, _) = tables.tables([measured("qos1-up-1", traffic())])
-    assert table.lines[0][table.header.index("KiB/client")] == tables.NOTHING
+    assert table.lines[0][table.header.index("KiB/client")] == NOTHING
 
 
 def test_rows_go_to_the_table_of_their_kind() -> None:
@@ -130,7 +131,7 @@ def test_a_row_without_figures_is_drawn_as_failed() -> None:
     row = Row(ROWS["qos1-up-100"], errors=["the gateway ended with exit code 1:\ntraceback"])
     traffic_table, goals = tables.tables([row])
     assert traffic_table.lines[0][-1] == "FAIL"
-    assert set(traffic_table.lines[0][1:-1]) == {tables.NOTHING}
+    assert set(traffic_table.lines[0][1:-1]) == {NOTHING}
     assert goals.lines == (
         ("QoS 1 up, 100 clients", "all 8", "the gateway ended with exit code 1", "FAIL"),
     )
