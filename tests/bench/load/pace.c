@@ -72,12 +72,14 @@ uint64_t messages_due(struct bench *bench, struct pace *pace)
     else
         count = due_by_window(bench, pace);
     pace->lacked_clients = waits_for_its_client(bench) && count > bench->idle.count;
+    if (pace->lacked_clients)
+        count = bench->idle.count;
     return count < BURST_MAX ? count : BURST_MAX;
 }
 
 uint64_t wait_until_due(const struct bench *bench, const struct pace *pace)
 {
-    if (bench->options.rate_per_s <= 0)
+    if (bench->options.rate_per_s <= 0 || pace->lacked_clients)
         return WAIT_NS_MAX; /* an arrival makes room, and wakes us */
     uint64_t next_at = next_burst_at(bench, pace);
     uint64_t now = now_ns();
