@@ -74,6 +74,7 @@ def _through_gateway(scenario: Scenario, setting: Setting, stack: ExitStack) -> 
             broker.port,
             config,
             has_metrics=scenario.counts_journal,
+            clients_max=scenario.clients_max,
         )
     )
     port = gateway.port

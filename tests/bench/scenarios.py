@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
+from tests.bench.gateway_process import CLIENTS_MAX
 from tests.bench.goals import (
     IN_ORDER,
     NONE_LOST,
@@ -82,6 +83,7 @@ class Scenario:
     needs_broker: bool = True
     broker_config: tuple[str, ...] = field(default=())
     gateway_config: str = ""
+    clients_max: int = CLIENTS_MAX
     # OUTAGE: how long the broker is away.
     away_s: float = 0.0
     # Whether the gateway is asked how much it wrote.
