@@ -10,6 +10,7 @@ in its state. Flat, logarithmic or linear is judged from the figures (verdict.py
 from __future__ import annotations
 
 import argparse
+import resource
 import shutil
 import sys
 import tempfile
@@ -40,6 +41,7 @@ REAL_SIZES = (100, 1000, 10_000, 20_000)
 STORED_SIZES = (1000, 10_000, 100_000)
 ROUNDS, REPEATS, SECONDS, LOADS = 7, 3, 5.0, 3
 RATE_PER_S = 5000
+FILES_BESIDE = 64  # of the generator, beside the sockets of its clients
 LIMITS = """\
 connects_per_s_max = 1000000
 connects_at_once_max = 1000000
@@ -92,6 +94,14 @@ def in_the_engine(sizes: Sequence[int], rounds: int) -> Iterator[Curve]:
     yield Curve(MESSAGE, "subscriptions", tuple(down))
 
 
+def possible(clients: int) -> int:
+    """The generator has a socket for each of its clients, and a process so many files at most."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most == resource.RLIM_INFINITY or clients <= most - FILES_BESIDE:
+        return clients
+    return (most - FILES_BESIDE) // 100 * 100
+
+
 def active(clients: int) -> Scenario:
     return Scenario(
         name=f"active-{clients}",
@@ -108,6 +118,7 @@ def active(clients: int) -> Scenario:
 
 def in_a_gateway(sizes: Sequence[int], repeats: int, seconds: float) -> Curve:
     setting = Setting(generator.build(), DEFAULT_COMMAND, seconds, mqtt_version=5)
+    sizes = list(dict.fromkeys(map(possible, sizes)))
     rows = measure(Request(tuple(map(active, sizes)), repeats, setting))
     costs = []
     for size, row in zip(sizes, rows, strict=True):
@@ -196,8 +207,14 @@ def plots(curves: Sequence[Curve]) -> dict[str, tuple[str, str]]:
 
 def remarks(curves: Sequence[Curve]) -> tuple[str, ...]:
     met = sum(curve.outcome is Outcome.PASS for curve in curves)
+    active_clients = [curve.costs[-1][0] for curve in curves if curve.what == REAL]
     loaded = [curve.costs[-1] for curve in curves if curve.what == LOADED]
     said = [f"{met} of {len(curves)} costs are {PROMISED}."]
+    said += [
+        f"{count:,.0f} active clients are the most that one process here may have sockets for."
+        for count in active_clients
+        if count < max(REAL_SIZES)
+    ]
     said += [
         f"{count:,.0f} sessions are loaded in {count * cost / 1e6:.1f} s." for count, cost in loaded
     ]
