@@ -213,7 +213,7 @@ def remarks(curves: Sequence[Curve]) -> tuple[str, ...]:
     said += [
         f"{count:,.0f} active clients are the most that one process here may have sockets for."
         for count in active_clients
-        if count < max(REAL_SIZES)
+        if count == possible(max(REAL_SIZES)) < max(REAL_SIZES)
     ]
     said += [
         f"{count:,.0f} sessions are loaded in {count * cost / 1e6:.1f} s." for count, cost in loaded
