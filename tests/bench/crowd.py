@@ -21,7 +21,7 @@ from gateway.engine import EngineRules
 from gateway.frames import Puback, Publish, encode
 from gateway.routing.admission import AdmissionRules
 from gateway.session.rules import SessionRules
-from tests.support.engine_bench import UPSTREAM, Bench, short
+from tests.support.engine_bench import UPSTREAM, Bench, granted_id, short
 
 BATCH = 10
 BATCHES = 200
@@ -36,6 +36,7 @@ Turn = Callable[[], float]
 
 class Crowd:
     def __init__(self, clients: int, names_each: int = 1) -> None:
+        """`names_each`: how many topics and filters one client may have, together."""
         rules = AdmissionRules(
             *(clients + 1,), connects_at_once_max=clients + 1, callers_max=clients + 1
         )
@@ -64,7 +65,7 @@ class Crowd:
         for number in range(count):
             client = self.clients[number % len(self.clients)]
             name = f"field/{number:06}/valve"
-            self.bench.subscribe(client, name.encode(), 1)
+            granted_id(self.bench.subscribe(client, name.encode(), 1))
             self.filters.append((client, name))
             self.bench.seen()
         self.bench.news.clear()

@@ -10,6 +10,7 @@ in its state. Flat, logarithmic or linear is judged from the figures (verdict.py
 from __future__ import annotations
 
 import argparse
+import gc
 import resource
 import shutil
 import sys
@@ -39,7 +40,7 @@ from tests.support.engine_bench import UPSTREAM
 SIZES = (10, 100, 1000, 10_000, 100_000)
 REAL_SIZES = (100, 1000, 10_000, 20_000)
 STORED_SIZES = (1000, 10_000, 100_000)
-ROUNDS, REPEATS, SECONDS, LOADS = 7, 3, 5.0, 3
+ROUNDS, REPEATS, SECONDS, LOADS = 7, 3, 5.0, 5
 RATE_PER_S = 5000
 FILES_BESIDE = 64  # of the generator, beside the sockets of its clients
 LIMITS = """\
@@ -151,6 +152,7 @@ def load_us(count: int, repeats: int) -> float:
 
 
 def _load_once(folder: Path, count: int) -> float:
+    gc.collect()  # a gateway that starts has nothing else to look through
     began = time.process_time()
     state = open_state(folder, LINKS)
     engine = Engine(EngineRules(UPSTREAM, saves=True))

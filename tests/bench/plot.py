@@ -14,9 +14,9 @@ from html import escape
 from math import ceil, floor, log10
 
 PANEL_WIDTH, PANEL_HEIGHT = 400, 250
-LEFT, RIGHT, TOP, BOTTOM = 64, 22, 64, 52  # of a panel, around what is drawn
-KEY_WIDTH = 168
-KEYS_IN_A_LINE = (PANEL_WIDTH + LEFT + RIGHT) // KEY_WIDTH
+LEFT, RIGHT, TOP, BOTTOM = 64, 34, 64, 52  # of a panel, around what is drawn
+KEY_LINES_MAX = 2  # above what is drawn
+NAME_LETTERS_OF_HALF = 26  # a key with so many has room for another beside it
 SERIES_MAX = 4
 # Below so many decades a logarithmic axis has marks at 2 and 5 as well.
 FEW_DECADES = 2.2
@@ -137,9 +137,11 @@ def _panel(panel: Panel, left: float) -> Iterator[str]:
 
 
 def _keys(series: Sequence[Series], left: float) -> Iterator[str]:
+    in_a_line = 1 if any(len(one.name) > NAME_LETTERS_OF_HALF for one in series) else 2
+    assert len(series) <= in_a_line * KEY_LINES_MAX
     for number, one in enumerate(series):
-        row, column = divmod(number, KEYS_IN_A_LINE)
-        x, y = left + column * KEY_WIDTH, 38 + row * 16
+        row, column = divmod(number, in_a_line)
+        x, y = left + column * PANEL_WIDTH / 2, 38 + row * 16
         yield from _line(number, [(x, y - 4), (x + 11, y - 4), (x + 22, y - 4)], at=(1,))
         yield f'<text x="{x + 28:.1f}" y="{y}">{escape(one.name)}</text>'
 
