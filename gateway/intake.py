@@ -1,8 +1,8 @@
 """What sensors say, datagram by datagram: to whom it is said, and what comes of it.
 
-Nearly all are new readings of members, and what ends them: those need no frame (`Session.plain`,
-`plain_release`). What is not for the
-session at its address, or not for it alone, is for the door.
+Nearly all are new readings of members and their short answers: those need no frame
+(`Session.plain`, `Session.plain_answer`). What is not for the session at its address, or not for it
+alone, is for the door.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from gateway.frames import (
     Forwarded,
     Frame,
     MalformedFrame,
+    Puback,
     Publish,
     Pubrel,
     SearchGw,
@@ -26,7 +27,6 @@ from gateway.nodes import address_behind
 from gateway.routing.members import Members
 from gateway.routing.pace import Pace
 from gateway.rules import EngineRules
-from gateway.session.publishing import RELEASE_OCTETS
 from gateway.session.session import Session
 
 Datagrams = Iterable[tuple[bytes, bytes]]
@@ -65,7 +65,7 @@ class Intake:
         may_call = self._door.admission.may_call
         if self._pace is not None:
             datagrams, effects = self._pace.within(link, datagrams, members, now)
-        plain = releases = 0
+        plain, received = 0, self._received
         for address, datagram in datagrams:
             session = members.get(address)
             if session is not None:
@@ -74,20 +74,17 @@ class Intake:
                     plain += 1
                     effects += self.take(forward, now)
                     continue
-                if len(datagram) == RELEASE_OCTETS:
-                    released = session.plain_release(datagram, now)
-                    if released is not None:
-                        releases += 1
-                        effects += released
-                        continue
+                answered = session.plain_answer(datagram, now)
+                if answered is not None:
+                    kind = Pubrel if datagram[1] == Pubrel.KIND else Puback
+                    received[kind] = received.get(kind, 0) + 1
+                    effects += self._perform(answered, now)
+                    continue
             elif not may_call(address, datagram, now):
                 continue
             effects += self._receive_other(Peer(link, address), datagram, session, now)
-        received = self._received
         if plain:
             received[Publish] = received.get(Publish, 0) + plain
-        if releases:
-            received[Pubrel] = received.get(Pubrel, 0) + releases
         effects += self._door.admission.turned_away(link)
         return effects
 

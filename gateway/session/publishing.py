@@ -57,7 +57,7 @@ Contents = int
 
 HEAD_OCTETS = 7  # of a PUBLISH in the short form, before its payload
 _HEAD = Struct(">BBBHH").unpack_from
-RELEASE_OCTETS = 4  # of a PUBREL
+PUBREL_OCTETS = 4
 
 
 class _Stage(Enum):
@@ -125,11 +125,7 @@ class Publishing:
         self, datagram: bytes, client_id: ClientId, peer: Peer, now: float
     ) -> list[Effect] | None:
         """PUBREL of an exchange that waits for it; None for all else, as `plain`."""
-        if (
-            datagram[0] != RELEASE_OCTETS
-            or datagram[1] != Pubrel.KIND
-            or not self._awaiting_release
-        ):
+        if datagram[0] != PUBREL_OCTETS or datagram[1] != Pubrel.KIND or not self._awaiting_release:
             return None
         message_id = datagram[2] << 8 | datagram[3]
         if message_id not in self._awaiting_release:
