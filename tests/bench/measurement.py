@@ -192,7 +192,7 @@ def _storm_figures(said: Mapping[str, Any]) -> Figures:
 def _wake_figures(said: Mapping[str, Any]) -> Figures:
     wake = said["wake"]
     return Figures(
-        wake_s=wake["longest_s"],
+        wake_s=wake["longest_us"] / 1e6,
         wake_p50_us=wake["answered_us"]["p50"],
         wake_p99_us=wake["answered_us"]["p99"],
         wake_cpu_us=wake["gateway_cpu_us_per_client"],

@@ -60,7 +60,7 @@ def restart() -> str:
 
 def waking(**changed: Any) -> str:
     wake = {
-        **{"rounds": 5, "longest_s": 0.25, "answered_us": times(), "early": 0},
+        **{"rounds": 5, "longest_us": 250_000.0, "answered_us": times(), "early": 0},
         **{"gateway_cpu_us_per_client": 150.0},
     }
     return json.dumps({**json.loads(traffic()), "mode": "wake", "wake": {**wake, **changed}})

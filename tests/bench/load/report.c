@@ -173,7 +173,7 @@ void report_wake(const struct bench *bench)
     connecting(bench);
     printf("\"wake\":{");
     count("rounds", wake->rounds);
-    amount("longest_s", (double)wake->longest_ns / (double)NS_PER_S);
+    amount("longest_us", us(wake->longest_ns));
     times("answered_us", &bench->acknowledging);
     count("early", wake->early);
     printf("\"gateway_cpu_us_per_client\":%.3f},", per(wake->gateway_cpu_s * 1e6, woken));
