@@ -6,7 +6,6 @@ run must not help or hinder the next.
 
 import argparse
 import json
-import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hil.rig.mosquitto import BrokerError, find_mosquitto
-from tests.bench import document, generator, tables
+from tests.bench import document, generator, part, tables
 from tests.bench.gateway_process import command_from
 from tests.bench.goals import Outcome
 from tests.bench.machine import Machine, this_machine
@@ -54,7 +53,7 @@ def main(words: Sequence[str]) -> int:
         request = Request(rows_asked, *_how(asked, generator.build()))
         machine = this_machine()
         rows = measure(request)
-        _tell(rows, machine, asked, shlex.join(["python", "-m", "tests.bench", *words]))
+        _tell(rows, machine, asked, part.command("tests.bench", words))
     except (BrokerError, generator.BuildError) as error:
         say(str(error))
         return EXIT_UNAVAILABLE

@@ -5,6 +5,7 @@ import platform
 import subprocess
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 from hil.rig.mosquitto import mosquitto_version
@@ -52,7 +53,7 @@ def this_machine() -> Machine:
         python=platform.python_version(),
         mosquitto=mosquitto_version(),
         compiler=_first_line("gcc", "-dumpfullversion"),
-        revision=_first_line("git", "describe", "--always", "--dirty"),
+        revision=_revision(),
         load_average=os.getloadavg()[0],
     )
 
@@ -87,6 +88,12 @@ def _text(path: str) -> str:
         return Path(path).read_text(errors="replace")
     except OSError:
         return ""
+
+
+@cache
+def _revision() -> str:
+    """Before the first section of the document was written, which makes it another one."""
+    return _first_line("git", "describe", "--always", "--dirty")
 
 
 def _first_line(*command: str) -> str:

@@ -63,7 +63,7 @@ def run(
 ) -> int:
     """Measure, tell, and end with what came of it."""
     asked = made.parse_args(words)
-    command = shlex.join([*made.prog.split(), *words])
+    told_command = command(made.prog.split()[-1], words)
     # What was started is stopped, however this ends.
     signal.signal(signal.SIGTERM, interrupt)
     try:
@@ -72,11 +72,11 @@ def run(
         result = measure(asked)
         sys.stdout.write(result.as_text())
         if asked.json is not None:
-            told = {"command": command, "machine": asdict(machine), **result.figures}
+            told = {"command": told_command, "machine": asdict(machine), **result.figures}
             asked.json.write_text(json.dumps(told, indent=1) + "\n")
         if asked.write_docs:
             drawings = {file: drawing for file, (_, drawing) in result.plots.items()}
-            text = result.as_markdown(machine, command)
+            text = result.as_markdown(machine, told_command)
             document.write_section(text, section, plots=drawings)
     except (BrokerError, generator.BuildError) as error:
         say(str(error))
@@ -88,6 +88,17 @@ def run(
         say("interrupted; what was started is stopped")
         return EXIT_INTERRUPTED
     return EXIT_OK
+
+
+def command(module: str, words: Sequence[str]) -> str:
+    """As the document tells it: where somebody kept the figures is nobody else's."""
+    told = list(words)
+    for at, word in reversed(list(enumerate(told))):
+        if word == "--json":
+            del told[at : at + 2]
+        elif word.startswith("--json="):
+            del told[at]
+    return shlex.join(["python", "-m", module, *told])
 
 
 def interrupt(_number: int, _frame: object) -> None:

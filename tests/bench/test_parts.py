@@ -185,8 +185,16 @@ def test_all_figures_are_written_where_they_are_asked_for(
     assert seen[0].quick
     told = json.loads(path.read_text())
     assert told["n"] == 1
-    assert told["command"].startswith("python -m tests.bench.load_curve --json")
+    assert told["command"] == "python -m tests.bench.load_curve --quick"
     assert "one" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--json", "a/b", "--quick"], ["--quick", "--json=a/b"], ["--quick"], ["--quick", "--json"]],
+)
+def test_where_figures_are_kept_is_not_told(words: list[str]) -> None:
+    assert part.command("tests.bench", words) == "python -m tests.bench --quick"
 
 
 def test_a_part_without_figures_ends_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
