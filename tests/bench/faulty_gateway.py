@@ -31,6 +31,7 @@ class Fault(Enum):
     REPEAT = auto()
     SWAP = auto()
     DELAY = auto()
+    HASTE = auto()  # towards sleepers, who should find their messages when they wake up
 
 
 class FaultyGateway:
@@ -149,7 +150,7 @@ class FaultyGateway:
             frame = f"0c {qos:02x} {TOPIC_ID:04x} {message_id:04x} {payload.hex()}"
             copies = {Fault.DROP: 0, Fault.REPEAT: 2}.get(self.fault, 1) if wrong else 1
             for _ in range(copies):
-                if client in self._waiting:
+                if client in self._waiting and not (wrong and self.fault is Fault.HASTE):
                     self._waiting[client].append(frame)
                 else:
                     self._send(client, frame)
