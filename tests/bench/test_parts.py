@@ -19,7 +19,7 @@ from tests.bench.scenarios import MATRIX
 from tests.bench.table import Table
 from tests.bench.test_measurement import process, times, traffic
 from tests.bench.test_tables import MACHINE
-from tests.bench.timed_gateway import METHODS, PARTS, Clocks
+from tests.bench.timed_gateway import LOOP, METHODS, PARTS, Clocks
 
 
 def test_the_load_curve_is_drawn_over_what_arrived() -> None:
@@ -103,6 +103,18 @@ def test_clocks_give_each_part_what_is_its_own() -> None:
     assert (told["calls"]["shell"], told["calls"]["engine, sensors"]) == (1, 2)
     assert told["calls"]["datagrams in"] == 0
     assert told["seconds"]["engine, sensors"] > told["seconds"]["shell"] > 0
+
+
+def test_what_a_part_does_before_and_between_others_is_its_own_and_the_rest_the_loops() -> None:
+    clocks = Clocks()
+    inner = clocks.timed("engine, sensors", lambda: None)
+    outer = clocks.timed("shell", lambda: (sum(range(200_000)), inner()))
+    outer()
+    sum(range(400_000))
+    outer()
+    seconds = clocks.report()["seconds"]
+    assert seconds["shell"] > 100 * seconds["engine, sensors"]
+    assert seconds[LOOP] > 100 * seconds["engine, sensors"]
 
 
 def test_a_part_that_fails_still_gives_back_the_clock() -> None:
