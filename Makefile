@@ -61,11 +61,12 @@ check: setup ## lint, format and types, exactly as CI does
 	@if [[ -x $(BIN)/mypy ]]; then $(BIN)/mypy; \
 	else echo "types not checked: mypy has no build for this machine, any 64-bit one has"; fi
 
-bench: setup ## rate, CPU per message, latency and memory against a real mosquitto
+# All parts, half an hour, into docs/performance.md; with ARGS the matrix alone: make bench ARGS="--quick"
+bench: setup ## rate, CPU per message, latency and memory against a real mosquitto, half an hour
 	@if ! command -v gcc >/dev/null; then \
 	  echo "make bench compiles its load generator:  sudo apt-get install gcc libc6-dev" >&2; \
 	  exit 69; fi
-	@$(BIN)/python -m tests.bench $(or $(ARGS),--write-docs)
+	@$(BIN)/python -m $(if $(ARGS),tests.bench $(ARGS),tests.bench.everything --write-docs)
 
 soak: setup ## the long tests, an hour and more
 	@$(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)
