@@ -39,7 +39,7 @@ from spark_ingest.session import (
     Transmit,
     Unsubscribed,
 )
-from spark_ingest.writing import SegmentWriter, Written
+from spark_ingest.writing import Writer, Written
 
 log = logging.getLogger("tidegate.ingest.collector")
 
@@ -84,7 +84,7 @@ class CollectorRules:
 
 
 class Collector:
-    def __init__(self, rules: CollectorRules, writer: SegmentWriter, counters: Counters) -> None:
+    def __init__(self, rules: CollectorRules, writer: Writer, counters: Counters) -> None:
         self._rules = rules
         self._writer = writer
         self._counters = counters
@@ -275,7 +275,7 @@ class Collector:
         self._counters.resent.set(self._session.resent)
         self._counters.stalled.set(0)
         if self._retry_s > DISK_RETRY_S_MIN:
-            log.info("the disk takes segments again")
+            log.info("%s takes messages again", self._writer.place)
         self._disk, self._retry_s = DiskState.IDLE, DISK_RETRY_S_MIN
         deliveries, self._in_work, self._in_work_bytes = self._in_work, [], 0
         self._perform(self._session.acknowledge(deliveries))
@@ -285,7 +285,8 @@ class Collector:
         """Rule 1."""
         if self._retry_s == DISK_RETRY_S_MIN:
             log.error(
-                "no segment can be written: %s (%s); nothing is acknowledged until one can",
+                "no %s can be written: %s (%s); nothing is acknowledged until one can",
+                self._writer.unit,
                 error.strerror or error,
                 error.filename or "the lake",
             )
@@ -314,7 +315,10 @@ class Collector:
     async def _write_all(self) -> None:
         while self._in_work or self._batch:
             if self._disk is DiskState.REFUSING:
-                log.warning("the disk takes nothing: %d messages stay with the broker", self._held)
+                log.warning(
+                    "%s takes nothing: %d messages stay with the broker",
+                    self._writer.place, self._held,
+                )  # fmt: skip
                 return
             if self._disk is DiskState.IDLE:
                 self._write(self._batch.bytes, self._batch.take())
