@@ -1,11 +1,11 @@
 """A message as a record of a Kafka topic: its rows, as segments have them, as JSON. Pure.
 
-    key        the gateway, so that a partition has all of it in order; of foreign messages the topic
+    key        the gateway, so that a partition has all of it in order; else the topic
     headers    tidegate: the version; gw, epoch, seq: the delivery tag, where it is complete
     value      {"topic", "client", ..., "rows": [{"part", "ts", "metric", "value", ...}]}
 
-Names are those of record.COLUMNS, times are Unix microseconds, a payload is base64, and what is null
-is left out.
+Names are those of record.COLUMNS, times are Unix microseconds, a payload is base64, and what is
+null is left out.
 
 Rule 1: all rows of a message are in one record, so it is there whole or not at all.
 Rule 2: a record has at most `bytes_max` octets of value. A message of more rows than that becomes
@@ -58,8 +58,8 @@ def _record(columns: Columns, message: int, rows: list[int], bytes_max: int) -> 
     if is_cut:
         detail = f"its {len(rows)} rows are {len(value)} octets, a record has at most {bytes_max}"
         first = {name: listed[0][name] for name in ("ts", "ts_src", "device") if name in listed[0]}
-        fault = {"part": 0, "error": Fault.TOO_LARGE.value, "error_detail": detail}
-        listed = [{**first, **fault, "payload": True}]
+        fault: dict[str, Any] = {"part": 0, "error": Fault.TOO_LARGE.value, "error_detail": detail}
+        listed = [first | fault | {"payload": True}]
         value = _value(head, listed, columns.payload[message])
     gateway = head["gw"]
     key = head["topic"] if gateway is None else gateway

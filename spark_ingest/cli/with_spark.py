@@ -76,6 +76,7 @@ def errors_told() -> Iterator[None]:
     from spark_ingest.consumers import ConsumerError
     from spark_ingest.delta.table import TableError
     from spark_ingest.lake import SegmentLostError
+    from spark_ingest.spark.inputs import InputError
     from spark_ingest.spark.job import JobError
     from spark_ingest.spark.pipeline import RouteError
     from spark_ingest.spark.session import first_line
@@ -86,7 +87,7 @@ def errors_told() -> Iterator[None]:
         raise VerbError(ExitCode.CONFIGURATION, str(error)) from None
     except CheckpointError as error:
         raise VerbError(ExitCode.UNAVAILABLE, str(error)) from None
-    except (TableError, ConsumerError, SegmentLostError, JobError) as error:
+    except (TableError, ConsumerError, SegmentLostError, InputError, JobError) as error:
         raise VerbError(ExitCode.FAILURE, str(error)) from None
     except PySparkException as error:
         raise VerbError(ExitCode.FAILURE, first_line(error)) from None
@@ -105,6 +106,8 @@ def configure_log(level: str) -> None:
 
 def _must_be_lake(settings: Settings) -> None:
     """Before Spark takes its ten seconds to start."""
+    if settings.kafka.servers is not None:
+        return
     if not (settings.lake.folder / SEGMENTS).is_dir():
         raise VerbError(
             ExitCode.FAILURE,

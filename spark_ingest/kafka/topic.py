@@ -1,8 +1,8 @@
 """The topic of readings: there, as large as we need it, and what stands at its end.
 
 The client is librdkafka (confluent-kafka), whose producer numbers what it sends, so that its own
-tries neither repeat nor reorder records. aiokafka and kafka-python do that in Python, at the cost of
-the core that decodes payloads.
+tries neither repeat nor reorder records. aiokafka and kafka-python do that in Python, at the cost
+of the core that decodes payloads.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import importlib.util
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from spark_ingest.kafka_record import TAG_HEADERS
 from spark_ingest.sequences import Encoded, Identities
@@ -87,6 +87,27 @@ class Topic:
             self._must_take_our_records(admin)
         except KafkaException as error:
             raise self._away(error) from None
+
+    def described(self) -> str:
+        """For people. Raises KafkaAwayError, TopicRefusedError; makes nothing."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        name, admin = self._rules.topic, AdminClient(self.client_settings())
+        try:
+            topics = admin.list_topics(timeout=ANSWER_S_MAX).topics
+            if name not in topics:
+                return (
+                    f"Kafka at {self._rules.servers}: {name} is not there yet; `collect` makes it"
+                )
+            self._must_take_our_records(admin)
+        except KafkaException as error:
+            raise self._away(error) from None
+        partitions = topics[name].partitions.values()
+        copies = min((len(each.replicas) for each in partitions), default=0)
+        return (
+            f"Kafka at {self._rules.servers}: {name}, {len(partitions)} partitions, {copies} copies"
+        )
 
     def newest_ids(self) -> Iterator[dict[str, Encoded]]:
         """Which readings the last records are. Raises KafkaAwayError."""
@@ -177,7 +198,7 @@ class Topic:
         return KafkaAwayError(error.args[0].str(), self._rules.servers)
 
 
-def _is_number(octets: bytes | None) -> bool:
+def _is_number(octets: bytes | None) -> TypeGuard[bytes]:
     return octets is not None and octets.isdigit() and len(octets) <= 18
 
 

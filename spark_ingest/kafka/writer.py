@@ -1,4 +1,4 @@
-"""A batch of messages to Kafka. It runs in a thread of its own, one at a time, as SegmentWriter does.
+"""A batch of messages to Kafka, in a thread of its own, one at a time, as SegmentWriter has it.
 
 Rule 1: `write` returns when Kafka has answered for each record, by all replicas in sync (acks=all);
         never before. If one is not answered for, all of the batch are sent again, later: that makes
@@ -64,7 +64,7 @@ class KafkaWriter:
             log.error("%s: %s; it is written anew", self._learned_path, error)
 
     def newest_ids(self, _segments_max: int) -> Iterator[Mapping[str, Encoded]]:
-        """Of the records at the end of the topic. Those that cannot be had now, gateways ask for."""
+        """Of the records at the end of the topic. What cannot be had now, gateways send again."""
         try:
             self._make_ready()
             yield from self._topic.newest_ids()
@@ -86,9 +86,7 @@ class KafkaWriter:
         cut = sum(record.is_cut for record in records)
         if cut:
             found = Counter(footer.quarantined) + Counter({Fault.TOO_LARGE.value: cut})
-            footer = replace(
-                footer, quarantined=found, rows=sum(record.rows for record in records)
-            )
+            footer = replace(footer, quarantined=found, rows=sum(record.rows for record in records))
         return records, Written(footer, sum(len(record.value) for record in records))
 
     def _send(self, records: list[Record]) -> None:

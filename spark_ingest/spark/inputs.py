@@ -73,8 +73,8 @@ def must_read(checkpoint: Checkpoint, what: str) -> None:
     if found != what:
         raise InputError(
             f"{checkpoint.folder} is of a query that reads {_SPOKEN[found]}, and this one reads "
-            f"{_SPOKEN[what]}. Tables are filled from one of them: set lake.path to another folder, "
-            "or [kafka] to what it was"
+            f"{_SPOKEN[what]}. Tables are filled from one of them: set lake.path to another "
+            "folder, or [kafka] to what it was"
         )
 
 

@@ -95,9 +95,7 @@ class Job:
                 with suppress(Py4JNetworkError, ConnectionError):
                     self._spark.streams.removeListener(listener)
 
-    def _started(
-        self, source: Input, pipeline: Pipeline, checkpoint: Checkpoint
-    ) -> StreamingQuery:
+    def _started(self, source: Input, pipeline: Pipeline, checkpoint: Checkpoint) -> StreamingQuery:
         rules = self._rules
         log.info("filling the tables of %s from batch %d on", rules.lake,
                  0 if checkpoint.last_batch is None else checkpoint.last_batch + 1)  # fmt: skip

@@ -110,17 +110,25 @@ def summary(progress: Mapping[str, Any]) -> dict[str, Any]:
         "rows": progress["numInputRows"],
         "rows_per_s": round(progress.get("processedRowsPerSecond") or 0.0, 1),
         "seconds": progress.get("durationMs", {}).get("triggerExecution", 0) / 1000,
-        **_position(_as_dict(source.get("endOffset")), _as_dict(source.get("latestOffset"))),
+        **_position(
+            *(_as_dict(source.get(f"{name}Offset")) for name in ("start", "end", "latest"))
+        ),
     }
 
 
-def _position(read: Mapping[str, Any], there: Mapping[str, Any]) -> dict[str, Any]:
+def _position(
+    begin: Mapping[str, Any], read: Mapping[str, Any], there: Mapping[str, Any]
+) -> dict[str, Any]:
     """Of `gwlog` the next segment by collector, of Kafka the next offset by topic and partition."""
     if "next" in read or "next" in there:
         segments, newest = dict(read.get("next", {})), there.get("next", {})
         return {"segments_behind": _difference(newest, segments), "segments_read": segments}
-    behind = sum(_difference(there[topic], read.get(topic, {})) for topic in there)
-    return {"records_behind": behind, "records_read": dict(read)}
+    return {
+        # Spark counts each record twice: for its tag, and for its rows.
+        "rows": sum(_difference(read[topic], begin.get(topic, {})) for topic in read),
+        "records_behind": sum(_difference(there[topic], read.get(topic, {})) for topic in there),
+        "records_read": dict(read),
+    }
 
 
 def _difference(newest: Mapping[str, int], read: Mapping[str, int]) -> int:

@@ -4,8 +4,8 @@ Spark's offsets of a topic say how far it was read and not which readings that w
 in a file beside them (seen_batches.py). Which records of a batch are repeats follows from their
 headers alone: the driver looks at those, and the workers leave the repeats out by their position.
 
-Rule 1: the same batch is the same rows. Spark asks for the same offsets again, records never change,
-        and what was seen before the batch is a file that is durable before any table has the batch.
+Rule 1: the same batch is the same rows. Spark asks for the same offsets again, records never
+        change, and what was seen before a batch is a file, durable before any table has the batch.
 Rule 2: gw, epoch and seq are those of the headers, in the tables too, so that no reading is there
         twice whatever stands in a value.
 Rule 3: what no collector has written has no version header. It is left out, counted and told.
@@ -19,7 +19,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -121,7 +120,7 @@ class _Tags:
         names = self._table["version"].to_pylist()
         for version, *record in zip(names, *columns, strict=True):
             if version is not None and record[-1] is not None:
-                yield tuple(record)  # type: ignore[misc]  # as the columns are
+                yield tuple(record)
 
 
 def tag_columns() -> list[Column]:
