@@ -87,8 +87,12 @@ def _of_kafka(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
             "collector.message_bytes_max; or lower that",
         )
     for table, ours in (("client", CLIENT_OURS), ("spark", SPARK_OURS)):
-        for name in ours.intersection(getattr(kafka, table)):
-            yield ("kafka", table), f"{shown(name)} is not to be set: nothing may be lost by it"
+        for name in sorted(ours.intersection(getattr(kafka, table))):
+            yield (
+                ("kafka", table),
+                f"{shown(name)} is not to be set: the promises rest on it, or another "
+                "key decides it",
+            )
 
 
 def _of_receipts(topic: str) -> Iterator[tuple[KeyPath, str]]:
