@@ -44,6 +44,7 @@ def collector_rules(settings: Settings, leave: Leave, idle_s: float) -> Collecto
         ),
         connect_timeout_s=broker.connect_timeout_s,
         reconnect_delay_s_max=broker.reconnect_delay_s_max,
+        left_out=settings.collector.leave_out,
         leave=leave,
         idle_s=idle_s,
     )

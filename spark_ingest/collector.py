@@ -18,6 +18,7 @@ import asyncio
 import logging
 import ssl
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
@@ -26,6 +27,7 @@ from typing import assert_never
 
 from spark_ingest.batch import Batch, RotationRules
 from spark_ingest.counters import Counters
+from spark_ingest.leaving_out import LeavingOut
 from spark_ingest.receipts import Receipt, ReceiptRules, Receipts
 from spark_ingest.reconnecting import BrokerConnection, Owner
 from spark_ingest.record import Delivery
@@ -79,6 +81,7 @@ class CollectorRules:
     receipts: ReceiptRules
     connect_timeout_s: float
     reconnect_delay_s_max: float
+    left_out: Sequence[str] = ()  # topic filters
     leave: Leave = Leave.NEVER
     idle_s: float = RETIRE_IDLE_S
 
@@ -90,6 +93,7 @@ class Collector:
         self._counters = counters
         self._session = CollectorSession(rules.session)
         self._receipts = Receipts(rules.receipts)
+        self._leaving_out = LeavingOut(rules.left_out)
         self._batch = Batch(rules.rotation, rules.session.receive_max)
         self._disk = DiskState.IDLE
         self._in_work: list[Delivery] = []
@@ -230,8 +234,9 @@ class Collector:
             self._perform(self._session.publish(each.topic, each.payload))
 
     def _take(self, delivery: Delivery) -> None:
-        if self._receipts.is_one(delivery.topic):
+        if self._receipts.is_one(delivery.topic) or self._leaving_out.leaves_out(delivery):
             self._perform(self._session.acknowledge([delivery]))  # it is no reading
+            self._counters.left_out.inc()
             return
         self._heard_at = self._loop.time()
         self._counters.received.inc()

@@ -19,7 +19,8 @@ def allowed(*layers: str, packages: tuple[str, ...] = ()) -> Allowed:
 INGEST_PURE = frozenset(
     {
         *("record", "topic_filters", "sequences", "packets", "payload", "registry"),
-        *("footer", "rows", "batch", "session", "receipts", "planning", "sketch", "kafka_record"),
+        *("footer", "rows", "batch", "session", "receipts", "planning", "sketch"),
+        *("kafka_record", "leaving_out"),
     }
 )
 INGEST_ONE_FILE = INGEST_PURE - {"payload", "planning"}
@@ -27,6 +28,7 @@ INGEST_LAYERS = {
     "record": allowed(),
     "topic_filters": allowed(),
     "sequences": allowed(),
+    "leaving_out": allowed("record", "topic_filters"),
     "packets": allowed(packages=("mqtt5",)),
     "payload": allowed("record", packages=("cbor2",)),
     "registry": allowed("payload", "record", "topic_filters"),
@@ -52,6 +54,7 @@ INGEST_LAYERS = {
     "counters": allowed("record", "writing", packages=("prometheus_client",)),
     "reconnecting": allowed(),
     "collector": allowed(
+        "leaving_out",
         *("batch", "counters", "receipts", "reconnecting", "record", "session", "writing"),
     ),
     "assembly": allowed(

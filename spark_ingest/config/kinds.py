@@ -147,14 +147,14 @@ def topic_filter() -> Kind:
     )
 
 
-def topic_filters() -> Kind:
+def topic_filters(least: int = 1) -> Kind:
     def convert(raw: object) -> tuple[str, ...] | None:
-        if not isinstance(raw, list) or not 0 < len(raw) <= FILTERS_MAX:
+        if not isinstance(raw, list) or not least <= len(raw) <= FILTERS_MAX:
             return None
         fits = all(isinstance(each, str) and is_filter(each) for each in raw)
         return tuple(raw) if fits else None
 
-    return Kind(f'1 to {FILTERS_MAX} topic filters, such as ["sensors/#"]', convert)
+    return Kind(f'{least} to {FILTERS_MAX} topic filters, such as ["sensors/#"]', convert)
 
 
 def pairs() -> Kind:

@@ -21,6 +21,13 @@ FIELDS_MAX = 256
 ROUTES_MAX = 64
 
 
+# docs/mqtt.md, and the receipts of other groups of collectors.
+NO_READINGS = (
+    *("tidegate/+/state", "tidegate/+/stats", "tidegate/+/clients/+", "tidegate/+/values/+"),
+    *("tidegate/ingest/+/ack/+", "homeassistant/device/+/config", "homeassistant/status"),
+)
+
+
 def key(kind: Kind, meaning: str, default: Any, why: str = "", example: str = "") -> Any:
     """`example` is TOML for `init`, where the default would not help."""
     metadata = {"kind": kind, "meaning": meaning, "why": why, "example": example}
@@ -94,6 +101,12 @@ class CollectorSettings:
         kinds.topic_filters(), "What to subscribe to", (), "must be given",
         example='["sensors/#"]',
     )  # fmt: skip
+    leave_out: tuple[str, ...] = key(
+        kinds.topic_filters(least=0),
+        "Topics whose messages are no readings, unless they have a delivery tag",
+        NO_READINGS,
+        "what gateways say of themselves; before it upstream.topic_prefix of the gateways",
+    )
     receive_max: int = key(
         kinds.integer(2, 65_535),
         "Messages that the broker may send before we acknowledge the first",

@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from hil.rig.mosquitto import Mosquitto
-from tests.spark_ingest.with_kafka.watching import Watcher
 from tests.support.collector import CollectorProcess
 from tests.support.kafka import KafkaBroker, Read, records_in
 from tests.support.publisher import Publisher
 from tests.support.waiting import until
+from tests.support.watcher import Watcher
 
 
 def config(kafka: KafkaBroker, topic: str, more: str = "") -> str:

@@ -1,4 +1,4 @@
-"""Receipts as a gateway hears them: an independent client of the broker."""
+"""What is said on a broker's topics, as an independent client hears it."""
 
 from __future__ import annotations
 
@@ -33,8 +33,12 @@ class Watcher:
         self._client.disconnect()
         self._client.loop_stop()
 
+    def topics(self) -> list[str]:
+        """On which anything was heard."""
+        return sorted(self._heard)
+
     def last(self, topic: str) -> dict[str, Any] | None:
-        """Ranges by epoch."""
+        """Of a receipt: ranges by epoch."""
         payload = self._heard.get(topic)
         if not payload:
             return None
