@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    settings = spark_settings(arguments)
+    settings = spark_settings(arguments, begins=True)
     from spark_ingest.spark.job import Job
     from spark_ingest.spark.job_counters import JobCounters
 
