@@ -34,6 +34,7 @@ demo: setup ## five simulated sensors, a broker and the gateway, live in this te
 test: setup ## all tests but the soak tests, ten minutes; ARGS="-k name" for some
 	@bash .ci/browser.sh
 	@bash .ci/setup-types.sh
+	@bash .ci/setup-micropython.sh
 	@$(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist loadfile \
 	  --ignore tests/spark_ingest/with_spark --ignore tests/spark_ingest/with_kafka $(or $(ARGS),--cov)
 	@$(if $(ARGS),,$(MAKE) --no-print-directory spark-test-if-wanted kafka-test-if-there)

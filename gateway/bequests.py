@@ -51,6 +51,10 @@ class Bequests:
         self._refused: dict[ClientId, Forward] = {}  # of these, those with nowhere to go
         self._offer_at = inf
 
+    @property
+    def is_any(self) -> bool:
+        return bool(self._due)
+
     def __contains__(self, forward: Forward) -> bool:
         return self._due.get(forward.client_id) is forward
 

@@ -146,8 +146,10 @@ class Engine:
             if type(effect) is Settled:  # nearly all there are, so they take no detour
                 for forward in effect.forwards:
                     session = sessions.get(forward.client_id)
-                    answer = [] if session is None else session.settled(forward)
-                    effects += answer or self._perform(self._bequests.settled(forward), now)
+                    if session is not None:
+                        effects += session.settled(forward)
+                    if self._bequests.is_any:
+                        effects += self._perform(self._bequests.settled(forward), now)
                     if self.custody.is_on:
                         effects += self.custody.settled(forward, now)
                     elif forward.record >= 0:

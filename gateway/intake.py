@@ -1,7 +1,8 @@
 """What sensors say, datagram by datagram: to whom it is said, and what comes of it.
 
-Nearly all are new readings of members: those need no frame (`Session.plain`). What is not for the
-session at its address, or not for it alone, is for the door.
+Nearly all are new readings of members and their short answers: those need no frame
+(`Session.plain`, `Session.plain_answer`). What is not for the session at its address, or not for it
+alone, is for the door.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from gateway.frames import (
     Forwarded,
     Frame,
     MalformedFrame,
+    Puback,
     Publish,
+    Pubrel,
     SearchGw,
     decode,
     has_trailing_octets,
@@ -62,7 +65,7 @@ class Intake:
         may_call = self._door.admission.may_call
         if self._pace is not None:
             datagrams, effects = self._pace.within(link, datagrams, members, now)
-        plain = 0
+        plain, received = 0, self._received
         for address, datagram in datagrams:
             session = members.get(address)
             if session is not None:
@@ -71,11 +74,17 @@ class Intake:
                     plain += 1
                     effects += self.take(forward, now)
                     continue
+                answered = session.plain_answer(datagram, now)
+                if answered is not None:
+                    kind = Pubrel if datagram[1] == Pubrel.KIND else Puback
+                    received[kind] = received.get(kind, 0) + 1
+                    effects += self._perform(answered, now)
+                    continue
             elif not may_call(address, datagram, now):
                 continue
             effects += self._receive_other(Peer(link, address), datagram, session, now)
         if plain:
-            self._received[Publish] = self._received.get(Publish, 0) + plain
+            received[Publish] = received.get(Publish, 0) + plain
         effects += self._door.admission.turned_away(link)
         return effects
 

@@ -87,7 +87,7 @@ _JOURNAL_WORK = frozenset(get_args(JournalWork))
 class JournalWriter(Protocol):
     """The journal, as the shell needs it."""
 
-    def perform(self, effect: JournalWork) -> None: ...
+    def perform(self, work: list[JournalWork]) -> None: ...
 
 
 class StateWriter(Protocol):
@@ -211,39 +211,46 @@ class Shell:
 
     def _perform(self, effects: list[Effect]) -> None:
         packets: list[bytes] = []
+        work: list[JournalWork] = []
         sent = self.sent
         datagrams: dict[int, list[tuple[bytes, bytes]]] = {}  # by link
+        link, batch = -1, []
         drop_reason: str | None = None
         for effect in effects:
             if type(effect) is Send:
                 frame, peer = effect.frame, effect.peer
-                if peer.link in datagrams:
-                    datagrams[peer.link].append((peer.address, encode(frame)))
-                else:
-                    datagrams[peer.link] = [(peer.address, encode(frame))]
+                if peer.link != link:
+                    link = peer.link
+                    batch = datagrams.setdefault(link, [])
+                batch.append((peer.address, encode(frame)))
                 kind = type(frame)
                 sent[kind] = sent.get(kind, 0) + 1
             elif type(effect) is Transmit:
                 packets.append(effect.packet)
             elif type(effect) in _JOURNAL_WORK:
-                self.journal.perform(effect)  # type: ignore[arg-type]
+                work.append(effect)  # type: ignore[arg-type]
             elif type(effect) is DropUpstream:
                 drop_reason = effect.reason
             else:
                 self._keep_or_tell(effect)
+        if work:
+            self.journal.perform(work)
         if packets:
             self._write(packets)
-        for number, batch in datagrams.items():
-            self._send(self.links[number], batch)
+        self._send(datagrams)
         if drop_reason is not None:
             self.broker.drop(drop_reason)
         self._set_alarm()
 
-    def _send(self, link: SensorLink, datagrams: list[tuple[bytes, bytes]]) -> None:
-        octets = link.address_bytes
-        if {len(address) for address, _ in datagrams} != {octets}:  # of nodes behind forwarders
-            datagrams = [each for one in datagrams for each in _on_the_air(one, octets)]
-        link.send_all(datagrams)
+    def _send(self, datagrams: dict[int, list[tuple[bytes, bytes]]]) -> None:
+        """`datagrams`: by link."""
+        for number, batch in datagrams.items():
+            link = self.links[number]
+            octets = link.address_bytes
+            if {len(address) for address, _ in batch} == {octets}:
+                link.send_all(batch)
+            else:  # to nodes behind forwarders as well
+                link.send_all([each for one in batch for each in _on_the_air(one, octets)])
 
     def _keep_or_tell(self, effect: Effect) -> None:
         if type(effect) is Save:

@@ -28,6 +28,10 @@ class Unsure:
         self.store_at = inf  # those that are held, once more
         self._until: dict[Forward, float] = {}
 
+    @property
+    def is_any(self) -> bool:
+        return bool(self._until)
+
     def __contains__(self, forward: Forward) -> bool:
         return forward in self._until
 

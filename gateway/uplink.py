@@ -21,8 +21,8 @@ Rule 3: what was acknowledged is not given up because the broker will not have i
 Rule 4: what is kept until it is ingested (custody/) is stored first, whatever its QoS above 0.
 
 Full: the journal by its budget; readings in memory by `in_flight.py`. Beyond `OVERFLOW` readings
-waiting in memory, all that follow are parked until the backlog is gone. A sensor may have
-`FOLLOWERS_MAX` QoS 0 readings behind one that is being stored; more are dropped.
+waiting in memory, all that follow are parked until the backlog is gone. QoS 0 readings behind one
+that is being stored by `followers.py`.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from gateway.effects import (
     Store,
     Transmit,
 )
+from gateway.followers import Followers
 from gateway.frames import ReturnCode
 from gateway.routing.reading_rules import Acknowledge, ReadingRules, RulesByTopic
 from gateway.routing.reading_rules import UplinkRules as UplinkRules
@@ -54,7 +55,6 @@ from gateway.unsure import Unsure
 from gateway.upstream.session import UpstreamSession
 
 OVERFLOW = 10_000
-FOLLOWERS_MAX = 32
 POSTPONED_MAX = 1000
 OFFER_AGAIN_S = 10.0
 # A journal that could not write is not asked again for what the broker may settle meanwhile.
@@ -96,9 +96,8 @@ class Uplink:
         self._custody.keeps = lambda topic: self._rules.of(topic).keeps
         self._storing: dict[Forward, _Way] = {}
         self._unsure = Unsure()  # of these, those that are stored again
-        # Those of each client that will pass on, in order, and the QoS 0 readings behind each.
-        self._storing_of: dict[ClientId, list[Forward]] = {}
-        self._followers: dict[Forward, list[Forward]] = {}
+        self._followers = Followers()
+        self._storing_of = self._followers.storing
         self._postponed: deque[Forward] = deque()
         self._is_overflowing = False
         self._spill_at = inf
@@ -147,13 +146,16 @@ class Uplink:
     def stored(self, forwards: list[Forward], now: float) -> list[Effect]:
         """These are durable: acknowledge them, and let those go on that waited for it."""
         effects: list[Effect] = []
+        sessions, ways = self._sessions, self._storing
         for forward in forwards:
-            session = self._sessions.get(forward.client_id)
+            session = sessions.get(forward.client_id)
             if session is not None and forward.qos:
                 effects += session.settled(forward)
-            effects += self._bequests.settled(forward)
-            self._unsure.let_go(forward)
-            way = self._storing.pop(forward)
+            if self._bequests.is_any:
+                effects += self._bequests.settled(forward)
+            if self._unsure.is_any:
+                self._unsure.let_go(forward)
+            way = ways.pop(forward)
             if way is _Way.PASS_ON:
                 effects += self._pass_on(forward, now)
                 effects += self._let_follow(forward, now)
@@ -277,7 +279,6 @@ class Uplink:
         return client_id in self._backlog.of_clients
 
     def _take_qos_0(self, forward: Forward, rules: ReadingRules, now: float) -> list[Effect]:
-        before = self._storing_of.get(forward.client_id)
         wanted = rules.stores_qos_0
         if not self._readings.is_open:
             wanted = wanted or rules.stores_qos_0_offline
@@ -287,29 +288,28 @@ class Uplink:
             wanted = wanted or not is_never_stored or rules.stores_qos_0_offline
         if wanted:
             return self._store_first(forward, now)
-        if before is None or not self._readings.is_open:
+        if forward.client_id not in self._storing_of or not self._readings.is_open:
             return self._pass_on(forward, now)
-        followers = self._followers.setdefault(before[-1], [])
-        if len(followers) >= FOLLOWERS_MAX:
-            return [Dropped(Reason.UNSETTLED_FULL, forward.client_id)]
-        followers.append(forward)
-        return []
+        if self._followers.follow(forward):
+            return []
+        return [Dropped(Reason.UNSETTLED_FULL, forward.client_id)]
 
     def _store_first(self, forward: Forward, now: float) -> list[Effect]:
-        if self._unsure.has_of(forward.client_id):  # it would overtake them
+        client_id = forward.client_id
+        if self._unsure.is_any and self._unsure.has_of(client_id):  # it would overtake them
             return self._refuse(forward, Reason.JOURNAL_FAILED, now)
         if not forward.epoch:
             self._readings.tag(forward)
         if (
             self._readings.is_open
             and not self._is_overflowing
-            and forward.client_id not in self._backlog.of_clients
+            and client_id not in self._backlog.of_clients
         ):
             self._storing[forward] = _Way.PASS_ON
-            self._storing_of.setdefault(forward.client_id, []).append(forward)
+            self._followers.begin(forward)
             return [Store(forward)]
         self._storing[forward] = _Way.PARKED
-        self._backlog.park(forward.client_id)
+        self._backlog.park(client_id)
         return [Store(forward, is_parked=True)]
 
     def _pass_on(self, forward: Forward, now: float) -> list[Effect]:
@@ -359,7 +359,7 @@ class Uplink:
         client_id = forward.client_id
         if not self._readings.is_open or client_id in self._backlog.of_clients:
             return False
-        return client_id not in self._storing_of or self._storing_of[client_id][0] is forward
+        return self._followers.is_first(forward)
 
     def _refuse(self, forward: Forward, reason: Reason, now: float) -> list[Effect]:
         dropped = Dropped(reason, forward.client_id, forward.topic)
@@ -369,13 +369,8 @@ class Uplink:
 
     def _let_follow(self, forward: Forward, now: float) -> list[Effect]:
         """The reading went on, or never will: those that waited behind it may go."""
-        before = self._storing_of.get(forward.client_id)
-        if before is not None and forward in before:
-            before.remove(forward)
-            if not before:
-                del self._storing_of[forward.client_id]
         effects: list[Effect] = []
-        for follower in self._followers.pop(forward, ()):
+        for follower in self._followers.end(forward):
             effects += self._pass_on(follower, now)
         return effects
 

@@ -1,5 +1,6 @@
 """The rules of the house hold here, and each would notice a breach."""
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -152,7 +153,7 @@ def test_a_module_is_dead_when_only_dead_modules_import_it(tmp_path: Path) -> No
 @pytest.mark.parametrize("tree", ["firmware", "hil"])
 def test_every_file_beside_the_gateway_is_used(tree: str) -> None:
     found = list(house_rules.unused_parts(REPOSITORY, tree))
-    assert [line for line in found if "/boards/wasi/modules/" not in line] == []
+    assert [line for line in found if not re.search(r"/boards/(wasi|unix)/modules/", line)] == []
 
 
 PARTS = {

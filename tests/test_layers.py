@@ -31,7 +31,7 @@ PURE = frozenset(
     }
 )
 ONE_FILE = (
-    *("saved", "part", "reasons", "runs", "effects", "nodes", "bequests", "unsure"),
+    *("saved", "part", "reasons", "runs", "effects", "nodes", "bequests", "unsure", "followers"),
     *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
     *("desk", "intake", "engine"),
 )
@@ -42,7 +42,7 @@ FORBIDDEN_TO_PURE = frozenset(
 
 EVERY_LAYER = (
     *("frames", "lines", "saved", "part", "reasons", "runs", "effects", "nodes"),
-    *("session", "routing", "upstream", "bequests", "unsure", "custody"),
+    *("session", "routing", "upstream", "bequests", "unsure", "followers", "custody"),
     *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
     *("desk", "intake", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
@@ -70,11 +70,13 @@ LAYERS = {
     # The engine's halves; see their first lines.
     "bequests": allowed("effects", "saved", "frames"),
     "unsure": allowed("effects"),
+    "followers": allowed("effects"),
     "custody": allowed("effects"),
     "uplink": allowed(
         *(
             "bequests",
             "unsure",
+            "followers",
             "custody",
             "routing",
             "session",

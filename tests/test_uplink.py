@@ -11,6 +11,7 @@ import pytest
 
 from gateway import uplink
 from gateway.effects import Reason
+from gateway.followers import FOLLOWERS_MAX
 from gateway.frames import Frame, Pubcomp, Publish, Pubrec, Pubrel, Regack, Register
 from gateway.routing.reading_rules import Acknowledge, ReadingRules
 from tests.support.engine_bench import short
@@ -245,11 +246,11 @@ def test_too_many_readings_at_qos_0_behind_one_that_is_being_stored_are_dropped(
     bench = bench_of(AUTO)
     hold(bench)
     bench.say(b"s1", short(b"stored", 2, 7))
-    for _ in range(uplink.FOLLOWERS_MAX + 1):
+    for _ in range(FOLLOWERS_MAX + 1):
         bench.say(b"s1", short(b"follows", 0, 0))
     assert reasons(bench) == [Reason.UNSETTLED_FULL]
     bench.flush()
-    assert len(sent(bench)) == 1 + uplink.FOLLOWERS_MAX
+    assert len(sent(bench)) == 1 + FOLLOWERS_MAX
 
 
 def test_qos_0_is_dropped_while_the_broker_is_away() -> None:

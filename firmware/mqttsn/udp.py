@@ -67,7 +67,7 @@ class Udp:
         self._socket = opened
         try:
             opened.setblocking(False)
-            opened.bind(("", self.local_port))
+            opened.bind(getaddrinfo("0.0.0.0", self.local_port)[0][-1])
             opened.connect(address)
         except OSError:
             self.close()

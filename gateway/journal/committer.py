@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -44,17 +44,8 @@ BEAT_S = 0.1  # for what nobody waits for
 IDLE_S_MIN = 0.05  # between two looks that nobody asked for
 RETRY_READ_S = 1.0
 
-Work = (
-    Store
-    | Finish
-    | Keep
-    | FinishRun
-    | RecordConnect
-    | RecordReceived
-    | RecordRelease
-    | ReadBacklog
-    | ReadAgain
-)
+Rarer = Keep | FinishRun | RecordConnect | RecordReceived | ReadBacklog | ReadAgain
+Work = Store | Finish | RecordRelease | Rarer
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -106,36 +97,38 @@ class JournalCommitter:
 
     # From the shell
 
-    def perform(self, effect: Work) -> None:
-        journal = self._journal
-        match effect:
-            case Store():
-                reason = journal.store(effect.forward, is_parked=effect.is_parked)
+    def perform(self, work: Iterable[Work]) -> None:
+        """All that one input brought, in order."""
+        store, finish = self._journal.store, self._journal.finish
+        for effect in work:
+            if isinstance(effect, Store):
+                reason = store(effect.forward, is_parked=effect.is_parked)
                 if reason is not None:
                     self._refuse(effect.forward, reason)
-            case Finish():
-                journal.finish(effect.forward)
+            elif isinstance(effect, Finish):
+                finish(effect.forward)
+            elif isinstance(effect, RecordRelease):
+                mark = self._journal.release(effect.client_id, effect.message_id)
+                if effect.then is not None:
+                    self._waiting.append((mark, effect.then))
+            else:
+                self._perform_rarer(effect)
+        if self._is_idle.is_set():
+            self._schedule()
+
+    def _perform_rarer(self, effect: Rarer) -> None:
+        journal = self._journal
+        match effect:
             case RecordReceived():
                 self._waiting.append((journal.receive(effect.forward), effect.then))
             case RecordConnect():
                 self._waiting.append((journal.begin_session(), effect.then))
-            case RecordRelease():
-                mark = journal.release(effect.client_id, effect.message_id)
-                if effect.then is not None:
-                    self._waiting.append((mark, effect.then))
             case ReadBacklog():
                 self._reads = True
-            case _:
-                self._perform_for_custody(effect)
-        if self._is_idle.is_set():
-            self._schedule()
-
-    def _perform_for_custody(self, effect: Keep | FinishRun | ReadAgain) -> None:
-        match effect:
             case Keep():
-                self._journal.keep(effect.record)
+                journal.keep(effect.record)
             case FinishRun():
-                self._journal.finish_run(effect.record, effect.count)
+                journal.finish_run(effect.record, effect.count)
             case ReadAgain():
                 self._again = effect.records
             case _:

@@ -272,7 +272,7 @@ class Journal:
             current.end = group.end
             for pending in group.readings:
                 self._settle(current, pending)
-                outcome.stored.append(pending[0])
+            outcome.stored = [forward for forward, _, _ in group.readings]
             self._marks.settle(group)
             self._settle_restated(group, current)
         del self._pending[: len(group.readings)]
@@ -288,7 +288,7 @@ class Journal:
         number = forward.record
         self._pending_bytes -= size_of(pending)
         flags = PARKED if is_parked(written) else TAKEN
-        if number in self._early:
+        if self._early and number in self._early:
             self._early.remove(number)
             self._marks.add_done(number)
             self._numbers.finished += 1

@@ -29,6 +29,8 @@ RECEIVED = 0x10
 RELEASED = 0x20
 KEPT = 0x40  # the broker has taken it; it stays until it is ingested
 
+SECONDS_LIMIT = 1 << 31  # of `Segment.times`
+
 WANTED = PRESENT | PARKED  # of these four, exactly these two: to be read back
 _WANTED_MASK = PRESENT | PARKED | TAKEN | FINISHED
 DURABLE = bytes(flags & ~TAKEN for flags in range(256))
@@ -99,12 +101,16 @@ class Segment:
 
     def add(self, index: int, flags: int, received_at: float) -> None:
         """A reading; indexes come in order."""
-        missing = index - len(self.times)
-        if missing > 0:
-            self.times.extend([0] * missing)
-        self.times.append(_seconds(received_at))
-        self.flag(index, flags | PRESENT)
-        self.newest_received_at = max(self.newest_received_at, received_at)
+        times, held = self.times, self.flags
+        if index > len(times):
+            times.extend([0] * (index - len(times)))
+        times.append(_seconds(received_at))
+        if index == len(held):  # nearly always
+            held.append(flags | PRESENT)
+        else:
+            self.flag(index, flags | PRESENT)
+        if received_at > self.newest_received_at:
+            self.newest_received_at = received_at
         if not flags & FINISHED:
             self.unfinished += 1
             if flags & KEPT:
@@ -210,7 +216,7 @@ class Ledger:
         if place < 0:
             return None
         segment = self.segments[place]
-        return segment if number - segment.first < segment.readings_max else None
+        return segment if number - self._firsts[place] < segment.readings_max else None
 
     def between(self, first: int, last: int) -> list[Segment]:
         """The segments whose readings may be among these numbers."""
@@ -249,10 +255,14 @@ class Ledger:
         if home is None:
             return None
         number = home.exchanges.pop(key).number
-        self.flag(number, RELEASED)
-        # In every segment that says it is open: one that was to go may be there still.
-        for segment in self._guests.get(number, ()):
-            segment.released_guests.add(number)
+        index = number - home.first
+        if 0 <= index < len(home.flags):  # nearly always, unless it was restated
+            home.flags[index] |= RELEASED
+        else:
+            self.flag(number, RELEASED)
+        if self._guests:  # in every segment that says it is open: one that was to go may be there
+            for segment in self._guests.get(number, ()):
+                segment.released_guests.add(number)
         return number
 
     def move_exchange(self, key: ExchangeKey, exchange: Exchange, home: Segment) -> None:
@@ -286,12 +296,19 @@ class Ledger:
         if segment is not None and number - segment.first < len(segment.flags):
             segment.flag(number - segment.first, flags)
 
-    def marked_by(self, number: int) -> set[int]:
-        """Serials of the segments that a mark of this reading is about."""
-        serials = {segment.serial for segment in self._guests.get(number, ())}
+    def note_marked_by(self, number: int, serials: set[int]) -> None:
+        """Add those of the segments that a mark of this reading is about."""
         home = self.find(number)
-        return serials if home is None else serials | {home.serial}
+        if home is not None:
+            serials.add(home.header.serial)
+        if self._guests:
+            serials.update(segment.serial for segment in self._guests.get(number, ()))
 
 
 def _seconds(received_at: float) -> int:
-    return max(-(1 << 31), min((1 << 31) - 1, int(received_at)))
+    seconds = int(received_at)
+    return seconds if -SECONDS_LIMIT <= seconds < SECONDS_LIMIT else _nearest(seconds)
+
+
+def _nearest(seconds: int) -> int:
+    return SECONDS_LIMIT - 1 if seconds > 0 else -SECONDS_LIMIT

@@ -66,15 +66,15 @@ class Marks:
 
     def take(self, group: Group, done_up_to: int) -> None:
         """Put what waits into the group; `done_up_to`: so far it is all finished."""
-        marked_by = self._ledger.marked_by
+        about = self._ledger.note_marked_by
         for kind, number, body in islice(self._awaited, self._count_max):
             group.marks.append((kind, body))
-            group.about |= marked_by(number)
+            about(number, group.about)
             group.awaited += 1
         group.idle = self._idle[: self._count_max]
         for number in group.idle:
             group.marks.append((Kind.RELEASED, number_body(number)))
-            group.about |= marked_by(number)
+            about(number, group.about)
         if self._done:
             self._take_done(group, done_up_to)
         if self._kept:

@@ -277,9 +277,12 @@ class _Connection(asyncio.Protocol):
         self._link._opened(self._outflow)
 
     def data_received(self, data: bytes) -> None:
-        acknowledge_at_once(self._socket)
+        link = self._link
+        written = link.counters.bytes_out
         first, self._answered = not self._answered, True
-        self._link._received(data, first=first)
+        link._received(data, first=first)
+        if link.counters.bytes_out == written or link.unsent_bytes:
+            acknowledge_at_once(self._socket)  # else what was written takes it along
 
     def pause_writing(self) -> None:
         self._outflow.pause()

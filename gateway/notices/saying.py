@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.effects import ClientId
@@ -66,7 +67,8 @@ class Saying:
         self._topics = topics
         self._ledger = ledger
         self._stats, self._stats_s = stats, stats_s
-        self._state_at = self._stats_at = 0.0
+        # Infinity: a connection began, and the session said so itself.
+        self._state_at, self._stats_at = inf, 0.0
         self._of_gateway: deque[Notice] = deque()
         self._together: deque[Notice] = deque()  # after a device's forgotten announcement
         self._kept: dict[str, Entry] = {}  # in the ledger, and not said again yet
@@ -100,7 +102,7 @@ class Saying:
     # From the connection
 
     def connected(self) -> None:
-        self._state_at = self._stats_at = 0.0
+        self._state_at, self._stats_at = inf, 0.0
         if self.board is not None:
             self.board.connected()
         if self.announcements is not None:
@@ -111,6 +113,8 @@ class Saying:
     def look(self, now: float) -> None:
         if self.board is not None:
             self.board.look(now)
+        if self._state_at == inf:
+            self._state_at = now + STATE_AGAIN_S
         if now >= self._state_at:
             self._state_at = now + STATE_AGAIN_S
             self._of_gateway.append(Notice(self._topics.state, ONLINE))

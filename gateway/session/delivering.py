@@ -61,6 +61,7 @@ from gateway.session.sending import Sending
 
 # Positions are reserved in blocks, so that a session's row changes once for a block of messages.
 POSITIONS_BLOCK = 1024
+PUBACK_OCTETS = 7
 # A client does not ask twice within so many seconds; the network does, by making copies.
 ASKED_AGAIN_S = 1.0
 
@@ -168,6 +169,21 @@ class Delivering(Sending):
         detail = f"REGACK {frame.return_code} for {topic!r}"
         dropped = Dropped(Reason.CLIENT_REFUSED, client_id, detail)
         return [dropped, *self._finish(client_id, peer, now)]
+
+    def plain_puback(self, datagram: bytes, client_id: ClientId) -> list[Effect] | None:
+        """The client has the message under way, and no other waits; None for all else, with
+        nothing done.
+        """
+        if datagram[0] != PUBACK_OCTETS or datagram[1] != Puback.KIND or self._outbox:
+            return None
+        if datagram[6] != ReturnCode.ACCEPTED:
+            return None
+        current = self._published(datagram[4] << 8 | datagram[5], 1)
+        if current is None:
+            return None
+        self.under_way = None
+        self.due_at = None
+        return gone(client_id, current)
 
     def receive_puback(
         self, frame: Puback, client_id: ClientId, peer: Peer, now: float

@@ -40,7 +40,7 @@ from gateway.effects import (
     Send,
     contents_of,
 )
-from gateway.frames import Puback, Pubcomp, Publish, Pubrec, Regack, Register, ReturnCode
+from gateway.frames import Puback, Pubcomp, Publish, Pubrec, Pubrel, Regack, Register, ReturnCode
 from gateway.frames.fields import FLAGS_MEANING
 from gateway.saved import Exchanges
 from gateway.session.rules import SessionRules
@@ -57,6 +57,7 @@ Contents = int
 
 HEAD_OCTETS = 7  # of a PUBLISH in the short form, before its payload
 _HEAD = Struct(">BBBHH").unpack_from
+PUBREL_OCTETS = 4
 
 
 class _Stage(Enum):
@@ -119,6 +120,17 @@ class Publishing:
                 return None
             unsettled[message_id] = forward
         return forward
+
+    def plain_release(
+        self, datagram: bytes, client_id: ClientId, peer: Peer, now: float
+    ) -> list[Effect] | None:
+        """PUBREL of an exchange that waits for it; None for all else, as `plain`."""
+        if datagram[0] != PUBREL_OCTETS or datagram[1] != Pubrel.KIND or not self._awaiting_release:
+            return None
+        message_id = datagram[2] << 8 | datagram[3]
+        if message_id not in self._awaiting_release:
+            return None
+        return self.receive_pubrel(message_id, client_id, peer, now)
 
     def receive(self, frame: Publish, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
         topic = self._topics.topic_of(frame.topic_id, frame.topic_id_type)

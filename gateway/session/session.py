@@ -60,10 +60,12 @@ from gateway.frames import (
     WillTopicUpd,
 )
 from gateway.saved import Exchanges, SavedSubscription
+from gateway.session.delivering import PUBACK_OCTETS
 from gateway.session.interrupted import ENDED
 from gateway.session.presence import ABSENT as ABSENT
 from gateway.session.presence import LISTENING as LISTENING
 from gateway.session.presence import Presence
+from gateway.session.publishing import PUBREL_OCTETS
 from gateway.session.states import Input
 from gateway.session.will import return_code
 
@@ -85,6 +87,23 @@ class Session(Presence):
         if forward is not None:
             self.heard_at = now
         return forward
+
+    def plain_answer(self, datagram: bytes, now: float) -> list[Effect] | None:
+        """What a PUBREL or a PUBACK as nearly all are brings; None for `receive`, with nothing
+        done. No timer comes nearer by it.
+        """
+        if self.state is not State.ACTIVE:
+            return None
+        size = len(datagram)
+        if size == PUBREL_OCTETS:
+            effects = self._publishing.plain_release(datagram, self.client_id, self.peer, now)
+        elif size == PUBACK_OCTETS:
+            effects = self.delivering.plain_puback(datagram, self.client_id)
+        else:
+            return None
+        if effects is not None:
+            self.heard_at = now
+        return effects
 
     def receive(self, frame: Frame, now: float) -> list[Effect]:
         """Any frame but CONNECT and a PUBLISH with QoS -1, which the engine takes itself."""

@@ -154,14 +154,14 @@ class InFlight:
     def next_waiting(self) -> Forward | None:
         """The reading whose turn it is, if it may go out now; none of its client overtakes it."""
         waiting, turns = self.waiting, self.turns
-        if (  # nearly always, so it takes no detour
-            waiting
-            and waiting[0].qos == 1
-            and not (turns.completing or turns.aside or self.backlog.ready)
-        ):
-            if len(self.published) + len(self.released) >= self.window and self.qos_max:
-                return None
-            return self._next_of_memory()
+        if waiting and not (turns.aside or self.backlog.ready):  # nearly always: no detour
+            qos = waiting[0].qos
+            if qos == 1 and not turns.completing:
+                if len(self.published) + len(self.released) >= self.window and self.qos_max:
+                    return None
+                return self._next_of_memory()
+            if qos == 2:
+                return self._next_of_memory() if self._fits(waiting[0]) else None
         free = turns.next_free()
         if free is not None:
             if not self._fits(free):

@@ -10,6 +10,7 @@ byte by byte.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from struct import Struct
 
 import mqtt5
@@ -21,8 +22,11 @@ CACHE_MAX = 20_000
 
 PUBLISH = 0x30
 PUBACK = 0x40
-PLAIN_PUBACK = 0x4002  # and the packet id: no reason code is success
-PLAIN_PUBACK_OCTETS = 4
+PUBREC = 0x50
+PUBCOMP = 0x70
+PLAIN_OCTETS = 4  # of an answer with its packet id alone: no reason code is success
+PLAIN_LENGTH = 2
+PLAIN_PUBREL = b"\x62\x02"  # and the packet id
 RUN_MAX = 64  # looked at in one go
 USER_PROPERTY = b"\x26"
 REMAINING_LENGTH_OCTETS_MAX = 4
@@ -44,7 +48,7 @@ def varint(value: int) -> bytes:
 
 _OCTETS = tuple(bytes((value,)) for value in range(256))
 _VARINTS = tuple(varint(value) for value in range(2048))
-_PLAIN_PUBACKS = Struct(">HH").iter_unpack
+_PLAIN = Struct(">HH").iter_unpack
 _packet_id = Struct(">H").pack
 
 
@@ -121,17 +125,23 @@ def _numbers(forward: Forward) -> bytes:
     return epoch + user_property("seq", str(forward.sequence))
 
 
-def plain_pubacks(data: bytes, start: int) -> list[int]:
-    """The packet ids of the PUBACKs that begin there, one behind the other, each without a reason;
-    at most `RUN_MAX`. Nearly all are such; any other packet ends the run.
+def plain_answers(data: bytes, start: int) -> list[int]:
+    """The packet ids of the packets that begin there, one behind the other, of one kind and without
+    a reason; at most `RUN_MAX`. Nearly all PUBACKs, PUBRECs and PUBCOMPs are such; any other packet
+    ends the run.
     """
-    whole = min(RUN_MAX, (len(data) - start) // PLAIN_PUBACK_OCTETS) * PLAIN_PUBACK_OCTETS
+    plain = data[start] << 8 | PLAIN_LENGTH
+    whole = min(RUN_MAX, (len(data) - start) // PLAIN_OCTETS) * PLAIN_OCTETS
     packet_ids: list[int] = []
-    for head, packet_id in _PLAIN_PUBACKS(data[start : start + whole]):
-        if head != PLAIN_PUBACK:
+    for head, packet_id in _PLAIN(data[start : start + whole]):
+        if head != plain:
             break
         packet_ids.append(packet_id)
     return packet_ids
+
+
+def plain_pubrels(packet_ids: Iterable[int]) -> bytes:
+    return b"".join([PLAIN_PUBREL + _packet_id(packet_id) for packet_id in packet_ids])
 
 
 def packet_end(data: bytes, start: int, packet_bytes_max: int) -> int | None:

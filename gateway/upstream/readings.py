@@ -41,7 +41,7 @@ from gateway.effects import (
 from gateway.frames import ReturnCode
 from gateway.saved import PACKET_IDS
 from gateway.upstream.in_flight import InFlight
-from gateway.upstream.packets import PublishWriter
+from gateway.upstream.packets import PublishWriter, plain_pubrels
 from gateway.upstream.reasons import spoken
 from gateway.upstream.rules import UpstreamRules
 
@@ -122,7 +122,11 @@ class Readings:
     def receive_puback(self, packet_id: int, code: int, detail: str | None) -> list[Effect]:
         if code >= REFUSED:
             return self._refused(packet_id, "PUBACK", code, detail)
-        forwards = self.in_flight.acknowledge([packet_id])
+        return self.receive_pubacks([packet_id])
+
+    def receive_pubacks(self, packet_ids: list[int]) -> list[Effect]:
+        """All of success, as all `receive_...s`."""
+        forwards = self.in_flight.acknowledge(packet_ids)
         return [Settled(forwards)] if forwards else []
 
     def receive_pubrec(self, packet_id: int, code: int, detail: str | None) -> list[Effect]:
@@ -135,6 +139,17 @@ class Readings:
         if not self.in_flight.release(packet_id):
             answer = mqtt5.PubRelReasonCode.PACKET_ID_NOT_FOUND
         return [Transmit(mqtt5.PubRelPacket(packet_id, reason_code=answer).write())]
+
+    def receive_pubrecs(self, packet_ids: list[int]) -> list[Effect]:
+        in_flight = self.in_flight
+        if not self._trust_session and all(map(in_flight.release, packet_ids)):
+            return [Transmit(plain_pubrels(packet_ids))]
+        success = int(mqtt5.PubRecReasonCode.SUCCESS)
+        return [
+            effect
+            for packet_id in packet_ids
+            for effect in self.receive_pubrec(packet_id, success, None)
+        ]
 
     def recorded(self, release: ReleaseUpstream) -> list[Effect]:
         """PUBREC is on record: PUBREL may go, if the connection is still the one it came on."""
@@ -150,8 +165,12 @@ class Readings:
 
     def receive_pubcomp(self, packet_id: int) -> list[Effect]:
         """Settled whatever the code: "not found" says that the broker has finished with it."""
-        forward = self.in_flight.complete(packet_id)
-        return [] if forward is None else [Settled([forward])]
+        return self.receive_pubcomps([packet_id])
+
+    def receive_pubcomps(self, packet_ids: list[int]) -> list[Effect]:
+        complete = self.in_flight.complete
+        forwards = [forward for each in packet_ids if (forward := complete(each)) is not None]
+        return [Settled(forwards)] if forwards else []
 
     def pump(self, now: float) -> list[Effect]:
         """Let go what waits, as far as the window allows."""

@@ -36,7 +36,6 @@ from gateway.effects import (
     InGoodHands,
     Overheard,
     RecordConnect,
-    Settled,
     Transmit,
     UpstreamRefused,
     UpstreamUp,
@@ -44,11 +43,13 @@ from gateway.effects import (
 )
 from gateway.saved import SavedPacket
 from gateway.upstream.packets import (
-    PLAIN_PUBACK_OCTETS,
+    PLAIN_OCTETS,
     PUBACK,
+    PUBCOMP,
+    PUBREC,
     BadPacketError,
     packet_end,
-    plain_pubacks,
+    plain_answers,
     read_packet,
 )
 from gateway.upstream.readings import REFUSED, Readings
@@ -228,13 +229,12 @@ class UpstreamSession:
         """Handle whole packets; returns where the first incomplete one begins."""
         position, size = 0, len(data)
         while position < size and self.phase is not Phase.CLOSED:
-            if data[position] == PUBACK and self.phase is Phase.UP:
-                packet_ids = plain_pubacks(data, position)
+            receive_run = _RUN_RECEIVERS.get(data[position])
+            if receive_run is not None and self.phase is Phase.UP:
+                packet_ids = plain_answers(data, position)
                 if packet_ids:
-                    forwards = self.readings.in_flight.acknowledge(packet_ids)
-                    if forwards:
-                        effects.append(Settled(forwards))
-                    position += PLAIN_PUBACK_OCTETS * len(packet_ids)
+                    effects += receive_run(self.readings, packet_ids)
+                    position += PLAIN_OCTETS * len(packet_ids)
                     continue
             end = packet_end(data, position, self._rules.packet_bytes_max)
             if end is None:
@@ -354,6 +354,13 @@ def _receipt(arrived: Arrived) -> list[Effect]:
         return [Transmit(b"\x40\x02" + arrived.packet_id.to_bytes(2, "big"))]
     return [Transmit(mqtt5.PubRecPacket(arrived.packet_id).write())]
 
+
+# Of packets that come many at once, and nearly always without a reason.
+_RUN_RECEIVERS: dict[int, Callable[[Readings, list[int]], list[Effect]]] = {
+    PUBACK: Readings.receive_pubacks,
+    PUBREC: Readings.receive_pubrecs,
+    PUBCOMP: Readings.receive_pubcomps,
+}
 
 _Receiver = Callable[[UpstreamSession, Any, float], list[Effect]]
 

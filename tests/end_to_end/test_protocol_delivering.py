@@ -69,13 +69,13 @@ async def test_one_message_is_in_flight_and_the_others_wait_their_turn(
     topic, words = fresh("t"), [f"{number}" for number in range(20)]
     async with application(broker) as app, connected(gateway.port) as n:
         number = await n.subscribe(topic.encode(), qos=1)
+        began = time.monotonic()
         await publishes(app, topic, *words)
         kind, body = await n.hear()
         assert (kind, body[0], body[5:]) == (PUBLISH, 0x20, b"0")
-        began = time.monotonic()
         again = await n.hear()
         assert again == (PUBLISH, bytes((0x20 | DUP,)) + body[1:]), "the same, with DUP"
-        assert 0.5 * RETRY_AFTER_S < time.monotonic() - began < 5 * RETRY_AFTER_S
+        assert time.monotonic() - began > RETRY_AFTER_S
         await n.say(PUBACK, body[1:5] + ACCEPTED)
         for word in words[1:]:
             assert await n.message() == (0x20, number, word.encode())

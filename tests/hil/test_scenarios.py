@@ -80,7 +80,7 @@ def test_a_kind_of_board_is_there_and_runs_by_its_file_alone(
     (tmp_path / "bench.toml").write_text('[[board]]\nid = "kitchen"\nkind = "toaster"\n')
     monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
     assert set(kinds()) == {
-        *("esp32", "microbit", "python", "qemu-microbit", "rp2", "wasi"),
+        *("esp32", "microbit", "python", "qemu-microbit", "rp2", "unix", "wasi"),
         "toaster",
     }
     (listed,) = inventory.read(tmp_path / "bench.toml")

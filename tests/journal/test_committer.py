@@ -114,7 +114,7 @@ async def test_what_comes_together_is_stored_by_one_fdatasync(tmp_path: Path) ->
         before = running.committer.numbers.syncs
         forwards = [reading(position, received_at=now()) for position in range(20)]
         for forward in forwards:
-            running.committer.perform(Store(forward))
+            running.committer.perform([Store(forward)])
         await running.heard.until(lambda: len(running.heard.stored) == 20)
         assert running.heard.stored == forwards
         assert running.committer.numbers.syncs == before + 1
@@ -123,7 +123,7 @@ async def test_what_comes_together_is_stored_by_one_fdatasync(tmp_path: Path) ->
 @on_loop
 async def test_a_single_reading_waits_no_longer_than_the_linger(tmp_path: Path) -> None:
     async with Running(tmp_path / "journal") as running:
-        running.committer.perform(Store(reading(0, received_at=now())))
+        running.committer.perform([Store(reading(0, received_at=now()))])
         await running.heard.until(lambda: bool(running.heard.stored))
         assert running.committer.check() is None
 
@@ -132,7 +132,7 @@ async def test_a_single_reading_waits_no_longer_than_the_linger(tmp_path: Path) 
 async def test_a_refusal_never_comes_from_inside_perform(tmp_path: Path) -> None:
     async with Running(tmp_path / "journal") as running:
         huge = reading(0, payload=bytes(70_000), received_at=now())
-        running.committer.perform(Store(huge))
+        running.committer.perform([Store(huge)])
         assert running.heard.not_stored == []
         await running.heard.until(lambda: bool(running.heard.not_stored))
         assert running.heard.not_stored == [(huge, Reason.PAYLOAD_TOO_LARGE)]
@@ -142,14 +142,14 @@ async def test_a_refusal_never_comes_from_inside_perform(tmp_path: Path) -> None
 async def test_a_mark_is_durable_before_what_waits_for_it(tmp_path: Path) -> None:
     async with Running(tmp_path / "journal") as running:
         forward = reading(0, qos=2, received_at=now())
-        running.committer.perform(Store(forward))
+        running.committer.perform([Store(forward)])
         await running.heard.until(lambda: bool(running.heard.stored))
         syncs = running.committer.numbers.syncs
-        running.committer.perform(RecordReceived(forward, THEN))
+        running.committer.perform([RecordReceived(forward, THEN)])
         assert running.heard.durable == []
         await running.heard.until(lambda: running.heard.durable == [THEN])
         assert running.committer.numbers.syncs == syncs + 1
-        running.committer.perform(RecordRelease(forward.client_id, forward.message_id, THEN))
+        running.committer.perform([RecordRelease(forward.client_id, forward.message_id, THEN)])
         await running.heard.until(lambda: running.heard.durable == [THEN, THEN])
         assert running.committer.numbers.syncs == syncs + 2
 
@@ -157,8 +157,8 @@ async def test_a_mark_is_durable_before_what_waits_for_it(tmp_path: Path) -> Non
 @on_loop
 async def test_a_release_of_what_is_not_known_is_answered_at_once(tmp_path: Path) -> None:
     async with Running(tmp_path / "journal") as running:
-        running.committer.perform(RecordRelease(ClientId("nobody"), 1, THEN))
-        running.committer.perform(RecordRelease(ClientId("nobody"), 2))
+        running.committer.perform([RecordRelease(ClientId("nobody"), 1, THEN)])
+        running.committer.perform([RecordRelease(ClientId("nobody"), 2)])
         await running.heard.until(lambda: running.heard.durable == [THEN])
 
 
@@ -167,12 +167,12 @@ async def test_the_backlog_is_read_in_order_and_its_end_is_told(tmp_path: Path) 
     async with Running(tmp_path / "journal") as running:
         forwards = [reading(position, received_at=now()) for position in range(1200)]
         for forward in forwards:
-            running.committer.perform(Store(forward, is_parked=True))
+            running.committer.perform([Store(forward, is_parked=True)])
         await running.heard.until(lambda: len(running.heard.stored) == 1200)
         heard = running.heard
         while not heard.backlogs or heard.backlogs[-1]:
             count = len(heard.backlogs)
-            running.committer.perform(ReadBacklog())
+            running.committer.perform([ReadBacklog()])
             await heard.until(partial(heard.has_backlogs, count + 1))
         assert [len(part) for part in heard.backlogs] == [512, 512, 176, 0]
         sequences = [forward.sequence for part in heard.backlogs for forward in part]
@@ -184,16 +184,16 @@ async def test_what_nobody_waits_for_is_written_without_fdatasync(tmp_path: Path
     async with Running(tmp_path / "journal") as running:
         forwards = [reading(position, received_at=now()) for position in range(8)]
         for forward in forwards:
-            running.committer.perform(Store(forward))
+            running.committer.perform([Store(forward)])
         await running.heard.until(lambda: len(running.heard.stored) == 8)
         numbers = running.committer.numbers
         syncs, written = numbers.syncs, numbers.bytes_written
         for forward in forwards:
-            running.committer.perform(Finish(forward))
+            running.committer.perform([Finish(forward)])
         # A read is the next job after the group that the beat begins.
         while running.committer.numbers.bytes_written == written:
             running.heard.backlogs.clear()
-            running.committer.perform(ReadBacklog())
+            running.committer.perform([ReadBacklog()])
             await running.heard.until(partial(running.heard.has_backlogs, 1))
         assert running.committer.numbers.syncs == syncs
 
@@ -204,9 +204,9 @@ async def test_stop_writes_what_is_pending(tmp_path: Path) -> None:
     async with Running(folder) as running:
         forwards = [reading(position, received_at=now()) for position in range(5)]
         for forward in forwards:
-            running.committer.perform(Store(forward))
+            running.committer.perform([Store(forward)])
         for forward in forwards[:3]:
-            running.committer.perform(Finish(forward))
+            running.committer.perform([Finish(forward)])
     async with Running(folder) as again:
         assert again.recovered.report.waiting == 2
 
@@ -223,7 +223,7 @@ async def test_a_failing_disk_is_told_and_its_return_as_well(tmp_path: Path) -> 
     async with Running(tmp_path / "journal", FaultyFiles(fault)) as running:
         broken = True
         first = reading(0, received_at=now())
-        running.committer.perform(Store(first))
+        running.committer.perform([Store(first)])
         heard = running.heard
         await heard.until(lambda: bool(heard.unsure))
         assert heard.unsure == [(first, Reason.JOURNAL_FAILED)], "it may have reached the disk"
@@ -232,7 +232,7 @@ async def test_a_failing_disk_is_told_and_its_return_as_well(tmp_path: Path) -> 
         broken = False
         await heard.until(lambda: heard.states[-1] is not JournalState.FAILED)
         second = reading(1, received_at=now())
-        running.committer.perform(Store(second))
+        running.committer.perform([Store(second)])
         await heard.until(lambda: heard.stored == [second])
 
 
@@ -253,15 +253,15 @@ async def test_kept_readings_are_read_again_when_the_disk_can_be_read(tmp_path: 
         assert isinstance(files, FaultyFiles)
         forwards = [reading(position, received_at=now()) for position in range(3)]
         for forward in forwards:
-            running.committer.perform(Store(forward))
+            running.committer.perform([Store(forward)])
         await running.heard.until(lambda: len(running.heard.stored) == 3)
         for forward in forwards:
-            running.committer.perform(Keep(forward.record))
+            running.committer.perform([Keep(forward.record)])
         files.fault = fault
-        running.committer.perform(ReadAgain((0, 2)))
+        running.committer.perform([ReadAgain((0, 2))])
         await failed.wait()
         is_broken = False
-        running.committer.perform(FinishRun(1, 1))
+        running.committer.perform([FinishRun(1, 1)])
         await running.heard.until(lambda: bool(running.heard.read_again))
         assert [one.sequence for one in running.heard.read_again[0]] == [0, 2]
         assert running.committer.numbers.kept == 2

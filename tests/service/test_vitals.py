@@ -65,7 +65,7 @@ def test_a_journal_thread_that_hangs_is_seen_and_one_that_works_is_not(tmp_path:
         committer = JournalCommitter(journal, loop, heard.hearers(), 0.0)
         organ = Organ("the journal", committer.mark, DISK_PATIENCE_S)
         assert committer.mark() is None
-        committer.perform(Store(reading(1)))
+        committer.perform([Store(reading(1))])
         begun = committer.mark()
         assert begun is not None
         assert organ.stuck_s(0.0) is None
@@ -95,8 +95,8 @@ def test_a_disk_that_refuses_everything_is_not_stuck(tmp_path: Path) -> None:
         journal.open(0.0, UNIX_MS_AT_ZERO, BOOT)
         committer = JournalCommitter(journal, asyncio.get_running_loop(), heard.hearers(), 0.0)
         broken.set()
-        committer.perform(Store(reading(1)))
-        committer.perform(RecordRelease(ClientId("tank"), 7, THEN))
+        committer.perform([Store(reading(1))])
+        committer.perform([RecordRelease(ClientId("tank"), 7, THEN)])
         await heard.until(lambda: JournalState.FAILED in heard.states)
         marks = {committer.mark()}
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from gateway.engine import EngineRules
+from gateway.followers import FOLLOWERS_MAX
 from gateway.saved import PACKET_IDS
 from gateway.session.publishing import RECENT_MAX, RELEASES_MAX, UNSETTLED_MAX
-from gateway.uplink import FOLLOWERS_MAX, POSTPONED_MAX
+from gateway.uplink import POSTPONED_MAX
 from gateway.upstream.backlog import READY_MAX
 from gateway.upstream.rules import RECEIVE_MAX
 from tests.simulation.disk import SEGMENT_BYTES
@@ -42,7 +43,7 @@ def check_bounds(gateway: GatewayHost, rules: EngineRules) -> None:
     uplink, backlog = engine.uplink, in_flight.backlog
     counted["postponed readings"] = (len(uplink._postponed), POSTPONED_MAX)
     counted["readings read back"] = (len(backlog.ready), READY_MAX)
-    for followers in uplink._followers.values():
+    for followers in uplink._followers.behind.values():
         counted["readings behind one"] = (len(followers), FOLLOWERS_MAX)
     # More than the budget while nothing else can be written to (journal/room.py).
     journal_bytes_max = gateway.journal_bytes_max + JOURNAL_EXCESS_SEGMENTS * SEGMENT_BYTES

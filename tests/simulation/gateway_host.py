@@ -287,14 +287,20 @@ class GatewayHost:
 
     def _perform(self, effects: list[Effect]) -> None:
         packets: list[bytes] = []
+        work: list[Work] = []
         drop = False
         for effect in effects:
             if isinstance(effect, Transmit):
                 packets.append(effect.packet)
             elif isinstance(effect, DropUpstream):
                 drop = True
+            elif isinstance(effect, Work):
+                self._note_doubt(effect)
+                work.append(effect)
             else:
                 self._perform_one(effect)
+        if work:
+            self._committer.perform(work)
         connection = self.connection
         if connection is not None and packets:
             octets = b"".join(packets)
@@ -315,9 +321,6 @@ class GatewayHost:
             self._state.save(effect.change)
         elif isinstance(effect, WhenSaved):
             self._state.when_saved(effect.effects, effect.urgency)
-        elif isinstance(effect, Work):
-            self._note_doubt(effect)
-            self._committer.perform(effect)
         else:
             self.on_news(effect)
 
