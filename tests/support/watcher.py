@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion
 
 from hil.rig.mosquitto import Mosquitto
 
@@ -15,7 +16,7 @@ class Watcher:
     def __init__(self, broker: Mosquitto, topic_filter: str) -> None:
         self._heard: dict[str, bytes] = {}
         self._filter = topic_filter
-        self._client = paho.Client(paho.CallbackAPIVersion.VERSION2)
+        self._client = paho.Client(CallbackAPIVersion.VERSION2)
         self._client.on_message = self._keep
         self._client.on_connect = lambda client, *_: client.subscribe(self._filter)
         self._client.connect("127.0.0.1", broker.port)
@@ -46,4 +47,4 @@ class Watcher:
         return epochs
 
     def _keep(self, _client: paho.Client, _data: object, message: paho.MQTTMessage) -> None:
-        self._heard[message.topic] = message.payload
+        self._heard[message.topic] = bytes(message.payload)
