@@ -19,6 +19,7 @@ from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from spark_ingest.record import Fault
@@ -32,6 +33,9 @@ OF_ROW = (
     *("part", "ts", "ts_src", "device", "metric", "value", "unit", "text", "error"),
     "error_detail",
 )
+VERSION_OF_OURS = (VERSION_HEADER, str(VERSION).encode())
+# Made once, which json.dumps does for each call with options.
+_ENCODED = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,40 +49,56 @@ class Record:
 
 def records_of(columns: Columns, bytes_max: int) -> Iterator[Record]:
     """One for each message, in their order."""
-    rows = range(len(columns.message))
-    for message, its_rows in groupby(rows, columns.message.__getitem__):
-        yield _record(columns, message, list(its_rows), bytes_max)
+    messages = zip(*(getattr(columns, name) for name in OF_MESSAGE), strict=True)
+    rows = zip(columns.message, _rows(columns), strict=True)
+    by_message = groupby(rows, itemgetter(0))
+    for message, payload, (_, its_rows) in zip(messages, columns.payload, by_message, strict=True):
+        head = {
+            name: value
+            for name, value in zip(OF_MESSAGE, message, strict=True)
+            if value is not None
+        }
+        yield _record(head, payload, [row for _, row in its_rows], bytes_max)
 
 
-def _record(columns: Columns, message: int, rows: list[int], bytes_max: int) -> Record:
-    head = {name: getattr(columns, name)[message] for name in OF_MESSAGE}
-    listed = [_row(columns, row) for row in rows]
-    value = _value(head, listed, columns.payload[message])
+def _rows(columns: Columns) -> Iterator[dict[str, Any]]:
+    values = zip(*(getattr(columns, name) for name in OF_ROW), strict=True)
+    for row, shown in zip(values, columns.payload_of, strict=True):
+        found = {name: value for name, value in zip(OF_ROW, row, strict=True) if value is not None}
+        if shown is not None:
+            found["payload"] = True
+        yield found
+
+
+def _record(
+    head: dict[str, Any], payload: bytes, rows: list[dict[str, Any]], bytes_max: int
+) -> Record:
+    value = _value(head, rows, payload)
     is_cut = len(value) > bytes_max
     if is_cut:
-        detail = f"its {len(rows)} rows are {len(value)} octets, a record has at most {bytes_max}"
-        first = {name: listed[0][name] for name in ("ts", "ts_src", "device") if name in listed[0]}
-        fault: dict[str, Any] = {"part": 0, "error": Fault.TOO_LARGE.value, "error_detail": detail}
-        listed = [first | fault | {"payload": True}]
-        value = _value(head, listed, columns.payload[message])
-    gateway = head["gw"]
-    key = head["topic"] if gateway is None else gateway
-    headers = [(VERSION_HEADER, str(VERSION).encode())]
-    if head["seq"] is not None:
+        rows = [_cut(rows, f"{len(value)} octets, a record has at most {bytes_max}")]
+        value = _value(head, rows, payload)
+    headers = [VERSION_OF_OURS]
+    if "seq" in head:
         headers += [(name, str(head[name]).encode()) for name in TAG_HEADERS]
-    return Record(key.encode(), value, headers, len(listed), is_cut)
+    return Record(head.get("gw", head["topic"]).encode(), value, headers, len(rows), is_cut)
 
 
-def _row(columns: Columns, row: int) -> dict[str, Any]:
-    found = {name: getattr(columns, name)[row] for name in OF_ROW}
-    if columns.payload_of[row] is not None:
-        found["payload"] = True
-    return {name: value for name, value in found.items() if value is not None}
+def _cut(rows: list[dict[str, Any]], detail: str) -> dict[str, Any]:
+    """Rule 2."""
+    first: dict[str, Any] = {
+        name: rows[0][name] for name in ("ts", "ts_src", "device") if name in rows[0]
+    }
+    return {
+        "part": 0,
+        **first,
+        "error": Fault.TOO_LARGE.value,
+        "error_detail": f"its {len(rows)} rows are {detail}",
+        "payload": True,
+    }
 
 
 def _value(head: dict[str, Any], rows: list[dict[str, Any]], payload: bytes) -> bytes:
-    message = {name: value for name, value in head.items() if value is not None}
     if any("payload" in row for row in rows):
-        message["payload"] = b64encode(payload).decode()
-    message["rows"] = rows
-    return json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode()
+        head = {**head, "payload": b64encode(payload).decode()}
+    return _ENCODED({**head, "rows": rows}).encode()

@@ -33,6 +33,7 @@ log = logging.getLogger("tidegate.ingest.kafka")
 
 LEARNED = "learned"  # the folder in the lake
 ANSWER_S = 0.2  # how long it waits for answers before it looks at the clock
+ANSWERS_EVERY = 1000  # records, while there are more to give it
 GRACE_S = 5.0  # of the client, whose own clock ends the wait
 
 
@@ -95,8 +96,10 @@ class KafkaWriter:
         answers = _Answers(monotonic() + self._rules.timeout_s + GRACE_S)
         producer = self._connected()
         try:
-            for record in records:
+            for number, record in enumerate(records, 1):
                 self._produce(producer, record, answers)
+                if number % ANSWERS_EVERY == 0:
+                    producer.poll(0)
             while answers.good < len(records) and not answers.is_over:
                 producer.poll(ANSWER_S)
         except KafkaException as error:
@@ -114,7 +117,6 @@ class KafkaWriter:
             except BufferError:  # it has as much as it can hold
                 producer.poll(ANSWER_S)
             else:
-                producer.poll(0)
                 return
 
     def _give_up(self, producer: Any, answers: _Answers) -> None:
