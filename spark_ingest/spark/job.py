@@ -36,6 +36,14 @@ Result = TypeVar("Result")
 
 LOOK_S = 0.2  # how often it looks whether it was told to end
 LAST_REPORT_S_MAX = 5.0
+# What Spark's connector for Kafka says, and what it means.
+OF_KAFKA = {
+    "org.apache.kafka.common.errors.TimeoutException": "Kafka does not answer; start it again "
+    "when it does",
+    "not available in Kafka any more": "records are gone from the topic that were not read yet: "
+    "for a topic that was made anew move tables and checkpoint away; else set "
+    "spark.goes_on_without_lost_segments, which leaves a gap",
+}
 
 
 class JobError(Exception):
@@ -126,6 +134,12 @@ def _guarded(action: Callable[[], Result]) -> Result:
     try:
         return action()
     except PySparkException as error:
-        raise JobError(first_line(error)) from None
+        raise JobError(_told(error)) from None
     except (Py4JNetworkError, ConnectionError) as error:
         raise JobError(f"Spark's Java process is gone ({error}); start it again") from None
+
+
+def _told(error: PySparkException) -> str:
+    line = first_line(error)
+    means = next((meaning for words, meaning in OF_KAFKA.items() if words in line), None)
+    return line if means is None else f"{means} ({line})"
