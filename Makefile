@@ -46,11 +46,12 @@ spark-demo: spark-setup ## a day of made-up sensors through the whole chain, and
 	@$(BIN)/python -m spark_ingest demo $(ARGS)
 
 # In one process: a Spark session takes ten seconds to start, and a gigabyte.
-spark-test: spark-setup ## the tests of the tables, two minutes
+spark-test: spark-setup ## the tests of the tables, a minute or two
 	@$(BIN)/python -m pytest -m "not soak" tests/spark_ingest/with_spark $(ARGS)
 
 spark-test-if-wanted:
-	@if [[ $(SPARK) == yes ]] || { [[ $(SPARK) == auto ]] && bash .ci/fits-spark.sh; }; then \
+	@if [[ $(SPARK) == yes ]] || \
+	  { [[ $(SPARK) == auto ]] && bash .ci/fits-spark.sh && bash .ci/setup-spark.sh; }; then \
 	  $(MAKE) --no-print-directory spark-test; \
 	else echo "The tests of the tables need Spark and were left out:  make spark-test"; fi
 
@@ -70,11 +71,12 @@ check: setup ## lint, format and types, exactly as CI does
 	@if [[ -x $(BIN)/mypy ]]; then $(BIN)/mypy; \
 	else echo "types not checked: mypy has no build for this machine, any 64-bit one has"; fi
 
-bench: setup ## rate, CPU per message, latency and memory against a real mosquitto
+# All parts, half an hour, into docs/performance.md; with ARGS the matrix alone: make bench ARGS="--quick"
+bench: setup ## rate, CPU per message, latency and memory against a real mosquitto, half an hour
 	@if ! command -v gcc >/dev/null; then \
 	  echo "make bench compiles its load generator:  sudo apt-get install gcc libc6-dev" >&2; \
 	  exit 69; fi
-	@$(BIN)/python -m tests.bench $(or $(ARGS),--write-docs)
+	@$(BIN)/python -m $(if $(ARGS),tests.bench $(ARGS),tests.bench.everything --write-docs)
 
 soak: setup ## the long tests, an hour and more
 	@$(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)

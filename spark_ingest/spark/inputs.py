@@ -52,6 +52,7 @@ class LakeInput:
             spark.readStream.format("gwlog")
             .option("maxRowsPerTrigger", str(self.rows_max))
             .option("failOnDataLoss", str(self.fails_on_loss).lower())
+            .option("partitions", str(spark.sparkContext.defaultParallelism))
             .option("consumer", self.query)
             .load(str(self.lake))
         )
