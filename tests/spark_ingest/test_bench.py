@@ -9,7 +9,7 @@ import pytest
 
 from tests.bench.document import with_section
 from tests.spark_ingest.bench import __main__ as bench
-from tests.spark_ingest.bench.figures import DOCUMENT, Figure
+from tests.spark_ingest.bench.figures import DOCUMENT, SECTION, Figure
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_it_ends_with_1_if_a_goal_is_missed(
 
 def test_the_document_has_a_place_for_the_table() -> None:
     assert "\n| a | b | c |\n" in with_section(
-        DOCUMENT.read_text(encoding="utf-8"), "| a | b | c |"
+        DOCUMENT.read_text(encoding="utf-8"), "| a | b | c |", SECTION
     )
 
 

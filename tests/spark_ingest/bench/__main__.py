@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from tests.bench.document import write_section
 from tests.bench.machine import this_machine
 from tests.spark_ingest.bench import backlog
-from tests.spark_ingest.bench.figures import DOCUMENT, HEAD, Figure, section
+from tests.spark_ingest.bench.figures import DOCUMENT, HEAD, SECTION, Figure, section
 
 PARTS = ("backlog", "scan", "freshness")
 REPEATS = 3
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     if asked.write_docs:
         command = "python -m tests.spark_ingest.bench --write-docs"
-        write_section(section(figures, machine, command), DOCUMENT)
+        write_section(section(figures, machine, command), SECTION, DOCUMENT)
     return 1 if any(figure.is_missed for figure in figures) else 0
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.bench.machine import Machine
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "spark.md"
+SECTION = "bench"  # of it
 HEAD = "| what | measured | goal |\n| --- | --- | --- |\n"
 
 
