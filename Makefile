@@ -18,7 +18,7 @@ BIN := .venv/bin
 SPARK ?= auto
 
 .PHONY: help setup demo test check bench soak lock wheel deb deb-test clean
-.PHONY: spark-setup spark-demo spark-test spark-test-if-wanted
+.PHONY: spark-setup spark-demo spark-test spark-test-if-wanted kafka-test kafka-test-if-there
 
 help: ## list what can be made
 	@echo "Tidegate: MQTT-SN sensors to an MQTT 5 broker. Begin with: make demo"; echo
@@ -36,8 +36,8 @@ test: setup ## all tests but the soak tests, ten minutes; ARGS="-k name" for som
 	@bash .ci/setup-types.sh
 	@bash .ci/setup-micropython.sh
 	@$(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist loadfile \
-	  --ignore tests/spark_ingest/with_spark $(or $(ARGS),--cov)
-	@$(if $(ARGS),,$(MAKE) --no-print-directory spark-test-if-wanted)
+	  --ignore tests/spark_ingest/with_spark --ignore tests/spark_ingest/with_kafka $(or $(ARGS),--cov)
+	@$(if $(ARGS),,$(MAKE) --no-print-directory spark-test-if-wanted kafka-test-if-there)
 
 spark-setup: setup ## add Spark to .venv, half a gigabyte; only the tables need it
 	@bash .ci/setup-spark.sh
@@ -46,13 +46,24 @@ spark-demo: spark-setup ## a day of made-up sensors through the whole chain, and
 	@$(BIN)/python -m spark_ingest demo $(ARGS)
 
 # In one process: a Spark session takes ten seconds to start, and a gigabyte.
-spark-test: spark-setup ## the tests of the tables, two minutes
+spark-test: spark-setup ## the tests of the tables, a minute or two
 	@$(BIN)/python -m pytest -m "not soak" tests/spark_ingest/with_spark $(ARGS)
 
 spark-test-if-wanted:
-	@if [[ $(SPARK) == yes ]] || { [[ $(SPARK) == auto ]] && bash .ci/fits-spark.sh; }; then \
+	@if [[ $(SPARK) == yes ]] || \
+	  { [[ $(SPARK) == auto ]] && bash .ci/fits-spark.sh && bash .ci/setup-spark.sh; }; then \
 	  $(MAKE) --no-print-directory spark-test; \
 	else echo "The tests of the tables need Spark and were left out:  make spark-test"; fi
+
+# In a process of its own as well: its Spark session has Kafka's connector.
+kafka-test: spark-setup ## the tests with a real Kafka, five minutes; fetches 50 MiB of it by Maven
+	@bash .ci/setup-kafka.sh
+	@$(BIN)/python -m pytest -m "not soak" tests/spark_ingest/with_kafka $(ARGS)
+
+kafka-test-if-there:
+	@if [[ $(SPARK) != no && -e .venv/.spark-ready ]] && bash .ci/setup-kafka.sh --look 2>/dev/null; then \
+	  $(MAKE) --no-print-directory kafka-test; \
+	else echo "The tests with Kafka need a Kafka, by Maven, and were left out:  make kafka-test"; fi
 
 check: setup ## lint, format and types, exactly as CI does
 	@$(BIN)/ruff check .
@@ -60,11 +71,12 @@ check: setup ## lint, format and types, exactly as CI does
 	@if [[ -x $(BIN)/mypy ]]; then $(BIN)/mypy; \
 	else echo "types not checked: mypy has no build for this machine, any 64-bit one has"; fi
 
-bench: setup ## rate, CPU per message, latency and memory against a real mosquitto
+# All parts, half an hour, into docs/performance.md; with ARGS the matrix alone: make bench ARGS="--quick"
+bench: setup ## rate, CPU per message, latency and memory against a real mosquitto, half an hour
 	@if ! command -v gcc >/dev/null; then \
 	  echo "make bench compiles its load generator:  sudo apt-get install gcc libc6-dev" >&2; \
 	  exit 69; fi
-	@$(BIN)/python -m tests.bench $(or $(ARGS),--write-docs)
+	@$(BIN)/python -m $(if $(ARGS),tests.bench $(ARGS),tests.bench.everything --write-docs)
 
 soak: setup ## the long tests, an hour and more
 	@$(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)

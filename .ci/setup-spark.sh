@@ -37,9 +37,13 @@ main() {
         fail 73 "$((free_kib / 1024)) MiB are free here, $((DISK_FREE_KIB_MIN / 1024)) are needed."
     fi
     install=("$VENV/bin/python" -m pip install --no-input --disable-pip-version-check)
-    if command -v uv >/dev/null; then install=(uv pip install --python "$VENV/bin/python"); fi
-    say "installing Spark, half a gigabyte (minutes, and longer where PySpark has to be built)"
-    PIP_USER=0 "${install[@]}" -r requirements-spark.lock >"$LOG" 2>&1 || {
+    if command -v uv >/dev/null; then
+        install=(uv pip install --python "$VENV/bin/python" --compile-bytecode)
+    fi
+    say "installing Spark, half a gigabyte (a minute, or some)"
+    # There is no wheel of PySpark: one is built and unpacked at once, so it need not be compressed.
+    PIP_USER=0 "${install[@]}" --config-settings=--build-option=--compression=stored \
+        -r requirements-spark.lock >"$LOG" 2>&1 || {
         tail -n 6 "$LOG" | awk '{ print "    " substr($0, 1, 160) }' >&2
         fail 69 "that failed; the whole output is in $LOG."
     }

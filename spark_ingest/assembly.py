@@ -10,6 +10,7 @@ from spark_ingest.collector import CollectorRules, Leave
 from spark_ingest.config import Settings
 from spark_ingest.config.problems import ConfigError
 from spark_ingest.config.settings import BrokerSettings, FieldSettings, SchemaSettings
+from spark_ingest.kafka.topic import KafkaRules
 from spark_ingest.payload.decoding import Format
 from spark_ingest.receipts import ReceiptRules
 from spark_ingest.registry import Field, Kind, Registry, SchemaRules
@@ -43,6 +44,7 @@ def collector_rules(settings: Settings, leave: Leave, idle_s: float) -> Collecto
         ),
         connect_timeout_s=broker.connect_timeout_s,
         reconnect_delay_s_max=broker.reconnect_delay_s_max,
+        left_out=settings.collector.leave_out,
         leave=leave,
         idle_s=idle_s,
     )
@@ -68,6 +70,21 @@ def row_rules(settings: Settings) -> RowRules:
     return RowRules(
         keep_payload=settings.collector.keep_payload,
         clock_ahead_s_max=settings.collector.clock_ahead_s_max,
+    )
+
+
+def kafka_rules(settings: Settings) -> KafkaRules:
+    kafka = settings.kafka
+    assert kafka.servers is not None
+    return KafkaRules(
+        servers=kafka.servers,
+        topic=kafka.topic,
+        name=settings.collector.name,
+        partitions=kafka.partitions,
+        record_bytes_max=kafka.record_bytes_max,
+        compression=kafka.compression,
+        timeout_s=kafka.timeout_s,
+        client=kafka.client,
     )
 
 

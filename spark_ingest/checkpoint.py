@@ -19,6 +19,7 @@ import json
 import os
 import uuid
 from pathlib import Path
+from typing import Any
 
 from spark_ingest.disk import Disk
 
@@ -96,15 +97,31 @@ class Checkpoint:
         batch = self.last_batch
         if batch is None:
             return {}
+        offset = self._offset(batch)
+        try:
+            return dict(offset["next"])
+        except (KeyError, ValueError, TypeError) as error:
+            raise self._damaged(batch, error) from None
+
+    @property
+    def newest_offset(self) -> dict[str, Any] | None:
+        """Of the newest batch, finished or not, as the source has it. Raises CheckpointError."""
+        batch = _last_of(self.folder / "offsets")
+        return None if batch is None else self._offset(batch)
+
+    def _offset(self, batch: int) -> dict[str, Any]:
         lines = (self.folder / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
         try:
             # A version, Spark's own affairs, and a line for each source: we have one.
-            return dict(json.loads(lines[2])["next"])
-        except (IndexError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(
-                f"{self.folder}/offsets/{batch} is not what Spark and gwlog write: {error!r}; "
-                "bring the checkpoint back from a backup, or build it and the tables anew"
-            ) from None
+            return dict(json.loads(lines[2]))
+        except (IndexError, ValueError, TypeError) as error:
+            raise self._damaged(batch, error) from None
+
+    def _damaged(self, batch: int, error: Exception) -> CheckpointError:
+        return CheckpointError(
+            f"{self.folder}/offsets/{batch} is not what Spark and gwlog write: {error!r}; "
+            "bring the checkpoint back from a backup, or build it and the tables anew"
+        )
 
 
 def _last_of(folder: Path) -> int | None:

@@ -18,6 +18,7 @@ import asyncio
 import logging
 import ssl
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
@@ -26,6 +27,7 @@ from typing import assert_never
 
 from spark_ingest.batch import Batch, RotationRules
 from spark_ingest.counters import Counters
+from spark_ingest.leaving_out import LeavingOut
 from spark_ingest.receipts import Receipt, ReceiptRules, Receipts
 from spark_ingest.reconnecting import BrokerConnection, Owner
 from spark_ingest.record import Delivery
@@ -39,7 +41,7 @@ from spark_ingest.session import (
     Transmit,
     Unsubscribed,
 )
-from spark_ingest.writing import SegmentWriter, Written
+from spark_ingest.writing import Writer, Written
 
 log = logging.getLogger("tidegate.ingest.collector")
 
@@ -79,17 +81,19 @@ class CollectorRules:
     receipts: ReceiptRules
     connect_timeout_s: float
     reconnect_delay_s_max: float
+    left_out: Sequence[str] = ()  # topic filters
     leave: Leave = Leave.NEVER
     idle_s: float = RETIRE_IDLE_S
 
 
 class Collector:
-    def __init__(self, rules: CollectorRules, writer: SegmentWriter, counters: Counters) -> None:
+    def __init__(self, rules: CollectorRules, writer: Writer, counters: Counters) -> None:
         self._rules = rules
         self._writer = writer
         self._counters = counters
         self._session = CollectorSession(rules.session)
         self._receipts = Receipts(rules.receipts)
+        self._leaving_out = LeavingOut(rules.left_out)
         self._batch = Batch(rules.rotation, rules.session.receive_max)
         self._disk = DiskState.IDLE
         self._in_work: list[Delivery] = []
@@ -230,8 +234,9 @@ class Collector:
             self._perform(self._session.publish(each.topic, each.payload))
 
     def _take(self, delivery: Delivery) -> None:
-        if self._receipts.is_one(delivery.topic):
+        if self._receipts.is_one(delivery.topic) or self._leaving_out.leaves_out(delivery):
             self._perform(self._session.acknowledge([delivery]))  # it is no reading
+            self._counters.left_out.inc()
             return
         self._heard_at = self._loop.time()
         self._counters.received.inc()
@@ -275,7 +280,7 @@ class Collector:
         self._counters.resent.set(self._session.resent)
         self._counters.stalled.set(0)
         if self._retry_s > DISK_RETRY_S_MIN:
-            log.info("the disk takes segments again")
+            log.info("%s takes messages again", self._writer.place)
         self._disk, self._retry_s = DiskState.IDLE, DISK_RETRY_S_MIN
         deliveries, self._in_work, self._in_work_bytes = self._in_work, [], 0
         self._perform(self._session.acknowledge(deliveries))
@@ -285,7 +290,8 @@ class Collector:
         """Rule 1."""
         if self._retry_s == DISK_RETRY_S_MIN:
             log.error(
-                "no segment can be written: %s (%s); nothing is acknowledged until one can",
+                "no %s can be written: %s (%s); nothing is acknowledged until one can",
+                self._writer.unit,
                 error.strerror or error,
                 error.filename or "the lake",
             )
@@ -314,7 +320,10 @@ class Collector:
     async def _write_all(self) -> None:
         while self._in_work or self._batch:
             if self._disk is DiskState.REFUSING:
-                log.warning("the disk takes nothing: %d messages stay with the broker", self._held)
+                log.warning(
+                    "%s takes nothing: %d messages stay with the broker",
+                    self._writer.place, self._held,
+                )  # fmt: skip
                 return
             if self._disk is DiskState.IDLE:
                 self._write(self._batch.bytes, self._batch.take())

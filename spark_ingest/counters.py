@@ -31,6 +31,11 @@ class Counters:
             "Messages of QoS 0 for which there was no room",
             registry=registry,
         )
+        self.left_out = Counter(
+            "tidegate_ingest_messages_left_out",
+            "Messages that are no readings: receipts, and what gateways say of themselves",
+            registry=registry,
+        )
         self.durable = Counter(
             "tidegate_ingest_messages_durable", "Messages on disk and acknowledged",
             registry=registry,

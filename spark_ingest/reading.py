@@ -28,7 +28,8 @@ def batches_of(
     import pyarrow.parquet as pq
 
     needed = list(dict.fromkeys([*columns, *(("gw", "epoch", "seq") if left_out else ())]))
-    wanted = pa.schema([schema().field(name) for name in columns])
+    known = schema()
+    wanted = pa.schema([known.field(name) for name in columns])
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             for batch in file.iter_batches(BATCH_ROWS, columns=needed):
@@ -51,18 +52,22 @@ def _without(left_out: Mapping[Life, Encoded], batch: Any, columns: Sequence[str
 
 
 def _kept(batch: Any, left_out: Mapping[Life, Encoded]) -> Any:
-    """Which rows, as a boolean array."""
+    """Which rows, as a boolean array. Gateways are looked at only where a number is to be left out
+    of any of them: those are few, and comparing text is slow.
+    """
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    numbers = {life: _numbers(blocks) for life, blocks in left_out.items()}
     sequences = pc.fill_null(batch["seq"], -1).to_numpy(zero_copy_only=False)
+    suspects = np.flatnonzero(np.isin(sequences, np.concatenate(list(numbers.values()))))
+    gateways, epochs = (batch[name].take(pa.array(suspects)) for name in ("gw", "epoch"))
     kept: Any = np.ones(len(sequences), bool)
-    for (gateway, epoch), blocks in left_out.items():
-        of_life = pc.and_(pc.equal(batch["gw"], gateway), pc.equal(batch["epoch"], epoch))
-        theirs = np.flatnonzero(pc.fill_null(of_life, False).to_numpy(zero_copy_only=False))
-        if theirs.size:
-            kept[theirs] = ~np.isin(sequences[theirs], _numbers(blocks))
+    for (gateway, epoch), theirs in numbers.items():
+        of_life = pc.and_(pc.equal(gateways, gateway), pc.equal(epochs, epoch))
+        those = suspects[pc.fill_null(of_life, False).to_numpy(zero_copy_only=False)]
+        kept[those] = ~np.isin(sequences[those], theirs)
     return pa.array(kept)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
+from typing import Protocol
 
 from spark_ingest.footer import Footer, FooterError
 from spark_ingest.record import Delivery
@@ -25,7 +26,34 @@ class Written:
     bytes: int
 
 
+class Writer(Protocol):
+    """What makes messages durable, wherever that is."""
+
+    place: str  # what the log calls it
+    unit: str  # and what is made there
+
+    def newest_ids(self, segments_max: int) -> Iterator[Mapping[str, Encoded]]:
+        """What former lives wrote last."""
+        ...
+
+    def write(self, deliveries: list[Delivery]) -> Written:
+        """When this returns they are durable. Raises OSError; then they may not be acknowledged."""
+        ...
+
+
+def rows_of(deliveries: Iterable[Delivery], registry: Registry, rules: RowRules) -> Rows:
+    rows = Rows(registry, rules)
+    for delivery in deliveries:
+        rows.add(delivery)
+    for mistake in rows.mistakes:
+        log.error("a payload that our decoder cannot take is in quarantine", exc_info=mistake)
+    return rows
+
+
 class SegmentWriter:
+    place = "the disk"
+    unit = "segment"
+
     def __init__(self, shelf: Shelf, registry: Registry, rules: RowRules) -> None:
         self._shelf = shelf
         self._registry = registry
@@ -49,11 +77,7 @@ class SegmentWriter:
 
     def write(self, deliveries: list[Delivery]) -> Written:
         """When this returns they are durable. Raises OSError; then they may not be acknowledged."""
-        rows = Rows(self._registry, self._rules)
-        for delivery in deliveries:
-            rows.add(delivery)
-        for mistake in rows.mistakes:
-            log.error("a payload that our decoder cannot take is in quarantine", exc_info=mistake)
+        rows = rows_of(deliveries, self._registry, self._rules)
         columns, footer = rows.finished(self._shelf.collector, self._shelf.next_number)
         octets = octets_of(columns, footer)
         self._shelf.place(octets)

@@ -20,6 +20,7 @@ INGEST_PURE = frozenset(
     {
         *("record", "topic_filters", "sequences", "packets", "payload", "registry"),
         *("footer", "rows", "batch", "session", "receipts", "planning", "sketch"),
+        *("kafka_record", "leaving_out"),
     }
 )
 INGEST_ONE_FILE = INGEST_PURE - {"payload", "planning"}
@@ -27,6 +28,7 @@ INGEST_LAYERS = {
     "record": allowed(),
     "topic_filters": allowed(),
     "sequences": allowed(),
+    "leaving_out": allowed("record", "topic_filters"),
     "packets": allowed(packages=("mqtt5",)),
     "payload": allowed("record", packages=("cbor2",)),
     "registry": allowed("payload", "record", "topic_filters"),
@@ -43,13 +45,21 @@ INGEST_LAYERS = {
     # The only one of the collector that knows PyArrow; it imports nothing heavier.
     "segment": allowed("footer", "record", "rows", packages=("pyarrow",)),
     "writing": allowed("footer", "record", "registry", "rows", "segment", "sequences", "shelf"),
+    "kafka_record": allowed("record", "rows"),
+    # The only one that knows Kafka's client.
+    "kafka": allowed(
+        *("disk", "kafka_record", "record", "registry", "rows", "sequences", "writing"),
+        packages=("confluent_kafka",),
+    ),
     "counters": allowed("record", "writing", packages=("prometheus_client",)),
     "reconnecting": allowed(),
     "collector": allowed(
+        "leaving_out",
         *("batch", "counters", "receipts", "reconnecting", "record", "session", "writing"),
     ),
     "assembly": allowed(
         *("batch", "collector", "config", "payload", "receipts", "registry", "rows", "session"),
+        "kafka",
     ),
     # Readers of the lake, in Spark or not.
     "lake": allowed("footer", "segment", "shelf"),
@@ -57,6 +67,7 @@ INGEST_LAYERS = {
     "consumers": allowed(),
     "retention": allowed("consumers", "footer", "segment", "shelf"),
     "checkpoint": allowed("disk"),
+    "seen_batches": allowed("checkpoint", "disk", "planning"),
     "half_way": allowed("checkpoint", "disk", "payload", "registry", "rows"),
     "tables": allowed("record", packages=("pyarrow",)),
     "partials": allowed("sketch", "tables", packages=("pyarrow",)),
@@ -74,19 +85,20 @@ INGEST_LAYERS = {
             "delta",
             "half_way",
             "java",
+            "kafka_record",
             "lake",
             "partials",
             "planning",
             "reading",
             "record",
         ),
-        *("registry", "rows", "segment", "sequences", "shelf", "sketch", "tables"),
+        *("registry", "rows", "seen_batches", "segment", "sequences", "shelf", "sketch", "tables"),
         packages=("prometheus_client", "py4j", "pyarrow", "pyspark"),
     ),
     "cli": allowed(
         *("assembly", "collector", "config", "counters", "footer", "segment", "shelf", "writing"),
         *("checkpoint", "consumers", "delta", "java", "lake", "made_up", "retention", "spark"),
-        *("chain", "report", "tables"),
+        *("chain", "kafka", "report", "tables"),
         # Of PySpark only its errors and functions, in verbs that have looked whether it is there.
         packages=("deltalake", "prometheus_client", "pyspark", "uvloop"),
     ),

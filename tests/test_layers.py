@@ -421,8 +421,11 @@ def test_coverage_is_measured_in_all_of_the_core_and_left_out_of_the_shell_only(
 def test_every_package_the_rules_name_is_a_declared_dependency() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    declared = " ".join([*project["dependencies"], *extras["demo"], *extras["spark"]])
+    declared = " ".join(
+        [*project["dependencies"], *extras["demo"], *extras["spark"], *extras["kafka"]]
+    )
     distributions = {
+        "confluent_kafka": "confluent-kafka",
         "google_crc32c": "google-crc32c",
         "numpy": "pandas",  # which cannot be without it
         "py4j": "pyspark",

@@ -13,7 +13,7 @@ from gateway.config.group_rules import check_groups
 from gateway.config.keys import PER_TOPIC, UPSTREAM
 from gateway.config.notice_rules import check_notices
 from gateway.config.serial_rules import check_lines, is_udp_clear
-from gateway.config.settings import HostPort, Settings
+from gateway.config.settings import NAME_OF_RECEIPTS, HostPort, Settings
 from gateway.config.spelling import KeyPath, dotted, quoted, shown
 
 # Brokers close the connection over more: mosquitto at 200, and the prefix has levels as well.
@@ -35,6 +35,7 @@ JOURNAL_PER_READING_MIN = 18
 def check(settings: Settings, gathering: Gathering) -> None:
     if None in gathering.unclear:
         return
+    _check_name(settings, gathering)
     _check_needs(settings, gathering)
     _check_at_least(settings, gathering)
     _check_segments(settings, gathering)
@@ -48,6 +49,18 @@ def check(settings: Settings, gathering: Gathering) -> None:
     _check_prefix(settings, gathering)
     _check_topic_filters(settings, gathering)
     check_notices(settings, gathering)
+
+
+def _check_name(settings: Settings, gathering: Gathering) -> None:
+    path: KeyPath = ("gateway", "name")
+    given = gathering.given.get(path)
+    if given is None or path in gathering.unclear or settings.gateway.name != NAME_OF_RECEIPTS:
+        return
+    message = (
+        f"expected another name than {quoted(NAME_OF_RECEIPTS)}: what is ingested is told to all "
+        f"gateways below tidegate/{NAME_OF_RECEIPTS}/"
+    )
+    gathering.complain(given.origin, path, message)
 
 
 def _check_needs(settings: Settings, gathering: Gathering) -> None:

@@ -41,13 +41,18 @@ class HostPort(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+# Receipts are at tidegate/ingest/GATEWAY/ack/COLLECTOR, a gateway at tidegate/NAME/...
+NAME_OF_RECEIPTS = "ingest"
+
+
 def host_name() -> str:
     """This machine's name, made to fit `gateway.name`: it ends up in topics and client ids."""
     name = "".join(
         "-" if letter in "+#/" or not letter.isprintable() else letter
         for letter in os.uname().nodename
     )
-    return name[:NAME_LENGTH_MAX] or "tidegate"
+    name = name[:NAME_LENGTH_MAX] or "tidegate"
+    return f"{name}-gateway" if name == NAME_OF_RECEIPTS else name
 
 
 def client_id_for(gateway_name: str) -> str:

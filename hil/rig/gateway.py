@@ -42,7 +42,7 @@ class GatewayProcess(LoggedProcess):
             f'state_dir = "{folder / "state"}"\n'
             f"[upstream]\n"
             f'url = "{broker_url}"\n'
-            "reconnect_delay_s_max = 0.5\n" + extra_config,
+            "reconnect_delay_s_max = 0.5\n" + _with_few_words(extra_config),
             encoding="utf-8",
         )
 
@@ -62,3 +62,12 @@ class GatewayProcess(LoggedProcess):
 
     def wait_until_connected(self) -> None:
         self.wait_for_log(r"broker \S+ is (there|back)")
+
+
+def _with_few_words(config: str) -> str:
+    """What the gateway says of itself and its devices comes at its own time, to whoever listens to
+    everything: only those hear it who ask for it.
+    """
+    if "[presence]" in config or "[home_assistant]" in config:
+        return config
+    return config.rstrip("\n") + "\n[presence]\nclients = false\nstats_s = 0\n"

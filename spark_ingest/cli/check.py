@@ -22,7 +22,10 @@ def run(arguments: argparse.Namespace) -> int:
     print(
         f"{collector.name} collects {topics} of {settings.broker.url} as one of {collector.group}"
     )
-    print(f"into {settings.lake.folder / 'segments' / collector.name}")
+    if settings.kafka.servers is None:
+        print(f"into {settings.lake.folder / 'segments' / collector.name}")
+    else:
+        print(f"into the topic {settings.kafka.topic} of Kafka at {settings.kafka.servers}")
     for schema in settings.schema:
         print(
             f"{schema.topic} is {schema.name}: {', '.join(schema.fields) or 'fields as they come'}"

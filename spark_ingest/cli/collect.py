@@ -19,8 +19,9 @@ from spark_ingest.segment import missing_pyarrow
 
 if TYPE_CHECKING:
     from spark_ingest.collector import Collector
+    from spark_ingest.writing import Writer
 
-HELP = "collect messages from the broker into segments, and acknowledge them when they are safe"
+HELP = "collect messages from the broker, and acknowledge them when they are safe"
 EXAMPLE = "python -m spark_ingest collect --config ingest.toml --set collector.name=second"
 
 log = logging.getLogger("tidegate.ingest")
@@ -42,13 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if (missing := missing_pyarrow()) is not None:
-        raise VerbError(ExitCode.UNAVAILABLE, missing)
     if arguments.name is not None:
         arguments.overrides.append(f"collector.name={arguments.name}")
     settings = settings_from(arguments)
+    if (missing := _missing_package(settings)) is not None:
+        raise VerbError(ExitCode.UNAVAILABLE, missing)
     _configure_log(settings.log.level)
     from spark_ingest.collector import RefusedError
+    from spark_ingest.kafka.topic import TopicRefusedError
     from spark_ingest.shelf import TakenError
 
     try:
@@ -56,9 +58,17 @@ def run(arguments: argparse.Namespace) -> int:
             _run(collector)
     except ConfigError as error:
         raise VerbError(ExitCode.CONFIGURATION, str(error)) from None
-    except (TakenError, RefusedError) as error:
+    except (TakenError, RefusedError, TopicRefusedError) as error:
         raise VerbError(ExitCode.UNAVAILABLE, str(error)) from None
     return ExitCode.OK
+
+
+def _missing_package(settings: Settings) -> str | None:
+    if settings.kafka.servers is None:
+        return missing_pyarrow()
+    from spark_ingest.kafka.topic import missing_client
+
+    return missing_client()
 
 
 @contextmanager
@@ -66,13 +76,26 @@ def _collector(settings: Settings, arguments: argparse.Namespace) -> Iterator[Co
     from spark_ingest import assembly
     from spark_ingest.collector import RETIRE_IDLE_S, Collector, Leave
     from spark_ingest.counters import Counters
-    from spark_ingest.shelf import Shelf
-    from spark_ingest.writing import SegmentWriter
 
     leave = Leave.FOR_GOOD if arguments.retire else Leave.NEVER
     if arguments.until_idle is not None:
         leave = Leave.WHEN_IDLE
     rules = assembly.collector_rules(settings, leave, arguments.until_idle or RETIRE_IDLE_S)
+    counters = Counters()
+    open_writer = _segment_writer if settings.kafka.servers is None else _kafka_writer
+    with (
+        open_writer(settings) as writer,
+        metrics_served(settings.metrics.listen, "metrics.listen", counters.registry),
+    ):
+        yield Collector(rules, writer, counters)
+
+
+@contextmanager
+def _segment_writer(settings: Settings) -> Iterator[Writer]:
+    from spark_ingest import assembly
+    from spark_ingest.shelf import Shelf
+    from spark_ingest.writing import SegmentWriter
+
     shelf = Shelf(settings.lake.folder, settings.collector.name)
     try:
         shelf.__enter__()
@@ -82,11 +105,24 @@ def _collector(settings: Settings, arguments: argparse.Namespace) -> Iterator[Co
         writer = SegmentWriter(shelf, assembly.registry(settings), assembly.row_rules(settings))
         writer.remember()
         log.info("segments go to %s from number %d on", shelf.folder, shelf.next_number)
-        counters = Counters()
-        with metrics_served(settings.metrics.listen, "metrics.listen", counters.registry):
-            yield Collector(rules, writer, counters)
+        yield writer
     finally:
         shelf.__exit__()
+
+
+@contextmanager
+def _kafka_writer(settings: Settings) -> Iterator[Writer]:
+    from spark_ingest import assembly
+    from spark_ingest.kafka.writer import KafkaWriter
+
+    writer = KafkaWriter(
+        assembly.kafka_rules(settings), assembly.registry(settings),
+        assembly.row_rules(settings), settings.lake.folder,
+    )  # fmt: skip
+    writer.remember()
+    log.info("records go to the topic %s of Kafka at %s",
+             settings.kafka.topic, settings.kafka.servers)  # fmt: skip
+    yield writer
 
 
 def _run(collector: Collector) -> None:

@@ -40,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     settings = settings_from(arguments, collects=False)
-    checks: list[Check] = [_python, _packages, _java, _segments, _tables, _broker]
+    source = _segments if settings.kafka.servers is None else _kafka
+    checks: list[Check] = [_python, _packages, _java, source, _tables, _broker]
     if arguments.spark:
         checks.append(_spark)
     bad = 0
@@ -116,6 +117,20 @@ def _segments(settings: Settings) -> Iterator[str]:
                 "missing between those that are there; bring them back from a backup"
             )
         yield f"{collector}: {summary.segments} segments, {summary.messages} messages"
+
+
+def _kafka(settings: Settings) -> Iterator[str]:
+    from spark_ingest import assembly
+    from spark_ingest.kafka.topic import Topic, TopicRefusedError, missing_client
+
+    if (missing := missing_client()) is not None:
+        raise BadError(missing)
+    try:
+        yield Topic(assembly.kafka_rules(settings)).described()
+    except TopicRefusedError as error:
+        raise BadError(str(error)) from None
+    except OSError as error:
+        raise BadError(f"{error.filename}: {error.strerror}; kafka.servers says where") from None
 
 
 def _tables(settings: Settings) -> Iterator[str]:

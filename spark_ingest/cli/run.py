@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import signal
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_ingest.cli.exit_codes import ExitCode
@@ -13,6 +14,8 @@ from spark_ingest.config import Settings
 
 if TYPE_CHECKING:
     from spark_ingest.spark.job import JobRules
+    from spark_ingest.spark.job_counters import JobCounters
+    from spark_ingest.spark.kafka_input import KafkaInput
 
 HELP = "fill the tables from the segments, for ever or once"
 EXAMPLE = "python -m spark_ingest run --config ingest.toml --once"
@@ -26,19 +29,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    settings = spark_settings(arguments)
+    settings = spark_settings(arguments, begins=True)
     from spark_ingest.spark.job import Job
     from spark_ingest.spark.job_counters import JobCounters
 
     counters = JobCounters()
     listen = settings.spark.metrics_listen
     with spark_session(settings) as spark:
-        job = Job(spark, job_rules(settings, once=arguments.once), counters)
+        rules = job_rules(settings, once=arguments.once)
+        if settings.kafka.servers is not None:
+            rules = replace(rules, input=kafka_input(settings, settings.kafka.servers, counters))
+        job = Job(spark, rules, counters)
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, lambda *_: job.stop())
         with metrics_served(listen, "spark.metrics_listen", counters.registry):
             job.run()
     return ExitCode.OK
+
+
+def kafka_input(settings: Settings, servers: str, counters: JobCounters) -> KafkaInput:
+    from spark_ingest.spark.kafka_input import KafkaInput
+
+    return KafkaInput(
+        servers=servers,
+        topic=settings.kafka.topic,
+        records_max=settings.spark.rows_max,
+        fails_on_loss=not settings.spark.goes_on_without_lost_segments,
+        options=settings.kafka.spark,
+        left_out=counters.left_out_of_topic,
+    )
 
 
 def job_rules(settings: Settings, *, once: bool) -> JobRules:

@@ -14,6 +14,7 @@ from spark_ingest.cli.exit_codes import ExitCode, VerbError, of_os_error
 from spark_ingest.cli.sources import add_source_arguments, settings_from
 from spark_ingest.config import Settings
 from spark_ingest.shelf import SEGMENTS
+from spark_ingest.tables import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,14 +29,14 @@ def add_spark_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--master", help="same as --set spark.master=...")
 
 
-def spark_settings(arguments: argparse.Namespace) -> Settings:
-    """After a look whether Spark is installed at all."""
+def spark_settings(arguments: argparse.Namespace, *, begins: bool = False) -> Settings:
+    """After a look whether Spark is installed at all. `begins`: tables need not be there yet."""
     must_have_spark()
     if arguments.master is not None:
         arguments.overrides.append(f"spark.master={arguments.master}")
     settings = settings_from(arguments, collects=False)
     configure_log(settings.log.level)
-    _must_be_lake(settings)
+    _must_be_lake(settings, begins=begins)
     return settings
 
 
@@ -76,6 +77,7 @@ def errors_told() -> Iterator[None]:
     from spark_ingest.consumers import ConsumerError
     from spark_ingest.delta.table import TableError
     from spark_ingest.lake import SegmentLostError
+    from spark_ingest.spark.inputs import InputError
     from spark_ingest.spark.job import JobError
     from spark_ingest.spark.pipeline import RouteError
     from spark_ingest.spark.session import first_line
@@ -86,7 +88,7 @@ def errors_told() -> Iterator[None]:
         raise VerbError(ExitCode.CONFIGURATION, str(error)) from None
     except CheckpointError as error:
         raise VerbError(ExitCode.UNAVAILABLE, str(error)) from None
-    except (TableError, ConsumerError, SegmentLostError, JobError) as error:
+    except (TableError, ConsumerError, SegmentLostError, InputError, JobError) as error:
         raise VerbError(ExitCode.FAILURE, str(error)) from None
     except PySparkException as error:
         raise VerbError(ExitCode.FAILURE, first_line(error)) from None
@@ -103,8 +105,15 @@ def configure_log(level: str) -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
-def _must_be_lake(settings: Settings) -> None:
+def _must_be_lake(settings: Settings, *, begins: bool) -> None:
     """Before Spark takes its ten seconds to start."""
+    if settings.kafka.servers is not None:
+        tables = settings.lake.folder / TABLES
+        if not begins and not tables.is_dir():
+            raise VerbError(
+                ExitCode.FAILURE, f"{tables} is not there: python -m spark_ingest run fills it"
+            )
+        return
     if not (settings.lake.folder / SEGMENTS).is_dir():
         raise VerbError(
             ExitCode.FAILURE,

@@ -29,6 +29,9 @@ _URL = re.compile(
     r"(?::(?P<port>[0-9]{1,5}))?/?"
 )
 _ADDRESS = re.compile(r"(?:\[(?P<six>[^\[\]]*)\]|(?P<four>[^:\[\]]*)):(?P<port>[0-9]{1,5})")
+_SERVER = r"(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]{1,253}):[0-9]{1,5}"
+_SERVERS = re.compile(rf"{_SERVER}(?:, ?{_SERVER}){{0,63}}")
+_KAFKA_TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 # It names a folder, a part of MQTT client ids and of labels.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -144,14 +147,14 @@ def topic_filter() -> Kind:
     )
 
 
-def topic_filters() -> Kind:
+def topic_filters(least: int = 1) -> Kind:
     def convert(raw: object) -> tuple[str, ...] | None:
-        if not isinstance(raw, list) or not 0 < len(raw) <= FILTERS_MAX:
+        if not isinstance(raw, list) or not least <= len(raw) <= FILTERS_MAX:
             return None
         fits = all(isinstance(each, str) and is_filter(each) for each in raw)
         return tuple(raw) if fits else None
 
-    return Kind(f'1 to {FILTERS_MAX} topic filters, such as ["sensors/#"]', convert)
+    return Kind(f'{least} to {FILTERS_MAX} topic filters, such as ["sensors/#"]', convert)
 
 
 def pairs() -> Kind:
@@ -183,6 +186,21 @@ def broker_url() -> Kind:
         )
 
     return Kind('"mqtt://host:port" or "mqtts://host:port"', convert)
+
+
+def servers() -> Kind:
+    """An empty text is none, as on the command line."""
+    return Kind(
+        'host:port, or several with commas between, such as "kafka1:9092,kafka2:9092"',
+        lambda raw: raw if isinstance(raw, str) and (not raw or _SERVERS.fullmatch(raw)) else None,
+    )
+
+
+def kafka_topic() -> Kind:
+    return Kind(
+        "a topic of letters, digits, dots, dashes and underscores, at most 249",
+        lambda raw: raw if isinstance(raw, str) and _KAFKA_TOPIC.fullmatch(raw) else None,
+    )
 
 
 def listen_address() -> Kind:

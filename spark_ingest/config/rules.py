@@ -4,9 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from spark_ingest.config.kinds import MIB, with_unit
 from spark_ingest.config.problems import KeyPath, shown
 from spark_ingest.config.settings import SchemaSettings, Settings
 from spark_ingest.tables import reserved_names
+
+# What the promises rest on, or another key of ours decides.
+CLIENT_OURS = frozenset(
+    {
+        *("acks", "request.required.acks", "enable.idempotence", "bootstrap.servers"),
+        *("metadata.broker.list", "message.timeout.ms", "delivery.timeout.ms"),
+        *("message.max.bytes", "compression.type", "compression.codec", "client.id"),
+    }
+)
+SPARK_OURS = frozenset(
+    {
+        *("subscribe", "subscribePattern", "assign", "startingOffsets", "includeHeaders"),
+        *("endingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", "failOnDataLoss"),
+        *("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "kafka.bootstrap.servers"),
+    }
+)
 
 
 def broken(settings: Settings, *, collects: bool) -> Iterator[tuple[KeyPath, str]]:
@@ -25,6 +42,7 @@ def broken(settings: Settings, *, collects: bool) -> Iterator[tuple[KeyPath, str
             f"({settings.collector.message_bytes_max} octets)",
         )
     yield from _of_broker(settings)
+    yield from _of_kafka(settings)
     yield from _of_receipts(settings.acknowledge.topic)
     names: set[str] = set()
     for index, schema in enumerate(settings.schema):
@@ -54,6 +72,27 @@ def _of_broker(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
     for name in ("ca_file", "cert_file", "key_file"):
         if getattr(broker, name) is not None and not broker.url.tls:
             yield ("broker", name), "needs a broker.url that begins with mqtts://"
+
+
+def _of_kafka(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
+    kafka = settings.kafka
+    if kafka.servers is None:
+        return
+    # Base64 makes a payload a third longer, and topic and client are as long as MQTT allows.
+    needed = 2 * settings.collector.message_bytes_max + MIB
+    if kafka.record_bytes_max < needed:
+        yield (
+            ("kafka", "record_bytes_max"),
+            f"must be {with_unit(needed)} or more, to hold any message of "
+            "collector.message_bytes_max; or lower that",
+        )
+    for table, ours in (("client", CLIENT_OURS), ("spark", SPARK_OURS)):
+        for name in sorted(ours.intersection(getattr(kafka, table))):
+            yield (
+                ("kafka", table),
+                f"{shown(name)} is not to be set: the promises rest on it, or another "
+                "key decides it",
+            )
 
 
 def _of_receipts(topic: str) -> Iterator[tuple[KeyPath, str]]:

@@ -21,6 +21,13 @@ FIELDS_MAX = 256
 ROUTES_MAX = 64
 
 
+# docs/mqtt.md, and the receipts of other groups of collectors.
+NO_READINGS = (
+    *("tidegate/+/state", "tidegate/+/stats", "tidegate/+/clients/+", "tidegate/+/values/+"),
+    *("tidegate/ingest/+/ack/+", "homeassistant/device/+/config", "homeassistant/status"),
+)
+
+
 def key(kind: Kind, meaning: str, default: Any, why: str = "", example: str = "") -> Any:
     """`example` is TOML for `init`, where the default would not help."""
     metadata = {"kind": kind, "meaning": meaning, "why": why, "example": example}
@@ -94,6 +101,12 @@ class CollectorSettings:
         kinds.topic_filters(), "What to subscribe to", (), "must be given",
         example='["sensors/#"]',
     )  # fmt: skip
+    leave_out: tuple[str, ...] = key(
+        kinds.topic_filters(least=0),
+        "Topics whose messages are no readings, unless they have a delivery tag",
+        NO_READINGS,
+        "what gateways say of themselves; before it upstream.topic_prefix of the gateways",
+    )
     receive_max: int = key(
         kinds.integer(2, 65_535),
         "Messages that the broker may send before we acknowledge the first",
@@ -153,6 +166,40 @@ class RotationSettings:
         "What may wait in memory before we stop reading from the broker",
         256 * MIB,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaSettings:
+    """A Kafka topic between collectors and Spark, instead of segments; for sites that have one"""
+
+    servers: str | None = key(
+        kinds.servers(), "Where Kafka is", None, "without it there are segments",
+        example='"127.0.0.1:9092"',
+    )  # fmt: skip
+    topic: str = key(
+        kinds.kafka_topic(), "The topic of readings; made if it is not there", "tidegate-readings"
+    )
+    partitions: int = key(
+        kinds.integer(1, 1000), "Of a topic that is made", 6, "a gateway's readings are in one"
+    )
+    record_bytes_max: int = key(
+        kinds.size(MIB, 256 * MIB), "The largest record; of a larger message only the payload is "
+        "kept, in quarantine", 4 * MIB, "the topic's max.message.bytes must be 68KiB more",
+    )  # fmt: skip
+    compression: str = key(
+        kinds.choice("none", "gzip", "snappy", "lz4", "zstd"), "Of records", "zstd"
+    )
+    timeout_s: float = key(
+        kinds.number(1, 600), "A batch that is not answered for by then is sent again", 30.0
+    )
+    client: Mapping[str, str] = key(
+        kinds.pairs(), "Anything else that the collector's client (librdkafka) shall know", dict,
+        example='{ "security.protocol" = "SSL", "ssl.ca.location" = "ca.pem" }',
+    )  # fmt: skip
+    spark: Mapping[str, str] = key(
+        kinds.pairs(), "Anything else that Spark's source shall know", dict,
+        example='{ "kafka.security.protocol" = "SSL" }',
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,6 +323,7 @@ class Settings:
     collector: CollectorSettings = field(default_factory=CollectorSettings)
     acknowledge: AcknowledgeSettings = field(default_factory=AcknowledgeSettings)
     rotation: RotationSettings = field(default_factory=RotationSettings)
+    kafka: KafkaSettings = field(default_factory=KafkaSettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     log: LogSettings = field(default_factory=LogSettings)
     spark: SparkSettings = field(default_factory=SparkSettings)
@@ -294,6 +342,7 @@ TABLES: dict[str, type] = {
     "collector": CollectorSettings,
     "acknowledge": AcknowledgeSettings,
     "rotation": RotationSettings,
+    "kafka": KafkaSettings,
     "metrics": MetricsSettings,
     "log": LogSettings,
     "spark": SparkSettings,

@@ -57,4 +57,6 @@ def _literal(field: DataField[Any]) -> str:
         return json.dumps(str(default), ensure_ascii=False)
     if field.name.endswith("bytes_max"):
         return json.dumps(with_unit(default))
+    if isinstance(default, tuple):
+        return json.dumps(default, ensure_ascii=False)
     return f"{default:g}" if isinstance(default, float) else str(default)

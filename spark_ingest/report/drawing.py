@@ -16,6 +16,7 @@ RIGHT = 24
 HEIGHT = 250
 BOTTOM = 26
 COLOURS = 8  # of lines, c0 to c7
+DASHES = 3  # beyond that many lines they are dashed, then dotted: d0 to d2
 HOURS_LABELLED = range(0, 25, 3)
 
 Values = Sequence[float | None]
@@ -40,12 +41,18 @@ def lines(series: Sequence[tuple[str, Values]], least: Values, most: Values, uni
     for number, (name, values) in enumerate(series):
         for first, end in _stretches(values):
             points = [(x(index + 0.5), y(_sure(values[index]))) for index in range(first, end)]
-            points += points[: 2 - len(points)]  # a dot is a line without length
+            if len(points) == 1:
+                points *= 2  # a dot is a line without length
             parts.append(
-                f'<polyline class="line c{number % COLOURS}" points="{_points(points)}">'
+                f'<polyline class="line {style(number)}" points="{_points(points)}">'
                 f"<title>{escape(name)}</title></polyline>"
             )
     return _svg(HEIGHT, parts)
+
+
+def style(number: int) -> str:
+    """Of a line and its key; no two of the first COLOURS * DASHES are alike."""
+    return f"c{number % COLOURS} d{number // COLOURS % DASHES}"
 
 
 def field(rows: Sequence[tuple[str, Values]]) -> str:
@@ -152,4 +159,7 @@ def _points(points: Iterable[tuple[float, float]]) -> str:
 
 
 def _svg(height: float, parts: Iterable[str]) -> str:
-    return f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img">{"".join(parts)}</svg>'
+    return (
+        f'<div class="wide"><svg viewBox="0 0 {WIDTH} {height:.0f}" role="img">{"".join(parts)}'
+        "</svg></div>"
+    )

@@ -85,7 +85,7 @@ def _metric(metric: Metric) -> str:
     unit = f" in {shown}" if shown else ""
     series = [(line.device, line.mean) for line in metric.lines]
     keys = "".join(
-        f'<span><i class="c{number % drawing.COLOURS}"></i>{escape(name)}</span>'
+        f'<span><i class="{drawing.style(number)}"></i>{escape(name)}</span>'
         for number, (name, _) in enumerate(series)
     )
     return _section(
@@ -120,7 +120,7 @@ def _gaps(day: Day) -> str:
         for gap in day.gaps[:GAPS_MAX]
     )
     table = (
-        "<table><tr><th>gateway<th>numbers<th>missing<th>measured between</tr>" + rows + "</table>"
+        _table("<tr><th>gateway<th>numbers<th>missing<th>measured between</tr>" + rows)
         if rows
         else '<p class="note">Every reading that a gateway numbered is here.</p>'
     )
@@ -132,7 +132,7 @@ def _silences(day: Day) -> str:
         return ""
     rows = "".join(_silence(each) for each in day.silences[:SILENCES_MAX])
     head = "<tr><th>device<th>since<th>until<th>for<th>speaks every</tr>"
-    return _section("Silences", f"<table>{head}{rows}</table>")
+    return _section("Silences", _table(head + rows))
 
 
 def _silence(silence: Silence) -> str:
@@ -167,6 +167,10 @@ def query_of(day: Day, lake: Path) -> str:
 
 def _counted(things: Sized, word: str) -> str:
     return f"{len(things)} {word}{'' if len(things) == 1 else 's'}"
+
+
+def _table(rows: str) -> str:
+    return f'<div class="wide"><table>{rows}</table></div>'
 
 
 def _section(heading: str, inner: str) -> str:

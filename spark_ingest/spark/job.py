@@ -1,6 +1,6 @@
 """The job: segments to tables, for ever or until all that is there is read.
 
-    gwlog -> foreachBatch(Pipeline.write) -> bronze, quarantine, routes, rollups
+    gwlog or Kafka -> foreachBatch(Pipeline.write) -> bronze, quarantine, routes, rollups
 
 Streaming is here only. One query fills all tables, from one checkpoint, so that a reading is never
 in some of them for long. It ends when it is told to, or with the first error that Spark's own
@@ -22,9 +22,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from spark_ingest.checkpoint import Checkpoint
-from spark_ingest.consumers import Consumers
+from spark_ingest.checkpoint import Checkpoint, CheckpointError
 from spark_ingest.delta.table import TableError
+from spark_ingest.spark.inputs import Input, InputError, LakeInput
 from spark_ingest.spark.job_counters import JobCounters, Progress
 from spark_ingest.spark.pipeline import Pipeline, PipelineRules, check_routes
 from spark_ingest.spark.session import first_line
@@ -36,6 +36,14 @@ Result = TypeVar("Result")
 
 LOOK_S = 0.2  # how often it looks whether it was told to end
 LAST_REPORT_S_MAX = 5.0
+# What Spark's connector for Kafka says, and what it means.
+OF_KAFKA = {
+    "org.apache.kafka.common.errors.TimeoutException": "Kafka does not answer; start it again "
+    "when it does",
+    "not available in Kafka any more": "records are gone from the topic that were not read yet: "
+    "for a topic that was made anew move tables and checkpoint away; else set "
+    "spark.goes_on_without_lost_segments, which leaves a gap",
+}
 
 
 class JobError(Exception):
@@ -52,6 +60,12 @@ class JobRules:
     fails_on_loss: bool = True
     once: bool = False  # end when all is read that was there at the start
     progress_file: Path | None = None
+    input: Input | None = None  # else the segments of the lake
+
+    def source(self) -> Input:
+        if self.input is not None:
+            return self.input
+        return LakeInput(self.lake, self.query, self.rows_max, self.fails_on_loss)
 
 
 class Job:
@@ -67,38 +81,33 @@ class Job:
         self._told_to_end.set()
 
     def run(self) -> None:
-        """Raises JobError, CheckpointError, TableError, RouteError, and OSError."""
-        rules = self._rules
+        """Raises JobError, InputError, CheckpointError, TableError, RouteError, and OSError."""
+        rules, source = self._rules, self._rules.source()
         check_routes(self._spark, rules.routes)
         listener = Progress(self._counters, rules.progress_file)
         with Checkpoint(checkpoint_folder(rules.lake, rules.query)) as checkpoint:
-            pipeline = Pipeline(PipelineRules(rules.lake, rules.routes), checkpoint, self._counters)
+            source.check(checkpoint)
+            to_tables = PipelineRules(rules.lake, rules.routes, source.rows)
+            pipeline = Pipeline(to_tables, checkpoint, self._counters)
             pipeline.check()
             self._spark.streams.addListener(listener)
             try:
-                self._await(self._started(pipeline, checkpoint))
+                self._await(self._started(source, pipeline, checkpoint))
                 listener.has_ended.wait(LAST_REPORT_S_MAX)
-                # Spark tells the source of finished batches with the next one, and there is none.
-                Consumers(rules.lake).note(rules.query, checkpoint.segments_read)
+                source.ended(checkpoint)
             except JobError:
-                if isinstance(pipeline.error, TableError | OSError):
+                if isinstance(pipeline.error, TableError | InputError | CheckpointError | OSError):
                     raise pipeline.error from None
                 raise
             finally:
                 with suppress(Py4JNetworkError, ConnectionError):
                     self._spark.streams.removeListener(listener)
 
-    def _started(self, pipeline: Pipeline, checkpoint: Checkpoint) -> StreamingQuery:
+    def _started(self, source: Input, pipeline: Pipeline, checkpoint: Checkpoint) -> StreamingQuery:
         rules = self._rules
         log.info("filling the tables of %s from batch %d on", rules.lake,
                  0 if checkpoint.last_batch is None else checkpoint.last_batch + 1)  # fmt: skip
-        stream = (
-            self._spark.readStream.format("gwlog")
-            .option("maxRowsPerTrigger", str(rules.rows_max))
-            .option("failOnDataLoss", str(rules.fails_on_loss).lower())
-            .option("consumer", rules.query)
-            .load(str(rules.lake))
-        )
+        stream = source.stream(self._spark)
         writer = (
             stream.writeStream.foreachBatch(pipeline.write)
             .queryName(rules.query)
@@ -125,6 +134,12 @@ def _guarded(action: Callable[[], Result]) -> Result:
     try:
         return action()
     except PySparkException as error:
-        raise JobError(first_line(error)) from None
+        raise JobError(_told(error)) from None
     except (Py4JNetworkError, ConnectionError) as error:
         raise JobError(f"Spark's Java process is gone ({error}); start it again") from None
+
+
+def _told(error: PySparkException) -> str:
+    line = first_line(error)
+    means = next((meaning for words, meaning in OF_KAFKA.items() if words in line), None)
+    return line if means is None else f"{means} ({line})"

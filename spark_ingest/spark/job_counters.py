@@ -42,10 +42,24 @@ class JobCounters:
             "tidegate_tables_segments_behind", "Segments that no batch has had yet",
             registry=registry,
         )  # fmt: skip
+        self.records_behind = Gauge(
+            "tidegate_tables_records_behind", "Records of Kafka that no batch has had yet",
+            registry=registry,
+        )  # fmt: skip
+        self.left_out = Counter(
+            "tidegate_tables_records_left_out",
+            "Records of Kafka that went to no table: repeats, and those of no collector",
+            ["reason"],
+            registry=registry,
+        )
         self.rows_per_s = Gauge(
             "tidegate_tables_rows_per_second", "Of the last batch", registry=registry
         )
         self.running = Gauge("tidegate_tables_running", "1 while the query runs", registry=registry)
+
+    def left_out_of_topic(self, repeated: int, foreign: int) -> None:
+        self.left_out.labels("repeated").inc(repeated)
+        self.left_out.labels("foreign").inc(foreign)
 
     def wrote(self, rows: Mapping[str, int], seconds: float) -> None:
         self.batches.inc()
@@ -67,18 +81,20 @@ class Progress(StreamingQueryListener):  # type: ignore[misc]  # PySpark's types
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         report = summary(json.loads(event.progress.json))
-        self._counters.segments_behind.set(report["segments_behind"])
+        self._counters.segments_behind.set(report.get("segments_behind", 0))
+        self._counters.records_behind.set(report.get("records_behind", 0))
         self._counters.rows_per_s.set(report["rows_per_s"])
         if report["rows"]:
             log.info(
-                "batch %d: %d rows in %.1f s, %d segments behind",
-                report["batch"], report["rows"], report["seconds"], report["segments_behind"],
+                "batch %d: %d rows in %.1f s, %d %s behind",
+                report["batch"], report["rows"], report["seconds"], *_behind(report),
             )  # fmt: skip
         if self._file is not None:
             _write(self._file, report)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         self._counters.segments_behind.set(0)
+        self._counters.records_behind.set(0)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         self._counters.running.set(0)
@@ -88,22 +104,47 @@ class Progress(StreamingQueryListener):  # type: ignore[misc]  # PySpark's types
 def summary(progress: Mapping[str, Any]) -> dict[str, Any]:
     """What matters of a progress report of Spark."""
     source = progress["sources"][0]
-    read, there = _following(source.get("endOffset")), _following(source.get("latestOffset"))
     return {
         "batch": progress["batchId"],
         "at": progress["timestamp"],
         "rows": progress["numInputRows"],
         "rows_per_s": round(progress.get("processedRowsPerSecond") or 0.0, 1),
         "seconds": progress.get("durationMs", {}).get("triggerExecution", 0) / 1000,
-        "segments_behind": sum(max(0, there[name] - read.get(name, 0)) for name in there),
-        "segments_read": read,
+        **_position(
+            *(_as_dict(source.get(f"{name}Offset")) for name in ("start", "end", "latest"))
+        ),
     }
 
 
-def _following(offset: Any) -> dict[str, int]:
+def _position(
+    begin: Mapping[str, Any], read: Mapping[str, Any], there: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Of `gwlog` the next segment by collector, of Kafka the next offset by topic and partition."""
+    if "next" in read or "next" in there:
+        segments, newest = dict(read.get("next", {})), there.get("next", {})
+        return {"segments_behind": _difference(newest, segments), "segments_read": segments}
+    return {
+        # Spark counts each record twice: for its tag, and for its rows.
+        "rows": sum(_difference(read[topic], begin.get(topic, {})) for topic in read),
+        "records_behind": sum(_difference(there[topic], read.get(topic, {})) for topic in there),
+        "records_read": dict(read),
+    }
+
+
+def _difference(newest: Mapping[str, int], read: Mapping[str, int]) -> int:
+    return sum(max(0, newest[name] - read.get(name, 0)) for name in newest)
+
+
+def _behind(report: Mapping[str, Any]) -> tuple[int, str]:
+    if "segments_behind" in report:
+        return report["segments_behind"], "segments"
+    return report["records_behind"], "records"
+
+
+def _as_dict(offset: Any) -> dict[str, Any]:
     """Spark hands offsets out as JSON or as the text of it."""
     found = json.loads(offset) if isinstance(offset, str) else offset
-    return dict(found["next"]) if found else {}
+    return dict(found) if found else {}
 
 
 def _write(file: Path, report: Mapping[str, Any]) -> None:

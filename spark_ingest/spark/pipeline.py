@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,6 +38,8 @@ class RouteError(Exception):
 class PipelineRules:
     lake: Path
     routes: Mapping[str, str] = field(default_factory=dict)  # conditions by table
+    # What of a batch of the source goes to the tables.
+    rows: Callable[[DataFrame, int], DataFrame] = lambda batch, _number: batch
 
 
 class Pipeline:
@@ -67,9 +69,9 @@ class Pipeline:
 
     def write(self, rows: DataFrame, batch: int) -> None:
         began = time.monotonic()
-        to_tables = with_tables(with_day(rows), self._rules.routes)
         try:
             self._checkpoint.make_durable(batch)
+            to_tables = with_tables(with_day(self._rules.rows(rows, batch)), self._rules.routes)
             written = append(to_tables, self._tables, self._app, batch)
         except Exception as error:
             self.error = error

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -17,6 +18,7 @@ from spark_ingest.spark.sink import GatewayDelta
 from spark_ingest.spark.source import GatewayLog
 
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+WORKER_PYTHON = Path(__file__).with_name("worker-python.sh")
 # Few rows go through a shuffle, and each partition of it is a task.
 SHUFFLE_PARTITIONS = 4
 # All cores, and a task that fails is tried again: with plain `local` it would end the query.
@@ -49,6 +51,8 @@ def open_session(name: str, master: str | None, conf: Mapping[str, str]) -> Spar
         raise NoSessionError(
             f"Spark does not start with master {master}: {first_line(error)}"
         ) from None
+    if is_local and _can_start_quickly():
+        spark.sparkContext.pythonExec = str(WORKER_PYTHON)
     spark.dataSource.register(GatewayLog)
     spark.dataSource.register(GatewayDelta)
     spark.dataSource.register(MqttStream)
@@ -64,6 +68,15 @@ def first_line(error: BaseException) -> str:
         return str(said or name)
     lines = [line for line in text.splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
+
+
+def _can_start_quickly() -> bool:
+    """Whether workers may have the driver's PySpark: files, and those of Spark's own Java. Of a zip
+    of ours that `spark-submit` was given, nothing can be executed.
+    """
+    package = Path(pyspark.__file__).parent
+    home = Path(os.environ.get("SPARK_HOME") or package)
+    return package.is_dir() and home.resolve() == package and os.access(WORKER_PYTHON, os.X_OK)
 
 
 def _usual(is_local: bool) -> dict[str, str]:

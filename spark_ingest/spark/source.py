@@ -15,7 +15,8 @@ Options
     maxRowsPerTrigger     of one batch, default 1,000,000; at least one segment
     maxFilesPerTrigger    segments of one batch
     maxBytesPerTrigger    octets of segments of one batch
-    rowsPerPartition      of one task, default 100,000; at least one segment
+    partitions            tasks of one batch, if it is large; default: cores of this machine
+    rowsPerPartition      of one task, about; default 50,000 to 500,000, as `partitions` has it
     failOnDataLoss        whether a lost segment ends the query, default true
     consumer              a name under which the lake keeps how far this query is, for retention
 """
@@ -23,8 +24,10 @@ Options
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +60,8 @@ from spark_ingest.spark.options import OptionError, required, truth, whole_numbe
 log = logging.getLogger("tidegate.ingest.gwlog")
 
 ROWS_OF_BATCH_MAX = 1_000_000
-ROWS_OF_PARTITION_MAX = 100_000
+# A task costs as much as 40,000 rows; and one that fails is repeated from its first row on.
+ROWS_OF_PARTITION_MIN, ROWS_OF_PARTITION_MAX = 50_000, 500_000
 
 
 @dataclass
@@ -82,7 +86,8 @@ class Rules:
             segments=whole_number(options, "maxFilesPerTrigger", None),
             bytes=whole_number(options, "maxBytesPerTrigger", None),
         )
-        self.rows_of_partition = whole_number(options, "rowsPerPartition", ROWS_OF_PARTITION_MAX)
+        self._partitions = whole_number(options, "partitions", None)
+        self._rows_of_partition = whole_number(options, "rowsPerPartition", None)
         self.fails_on_loss = truth(options, "failOnDataLoss", True)
         self.consumer = options.get("consumer")
         if not (self.lake / SEGMENTS).is_dir():
@@ -95,17 +100,24 @@ class Rules:
         return LakeSegments(self.lake, fails_on_loss=self.fails_on_loss)
 
     def parts(self, plan: list[Planned], columns: list[str]) -> list[Part]:
-        """Neighbours together, so that many small segments are not as many tasks."""
+        """Neighbours together, about as many rows in each, and no segment in two."""
+        rows = sum(each.footer.rows for each in plan)
+        count = self._parts_of(rows)
         parts: list[Part] = []
-        rows = 0
+        before = 0
         for each in plan:
-            path = str(segment_path(self.lake, each.collector, each.number))
-            rows += each.footer.rows
-            if not parts or rows > (self.rows_of_partition or 0):
+            if before * count >= rows * len(parts):
                 parts.append(Part([], columns))
-                rows = each.footer.rows
+            path = str(segment_path(self.lake, each.collector, each.number))
             parts[-1].segments.append((path, each.left_out))
+            before += each.footer.rows
         return parts
+
+    def _parts_of(self, rows: int) -> int:
+        if self._rows_of_partition is not None:
+            return ceil(rows / self._rows_of_partition)
+        usual = self._partitions or len(os.sched_getaffinity(0))
+        return max(min(usual, rows // ROWS_OF_PARTITION_MIN), ceil(rows / ROWS_OF_PARTITION_MAX))
 
 
 class GatewayLog(DataSource):  # type: ignore[misc]

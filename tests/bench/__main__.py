@@ -6,40 +6,36 @@ run must not help or hinder the next.
 
 import argparse
 import json
-import shlex
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from hil.rig.mosquitto import BrokerError, find_mosquitto
-from tests.bench import document, generator, tables
+from tests.bench import document, generator, part, tables
 from tests.bench.gateway_process import command_from
 from tests.bench.goals import Outcome
 from tests.bench.machine import Machine, this_machine
-from tests.bench.measurement import MeasurementError
+from tests.bench.measuring import Request, measure
+from tests.bench.part import (
+    EXIT_FAILURE,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_UNAVAILABLE,
+    interrupt,
+    say,
+)
 from tests.bench.row import Row
-from tests.bench.running import Setting, run_once
-from tests.bench.scenarios import MATRIX, TUNED, Scenario, chosen, interleaved
+from tests.bench.running import Setting
+from tests.bench.scenarios import MATRIX, TUNED, chosen
 
-EXIT_OK = 0
-EXIT_FAILURE = 1
 EXIT_USAGE = 2
-EXIT_UNAVAILABLE = 69
-EXIT_INTERRUPTED = 130
 
 QUICK_SECONDS = 1.0
 QUICK_REPEATS = 1
 SECONDS_MAX = 3600
 REPEATS_MAX = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    rows: tuple[Scenario, ...]
-    repeats: int
-    setting: Setting
 
 
 def main(words: Sequence[str]) -> int:
@@ -51,42 +47,23 @@ def main(words: Sequence[str]) -> int:
         names = " ".join(row.name for row in (*MATRIX, *TUNED))
         parser.error(f"no run begins with {error.args[0]!r}; there are: {names}")
     # A benchmark that is told to end must still stop what it started.
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
     try:
         find_mosquitto()
         request = Request(rows_asked, *_how(asked, generator.build()))
         machine = this_machine()
         rows = measure(request)
-        _tell(rows, machine, asked, shlex.join(["python", "-m", "tests.bench", *words]))
+        _tell(rows, machine, asked, part.command("tests.bench", words))
     except (BrokerError, generator.BuildError) as error:
-        _say(str(error))
+        say(str(error))
         return EXIT_UNAVAILABLE
     except document.DocumentError as error:
-        _say(str(error))
+        say(str(error))
         return EXIT_FAILURE
     except KeyboardInterrupt:
-        _say("interrupted; gateway and broker are stopped")
+        say("interrupted; gateway and broker are stopped")
         return EXIT_INTERRUPTED
     return _exit_code(rows, goals_count=asked.strict)
-
-
-def measure(request: Request) -> list[Row]:
-    rows = {scenario.name: Row(scenario) for scenario in request.rows}
-    for row in rows.values():
-        row.beside = rows.get(row.scenario.beside)
-    runs = list(interleaved(request.rows, request.repeats))
-    for number, (repeat, scenario) in enumerate(runs, 1):
-        row = rows[scenario.name]
-        began = f"[{number}/{len(runs)}] repeat {repeat}: {scenario.title}"
-        try:
-            output = run_once(scenario, request.setting)
-            newest = Row(scenario, [output])
-            _say(f"{began}: {tables.progress(newest)}")
-            row.outputs.append(output)
-        except (MeasurementError, BrokerError) as error:
-            _say(f"{began}: failed: {error}")
-            row.errors.append(str(error))
-    return list(rows.values())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -178,7 +155,7 @@ def _tell(rows: list[Row], machine: Machine, asked: argparse.Namespace, command:
         }
         asked.json.write_text(json.dumps(result, indent=1) + "\n")
     if asked.write_docs:
-        document.write_section(tables.section(rows, machine, command))
+        document.write_section(tables.section(rows, machine, command), "bench")
 
 
 def _exit_code(rows: Sequence[Row], *, goals_count: bool) -> int:
@@ -187,15 +164,6 @@ def _exit_code(rows: Sequence[Row], *, goals_count: bool) -> int:
     verdicts = [verdict for row in rows for verdict in row.verdicts]
     missed = any(verdict.outcome is not Outcome.PASS for verdict in verdicts)
     return EXIT_FAILURE if goals_count and missed else EXIT_OK
-
-
-def _interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
 
 
 if __name__ == "__main__":

@@ -1,30 +1,47 @@
-"""Puts the measured section into docs/performance.md, between its two markers."""
+"""Puts measured sections into docs/performance.md, each between its two markers, and plots beside
+it."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.bench.gateway_process import PROJECT_DIR
 
 DOCUMENT = PROJECT_DIR / "docs" / "performance.md"
-BEGIN = "<!-- bench:begin -->"
-END = "<!-- bench:end -->"
+IMAGES = "images"  # beside the document
+SECTIONS = ("bench", "load-curve", "growth", "where", "sleepers")
 
 
 class DocumentError(Exception):
     """The document does not have the two markers, once each and in order."""
 
 
-def with_section(document: str, section: str) -> str:
-    if document.count(BEGIN) != 1 or document.count(END) != 1:
-        raise DocumentError(f"it must have {BEGIN} and {END} once each")
-    before, _, rest = document.partition(BEGIN)
-    _, found, after = rest.partition(END)
+def markers(name: str) -> tuple[str, str]:
+    return f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+
+
+def with_section(document: str, section: str, name: str) -> str:
+    begin, end = markers(name)
+    if document.count(begin) != 1 or document.count(end) != 1:
+        raise DocumentError(f"it must have {begin} and {end} once each")
+    before, _, rest = document.partition(begin)
+    _, found, after = rest.partition(end)
     if not found:
-        raise DocumentError(f"{END} must come after {BEGIN}")
-    return f"{before}{BEGIN}\n{section.strip()}\n{END}{after}"
+        raise DocumentError(f"{end} must come after {begin}")
+    return f"{before}{begin}\n{section.strip()}\n{end}{after}"
 
 
-def write_section(section: str, path: Path = DOCUMENT) -> None:
+def write_section(
+    section: str, name: str, path: Path = DOCUMENT, plots: Mapping[str, str] | None = None
+) -> None:
+    """`plots`: drawings by the names of their files."""
     try:
-        path.write_text(with_section(path.read_text(), section))
+        path.write_text(with_section(path.read_text(), section, name))
     except DocumentError as error:
         raise DocumentError(f"{path}: {error}") from error
+    for file, drawing in (plots or {}).items():
+        (path.parent / IMAGES / file).write_text(drawing)
+
+
+def image(file: str, text: str) -> str:
+    """For Markdown; `text` says what a reader sees who sees no images."""
+    return f"![{text}]({IMAGES}/{file})"

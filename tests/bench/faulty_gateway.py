@@ -31,6 +31,7 @@ class Fault(Enum):
     REPEAT = auto()
     SWAP = auto()
     DELAY = auto()
+    HASTE = auto()  # towards sleepers, who should find their messages when they wake up
 
 
 class FaultyGateway:
@@ -42,6 +43,8 @@ class FaultyGateway:
         self._topics: dict[Address, bytes] = {}
         # Clients and the flags of their subscription, by topic.
         self._subscribers: dict[bytes, list[tuple[Address, int]]] = {}
+        # What waits for those who sleep.
+        self._waiting: dict[Address, list[str]] = {}
         # A message that waits to be overtaken by the next of its client.
         self._held: dict[Address, bytes] = {}
         self._from_broker = b""
@@ -95,16 +98,22 @@ class FaultyGateway:
                 self._send(sender, f"0b 0001 {frame[4:6].hex()} 00")
             case 0x12:  # SUBSCRIBE
                 self._subscribe(frame, sender)
-            case 0x0C if frame[2] & QOS in (0, QOS_MINUS_1):  # PUBLISH
-                self._forward(frame[7:], self._topics.get(sender, frame[3:5]))
-            case 0x0C:
+            case 0x0C:  # PUBLISH
                 self._receive_publish(frame, sender)
             case 0x10:  # PUBREL
                 self._send(sender, f"0e {frame[2:4].hex()}")
+            case 0x18 | 0x16 as kind:  # DISCONNECT of one that will sleep, PINGREQ
+                for waiting in self._waiting.get(sender, []):
+                    self._send(sender, waiting)
+                self._waiting[sender] = []
+                self._send(sender, "18" if kind == 0x18 else "17")
             case 0x0F:  # PUBREC
                 self._send(sender, f"10 {frame[2:4].hex()}")
 
     def _receive_publish(self, frame: bytes, sender: Address) -> None:
+        if frame[2] & QOS in (0, QOS_MINUS_1):
+            self._forward(frame[7:], self._topics.get(sender, frame[3:5]))
+            return
         wrong = self._meets_fault()
         if wrong and self.fault is Fault.DELAY:
             time.sleep(DELAY_S)
@@ -139,10 +148,12 @@ class FaultyGateway:
             wrong = self._meets_fault()
             message_id = 1 + self._handled % MESSAGE_IDS if qos else 0
             frame = f"0c {qos:02x} {TOPIC_ID:04x} {message_id:04x} {payload.hex()}"
-            if not (wrong and self.fault is Fault.DROP):
-                self._send(client, frame)
-            if wrong and self.fault is Fault.REPEAT:
-                self._send(client, frame)
+            copies = {Fault.DROP: 0, Fault.REPEAT: 2}.get(self.fault, 1) if wrong else 1
+            for _ in range(copies):
+                if client in self._waiting and not (wrong and self.fault is Fault.HASTE):
+                    self._waiting[client].append(frame)
+                else:
+                    self._send(client, frame)
             self.done_wrong += wrong and self.fault is not Fault.NONE
 
     # Both ways.

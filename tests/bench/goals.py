@@ -42,6 +42,12 @@ def _at_most(value: float | None, limit: float, unit: str) -> tuple[Outcome, str
     return (Outcome.PASS if value <= limit else Outcome.FAIL), f"{value:.2f}{unit}"
 
 
+def _below(value: float | None, limit: float, unit: str) -> tuple[Outcome, str]:
+    if value is None:
+        return Outcome.UNCLEAR, "not measured"
+    return (Outcome.PASS if value < limit else Outcome.FAIL), f"{value:.2f}{unit}"
+
+
 def cpu_at_most(limit_us: float) -> Goal:
     return Goal(
         f"gateway CPU at most {limit_us:g} µs",
@@ -76,6 +82,45 @@ def journal_bytes_at_most(limit: float) -> Goal:
     )
 
 
+def rate_at_least(limit_per_s: float) -> Goal:
+    return Goal(
+        f"at least {limit_per_s:,.0f} messages a second",
+        lambda measurement: _at_least(measurement.figures.rate_per_s, limit_per_s, "/s", 0),
+    )
+
+
+def _within(text: str, time_us: Callable[[Measurement], float | None], limit_ms: float) -> Goal:
+    def judge(measurement: Measurement) -> tuple[Outcome, str]:
+        found_us = time_us(measurement)
+        return _at_most(None if found_us is None else found_us / 1000, limit_ms, " ms")
+
+    return Goal(f"{text} at most {limit_ms:g} ms", judge)
+
+
+def acknowledged_within(p50_ms: float, p99_ms: float) -> tuple[Goal, Goal]:
+    return (
+        _within("PUBACK p50", lambda run: run.figures.acknowledge_p50_us, p50_ms),
+        _within("PUBACK p99", lambda run: run.figures.acknowledge_p99_us, p99_ms),
+    )
+
+
+def longest_wait_within(limit_ms: float) -> Goal:
+    return _within(
+        "longest wait for a PUBACK", lambda run: run.figures.acknowledge_max_us, limit_ms
+    )
+
+
+def delivered_within(p99_ms: float) -> Goal:
+    return _within("end to end p99", lambda run: run.figures.end_to_end_p99_us, p99_ms)
+
+
+def connected_within(limit_s: float) -> Goal:
+    return Goal(
+        f"all connected in less than {limit_s:g} s",
+        lambda measurement: _below(measurement.figures.connect_s, limit_s, " s"),
+    )
+
+
 def nothing_written() -> Goal:
     return Goal(
         "nothing written to disk",
@@ -86,9 +131,9 @@ def nothing_written() -> Goal:
 def acknowledged_while_away_within(limit_ms: float) -> Goal:
     def judge(measurement: Measurement) -> tuple[Outcome, str]:
         p99_us = measurement.figures.away_acknowledge_p99_us
-        return _at_most(None if p99_us is None else p99_us / 1000, limit_ms, " ms")
+        return _below(None if p99_us is None else p99_us / 1000, limit_ms, " ms")
 
-    return Goal(f"PUBACK p99 while the broker is away at most {limit_ms:g} ms", judge)
+    return Goal(f"PUBACK p99 while the broker is away less than {limit_ms:g} ms", judge)
 
 
 def drained_at(limit_per_s: float) -> Goal:
@@ -100,8 +145,8 @@ def drained_at(limit_per_s: float) -> Goal:
 
 def restarted_within(limit_s: float) -> Goal:
     return Goal(
-        f"first PUBACK at most {limit_s:g} s after the start of the process",
-        lambda measurement: _at_most(measurement.figures.restart_s, limit_s, " s"),
+        f"first PUBACK less than {limit_s:g} s after the start of the process",
+        lambda measurement: _below(measurement.figures.restart_s, limit_s, " s"),
     )
 
 
@@ -161,6 +206,10 @@ NONE_DISCONNECTED = _none_of(
     "no client disconnected", lambda measurement: measurement.faults.disconnected
 )
 
+NONE_REPEATED = _none_of("no CONNECT repeated", lambda run: run.faults.connect_retries)
+NONE_EARLY = _none_of("no message to a sleeper", lambda run: run.faults.early)
+EACH_ONCE = _none_of("no message twice", lambda run: run.faults.duplicates)
+
 FOR_EVERY_STORM = (ALL_CONNECTED,)
 FOR_EVERY_OUTAGE = (
     ALL_CONNECTED,
@@ -171,6 +220,7 @@ FOR_EVERY_OUTAGE = (
 )
 # A line carries so few messages that one stall of the machine would look like a step.
 FOR_EVERY_LINE = (ALL_CONNECTED, NONE_LOST, NONE_ACKNOWLEDGED_LOST, IN_ORDER)
+FOR_EVERY_WAKING = (ALL_CONNECTED, NONE_LOST, EACH_ONCE, NONE_EARLY, NONE_DISCONNECTED)
 FOR_ALL_TRAFFIC = (ALL_CONNECTED, NONE_LOST, NONE_ACKNOWLEDGED_LOST, IN_ORDER, NO_STEP)
 
 

@@ -5,6 +5,7 @@ import platform
 import subprocess
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 from hil.rig.mosquitto import mosquitto_version
@@ -27,6 +28,19 @@ class Machine:
     revision: str
     load_average: float
 
+    def told(self, command: str) -> str:
+        """In three lines, for what was measured with this command."""
+        return "\n".join(
+            [
+                f"Measured on {self.measured_on} with `{command}`, revision `{self.revision}`.",
+                f"{self.processor}, {self.cores} cores, {self.memory_gib:.0f} GiB; "
+                f"{self.system}, kernel {self.kernel}; load average {self.load_average:.1f} "
+                "at the start.",
+                f"Python {self.python}, mosquitto {self.mosquitto} with its default "
+                f"configuration, generator built by gcc {self.compiler} -O2.",
+            ]
+        )
+
 
 def this_machine() -> Machine:
     return Machine(
@@ -39,7 +53,7 @@ def this_machine() -> Machine:
         python=platform.python_version(),
         mosquitto=mosquitto_version(),
         compiler=_first_line("gcc", "-dumpfullversion"),
-        revision=_first_line("git", "describe", "--always", "--dirty"),
+        revision=_revision(),
         load_average=os.getloadavg()[0],
     )
 
@@ -74,6 +88,12 @@ def _text(path: str) -> str:
         return Path(path).read_text(errors="replace")
     except OSError:
         return ""
+
+
+@cache
+def _revision() -> str:
+    """Before the first section of the document was written, which makes it another one."""
+    return _first_line("git", "describe", "--always", "--dirty")
 
 
 def _first_line(*command: str) -> str:

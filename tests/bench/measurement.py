@@ -2,8 +2,9 @@
 
 Two kinds of number that must not be mixed: a *figure* (rate, CPU, latency) wanders with the
 machine, so several runs give its median; a *fault* (lost, out of order) must not be there at all,
-so several runs give the worst of it. A median would hide the one run that lost something. The
-share of times near 40 ms is a figure: a step is there in every run, a stall of the machine in one.
+so several runs give the worst of it. A median would hide the one run that lost something, and so
+would one of the longest waits. The share of times near 40 ms is a figure: a step is there in every
+run, a stall of the machine in one.
 """
 
 import json
@@ -56,13 +57,25 @@ class Figures:
     backlog: float | None = None
     drain_rate_per_s: float | None = None
     restart_s: float | None = None
+    # Of sleepers that woke up together: until the last has its message and PINGRESP.
+    wake_s: float | None = None
+    wake_p50_us: float | None = None
+    wake_p99_us: float | None = None
+    wake_cpu_us: float | None = None  # of the gateway, for each client
+    # Of the gateway's CPU time, what the kernel spent for it.
+    kernel_share: float | None = None
     # Of the rate of another row.
     rate_share: float | None = None
+
+
+# Of several runs the longest, not the median.
+LONGEST = frozenset({"end_to_end_max_us", "acknowledge_max_us", "wake_s"})
 
 
 @dataclass(frozen=True, slots=True)
 class Faults:
     lost: float = 0
+    early: float = 0  # came to somebody asleep
     lost_acknowledged: float = 0
     duplicates: float = 0
     out_of_order: float = 0
@@ -91,6 +104,8 @@ class Measurement:
                 return cls(_echo_figures(said), Faults())
             if mode == "storm":
                 return cls(_storm_figures(said), _storm_faults(said))
+            if mode == "wake":
+                return cls(_wake_figures(said), _traffic_faults(said))
             if mode == "restart":
                 return cls(Figures(restart_s=said["restart_s"]), _storm_faults(said))
             return cls(_traffic_figures(said), _traffic_faults(said))
@@ -111,7 +126,7 @@ def combine(runs: Sequence[Measurement]) -> Measurement:
     if not runs:
         raise MeasurementError("there is no run to combine")
     medians = {
-        field.name: _median([getattr(run.figures, field.name) for run in runs])
+        field.name: _together(field.name, [getattr(run.figures, field.name) for run in runs])
         for field in fields(Figures)
     }
     worst = {
@@ -120,9 +135,11 @@ def combine(runs: Sequence[Measurement]) -> Measurement:
     return Measurement(Figures(**medians), Faults(**worst))
 
 
-def _median(values: Sequence[float | None]) -> float | None:
+def _together(name: str, values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None
+    if not known:
+        return None
+    return max(known) if name in LONGEST else statistics.median(known)
 
 
 def _echo_figures(said: Mapping[str, Any]) -> Figures:
@@ -172,6 +189,17 @@ def _storm_figures(said: Mapping[str, Any]) -> Figures:
     )
 
 
+def _wake_figures(said: Mapping[str, Any]) -> Figures:
+    wake = said["wake"]
+    return Figures(
+        wake_s=wake["longest_us"] / 1e6,
+        wake_p50_us=wake["answered_us"]["p50"],
+        wake_p99_us=wake["answered_us"]["p99"],
+        wake_cpu_us=wake["gateway_cpu_us_per_client"],
+        **_memory_figures(said),
+    )
+
+
 def _traffic_figures(said: Mapping[str, Any]) -> Figures:
     gateway_us = said["gateway"]["cpu_us_per_message"] or None
     broker_us = said["broker"]["cpu_us_per_message"] or None
@@ -185,6 +213,7 @@ def _traffic_figures(said: Mapping[str, Any]) -> Figures:
         **_latencies("acknowledge", said["acknowledge_us"]),
         share_near_40ms=_share_near_40ms(said["end_to_end_us"], said["acknowledge_us"]),
         journal_bytes=said.get("journal_bytes"),
+        kernel_share=said["gateway"].get("kernel_share") if gateway_us else None,
         **_outage_figures(said),
         **_memory_figures(said),
     )
@@ -216,6 +245,7 @@ def _traffic_faults(said: Mapping[str, Any]) -> Faults:
     expected = 0 if said["mode"] == "direct" else said["clients"]
     return Faults(
         lost=said["lost"],
+        early=said["wake"]["early"] if "wake" in said else 0,
         lost_acknowledged=said["lost_acknowledged"],
         duplicates=said["duplicates"],
         out_of_order=said["out_of_order"],

@@ -11,6 +11,7 @@ from tests.bench.goals import (
     FOR_EVERY_LINE,
     FOR_EVERY_OUTAGE,
     FOR_EVERY_STORM,
+    FOR_EVERY_WAKING,
     Goal,
     Outcome,
     Verdict,
@@ -39,17 +40,22 @@ class Row:
 
     @property
     def goals(self) -> tuple[Goal, ...]:
+        own = self.scenario.goals
+        return (*own, *(goal for goal in self._common_goals if goal not in own))
+
+    @property
+    def _common_goals(self) -> tuple[Goal, ...]:
         match self.scenario.kind:
             case Kind.TRAFFIC:
-                return (*self.scenario.goals, *FOR_ALL_TRAFFIC)
+                return FOR_ALL_TRAFFIC
             case Kind.LINE:
-                return (*self.scenario.goals, *FOR_EVERY_LINE)
-            case Kind.STORM:
-                return (*self.scenario.goals, *FOR_EVERY_STORM)
+                return FOR_EVERY_LINE
+            case Kind.STORM | Kind.RESTART:
+                return FOR_EVERY_STORM
+            case Kind.WAKING:
+                return FOR_EVERY_WAKING
             case Kind.OUTAGE:
-                return (*self.scenario.goals, *FOR_EVERY_OUTAGE)
-            case Kind.RESTART:
-                return (*self.scenario.goals, *FOR_EVERY_STORM)
+                return FOR_EVERY_OUTAGE
             case Kind.YARDSTICK:
                 return ()
 

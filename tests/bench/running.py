@@ -35,24 +35,24 @@ def run_once(scenario: Scenario, setting: Setting) -> str:
     """What the generator said, which is then known to be readable."""
     with ExitStack() as stack:
         if not scenario.needs_broker:
-            output = _generated(scenario, setting, [])
+            output = generated(scenario, setting, [])
         elif not scenario.needs_gateway:
             broker = stack.enter_context(Mosquitto(scenario.broker_config))
-            output = _generated(scenario, setting, _at_broker(broker, setting))
+            output = generated(scenario, setting, at_broker(broker, setting))
         else:
             output = _through_gateway(scenario, setting, stack)
     Measurement.from_output(output)
     return output
 
 
-def _generated(scenario: Scenario, setting: Setting, where: list[str]) -> str:
+def generated(scenario: Scenario, setting: Setting, where: list[str]) -> str:
     arguments = [*scenario.arguments, *where]
     if scenario.lasts_as_asked:
         arguments += ["--seconds", f"{setting.seconds:g}"]
     return generator.run(setting.generator, arguments, setting.seconds + OVERHEAD_S_MAX)
 
 
-def _at_broker(broker: Mosquitto, setting: Setting) -> list[str]:
+def at_broker(broker: Mosquitto, setting: Setting) -> list[str]:
     return [
         *("--broker-port", str(broker.port), "--broker-pid", str(broker.pid)),
         *("--mqtt-version", str(setting.mqtt_version)),
@@ -74,6 +74,7 @@ def _through_gateway(scenario: Scenario, setting: Setting, stack: ExitStack) -> 
             broker.port,
             config,
             has_metrics=scenario.counts_journal,
+            clients_max=scenario.clients_max,
         )
     )
     port = gateway.port
@@ -90,7 +91,7 @@ def _through_gateway(scenario: Scenario, setting: Setting, stack: ExitStack) -> 
             return trouble.through_an_outage(
                 setting.generator, arguments, broker, scenario.away_s, timeout_s
             )
-        output = _generated(scenario, setting, [*where, *_at_broker(broker, setting)])
+        output = generated(scenario, setting, [*where, *at_broker(broker, setting)])
         if scenario.kind is Kind.RESTART:
             return trouble.restarted(gateway, output)
     except MeasurementError as error:

@@ -1,9 +1,9 @@
 """What very many sleeping clients cost a real gateway: memory, CPU while they sleep, a restart.
 
-    python -m tests.bench.sleepers [--clients N] [--seconds S] [--plain]
+    python -m tests.bench.sleepers [--clients N] [--seconds S] [--quick] [--write-docs]
 
-Each client has an address of its own, a session that stays, one topic registered and a filter of
-its own (nothing but the session with --plain), and then sleeps for eighteen hours. Memory is what
+Each client has an address of its own and a session that stays, and sleeps for eighteen hours: in
+one run nothing else, in another with one topic registered and a filter of its own. Memory is what
 the process grew by, as the system sees it; CPU is that of all its threads while nobody says
 anything, in percent of one core.
 """
@@ -17,12 +17,15 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hil.rig.mosquitto import Mosquitto
+from tests.bench import part
 from tests.bench.gateway_process import DEFAULT_COMMAND, GatewayProcess
+from tests.bench.table import NOTHING, Table, number
 from tests.support.hand_written_sensor import framed, u16
 from tests.support.resident import resident_bytes
 
@@ -39,6 +42,8 @@ connects_at_once_max = 1000000
 unproven_clients_max = 1000000
 """
 ESTABLISHED = "01"  # in /proc/net/tcp
+SECONDS, QUICK_SECONDS, QUICK_CLIENTS = 30.0, 1.0, 1000
+OCTETS_EACH_MAX, IDLE_PERCENT_MAX = 2048, 1.0
 
 
 class Sleeper:
@@ -144,54 +149,143 @@ def idle_percent(pid: int, seconds: float) -> float:
     return 100 * (cpu_s(pid) - before) / (time.monotonic() - began)
 
 
-def say(what: str, value: str) -> None:
-    sys.stdout.write(f"{what:44} {value:>14}\n")
-    sys.stdout.flush()
+@dataclass(frozen=True, slots=True)
+class Night:
+    """What so many sleepers cost."""
+
+    clients: int
+    joined_per_s: float
+    repeats: int
+    octets_each: float
+    connections: int
+    idle_percent: float
+    woken: int
+    woken_s: float
+    restart_s: float
+    idle_after_restart_percent: float
+    mib_after_restart: float
 
 
 def measure(
     gateway: GatewayProcess, broker: Mosquitto, count: int, seconds: float, joins: Says
-) -> None:
+) -> Night:
     before = resident_bytes(gateway.pid)
     began = time.monotonic()
     repeats = sum(converse(clients, joins) for clients in batches(count, gateway.port))
-    say("joined and asleep, clients a second", f"{count / (time.monotonic() - began):,.0f}")
-    say("repeats meanwhile", f"{repeats}")
+    joined_s = time.monotonic() - began
     grown = resident_bytes(gateway.pid) - before
-    say("memory of the process before", f"{before / 2**20:.1f} MiB")
-    say("memory for each sleeper", f"{grown / count:,.0f} octets")
-    say("connections to the broker", f"{broker_connections(broker.port)}")
-    say("CPU while all sleep", f"{idle_percent(gateway.pid, seconds):.2f} %")
-    for wakers in batches(min(count, TOGETHER), gateway.port):
+    connections = broker_connections(broker.port)
+    idle = idle_percent(gateway.pid, seconds)
+    woken = min(count, TOGETHER)
+    for wakers in batches(woken, gateway.port):
         began = time.monotonic()
         converse(wakers, Sleeper.wakes)
-        say(f"{len(wakers)} wake up together, all answered in", f"{time.monotonic() - began:.3f} s")
+        woken_s = time.monotonic() - began
     gateway.stop()
     began = time.monotonic()
     gateway.start()
-    say("restart until somebody is answered", f"{time.monotonic() - began:.2f} s")
-    say("memory after the restart", f"{resident_bytes(gateway.pid) / 2**20:.1f} MiB")
-    say("CPU while all sleep", f"{idle_percent(gateway.pid, seconds):.2f} %")
+    return Night(
+        clients=count,
+        joined_per_s=count / joined_s,
+        repeats=repeats,
+        octets_each=grown / count,
+        connections=connections,
+        idle_percent=idle,
+        woken=woken,
+        woken_s=woken_s,
+        restart_s=time.monotonic() - began,
+        idle_after_restart_percent=idle_percent(gateway.pid, seconds),
+        mib_after_restart=resident_bytes(gateway.pid) / 2**20,
+    )
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Measure what very many sleepers cost.")
-    parser.add_argument("--clients", type=int, default=CLIENTS, metavar="N")
-    parser.add_argument("--seconds", type=float, default=30.0, metavar="S", help="of sleep")
-    parser.add_argument("--plain", action="store_true", help="no topics, no filters")
-    given = parser.parse_args()
+def one_night(count: int, seconds: float, joins: Says) -> Night:
     with tempfile.TemporaryDirectory() as folder, Mosquitto() as broker:
         gateway = GatewayProcess(
-            DEFAULT_COMMAND, Path(folder), broker.port, LIMITS, clients_max=given.clients + 10
+            DEFAULT_COMMAND, Path(folder), broker.port, LIMITS, clients_max=count + 10
         )
         gateway.start()
         try:
-            joins = Sleeper.joins_plainly if given.plain else Sleeper.joins
-            measure(gateway, broker, given.clients, given.seconds, joins)
+            return measure(gateway, broker, count, seconds, joins)
         finally:
             gateway.kill()
-    return 0
+
+
+KINDS: dict[str, Says] = {
+    "plain": Sleeper.joins_plainly,
+    "with a topic and a filter of its own": Sleeper.joins,
+}
+
+
+def table(nights: dict[str, Night]) -> Table:
+    """A line for each figure, a column for each night; and what it should be."""
+    all_nights = list(nights.values())
+    count = all_nights[0].clients
+
+    def line(what: str, shown: Callable[[Night], str], goal: str = NOTHING) -> tuple[str, ...]:
+        return (what, *map(shown, all_nights), goal)
+
+    return Table(
+        f"{count:,} sleepers",
+        ("", *nights, "goal"),
+        (
+            line("joined and asleep, clients a second", lambda n: number(n.joined_per_s, 0)),
+            line("said again meanwhile", lambda n: f"{n.repeats}"),
+            line(
+                "memory of the process for each, octets",
+                lambda n: _judged(n.octets_each, n.octets_each <= OCTETS_EACH_MAX, 0),
+                f"at most {OCTETS_EACH_MAX:,}",
+            ),
+            line(
+                "connections to the broker",
+                lambda n: _judged(n.connections, n.connections == 1, 0),
+                "1",
+            ),
+            line(
+                "CPU while all sleep, % of a core",
+                lambda n: _judged(n.idle_percent, n.idle_percent < IDLE_PERCENT_MAX, 2),
+                f"below {IDLE_PERCENT_MAX:g}",
+            ),
+            line(
+                f"{all_nights[0].woken} wake up together, until the last PINGRESP, ms",
+                lambda n: number(n.woken_s * 1000, 1),
+            ),
+            line(
+                "stopped and started: until somebody is answered, s", lambda n: f"{n.restart_s:.2f}"
+            ),
+            line(
+                "CPU while all sleep, right after that, % of a core",
+                lambda n: number(n.idle_after_restart_percent, 2),
+            ),
+            line("memory of the whole process then, MiB", lambda n: number(n.mib_after_restart, 1)),
+        ),
+    )
+
+
+def _judged(value: float, is_met: bool, decimals: int) -> str:
+    return f"{number(value, decimals)} ({'pass' if is_met else 'FAIL'})"
+
+
+def result(nights: dict[str, Night]) -> part.Result:
+    return part.Result((table(nights),), {kind: asdict(night) for kind, night in nights.items()})
+
+
+def _measure(asked: argparse.Namespace) -> part.Result:
+    count = asked.clients or (QUICK_CLIENTS if asked.quick else CLIENTS)
+    seconds = asked.seconds or (QUICK_SECONDS if asked.quick else SECONDS)
+    nights = {}
+    for kind, joins in KINDS.items():
+        part.say(f"{count:,} sleepers, {kind}")
+        nights[kind] = one_night(count, seconds, joins)
+    return result(nights)
+
+
+def main(words: Sequence[str]) -> int:
+    made = part.parser("tests.bench.sleepers", "Measure what very many sleepers cost.")
+    made.add_argument("--clients", type=int, metavar="N", help=f"({CLIENTS:,})")
+    made.add_argument("--seconds", type=float, metavar="S", help=f"of sleep ({SECONDS:g})")
+    return part.run("sleepers", made, words, _measure)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main(sys.argv[1:]))

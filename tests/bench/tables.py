@@ -1,44 +1,18 @@
 """The result as tables: the same cells for the terminal and for docs/performance.md."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tests.bench.goals import Outcome
 from tests.bench.machine import Machine
 from tests.bench.measurement import Figures
 from tests.bench.row import Row
 from tests.bench.scenarios import Kind
+from tests.bench.table import NOTHING, Table
+from tests.bench.table import number as _number
+from tests.bench.table import two_times as _two_times
 
-NOTHING = "–"
 # With fewer, the memory of a client is lost in that of the interpreter.
 CLIENTS_FOR_MEMORY_MIN = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    title: str
-    header: tuple[str, ...]
-    lines: tuple[tuple[str, ...], ...]
-
-    def as_text(self) -> str:
-        widths = [
-            max(len(line[column]) for line in (self.header, *self.lines))
-            for column in range(len(self.header))
-        ]
-        rule = tuple("-" * width for width in widths)
-        drawn = [
-            "  ".join(
-                _aligned(cell, width, column)
-                for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in (self.header, rule, *self.lines)
-        ]
-        return "\n".join([self.title, *drawn])
-
-    def as_markdown(self) -> str:
-        rule = tuple("---" if column == 0 else "---:" for column in range(len(self.header)))
-        drawn = [f"| {' | '.join(line)} |" for line in (self.header, rule, *self.lines)]
-        return "\n".join([f"### {self.title}", "", *drawn])
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
@@ -48,6 +22,7 @@ def tables(rows: Sequence[Row]) -> list[Table]:
         _lines(rows),
         _outages(rows),
         _storms(rows),
+        _wakings(rows),
         _restarts(rows),
         _yardsticks(rows),
     )
@@ -58,14 +33,9 @@ def tables(rows: Sequence[Row]) -> list[Table]:
 def section(rows: Sequence[Row], machine: Machine, command: str) -> str:
     """What stands between the markers of docs/performance.md."""
     facts = [
-        f"Measured on {machine.measured_on} with `{command}`, revision `{machine.revision}`.",
-        f"{machine.processor}, {machine.cores} cores, {machine.memory_gib:.0f} GiB; "
-        f"{machine.system}, kernel {machine.kernel}; load average {machine.load_average:.1f} "
-        "at the start.",
-        f"Python {machine.python}, mosquitto {machine.mosquitto} with its default configuration, "
-        f"generator built by gcc {machine.compiler} -O2.",
-        f"{_runs(rows)}; figures are medians, faults (lost, twice, out of order) are of the "
-        "worst run.",
+        machine.told(command),
+        f"{_runs(rows)}; figures are medians, faults (lost, twice, out of order) and the longest "
+        "waits are of the worst run.",
     ]
     return "\n\n".join(["\n".join(facts), *(table.as_markdown() for table in tables(rows))])
 
@@ -84,6 +54,8 @@ def progress(row: Row) -> str:
     figures = result.figures
     if row.scenario.kind is Kind.STORM:
         return f"{_connected(row)} connected in {_number(figures.connect_s, 3)} s"
+    if row.scenario.kind is Kind.WAKING:
+        return f"all answered in {_number(figures.wake_s, 3)} s, {result.faults.lost:.0f} lost"
     if row.scenario.kind is Kind.RESTART:
         return f"first PUBACK after {_number(figures.restart_s, 3)} s"
     if row.scenario.kind is Kind.OUTAGE:
@@ -248,6 +220,38 @@ def _storm_line(row: Row) -> tuple[str, ...]:
     )
 
 
+def _wakings(rows: Sequence[Row]) -> Table:
+    return Table(
+        "Sleepers that wake up together",
+        (
+            *(
+                "run",
+                "until the last has message and PINGRESP, s",
+                "PINGREQ to PINGRESP p50 / p99 ms",
+            ),
+            *("gateway CPU µs/client", "KiB/client", "lost", "twice", "goals"),
+        ),
+        tuple(_waking_line(row) for row in rows if row.scenario.kind is Kind.WAKING),
+    )
+
+
+def _waking_line(row: Row) -> tuple[str, ...]:
+    result = row.result
+    if result is None:
+        return (row.scenario.title, *[NOTHING] * 6, _outcome(row))
+    figures = result.figures
+    return (
+        row.scenario.title,
+        _number(figures.wake_s, 3),
+        _two_times(figures.wake_p50_us, figures.wake_p99_us),
+        _number(figures.wake_cpu_us, 1),
+        _memory(row, figures.gateway_rss_kib_per_client),
+        _number(result.faults.lost, 0),
+        _number(result.faults.duplicates, 0),
+        _outcome(row),
+    )
+
+
 def _yardsticks(rows: Sequence[Row]) -> Table:
     return Table(
         "Yardsticks, in the same session",
@@ -298,22 +302,8 @@ def _memory(row: Row, kib: float | None) -> str:
     return _number(kib, 2) if row.scenario.clients >= CLIENTS_FOR_MEMORY_MIN else NOTHING
 
 
-def _number(value: float | None, decimals: int) -> str:
-    return NOTHING if value is None else f"{value:,.{decimals}f}"
-
-
-def _two_times(first_us: float | None, second_us: float | None) -> str:
-    if first_us is None or second_us is None:
-        return NOTHING
-    return f"{first_us / 1000:.2f} / {second_us / 1000:.2f}"
-
-
 def _runs(rows: Sequence[Row]) -> str:
     counts = sorted({len(row.outputs) for row in rows})
     if counts == [1]:
         return "One run per row"
     return f"{' or '.join(map(str, counts))} interleaved runs per row"
-
-
-def _aligned(cell: str, width: int, column: int) -> str:
-    return cell.ljust(width) if column == 0 else cell.rjust(width)

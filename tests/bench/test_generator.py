@@ -48,6 +48,7 @@ def measured_through(
         ("pub", "--qos", "-1", "--window", "20", "--topic", "short:ab"),
         ("pub", "--qos", "0", "--rate", "500"),
         ("pub", "--qos", "1", "--rate", "500"),
+        ("pub", "--qos", "1", "--rate", "1000000"),
         ("pub", "--qos", "1", "--rate", "500", "--burst", "10"),
         *(("sub", "--qos", qos, "--window", "10") for qos in ("0", "1", "2")),
         *(("sub", "--qos", qos, "--window", "10", "--topic", "shared") for qos in ("0", "1", "2")),
@@ -94,6 +95,31 @@ def test_a_delivery_that_is_dropped_is_lost(load: Path) -> None:
     assert found.faults.lost > 0
     # One of what it dropped may have been of the warm-up.
     assert done_wrong - 2 <= found.faults.lost <= done_wrong
+
+
+WAKE = ("wake", "--qos", "1", "--sleep", "60", "--rounds", "3", "--hold", "0.2")
+
+
+def test_sleepers_of_an_honest_gateway_have_their_messages_when_they_wake(load: Path) -> None:
+    found, _ = measured_through(load, Fault.NONE, every=1, mode=WAKE)
+    assert found.figures.wake_s is not None
+    assert 0 < found.figures.wake_s < TIMEOUT_S
+    errors = found.faults.udp_receive_buffer_errors
+    assert found.faults == Faults(udp_receive_buffer_errors=errors)
+
+
+def test_a_message_that_a_sleeper_does_not_find_is_lost(load: Path) -> None:
+    found, done_wrong = measured_through(load, Fault.DROP, every=7, mode=WAKE)
+    # Some of what it dropped were of the warm-up, which is said again.
+    assert 0 < found.faults.lost <= done_wrong
+    assert found.faults.early == 0
+
+
+def test_a_message_that_comes_to_a_sleeper_is_early(load: Path) -> None:
+    found, done_wrong = measured_through(load, Fault.HASTE, every=7, mode=WAKE)
+    # Some came in the warm-up, to somebody who was awake.
+    assert 0 < found.faults.early <= done_wrong
+    assert found.faults.lost == 0
 
 
 def test_a_repeated_delivery_is_a_duplicate_at_qos_1_and_none_at_qos_2(load: Path) -> None:

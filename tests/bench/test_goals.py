@@ -11,10 +11,17 @@ from tests.bench.goals import (
     NONE_LOST,
     Goal,
     Outcome,
+    acknowledged_while_away_within,
+    acknowledged_within,
+    connected_within,
     cpu_at_most,
+    delivered_within,
     failed,
+    longest_wait_within,
     once,
+    rate_at_least,
     ratio_at_most,
+    restarted_within,
     verdicts,
 )
 from tests.bench.measurement import Faults, Figures, Measurement
@@ -72,6 +79,30 @@ def test_where_nothing_arrived_nothing_is_proved(goal: Goal) -> None:
 def test_a_share_near_40_ms_is_a_step(share: float, p50_us: float, outcome: Outcome) -> None:
     figures = Figures(end_to_end_p50_us=p50_us, share_near_40ms=share)
     assert NO_STEP.verdict(Measurement(figures, Faults())).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("goal", "figures", "outcome"),
+    [
+        (longest_wait_within(100), {"acknowledge_max_us": 100_000.0}, Outcome.PASS),
+        (longest_wait_within(100), {"acknowledge_max_us": 100_020.0}, Outcome.FAIL),
+        (longest_wait_within(100), {}, Outcome.UNCLEAR),
+        (acknowledged_within(0.15, 1)[0], {"acknowledge_p50_us": 151.0}, Outcome.FAIL),
+        (acknowledged_within(0.15, 1)[1], {"acknowledge_p99_us": 999.0}, Outcome.PASS),
+        (delivered_within(5), {"end_to_end_p99_us": 5001.0}, Outcome.FAIL),
+        (rate_at_least(20_000), {"rate_per_s": 19_999.0}, Outcome.FAIL),
+        (rate_at_least(20_000), {"rate_per_s": 20_000.0}, Outcome.PASS),
+        # Less than, not at most.
+        (connected_within(2), {"connect_s": 2.0}, Outcome.FAIL),
+        (connected_within(2), {"connect_s": 1.999}, Outcome.PASS),
+        (restarted_within(1), {"restart_s": 1.0}, Outcome.FAIL),
+        (acknowledged_while_away_within(50), {"away_acknowledge_p99_us": 50_000.0}, Outcome.FAIL),
+    ],
+)
+def test_a_figure_is_judged_by_its_limit(
+    goal: Goal, figures: dict[str, float], outcome: Outcome
+) -> None:
+    assert goal.verdict(Measurement(Figures(**figures), Faults())).outcome is outcome
 
 
 def test_a_verdict_says_what_was_measured() -> None:

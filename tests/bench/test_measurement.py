@@ -58,6 +58,14 @@ def restart() -> str:
     return json.dumps({**json.loads(traffic()), "mode": "restart", "restart_s": 0.75})
 
 
+def waking(**changed: Any) -> str:
+    wake = {
+        **{"rounds": 5, "longest_us": 250_000.0, "answered_us": times(), "early": 0},
+        **{"gateway_cpu_us_per_client": 150.0},
+    }
+    return json.dumps({**json.loads(traffic()), "mode": "wake", "wake": {**wake, **changed}})
+
+
 def storm() -> str:
     said = {
         **{"mode": "storm", "clients": 100, "connect": connected(98), "disconnected": 1},
@@ -129,6 +137,21 @@ def test_a_restart_gives_its_time_and_who_had_not_connected_before_it() -> None:
     run = Measurement.from_output(restart())
     assert run.figures.restart_s == 0.75
     assert run.faults == Faults(connect_retries=4)
+
+
+def test_sleepers_that_wake_give_the_longest_time_and_who_was_woken_by_a_message() -> None:
+    run = Measurement.from_output(waking(early=2))
+    assert (run.figures.wake_s, run.figures.wake_p99_us) == (0.25, 3000)
+    assert run.figures.wake_cpu_us == 150.0
+    assert run.faults.early == 2
+
+
+def test_the_longest_wait_of_several_runs_is_the_longest() -> None:
+    runs = [
+        Measurement(Figures(acknowledge_max_us=longest, wake_s=longest / 1e6), Faults())
+        for longest in (3.0, 9.0, 1.0)
+    ]
+    assert combine(runs).figures == Figures(acknowledge_max_us=9.0, wake_s=9e-6)
 
 
 def test_what_was_written_is_told_for_each_message_and_reading() -> None:

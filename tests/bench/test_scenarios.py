@@ -11,6 +11,7 @@ def test_the_matrix_has_every_direction_quality_and_size() -> None:
     assert names >= {f"qos1-down-{clients}" for clients in (1, 100, 1000)}
     assert names >= {"qos0-up-100-at-5000", "qos1-up-100-together"}
     assert names >= {"qos2-up-100", "fan-out-100"}
+    assert names >= {"wake-1000", "outage-200", "outage-5000", "restart-10000"}
     assert names >= {"storm-1000", "storm-10000", "mosquitto-alone-qos1", "udp-echo"}
 
 
@@ -52,7 +53,7 @@ def test_the_tuned_broker_is_asked_for_by_name() -> None:
 
 def test_only_traffic_lines_and_yardsticks_are_as_long_as_asked() -> None:
     own = {row.kind for row in MATRIX if not row.lasts_as_asked}
-    assert own == {Kind.STORM, Kind.OUTAGE, Kind.RESTART}
+    assert own == {Kind.STORM, Kind.WAKING, Kind.OUTAGE, Kind.RESTART}
 
 
 def test_the_journal_stands_beside_the_same_load_without_it() -> None:

@@ -6,6 +6,7 @@ import typing
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal
+from unittest.mock import patch
 
 import pytest
 
@@ -326,3 +327,8 @@ def test_the_host_name_always_makes_a_gateway_name() -> None:
     name = host_name()
     assert read(f"gateway.name = '{name}'").settings.gateway.name == name
     assert name in os.uname().nodename or "-" in name
+
+
+def test_a_machine_that_is_called_as_the_receipts_are_makes_another_name() -> None:
+    with patch.object(os, "uname", lambda: types.SimpleNamespace(nodename="ingest")):
+        assert host_name() == "ingest-gateway"

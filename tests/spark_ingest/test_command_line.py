@@ -136,18 +136,29 @@ def test_the_collector_imports_nothing_of_spark(tmp_path: Path) -> None:
     assert answer.stdout == "[]\n"
 
 
-def test_without_pyarrow_it_says_what_to_install(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("package", "more", "told"),
+    [
+        ("pyarrow", "", "pip install 'tidegate[collect]'"),
+        ("confluent_kafka", '[kafka]\nservers = "k:9092"\n', "pip install 'tidegate[kafka]'"),
+    ],
+)
+def test_without_what_it_writes_by_it_says_what_to_install(
+    tmp_path: Path, package: str, more: str, told: str
+) -> None:
     """As on 32-bit ARM."""
+    config = tmp_path / "ingest.toml"
+    config.write_text(f'[lake]\npath = "lake"\n[collector]\ntopics = ["a"]\n{more}')
     script = (
         "import sys\n"
-        "sys.modules['pyarrow'] = None\n"
+        f"sys.modules['{package}'] = None\n"
         "from spark_ingest.__main__ import main\n"
-        "sys.exit(main(['collect']))"
+        f"sys.exit(main(['collect', '--config', {str(config)!r}]))"
     )
     answer = subprocess.run(
         [sys.executable, "-c", script],
         cwd=REPOSITORY, env={**os.environ}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert answer.returncode == 69
-    assert "pip install 'tidegate[collect]'" in answer.stderr
+    assert told in answer.stderr
     assert "Traceback" not in answer.stderr

@@ -86,9 +86,9 @@ def test_the_command_line_replaces_what_the_file_says(
          "collector.receive_max?"),
         (LEAST + "url = 'x'\n",
          "ingest.toml:5:1: collector.url: unknown key, did you mean broker.url?"),
-        (LEAST + "[kafka]\n",
-         "ingest.toml:5:2: kafka: unknown key, the file knows lake, broker, collector, "
-         "acknowledge, rotation, metrics, log, spark, gaps, schema, route"),
+        (LEAST + "[pulsar]\n",
+         "ingest.toml:5:2: pulsar: unknown key, the file knows lake, broker, collector, "
+         "acknowledge, rotation, kafka, metrics, log, spark, gaps, schema, route"),
         (LEAST + "[acknowledge]\ntopic = 'ack/{gw}'\n",
          "ingest.toml:6:1: acknowledge.topic: must have the levels {gw}, ack and {collector} once "
          "each, and no other sign with a meaning, such as tidegate/ingest/{gw}/ack/{collector}"),
@@ -149,6 +149,21 @@ def test_the_command_line_replaces_what_the_file_says(
          "ingest.toml:1:1: lake: expected a table, got 3"),
         ("[lake]\npath = \"~/lake\"\n[collector]\ntopics = ['a']\n",
          'ingest.toml:2:1: lake.path: expected a path, without "~" at its beginning, got "~/lake"'),
+        (LEAST + "[kafka]\nservers = 'kafka'\n",
+         'ingest.toml:6:1: kafka.servers: expected host:port, or several with commas between, such '
+         'as "kafka1:9092,kafka2:9092", got "kafka"'),
+        (LEAST + "[kafka]\ntopic = '..'\n",
+         "ingest.toml:6:1: kafka.topic: expected a topic of letters, digits, dots, dashes and "
+         'underscores, at most 249, got ".."'),
+        (LEAST + "[kafka]\nservers = 'k:9092'\nrecord_bytes_max = '2MiB'\n",
+         "ingest.toml:7:1: kafka.record_bytes_max: must be 3MiB or more, to hold any message of "
+         "collector.message_bytes_max; or lower that"),
+        (LEAST + "[kafka]\nservers = 'k:9092'\nclient = { acks = 1 }\n",
+         'ingest.toml:7:1: kafka.client: "acks" is not to be set: the promises rest on it, or '
+         "another key decides it"),
+        (LEAST + "[kafka]\nservers = 'k:9092'\nspark = { startingOffsets = 'latest' }\n",
+         'ingest.toml:7:1: kafka.spark: "startingOffsets" is not to be set: the promises rest on '
+         "it, or another key decides it"),
         ("[lake]\npath = lake\n",
          "ingest.toml: not valid TOML: Invalid value (at line 2, column 8); text needs quotes"),
     ],
@@ -173,9 +188,10 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) 
         ("collector.name=a b", "--set: collector.name: expected a name of letters, digits, dots, "
          'dashes and underscores, at most 64, got "a b"'),
         ("name=x", "--set: expected TABLE.KEY=VALUE with a table of lake, broker, collector, "
-         'acknowledge, rotation, metrics, log, spark, gaps, got "name"'),
+         'acknowledge, rotation, kafka, metrics, log, spark, gaps, got "name"'),
         ("collector.name", "--set: expected TABLE.KEY=VALUE with a table of lake, broker, "
-         'collector, acknowledge, rotation, metrics, log, spark, gaps, got "collector.name"'),
+         "collector, acknowledge, rotation, kafka, metrics, log, spark, gaps, got "
+         '"collector.name"'),
     ],
 )  # fmt: skip
 def test_a_mistake_on_the_command_line_is_told_too(

@@ -59,7 +59,7 @@ def test_nothing_is_lost_on_a_full_disk(broker: Mosquitto, tmp_path: Path, disk:
         until(lambda: metric(port, "tidegate_ingest_messages_held") >= 500)
         assert metric(port, "tidegate_ingest_messages_durable_total") == 100
         disk.free()
-        collector.wait_for_log("the disk takes segments again")
+        collector.wait_for_log("the disk takes messages again")
         until(lambda: len(times_seen(lake)) == 3000)
         assert collector.stop() == 0
         assert set(times_seen(lake).values()) == {1}

@@ -4,20 +4,28 @@ under the one sequence that the gateway gave it, also when everybody is killed."
 from __future__ import annotations
 
 import asyncio
+import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
 from hil.rig.gateway import GatewayProcess
-from hil.rig.mosquitto import Mosquitto
+from hil.rig.mosquitto import Mosquitto, free_tcp_port
 from spark_ingest.segment import read_footer
 from spark_ingest.sequences import lives_of
 from spark_ingest.shelf import segment_numbers, segment_path
 from tests.end_to_end.under_load import Field
 from tests.support.collector import CollectorProcess, rows_in
+from tests.support.plain_sensors import PlainSensors
+from tests.support.publisher import Publisher
 from tests.support.waiting import until
+from tests.support.watcher import Watcher
 
+# What else is on its topics the gateway says of itself.
+READINGS = ("farm/", "tidegate/ingest/")
 # The payloads of these sensors are their topics.
 CONFIG = '[rotation]\nlinger_ms = 50\n[[schema]]\nname = "words"\ntopic = "#"\nformat = "text"\n'
 
@@ -93,3 +101,40 @@ def test_whoever_is_killed_no_acknowledged_reading_is_lost(
         until(lambda: topics_in(lake) >= field.expected)
     assert_every_reading_has_one_identity(lake, field.expected)
     assert set().union(*holes(lake).values()) == set()
+
+
+def test_what_the_gateway_says_of_itself_is_no_reading(broker: Mosquitto, tmp_path: Path) -> None:
+    """Who collects everything has the readings, and nothing in quarantine."""
+    lake, port = tmp_path / "lake", free_tcp_port()
+    collector = CollectorProcess(
+        tmp_path, broker.url, "c1",
+        f'[rotation]\nlinger_ms = 50\n[metrics]\nlisten = "127.0.0.1:{port}"\n',
+    )  # fmt: skip
+    text = collector.config_path.read_text()
+    collector.config_path.write_text(text.replace('["farm/#"]', '["#"]'))
+    telling = "[presence]\nstats_s = 10\n[home_assistant]\nenable = true\n"
+    with Watcher(broker, "#") as heard, collector:
+        collector.wait_until_collecting()
+        with GatewayProcess(tmp_path, broker.url, telling) as gateway:
+            gateway.wait_until_connected()
+            with PlainSensors(gateway.port, "farm", 3) as sensors:
+                sensors.send([20.5, 21.5])
+                until(lambda: kinds_of(heard) == {"state", "stats", "clients", "values", "config"})
+            assert gateway.stop() == 0
+        with Publisher(broker.port) as publisher:
+            publisher.publish([99], topic="tidegate/under-test/state")
+        until(lambda: any(row["seq"] == 99 for row in rows_in(lake)))
+        with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+            counted = answer.read().decode()
+    found = Counter((row["topic"], row["value"], row["error"]) for row in rows_in(lake))
+    readings = [(f"farm/{n}", value, None) for n in range(3) for value in (20.5, 21.5)]
+    assert found == Counter([*readings, ("tidegate/under-test/state", 99.0, None)])
+    said = [topic for topic in heard.topics() if not topic.startswith(READINGS)]
+    (left_out,) = re.findall(r"^tidegate_ingest_messages_left_out_total (\S+)", counted, re.M)
+    assert float(left_out) >= len(said)
+
+
+def kinds_of(heard: Watcher) -> set[str]:
+    """Of what is on no sensor's topic."""
+    said = [topic.split("/") for topic in heard.topics() if not topic.startswith(READINGS)]
+    return {levels[2] if levels[0] == "tidegate" else levels[-1] for levels in said}

@@ -37,6 +37,18 @@ struct outage {
     uint64_t drained_at;
 };
 
+/* Of mode wake. */
+struct wake {
+    unsigned rounds;
+    /* Of all rounds the longest, from the first PINGREQ to the last message and PINGRESP. */
+    uint64_t longest_ns;
+    /* Messages that came to somebody asleep. */
+    uint64_t early;
+    uint64_t received_before;
+    /* From the first PINGREQ to the last answer. */
+    double gateway_cpu_s;
+};
+
 struct bench {
     struct options options;
     int epoll;
@@ -65,6 +77,7 @@ struct bench {
     struct histogram end_to_end;
     struct histogram acknowledging;
     struct outage outage;
+    struct wake wake;
 
     struct snapshot at_start;
     struct snapshot when_connected;

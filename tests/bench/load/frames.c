@@ -106,6 +106,14 @@ size_t frame_disconnect(uint8_t *to, unsigned duration_s)
     return at + 2;
 }
 
+size_t frame_pingreq(uint8_t *to, const char *client_id)
+{
+    size_t id_bytes = strlen(client_id);
+    size_t at = write_header(to, FRAME_PINGREQ, id_bytes);
+    memcpy(to + at, client_id, id_bytes);
+    return at + id_bytes;
+}
+
 size_t frame_pingresp(uint8_t *to)
 {
     return write_header(to, FRAME_PINGRESP, 0);

@@ -39,6 +39,7 @@ size_t frame_connect(uint8_t *to, const char *client_id, unsigned keep_alive_s);
 size_t frame_register(uint8_t *to, uint16_t message_id, const char *topic);          /* 5.4.10 */
 size_t frame_subscribe(uint8_t *to, int qos, uint16_t message_id, const char *topic); /* 5.4.15 */
 size_t frame_disconnect(uint8_t *to, unsigned duration_s);                           /* 5.4.21 */
+size_t frame_pingreq(uint8_t *to, const char *client_id);                              /* 5.4.19 */
 size_t frame_pingresp(uint8_t *to);                                                  /* 5.4.20 */
 /* REGACK and PUBACK have the same fields. */
 size_t frame_answer(uint8_t *to, enum frame_kind kind, uint16_t topic_id, uint16_t message_id);

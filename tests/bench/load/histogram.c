@@ -13,8 +13,7 @@ static unsigned bucket_of(uint64_t ns)
     return exponent * HISTOGRAM_SUB_BUCKETS + (unsigned)(ns >> exponent);
 }
 
-/* The smallest time that falls into the bucket. */
-static uint64_t time_of(unsigned bucket)
+uint64_t histogram_bucket_ns(unsigned bucket)
 {
     if (bucket < 2 * HISTOGRAM_SUB_BUCKETS)
         return bucket;
@@ -41,7 +40,7 @@ uint64_t histogram_quantile_ns(const struct histogram *histogram, double quantil
     for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
         seen += histogram->buckets[bucket];
         if (seen > wanted)
-            return time_of(bucket);
+            return histogram_bucket_ns(bucket);
     }
     return histogram->max_ns;
 }

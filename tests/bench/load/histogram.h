@@ -24,5 +24,7 @@ void histogram_add(struct histogram *histogram, uint64_t ns);
 /* Without samples: 0. */
 uint64_t histogram_quantile_ns(const struct histogram *histogram, double quantile);
 double histogram_share_near_40ms(const struct histogram *histogram);
+/* The smallest time that falls into the bucket. */
+uint64_t histogram_bucket_ns(unsigned bucket);
 
 #endif

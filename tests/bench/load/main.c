@@ -4,6 +4,7 @@
 #include "echo.h"
 #include "report.h"
 #include "traffic.h"
+#include "wake.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -49,12 +50,19 @@ void pump(struct bench *bench, uint64_t wait_ns_max)
         watch_outage(bench);
 }
 
-/* One socket per client: as many open files as the system lets us have. */
-static void raise_open_files(void)
+/* Beside the sockets of the clients. */
+#define FILES_BESIDE 64
+
+/* One socket per client: as many open files as the system lets us have, and more where we may. */
+static void raise_open_files(const struct bench *bench)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         fatal_errno("getrlimit");
+    rlim_t wanted = bench->options.clients + FILES_BESIDE;
+    struct rlimit raised = {wanted, wanted};
+    if (wanted > limit.rlim_max && setrlimit(RLIMIT_NOFILE, &raised) == 0)
+        return;
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
 }
@@ -77,6 +85,8 @@ static void run(struct bench *bench)
     bench->when_connected = snapshot(bench);
     if (mode == MODE_STORM)
         stay_idle(bench);
+    else if (mode == MODE_WAKE)
+        run_wake(bench);
     else
         run_traffic(bench);
     bench->at_end = snapshot(bench);
@@ -87,7 +97,7 @@ int main(int count, char **words)
     static struct bench bench;
     bench.options = options_from(count, words);
     signal(SIGPIPE, SIG_IGN);
-    raise_open_files();
+    raise_open_files(&bench);
     if (bench.options.mode == MODE_ECHO) {
         struct echo_result result = run_echo(&bench.options);
         report_echo(&result);
@@ -96,6 +106,8 @@ int main(int count, char **words)
     run(&bench);
     if (bench.options.mode == MODE_STORM)
         report_storm(&bench);
+    else if (bench.options.mode == MODE_WAKE)
+        report_wake(&bench);
     else
         report_traffic(&bench);
     return 0;

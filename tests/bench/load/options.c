@@ -15,6 +15,7 @@ static const char HELP[] =
     "  pub     clients publish -> gateway -> broker -> our subscription\n"
     "  sub     our publisher -> broker -> gateway -> subscribed clients\n"
     "  storm   N clients CONNECT, then stay idle\n"
+    "  wake    N clients subscribe and fall asleep; all wake up at once, a message waiting for each\n"
     "  direct  yardstick: our publisher -> broker -> our subscription, no gateway\n"
     "  echo    yardstick: UDP echo in C by recvmmsg and sendmmsg, no gateway, no broker\n"
     "\n"
@@ -42,9 +43,11 @@ static const char HELP[] =
     "  --drain S                longest wait for stragglers (5)\n"
     "  --broker-returns         pub: somebody restarts the broker once during the run; says \"running\"\n"
     "                           on stderr when it begins, keeps its session there, connects again\n"
-    "storm\n"
-    "  --hold S                 stay idle this long and measure (3)\n"
-    "  --sleep S                DISCONNECT with this duration after CONNACK\n"
+    "storm, wake\n"
+    "  --hold S                 storm: stay idle this long and measure; wake: time for the messages\n"
+    "                           to reach the gateway (3)\n"
+    "  --sleep S                DISCONNECT with this duration after CONNACK; wake: needed\n"
+    "  --rounds N               wake: how often (5)\n"
     "  --close                  close each socket once its client is ready, to go beyond the\n"
     "                           limit of open files\n";
 
@@ -54,7 +57,7 @@ enum option_id {
     OPTION_PAYLOAD_BYTES, OPTION_TOPIC, OPTION_SECONDS, OPTION_RATE, OPTION_WINDOW,
     OPTION_CONNECT_WINDOW, OPTION_CONNECT_TIMEOUT, OPTION_RETRY_AFTER, OPTION_RETRIES,
     OPTION_KEEP_ALIVE, OPTION_DRAIN, OPTION_BURST, OPTION_HOLD, OPTION_SLEEP, OPTION_CLOSE,
-    OPTION_BROKER_RETURNS,
+    OPTION_BROKER_RETURNS, OPTION_ROUNDS,
 };
 
 static const struct option OPTIONS[] = {
@@ -83,6 +86,7 @@ static const struct option OPTIONS[] = {
     {"drain", required_argument, NULL, OPTION_DRAIN},
     {"hold", required_argument, NULL, OPTION_HOLD},
     {"sleep", required_argument, NULL, OPTION_SLEEP},
+    {"rounds", required_argument, NULL, OPTION_ROUNDS},
     {"close", no_argument, NULL, OPTION_CLOSE},
     {NULL, 0, NULL, 0},
 };
@@ -115,7 +119,7 @@ static long whole(const char *text, long min, long max)
 
 static enum mode mode_from(const char *word)
 {
-    static const char *const names[] = {"pub", "sub", "storm", "direct", "echo"};
+    static const char *const names[] = {"pub", "sub", "storm", "direct", "echo", "wake"};
     for (unsigned mode = 0; mode < sizeof names / sizeof *names; mode++)
         if (strcmp(word, names[mode]) == 0)
             return (enum mode)mode;
@@ -165,6 +169,7 @@ static bool set_what(struct options *options, int id, const char *value)
     case OPTION_TOPIC: set_topic(options, value); return true;
     case OPTION_HOLD: options->hold_s = number(value, 0, 3600); return true;
     case OPTION_SLEEP: options->sleep_s = (unsigned)whole(value, 1, 65535); return true;
+    case OPTION_ROUNDS: options->rounds = (unsigned)whole(value, 1, 10000); return true;
     case OPTION_BROKER_RETURNS: options->broker_returns = true; return true;
     case OPTION_CLOSE: options->close_when_ready = true; return true;
     default: return false;
@@ -199,6 +204,8 @@ static void check(const struct options *options)
         wrong_usage("QoS -1 needs --topic", "predefined:ID or short:ab");
     if (options->mode == MODE_SUB && !named)
         wrong_usage("mode sub needs --topic", "own or shared");
+    if (options->mode == MODE_WAKE && (options->topic != TOPIC_OWN || options->sleep_s == 0))
+        wrong_usage("mode wake needs --sleep and --topic", "own");
     if (options->broker_returns && (options->mode != MODE_PUB || options->mqtt_version != 5))
         wrong_usage("--broker-returns needs MQTT 5 and mode", "pub");
     if (options->mqtt_version == 4)
@@ -211,7 +218,7 @@ struct options options_from(int count, char **words)
         .host = "127.0.0.1", .port = 1883, .broker_port = 1884, .mqtt_version = 5, .clients = 1,
         .payload_bytes = 64, .seconds = 5, .burst = 1, .window = 256, .connect_window = 100,
         .connect_timeout_s = 30, .retry_after_s = 2, .retries_max = 5, .keep_alive_s = 3600,
-        .hold_s = 3, .drain_s = 5,
+        .hold_s = 3, .drain_s = 5, .rounds = 5,
     };
     int id;
     while ((id = getopt_long(count, words, "", OPTIONS, NULL)) != -1) {

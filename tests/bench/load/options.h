@@ -14,7 +14,7 @@
 /* Messages that are put on their way before what has arrived is looked at. */
 #define BURST_MAX 128
 
-enum mode { MODE_PUB, MODE_SUB, MODE_STORM, MODE_DIRECT, MODE_ECHO };
+enum mode { MODE_PUB, MODE_SUB, MODE_STORM, MODE_DIRECT, MODE_ECHO, MODE_WAKE };
 enum topic_kind { TOPIC_OWN, TOPIC_SHARED, TOPIC_PREDEFINED, TOPIC_SHORT };
 
 struct options {
@@ -43,6 +43,7 @@ struct options {
     unsigned retries_max;
     unsigned keep_alive_s;
     double hold_s;
+    unsigned rounds;
     unsigned sleep_s;
     bool close_when_ready;
     double drain_s;

@@ -3,7 +3,8 @@
 /* An open loop wakes no more often than this: what is due in between goes as one small burst. */
 #define PACE_NS_MIN (50 * NS_PER_US)
 /* A generator that was not scheduled this long leaves out what it missed instead of bursting: the
- * burst would measure the generator's own absence. */
+ * burst would measure the generator's own absence. Where it was not absent but all clients waited
+ * for their acknowledgements, whoever has one goes on at once, and only what is older is left out. */
 #define CATCH_UP_NS_MAX (5 * NS_PER_MS)
 /* Closed loop without acknowledgements: after this long without an arrival, what is under way is
  * taken for lost, so that the run goes on. */
@@ -33,9 +34,12 @@ static uint64_t due_by_rate(struct bench *bench, struct pace *pace)
     if (late_ns > bench->late_ns_max)
         bench->late_ns_max = late_ns;
     if (late_ns > CATCH_UP_NS_MAX) {
-        pace->schedule_began += late_ns;
-        bench->skipped_ns += late_ns;
-        return missing;
+        uint64_t kept_ns = pace->lacked_clients ? CATCH_UP_NS_MAX : 0;
+        pace->schedule_began += late_ns - kept_ns;
+        bench->skipped_ns += late_ns - kept_ns;
+        if (kept_ns == 0)
+            return missing;
+        late_ns = kept_ns;
     }
     double late_s = (double)late_ns / (double)NS_PER_S;
     return missing + (uint64_t)(late_s * bench->options.rate_per_s / burst) * burst;
@@ -67,12 +71,15 @@ uint64_t messages_due(struct bench *bench, struct pace *pace)
         count = bench->idle.count;
     else
         count = due_by_window(bench, pace);
+    pace->lacked_clients = waits_for_its_client(bench) && count > bench->idle.count;
+    if (pace->lacked_clients)
+        count = bench->idle.count;
     return count < BURST_MAX ? count : BURST_MAX;
 }
 
 uint64_t wait_until_due(const struct bench *bench, const struct pace *pace)
 {
-    if (bench->options.rate_per_s <= 0)
+    if (bench->options.rate_per_s <= 0 || pace->lacked_clients)
         return WAIT_NS_MAX; /* an arrival makes room, and wakes us */
     uint64_t next_at = next_burst_at(bench, pace);
     uint64_t now = now_ns();

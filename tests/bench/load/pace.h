@@ -8,6 +8,8 @@
 #define WAIT_NS_MAX NS_PER_MS
 
 struct pace {
+    /* More was due than there were clients without a message under way. */
+    bool lacked_clients;
     /* Open loop: when message 0 was due. Moves on by what was left out. */
     uint64_t schedule_began;
     /* Closed loop without acknowledgements. */

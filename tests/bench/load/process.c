@@ -45,6 +45,23 @@ static void read_writing(pid_t pid, struct process_usage *usage)
     fclose(file);
 }
 
+static void read_ticks(pid_t pid, struct process_usage *usage)
+{
+    char text[1024];
+    snprintf(text, sizeof text, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(text, "r");
+    if (file == NULL)
+        fatal_errno("cannot read the CPU time of the measured process");
+    size_t bytes = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[bytes] = '\0';
+    /* Fields 14 and 15; the name, field 2, ends with the last bracket and may hold anything. */
+    const char *rest = strrchr(text, ')');
+    if (rest != NULL)
+        sscanf(rest, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lf %lf", &usage->user_ticks,
+               &usage->system_ticks);
+}
+
 struct process_usage process_usage(pid_t pid)
 {
     struct process_usage usage = {0};
@@ -56,6 +73,7 @@ struct process_usage process_usage(pid_t pid)
     usage.cpu_s = cpu_seconds(clock_of_process);
     if (usage.cpu_s < 0)
         fatal("process %d is gone: did the gateway or the broker crash?", (int)pid);
+    read_ticks(pid, &usage);
     read_memory(pid, &usage);
     read_writing(pid, &usage);
     return usage;

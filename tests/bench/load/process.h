@@ -6,6 +6,10 @@
 
 struct process_usage {
     double cpu_s;
+    /* Of cpu_s, how much was spent in the kernel, as a share of the ticks that the kernel saw: good
+     * for a run of seconds. */
+    double user_ticks;
+    double system_ticks;
     long rss_kib;
     long pss_kib;
     /* What it had written to disks (not to sockets), as the kernel accounts for it. */

@@ -22,14 +22,31 @@ static void amount(const char *name, double value)
     printf("\"%s\":%.3f,", name, value);
 }
 
+/* Pairs of a bucket's smallest time, in microseconds, and how many fell into it; empty ones left out. */
+static void buckets(const struct histogram *histogram)
+{
+    const char *between = "";
+    printf("\"buckets\":[");
+    for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
+        if (histogram->buckets[bucket] == 0)
+            continue;
+        printf("%s[%.2f,%llu]", between, us(histogram_bucket_ns(bucket)),
+               (unsigned long long)histogram->buckets[bucket]);
+        between = ",";
+    }
+    printf("]");
+}
+
 static void times(const char *name, const struct histogram *histogram)
 {
     printf("\"%s\":{\"count\":%llu,\"p50\":%.0f,\"p95\":%.0f,\"p99\":%.0f,\"p999\":%.0f,"
-           "\"max\":%.0f,\"share_near_40ms\":%.6f},",
+           "\"max\":%.0f,\"share_near_40ms\":%.6f,",
            name, (unsigned long long)histogram->count, us(histogram_quantile_ns(histogram, 0.5)),
            us(histogram_quantile_ns(histogram, 0.95)), us(histogram_quantile_ns(histogram, 0.99)),
            us(histogram_quantile_ns(histogram, 0.999)), us(histogram->max_ns),
            histogram_share_near_40ms(histogram));
+    buckets(histogram);
+    printf("},");
 }
 
 /* `done` is what the CPU time was spent on: messages, or clients in a storm. */
@@ -39,13 +56,16 @@ static void process(const char *name, const struct process_usage *start,
 {
     double cpu_s = end->cpu_s - connected->cpu_s;
     double connect_cpu_s = connected->cpu_s - start->cpu_s;
+    double system = end->system_ticks - connected->system_ticks;
+    double ticks = system + end->user_ticks - connected->user_ticks;
     printf("\"%s\":{\"cpu_s\":%.6f,\"cpu_us_per_message\":%.3f,\"cpu_percent\":%.2f,"
+           "\"kernel_share\":%.4f,"
            "\"connect_cpu_us_per_client\":%.3f,"
            "\"rss_kib\":{\"start\":%ld,\"connected\":%ld,\"end\":%ld},"
            "\"pss_kib\":{\"start\":%ld,\"connected\":%ld,\"end\":%ld},"
            "\"rss_kib_per_client\":%.3f,\"written_bytes_per_message\":%.3f},",
            name, cpu_s, per(cpu_s * 1e6, done),
-           bench->run_s > 0 ? 100 * cpu_s / bench->run_s : 0,
+           bench->run_s > 0 ? 100 * cpu_s / bench->run_s : 0, ticks > 0 ? system / ticks : 0,
            per(connect_cpu_s * 1e6, bench->counts.ready), start->rss_kib, connected->rss_kib,
            end->rss_kib, start->pss_kib, connected->pss_kib, end->pss_kib,
            per((double)(connected->rss_kib - start->rss_kib), bench->counts.ready),
@@ -109,12 +129,10 @@ static void outage(const struct bench *bench)
     printf("\"drain_rate_per_s\":%.3f},", drain_s > 0 ? (double)seen->backlog / drain_s : 0);
 }
 
-void report_traffic(const struct bench *bench)
+/* What became of the messages, of which `expected` should have arrived. */
+static void arrivals(const struct bench *bench, uint64_t expected)
 {
     const struct ledger *ledger = &bench->ledger;
-    uint64_t expected = ledger->sent * bench->deliveries_per_message;
-    begin(bench);
-    connecting(bench);
     count("sent", ledger->sent);
     count("acknowledged", ledger->acknowledged);
     count("unacknowledged", bench->unacknowledged);
@@ -127,6 +145,14 @@ void report_traffic(const struct bench *bench)
     count("publish_retries", bench->counts.publish_retries);
     count("given_up", bench->counts.given_up);
     count("rejected", bench->counts.rejected);
+}
+
+void report_traffic(const struct bench *bench)
+{
+    const struct ledger *ledger = &bench->ledger;
+    begin(bench);
+    connecting(bench);
+    arrivals(bench, ledger->sent * bench->deliveries_per_message);
     amount("rate_per_s", bench->run_s > 0 ? (double)ledger->received / bench->run_s : 0);
     times("end_to_end_us", &bench->end_to_end);
     times("acknowledge_us", &bench->acknowledging);
@@ -135,6 +161,24 @@ void report_traffic(const struct bench *bench)
     both_processes(bench, ledger->received);
     amount("late_ms_max", (double)bench->late_ns_max / 1e6);
     amount("skipped_ms", (double)bench->skipped_ns / 1e6);
+    finish(bench, ledger->received);
+}
+
+void report_wake(const struct bench *bench)
+{
+    const struct ledger *ledger = &bench->ledger;
+    const struct wake *wake = &bench->wake;
+    uint64_t woken = (uint64_t)wake->rounds * bench->counts.ready;
+    begin(bench);
+    connecting(bench);
+    printf("\"wake\":{");
+    count("rounds", wake->rounds);
+    amount("longest_us", us(wake->longest_ns));
+    times("answered_us", &bench->acknowledging);
+    count("early", wake->early);
+    printf("\"gateway_cpu_us_per_client\":%.3f},", per(wake->gateway_cpu_s * 1e6, woken));
+    arrivals(bench, ledger->sent);
+    both_processes(bench, ledger->received);
     finish(bench, ledger->received);
 }
 

@@ -6,6 +6,7 @@
 #include "echo.h"
 
 void report_traffic(const struct bench *bench);
+void report_wake(const struct bench *bench);
 void report_storm(const struct bench *bench);
 void report_echo(const struct echo_result *result);
 

@@ -27,6 +27,11 @@ unsigned sensor_index(const struct bench *bench, const struct sensor *sensor)
     return (unsigned)(sensor - bench->sensors);
 }
 
+void client_id_of(const struct bench *bench, const struct sensor *sensor, char *client_id)
+{
+    snprintf(client_id, CLIENT_ID_BYTES_MAX + 1, "load-%u", sensor_index(bench, sensor));
+}
+
 void topic_of(const struct bench *bench, unsigned index, char *name)
 {
     if (bench->options.topic == TOPIC_SHARED)
@@ -111,7 +116,7 @@ static void send_connect(struct bench *bench, struct sensor *sensor)
 {
     uint8_t frame[64];
     char client_id[CLIENT_ID_BYTES_MAX + 1];
-    snprintf(client_id, sizeof client_id, "load-%u", sensor_index(bench, sensor));
+    client_id_of(bench, sensor, client_id);
     send_frame(bench, sensor, frame,
                frame_connect(frame, client_id, bench->options.keep_alive_s));
 }
@@ -201,7 +206,7 @@ static void after_connack(struct bench *bench, struct sensor *sensor, uint8_t re
         die_while_connecting(bench, sensor, &bench->counts.refused);
     else if (options->mode == MODE_PUB && named)
         enter(bench, sensor, SENSOR_REGISTERING);
-    else if (options->mode == MODE_SUB)
+    else if (options->mode == MODE_SUB || options->mode == MODE_WAKE)
         enter(bench, sensor, SENSOR_SUBSCRIBING);
     else if (options->mode == MODE_STORM && options->sleep_s > 0)
         enter(bench, sensor, SENSOR_FALLING_ASLEEP);
@@ -227,6 +232,10 @@ static void after_disconnect(struct bench *bench, struct sensor *sensor)
 {
     if (sensor->state == SENSOR_FALLING_ASLEEP) {
         become_ready(bench, sensor);
+        return;
+    }
+    if (sensor->state == SENSOR_READY && sensor->awaited == AWAITS_SLEEP) {
+        after_sleep(bench, sensor);
         return;
     }
     bench->counts.disconnected++;
@@ -265,6 +274,7 @@ static void handle_frame(struct bench *bench, struct sensor *sensor, const struc
     case FRAME_PUBLISH: after_publish(bench, sensor, frame); break;
     case FRAME_PUBREL: after_pubrel(bench, sensor, get16(fields)); break;
     case FRAME_REGISTER: after_register(bench, sensor, fields); break;
+    case FRAME_PINGRESP: after_pingresp(bench, sensor); break;
     case FRAME_PINGREQ: send_frame(bench, sensor, answer, frame_pingresp(answer)); break;
     default: break;
     }

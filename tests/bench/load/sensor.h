@@ -16,7 +16,10 @@ enum sensor_state {
     SENSOR_READY, SENSOR_DEAD, SENSOR_CLOSED,
 };
 
-enum awaited { AWAITS_NOTHING, AWAITS_FIRST_ANSWER /* PUBACK or PUBREC */, AWAITS_PUBCOMP };
+enum awaited {
+    AWAITS_NOTHING, AWAITS_FIRST_ANSWER /* PUBACK or PUBREC */, AWAITS_PUBCOMP,
+    AWAITS_SLEEP /* DISCONNECT */, AWAITS_PINGRESP,
+};
 
 struct sensor {
     int socket;
@@ -66,6 +69,10 @@ void sensor_begin(struct bench *bench, unsigned index);
 void sensor_publish(struct bench *bench, unsigned index);
 /* QoS 0 (or -1), in no count: shows that the way to the broker is open. */
 void sensor_publish_warm_up(struct bench *bench, unsigned index);
+/* DISCONNECT with a duration, from a sensor that is ready. */
+void sensor_fall_asleep(struct bench *bench, unsigned index);
+/* PINGREQ of a sleeper: it is awake until PINGRESP. */
+void sensor_wake(struct bench *bench, unsigned index);
 /* Reads what the socket has. */
 void sensor_receive(struct bench *bench, unsigned index);
 /* Retransmits what is overdue, of all sensors. */

@@ -123,6 +123,57 @@ void after_pubcomp(struct bench *bench, struct sensor *sensor, uint16_t message_
         acknowledge_message(bench, sensor);
 }
 
+/* ---- sleeping ---- */
+
+static void say_as_awaited(struct bench *bench, struct sensor *sensor)
+{
+    uint8_t frame[32];
+    char client_id[CLIENT_ID_BYTES_MAX + 1];
+    if (sensor->awaited == AWAITS_SLEEP) {
+        send_frame(bench, sensor, frame, frame_disconnect(frame, bench->options.sleep_s));
+    } else {
+        client_id_of(bench, sensor, client_id);
+        send_frame(bench, sensor, frame, frame_pingreq(frame, client_id));
+    }
+}
+
+static void say(struct bench *bench, unsigned index, enum awaited awaited)
+{
+    struct sensor *sensor = &bench->sensors[index];
+    if (sensor->state != SENSOR_READY || sensor->awaited != AWAITS_NOTHING)
+        return;
+    bench->now = now_ns();
+    sensor->sent_at = bench->now;
+    sensor->awaited = awaited;
+    sensor->tries = 0;
+    bench->unacknowledged++;
+    wait_for_answer(bench, sensor);
+    say_as_awaited(bench, sensor);
+}
+
+void sensor_fall_asleep(struct bench *bench, unsigned index)
+{
+    say(bench, index, AWAITS_SLEEP);
+}
+
+void sensor_wake(struct bench *bench, unsigned index)
+{
+    say(bench, index, AWAITS_PINGRESP);
+}
+
+void after_sleep(struct bench *bench, struct sensor *sensor)
+{
+    finish_message(bench, sensor);
+}
+
+void after_pingresp(struct bench *bench, struct sensor *sensor)
+{
+    if (sensor->awaited != AWAITS_PINGRESP)
+        return;
+    histogram_add(&bench->acknowledging, bench->now - sensor->sent_at);
+    finish_message(bench, sensor);
+}
+
 void retry_message(struct bench *bench, struct sensor *sensor)
 {
     if (sensor->tries++ == bench->options.retries_max) {
@@ -134,6 +185,8 @@ void retry_message(struct bench *bench, struct sensor *sensor)
     wait_for_answer(bench, sensor);
     if (sensor->awaited == AWAITS_PUBCOMP)
         send_pubrel(bench, sensor);
+    else if (sensor->awaited != AWAITS_FIRST_ANSWER)
+        say_as_awaited(bench, sensor);
     else
         send_publish(bench, sensor, qos_flag(bench->options.qos) | FLAG_DUP, sensor->sequence,
                      sensor->sent_at);

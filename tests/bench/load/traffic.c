@@ -115,7 +115,7 @@ void open_broker_side(struct bench *bench)
         open_link(bench, &bench->subscriber, TAG_SUBSCRIBER, "sub", on_message_up);
         subscribe(bench, filter_of(&bench->options));
     }
-    if (mode == MODE_SUB || mode == MODE_DIRECT)
+    if (mode == MODE_SUB || mode == MODE_WAKE || mode == MODE_DIRECT)
         open_link(bench, &bench->publisher, TAG_PUBLISHER, "pub", on_message_ignored);
 }
 
@@ -179,7 +179,7 @@ static void publish_downwards(struct bench *bench, uint64_t sequence, unsigned i
     }
 }
 
-static void publish_through_broker(struct bench *bench, uint64_t count)
+void publish_through_broker(struct bench *bench, uint64_t count)
 {
     unsigned room = link_room(&bench->publisher, bench->options.qos);
     for (uint64_t done = 0; done < count && done < room; done++) {
@@ -255,7 +255,7 @@ static void warm_up_upwards(struct bench *bench)
 
 static void warm_up_downwards(struct bench *bench, uint64_t give_up_at)
 {
-    bool own = bench->options.mode == MODE_SUB && bench->options.topic == TOPIC_OWN;
+    bool own = bench->options.mode != MODE_DIRECT && bench->options.topic == TOPIC_OWN;
     unsigned messages = own ? bench->options.clients : 1;
     for (unsigned index = 0; index < messages; index++) {
         if (own && bench->sensors[index].warmed_up)
@@ -273,7 +273,8 @@ void warm_up(struct bench *bench)
 {
     uint64_t give_up_at = bench->now + WARM_UP_TIMEOUT_S * NS_PER_S;
     uint64_t repeat_at = 0;
-    unsigned wanted = bench->options.mode == MODE_SUB ? (unsigned)bench->counts.ready : 1;
+    bool down = bench->options.mode == MODE_SUB || bench->options.mode == MODE_WAKE;
+    unsigned wanted = down ? (unsigned)bench->counts.ready : 1;
     if (bench->counts.ready == 0 && bench->options.mode != MODE_DIRECT)
         fatal("no client could connect (%llu refused)", (unsigned long long)bench->counts.refused);
     while (bench->warmed_up < wanted && bench->now < give_up_at) {

@@ -10,6 +10,8 @@ void open_broker_side(struct bench *bench);
 void connect_sensors(struct bench *bench);
 /* Returns when messages pass from end to end; ends the program when they never do. */
 void warm_up(struct bench *bench);
+/* As many as there is room for at the broker; to each client in turn. */
+void publish_through_broker(struct bench *bench, uint64_t count);
 void run_traffic(struct bench *bench);
 /* Notes when the broker goes, and connects to it again. */
 void watch_outage(struct bench *bench);

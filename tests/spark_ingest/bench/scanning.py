@@ -18,7 +18,7 @@ from tests.support.lakes import write_segments
 
 SEGMENT_MESSAGES = 20_000
 GATEWAYS, DEVICES = 4, 100
-REPEATS = 3
+REPEATS = 6
 SIX = "gw string, client string, epoch bigint, seq bigint, topic string, value double"
 
 
@@ -54,7 +54,9 @@ def parquet(spark: SparkSession, lake: Path) -> DataFrame:
 
 
 def rows_per_s(frames: Mapping[str, Callable[[], DataFrame]], rows: int) -> dict[str, float]:
-    """The best of a few, in turns, so that a busy minute of the machine is everybody's."""
+    """The best of a few, in turns, so that a busy minute of the machine is everybody's. The first
+    of each is for Java to warm up.
+    """
     best = dict.fromkeys(frames, 0.0)
     for _ in range(REPEATS):
         for name, frame in frames.items():

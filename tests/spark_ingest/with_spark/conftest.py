@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     for name in ("py4j", "SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    # Java's programs here end before the second compiler's work would pay.
+    for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
+        os.environ[name] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     folder = tmp_path_factory.mktemp("spark")
     conf = {
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
@@ -34,6 +38,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }
     session = open_session("tests", "local[2,4]", conf)
     yield session

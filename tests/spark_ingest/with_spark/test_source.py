@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,19 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_ingest.consumers import Consumers
+from spark_ingest.footer import Footer
+from spark_ingest.planning.plan import Planned
 from spark_ingest.shelf import segment_path
 from spark_ingest.spark.session import first_line
+from spark_ingest.spark.source import Rules
 from tests.spark_ingest.examples import delivery, tagged
 from tests.spark_ingest.with_spark.frames import rows_of
 from tests.support.lakes import write_segments
 
+FOOTER = Footer(
+    collector="c1", number=0, rows=0, messages=0, repeated=0, quarantined={}, first_us=0,
+    last_us=0, ids={}, schemas={},
+)  # fmt: skip
 READINGS = [delivery(float(n), tagged(n)) for n in range(500)]
 
 
@@ -73,6 +81,32 @@ def test_some_columns_may_be_asked_for_in_any_order(spark: SparkSession, lake: P
     frame = spark.read.format("gwlog").schema("seq bigint, gw string").load(str(lake))
     assert frame.columns == ["seq", "gw"]
     assert frame.count() == 500
+
+
+@pytest.mark.parametrize(
+    ("options", "segments", "tasks"),
+    [
+        ({"partitions": "2"}, [20_000] * 50, [500_000] * 2),
+        ({"partitions": "3"}, [20_000] * 50, [340_000, 340_000, 320_000]),
+        ({"partitions": "8"}, [20_000] * 6, [60_000] * 2),  # not worth a task each
+        ({"partitions": "8"}, [5], [5]),
+        ({"partitions": "2"}, [250_000] * 5, [500_000, 500_000, 250_000]),  # too many for two
+        ({"rowsPerPartition": "300"}, [100, 200, 300, 900, 100], [300, 300, 900, 100]),
+        ({}, [], []),
+    ],
+)
+def test_tasks_of_a_batch_are_alike_and_as_many_as_are_of_use(
+    lake: Path, options: dict[str, str], segments: list[int], tasks: list[int]
+) -> None:
+    plan = [
+        Planned("c1", number, replace(FOOTER, number=number, rows=rows), {})
+        for number, rows in enumerate(segments)
+    ]
+    parts = Rules({"path": str(lake), **options}).parts(plan, ["seq"])
+    paths = [path for part in parts for path, _ in part.segments]
+    assert paths == [str(segment_path(lake, "c1", each.number)) for each in plan], "all, in order"
+    rows = dict(zip(paths, segments, strict=True))
+    assert [sum(rows[path] for path, _ in part.segments) for part in parts] == tasks
 
 
 def test_a_stream_has_each_reading_once_in_batches_of_the_size_asked_for(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,24 @@ def test_where_nothing_was_collected_it_is_said_before_spark_starts(
     assert answer.returncode == 1
     assert "lake has no folder 'segments': nothing has been collected there" in answer.stderr
     assert "python -m spark_ingest demo" in answer.stderr
+
+
+@pytest.mark.parametrize("verb", ["compact", "gaps"])
+def test_where_nothing_was_read_from_a_topic_yet_it_is_said(config: Path, verb: str) -> None:
+    config.write_text(config.read_text() + '[kafka]\nservers = "127.0.0.1:1"\n')
+    answer = spark_ingest(verb, "--config", config)
+    assert answer.returncode == 1
+    assert "lake/tables is not there: python -m spark_ingest run fills it" in answer.stderr
+
+
+def test_doctor_looks_for_kafka_instead_of_segments(config: Path) -> None:
+    config.write_text(config.read_text() + '[kafka]\nservers = "127.0.0.1:1"\n')
+    answer = spark_ingest("doctor", "--config", config)
+    assert answer.returncode == 1
+    assert "segments" not in answer.stdout
+    missing = find_spec("confluent_kafka") is None
+    said = "pip install 'tidegate[kafka]'" if missing else "kafka.servers says where"
+    assert said in answer.stdout
 
 
 def test_a_folder_that_is_there_already_is_not_filled_by_the_demo(tmp_path: Path) -> None:

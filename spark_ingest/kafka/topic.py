@@ -1,0 +1,206 @@
+"""The topic of readings: there, as large as we need it, and what stands at its end.
+
+The client is librdkafka (confluent-kafka), whose producer numbers what it sends, so that its own
+tries neither repeat nor reorder records. aiokafka and kafka-python do that in Python, at the cost
+of the core that decodes payloads.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeGuard
+
+from spark_ingest.kafka_record import TAG_HEADERS
+from spark_ingest.sequences import Encoded, Identities
+
+log = logging.getLogger("tidegate.ingest.kafka")
+
+ANSWER_S_MAX = 10.0
+# Of the end of each partition: what came within the time in which receipts are told.
+RECORDS_TOLD_AGAIN = 5_000
+# What Kafka adds to a record's value: headers, key, and the head of a batch.
+OVERHEAD_BYTES = 65_536 + 4_096
+
+
+class TopicRefusedError(Exception):
+    """The topic cannot be used as it is, and to try again would not change that."""
+
+
+class KafkaAwayError(OSError):
+    """Kafka does not answer, or does not take what we send. It may do so later."""
+
+    def __init__(self, why: str, servers: str) -> None:
+        super().__init__(None, why, servers)
+        self.strerror, self.filename = why, f"Kafka at {servers}"
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaRules:
+    servers: str
+    topic: str
+    name: str = "collector"  # who we are to it
+    partitions: int = 6  # of a topic that is not there yet
+    record_bytes_max: int = 4 << 20
+    compression: str = "zstd"
+    timeout_s: float = 30.0
+    client: Mapping[str, str] = field(default_factory=dict)  # anything else for librdkafka
+
+
+def missing_client() -> str | None:
+    """What to do about it, or None where there is nothing missing."""
+    if importlib.util.find_spec("confluent_kafka") is not None:
+        return None
+    return (
+        "[kafka] needs Kafka's client: pip install 'tidegate[kafka]'. For 32-bit ARM it is in "
+        "Debian only: apt-get install python3-confluent-kafka"
+    )
+
+
+class Topic:
+    def __init__(self, rules: KafkaRules) -> None:
+        self._rules = rules
+
+    def client_settings(self) -> dict[str, Any]:
+        rules = self._rules
+        return {
+            **rules.client,
+            "bootstrap.servers": rules.servers,
+            "client.id": f"tidegate-ingest-{rules.name}",
+            # It would tell of each address that it tries; what matters is in our own lines.
+            "log_level": 0,
+            "error_cb": _ignored,
+        }
+
+    def make_ready(self) -> None:
+        """Made if it is not there. Raises KafkaAwayError, TopicRefusedError."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        admin = AdminClient(self.client_settings())
+        try:
+            topics = admin.list_topics(timeout=ANSWER_S_MAX).topics
+            if self._rules.topic not in topics:
+                self._make(admin)
+            self._must_take_our_records(admin)
+        except KafkaException as error:
+            raise self._away(error) from None
+
+    def described(self) -> str:
+        """For people. Raises KafkaAwayError, TopicRefusedError; makes nothing."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        name, admin = self._rules.topic, AdminClient(self.client_settings())
+        try:
+            topics = admin.list_topics(timeout=ANSWER_S_MAX).topics
+            if name not in topics:
+                return (
+                    f"Kafka at {self._rules.servers}: {name} is not there yet; `collect` makes it"
+                )
+            self._must_take_our_records(admin)
+        except KafkaException as error:
+            raise self._away(error) from None
+        partitions = topics[name].partitions.values()
+        copies = min((len(each.replicas) for each in partitions), default=0)
+        return (
+            f"Kafka at {self._rules.servers}: {name}, {len(partitions)} partitions, {copies} copies"
+        )
+
+    def newest_ids(self) -> Iterator[dict[str, Encoded]]:
+        """Which readings the last records are. Raises KafkaAwayError."""
+        from confluent_kafka import Consumer, KafkaException
+
+        settings = {"group.id": "tidegate-ingest", "enable.auto.commit": False}
+        consumer = Consumer({**self.client_settings(), **settings, "enable.partition.eof": True})
+        try:
+            identities = Identities()
+            for headers in self._last_headers(consumer):
+                gateway, epoch, sequence = (headers.get(name) for name in TAG_HEADERS)
+                if gateway is not None and _is_number(epoch) and _is_number(sequence):
+                    identities.add(gateway.decode(errors="replace"), int(epoch), int(sequence))
+            yield identities.encoded()
+        except KafkaException as error:
+            raise self._away(error) from None
+        finally:
+            consumer.close()
+
+    def _last_headers(self, consumer: Any) -> Iterator[dict[str, bytes]]:
+        from confluent_kafka import KafkaError, TopicPartition
+
+        name = self._rules.topic
+        described = consumer.list_topics(name, timeout=ANSWER_S_MAX).topics[name]
+        begins = []
+        for number in described.partitions:
+            first, past = consumer.get_watermark_offsets(
+                TopicPartition(name, number), timeout=ANSWER_S_MAX
+            )
+            if past > first:
+                begin = max(first, past - RECORDS_TOLD_AGAIN)
+                begins.append(TopicPartition(name, number, begin))
+        consumer.assign(begins)
+        unfinished = len(begins)
+        while unfinished:
+            record = consumer.poll(ANSWER_S_MAX)
+            if record is None:
+                return  # it has told what it could in time; the rest the gateways ask for
+            if record.error() is None:
+                yield dict(record.headers() or ())
+            elif record.error().code() == KafkaError._PARTITION_EOF:
+                unfinished -= 1
+
+    def _make(self, admin: Any) -> None:
+        from confluent_kafka import KafkaError, KafkaException
+        from confluent_kafka.admin import NewTopic
+
+        rules = self._rules
+        limit = {"max.message.bytes": str(rules.record_bytes_max + OVERHEAD_BYTES)}
+        # As many copies as the brokers are set to make.
+        topic = NewTopic(rules.topic, rules.partitions, replication_factor=-1, config=limit)
+        try:
+            admin.create_topics([topic])[rules.topic].result(ANSWER_S_MAX)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # another collector's
+                raise TopicRefusedError(
+                    f"the topic {rules.topic} is not there and cannot be made: "
+                    f"{error.args[0].str()}; make it, with max.message.bytes="
+                    f"{limit['max.message.bytes']}"
+                ) from None
+        else:
+            log.info("made the topic %s with %d partitions", rules.topic, rules.partitions)
+
+    def _must_take_our_records(self, admin: Any) -> None:
+        """Else one message would stop all others for ever."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import ConfigResource, ResourceType
+
+        rules = self._rules
+        resource = ConfigResource(ResourceType.TOPIC, rules.topic)
+        try:
+            config = admin.describe_configs([resource])[resource].result(ANSWER_S_MAX)
+        except KafkaException as error:
+            log.warning(
+                "what the topic %s takes is not told to us: %s", rules.topic, error.args[0].str()
+            )
+            return
+        limit, needed = int(config["max.message.bytes"].value), rules.record_bytes_max
+        if limit < needed + OVERHEAD_BYTES:
+            raise TopicRefusedError(
+                f"the topic {rules.topic} takes records of {limit} octets, and "
+                f"kafka.record_bytes_max is {needed}: set the topic's max.message.bytes to "
+                f"{needed + OVERHEAD_BYTES}, or lower kafka.record_bytes_max and "
+                "collector.message_bytes_max"
+            )
+
+    def _away(self, error: Any) -> KafkaAwayError:
+        return KafkaAwayError(error.args[0].str(), self._rules.servers)
+
+
+def _is_number(octets: bytes | None) -> TypeGuard[bytes]:
+    return octets is not None and octets.isdigit() and len(octets) <= 18
+
+
+def _ignored(_error: object) -> None:
+    """It reports each address; who waits for an answer hears of it."""
