@@ -44,7 +44,7 @@ def told_of_scenario(folder: Path, text: str) -> list[str]:
         (BOARD + BOARD, ":5: id: one is another board already"),
         (
             '[[board]]\nid = "one"\nkind = "wasy"\n',
-            ":3: kind: expected one of esp32, microbit, python, qemu-microbit, rp2, wasi, "
+            ":3: kind: expected one of esp32, microbit, python, qemu-microbit, rp2, unix, wasi, "
             "got 'wasy'; did you mean wasi?",
         ),
         (
