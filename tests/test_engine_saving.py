@@ -5,7 +5,7 @@ from __future__ import annotations
 import mqtt5
 import pytest
 
-from gateway.effects import State
+from gateway.effects import Admit, Peer, State
 from gateway.frames import (
     Connack,
     Connect,
@@ -33,6 +33,7 @@ from gateway.saved import (
     SavedTopic,
     SessionGone,
 )
+from tests.support.engine_bench import Bench
 from tests.support.state_bench import StateBench
 
 S1 = ClientId("s1")
@@ -279,3 +280,8 @@ def test_no_withheld_answer_reaches_one_that_left() -> None:
     bench.say(b"s1", Disconnect())
     bench.let_disk_go()
     assert bench.hear(b"s1") == []
+
+
+def test_nobody_is_let_in_whose_session_is_over_by_then() -> None:
+    bench = Bench()
+    assert bench.engine.durable([Admit(ClientId("gone"), Peer(0, b"there"))], 0.0) == []

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from gateway.frames import Puback, encode
-from gateway.lines.hdlc import fcs
+from gateway.lines.hdlc import HdlcFrames, fcs
 from gateway.links.serial_framing import DEFAULT_ESCAPES, framing
 
 PUBACK = encode(Puback(5, 7, 0))
@@ -69,3 +69,8 @@ def test_every_wrong_bit_is_noticed() -> None:
             assert line.feed(bytes(damaged), 0.0) == []
             assert line.feed(frame, 0.0) == [PUBACK]
     assert line.counters.resyncs == 8 * (len(frame) - 2)
+
+
+def test_only_control_characters_are_escaped_besides() -> None:
+    with pytest.raises(ValueError, match="below 0x20"):
+        HdlcFrames(100, frozenset({0x41}))

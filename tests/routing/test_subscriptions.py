@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from gateway.effects import ClientId
 from gateway.routing import subscriptions as module
 from gateway.routing.subscriptions import Change, Subscriptions
+from gateway.saved import SavedSubscription
 from tests.routing.topics import covers, filters, matches, names
 
 clients = st.sampled_from([ClientId("c1"), ClientId("c2"), ClientId("c3")])
@@ -150,3 +151,11 @@ def test_the_memory_of_matches_is_bounded(topics: list[str]) -> None:
             subscriptions.matching(topic)
             assert len(subscriptions._matches) <= 10
     assert all(subscriptions.matching(topic) == [("c1", 0)] for topic in topics if topic[:1] != "$")
+
+
+def test_a_filter_of_a_former_life_is_restored_once_at_the_highest_qos() -> None:
+    subscriptions = Subscriptions()
+    rows = [SavedSubscription(ClientId(f"c{qos}"), "a/b", qos) for qos in (1, 2, 0)]
+    subscriptions.restore(rows)
+    assert dict(subscriptions.matching("a/b")) == {"c0": 0, "c1": 1, "c2": 2}
+    assert dict(subscriptions.covering) == {"a/b": 2}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.effects import Message, Reason, State
+from gateway.effects import Kept, Message, Reason, State
 from gateway.frames import (
     Connack,
     Connect,
@@ -397,3 +397,9 @@ def test_the_retries_begin_anew_in_the_next_connection() -> None:
     assert client.state() is State.LOST
     client.says(Connect(DEV1.encode(), 0), at=200.0)
     assert len(client.waits(until=1000.0)) == N_RETRY
+
+
+def test_what_is_durable_of_a_message_that_waits_for_nothing_changes_nothing() -> None:
+    client = with_one_under_way()
+    assert client.session.kept(Kept(DEV1, 0, is_released=False), 0.0) == []
+    assert client.session.delivering.under_way is not None

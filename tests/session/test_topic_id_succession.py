@@ -70,3 +70,11 @@ def test_the_first_life_numbers_from_1_and_all_lives_within_the_topic_ids() -> N
     firsts = {first_topic_id(epoch) for epoch in range(1, 500)}
     assert len(firsts) == LIVES_TOLD_APART
     assert max(firsts) < 0xFFFF
+
+
+def test_ids_that_begin_again_are_found_before_those_of_a_former_life() -> None:
+    registry = TopicRegistry(PredefinedTopics(), topics_max=10)
+    registry.restore([SavedTopic(DEV1, 0xFFFD, "old")], 1, Told.NUMBER)
+    assert [registry.number(name) for name in ("new", "newer")] == [1, 2]
+    for topic_id, name in ((1, "new"), (2, "newer"), (0xFFFD, "old")):
+        assert registry.topic_of(topic_id, TopicIdType.NORMAL) == name

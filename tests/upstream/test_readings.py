@@ -318,3 +318,32 @@ def test_a_sequence_that_is_given_back_is_given_again_unless_a_later_one_was() -
     session.readings.give_back(third)
     session.readings.tag(again := reading(b"again"))
     assert again.sequence == 2
+
+
+def test_pubcomp_with_a_reason_settles_as_one_without() -> None:
+    """That the broker does not know the id any more says that it has finished with it."""
+    session = session_up()
+    forward = reading(qos=2)
+    publish(session, forward)
+    session.receive(pubrec(1), 0.0)
+    told = mqtt5.PubCompReasonCode.PACKET_ID_NOT_FOUND
+    packet = mqtt5.PubCompPacket(1, reason_code=told).write()
+    assert session.receive(packet, 0.0) == [Settled([forward])]
+
+
+def test_a_run_of_pubrecs_is_answered_one_by_one_where_one_is_unknown() -> None:
+    session = session_up()
+    publish(session, reading(qos=2), reading(qos=2, client="s8"))
+    octets = b"".join(
+        effect.packet
+        for effect in session.receive(pubrec(1) + pubrec(9) + pubrec(2), 0.0)
+        if isinstance(effect, Transmit)
+    )
+    unknown = mqtt5.PubRelReasonCode.PACKET_ID_NOT_FOUND
+    assert octets == b"".join(
+        (
+            mqtt5.PubRelPacket(1).write(),
+            mqtt5.PubRelPacket(9, reason_code=unknown).write(),
+            mqtt5.PubRelPacket(2).write(),
+        )
+    )
