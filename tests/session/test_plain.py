@@ -80,9 +80,9 @@ def something(dice: random.Random, session: Session) -> bytes:
         code = dice.choice([ReturnCode.ACCEPTED] * 4 + [ReturnCode.INVALID_TOPIC_ID])
         datagram = encode(Puback(2, dice.choice((under_way, under_way, number)), code))
     else:
-        others: list[Frame] = [Pingreq(), Regack(2, under_way, ReturnCode.ACCEPTED)] * 5 + [
-            Disconnect(30)
-        ]
+        others: list[Frame] = [Disconnect(30)]
+        others += [Pingreq() for _ in range(5)]
+        others += [Regack(2, under_way, ReturnCode.ACCEPTED) for _ in range(5)]
         datagram = encode(dice.choice(others))
     if dice.random() < 0.1:
         return datagram + b"x"
