@@ -19,7 +19,7 @@ from gateway.frames import (
 )
 from gateway.saved import SavedTopic
 from gateway.session.rules import PredefinedTopics
-from gateway.session.topic_registry import Told, TopicRegistry
+from gateway.session.topic_registry import FEW_TOPICS, Told, TopicRegistry
 from gateway.upstream.rules import UpstreamRules
 from tests.session.client import DEV1
 from tests.support.engine_bench import Bench
@@ -78,3 +78,10 @@ def test_ids_that_begin_again_are_found_before_those_of_a_former_life() -> None:
     assert [registry.number(name) for name in ("new", "newer")] == [1, 2]
     for topic_id, name in ((1, "new"), (2, "newer"), (0xFFFD, "old")):
         assert registry.topic_of(topic_id, TopicIdType.NORMAL) == name
+
+
+def test_many_topics_are_found_by_name_and_so_are_those_that_follow() -> None:
+    registry = TopicRegistry(PredefinedTopics(), topics_max=100)
+    names = [f"t{number}" for number in range(3 * FEW_TOPICS)]
+    assert [registry.number(name) for name in names] == list(range(1, len(names) + 1))
+    assert [registry.number(name) for name in names] == list(range(1, len(names) + 1))

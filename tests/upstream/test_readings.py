@@ -347,3 +347,25 @@ def test_a_run_of_pubrecs_is_answered_one_by_one_where_one_is_unknown() -> None:
             mqtt5.PubRelPacket(2).write(),
         )
     )
+
+
+def test_qos_2_readings_that_wait_go_out_in_order_as_others_complete() -> None:
+    session = session_up(receive_max=1)
+    waiting = [reading(b"%d" % number, 2, client=f"s{number}") for number in range(3)]
+    assert len(publish(session, *waiting)) == 1
+    for number in (1, 2, 3):
+        session.receive(pubrec(number), 0.0)
+        settled, *sent = session.receive(pubcomp(number), 0.0)
+        assert settled == Settled([waiting[number - 1]])
+        assert [packet.payload for packet in readings(sent)] == [b"%d" % number] * (number < 3)
+
+
+def test_what_is_aside_when_the_connection_ends_goes_before_what_comes_later() -> None:
+    session = session_up()
+    behind, other = reading(b"behind", 1), reading(b"other", 1, client="s9")
+    publish(session, reading(qos=2), behind, other)
+    session.receive(puback(99), 0.0)  # whatever the broker says, who may go is looked at again
+    in_flight = session.readings.in_flight
+    assert in_flight.turns.all() == [behind]
+    session.closed()
+    assert (in_flight.turns.count, list(in_flight.waiting)) == (0, [behind])
