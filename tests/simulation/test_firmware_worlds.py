@@ -16,7 +16,7 @@ from tests.simulation.firmware_world import FirmwareWorld
 from tests.simulation.sensor import Sensor
 from tests.simulation.watch import BrokenPromiseError
 
-WORLDS = 400
+WORLDS = 200
 CHUNK = 50
 SEEN_MIN = 20  # in 100 worlds
 

@@ -23,7 +23,8 @@ from tests.simulation.world import World
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WORLDS = 2000
-HARD_WORLDS = 300  # of each kind
+HARD_WORLDS = 150  # of each kind
+HARD_WORLDS_SOAKED = 3000
 WORLDS_SOAKED = 20_000
 CHUNK = 50
 SEEN_MIN = 5  # in 450 worlds
@@ -53,6 +54,14 @@ def test_the_gateway_keeps_its_promises_in_every_world(first: int) -> None:
 @pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"any"}))
 def test_the_gateway_keeps_its_promises_in_hard_worlds(kind: str, first: int) -> None:
     found = failures(range(first, first + CHUNK), kind)
+    assert not found, "\n\n".join(found)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(HARD_WORLDS, HARD_WORLDS + HARD_WORLDS_SOAKED, CHUNK * 20))
+@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"any"}))
+def test_the_gateway_keeps_its_promises_in_very_many_hard_worlds(kind: str, first: int) -> None:
+    found = failures(range(first, first + CHUNK * 20), kind)
     assert not found, "\n\n".join(found)
 
 
