@@ -4,8 +4,8 @@ SHELL := /bin/bash
 
 # Passed on by demo, test, bench, soak and lock: make demo ARGS="--seconds 10"
 ARGS ?=
-# Processes that share the tests out; 0 runs them in one. One more than cores, as many tests wait.
-WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
+# Processes that share the tests out; 0 runs them in one. Two more than cores, as many tests wait.
+WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
 PYTHON ?=
 export PYTHON
 # Debian keeps mosquitto where an ordinary user's PATH does not look.

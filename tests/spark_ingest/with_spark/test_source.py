@@ -90,7 +90,9 @@ def test_some_columns_may_be_asked_for_in_any_order(spark: SparkSession, lake: P
         ({"partitions": "3"}, [20_000] * 50, [340_000, 340_000, 320_000]),
         ({"partitions": "8"}, [20_000] * 6, [60_000] * 2),  # not worth a task each
         ({"partitions": "8"}, [5], [5]),
-        ({"partitions": "2"}, [250_000] * 5, [500_000, 500_000, 250_000]),  # too many for two
+        # Too many for two, so two rounds of two.
+        ({"partitions": "2"}, [250_000] * 5, [500_000, 250_000, 250_000, 250_000]),
+        ({"partitions": "2"}, [20_200] * 50, [505_000] * 2),
         ({"rowsPerPartition": "300"}, [100, 200, 300, 900, 100], [300, 300, 900, 100]),
         ({}, [], []),
     ],
