@@ -14,17 +14,10 @@ from pathlib import Path
 
 from hil.boards.board import Wake
 from hil.boards.errors import BoardError
+from hil.boards.reset_causes import CAUSES, POWER_ON, SOFT_RESET
 from hil.boards.unix.interpreter import MODULES, path
 
-# What `machine.reset_cause` returns.
-POWER_ON, HARD_RESET, WATCHDOG, DEEP_SLEEP, SOFT_RESET = 1, 2, 3, 4, 5
 CUT_S_MAX = 20.0
-_CAUSES = {
-    "deepsleep": DEEP_SLEEP,
-    "reset": HARD_RESET,
-    "watchdog": WATCHDOG,
-    "soft_reset": SOFT_RESET,
-}
 
 
 class PoweredBoard:
@@ -41,6 +34,7 @@ class PoweredBoard:
         program: str = "import main",
     ) -> None:
         self.wakes: list[Wake] = []
+        self.code = 0  # with which the last life ended
         self._supply = supply
         self._log = log
         self._asked = [path(), "-X", f"heapsize={heap}", str(MODULES / "boot.py")]
@@ -101,15 +95,15 @@ class PoweredBoard:
                 return
             word, _, sleep_ms = how.partition(" ")
             self.wakes.append(Wake(began_at, time.monotonic(), word))
-            if word not in _CAUSES:
+            if word not in CAUSES:
                 return
-            cause = _CAUSES[word]
+            cause = CAUSES[word]
             if word == "deepsleep":
                 self._roused.wait(min(int(sleep_ms) / 1000, self._pause_s))
                 cause = SOFT_RESET if self._is_reset else cause
 
     def _wake(self, cause: int) -> str | None:
-        """How it ended: `deepsleep MS`, another word of `_CAUSES`, `exit`, `power_cut`. None: it
+        """How it ended: `deepsleep MS`, another word of `CAUSES`, `exit`, `power_cut`. None: it
         was off before it began.
         """
         ended = self._supply / "ended"
@@ -124,7 +118,7 @@ class PoweredBoard:
             self._process = subprocess.Popen(
                 self._asked, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
             )
-        code = self._process.wait()
+        code = self.code = self._process.wait()
         with self._lock:
             self._process = None
             if self._is_cut:

@@ -21,13 +21,12 @@ from types import TracebackType
 from typing import Self
 
 from hil.boards.errors import BoardError
+from hil.boards.reset_causes import CAUSES, POWER_ON
 from hil.boards.wasi.host import given_back, taken
 from hil.boards.wasi.outcome import FUEL_FULL, Outcome
-from hil.boards.wasi.services import DEEP_SLEEP, HARD_RESET, POWER_ON, WATCHDOG
 
 LIFE_S_MAX = 60.0
 POLL_S = 0.005
-_CAUSES = {"deepsleep": DEEP_SLEEP, "reset": HARD_RESET, "watchdog": WATCHDOG}
 
 
 def why_not() -> str | None:
@@ -144,5 +143,5 @@ class WasiBoard:
                 self.output = life.output
 
     def ended(self, outcome: Outcome) -> None:
-        self._cause = _CAUSES.get(outcome.how, POWER_ON)
+        self._cause = CAUSES.get(outcome.how, POWER_ON)
         self._rtc_memory = outcome.rtc_memory

@@ -16,8 +16,9 @@ from typing import Any
 
 import wasmtime
 
+from hil.boards.reset_causes import POWER_ON
 from hil.boards.wasi.outcome import FUEL_FULL, Outcome
-from hil.boards.wasi.services import POWER_ON, Ended, Services
+from hil.boards.wasi.services import Ended, Services
 
 MODULES = Path(__file__).with_name("modules")
 INTERPRETER = Path(__file__).with_name("interpreter") / "micropython.wasm.gz"

@@ -21,11 +21,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from hil.boards.reset_causes import CAUSES, POWER_ON, SOFT_RESET
 from hil.boards.wasi.machine import Setting, interpreter, live
 from hil.boards.wasi.outcome import FUEL_FULL, Outcome
-from hil.boards.wasi.services import DEEP_SLEEP, HARD_RESET, POWER_ON, SOFT_RESET
 
-CAUSES = {"deepsleep": DEEP_SLEEP, "reset": HARD_RESET, "soft_reset": SOFT_RESET}
 LINE_OCTETS_MAX = 4096
 
 

@@ -18,8 +18,6 @@ import threading
 import tty
 from collections.abc import Callable
 
-# What `machine.reset_cause` returns.
-POWER_ON, HARD_RESET, WATCHDOG, DEEP_SLEEP, SOFT_RESET = 1, 2, 3, 4, 5
 RTC_MEMORY_BYTES_MAX = 2048  # ESP32's default
 SOCKETS_MAX = 8
 READABLE, WRITABLE = 1, 4  # MicroPython's ioctl flags for poll

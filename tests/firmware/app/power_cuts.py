@@ -10,11 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from hil.boards.wasi.services import DEEP_SLEEP, HARD_RESET, POWER_ON
+from hil.boards.reset_causes import CAUSES, POWER_ON
 from tests.firmware.app.conftest import HEAP
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-CAUSES = {"deepsleep": DEEP_SLEEP, "reset": HARD_RESET}
 # wasmtime keeps a few open folders of each interpreter that did not come to its end.
 LIVES_OF_A_PROCESS = 150
 IMPORTS_ONLY = "import loader.start, a.app.start"
