@@ -12,7 +12,7 @@ import paho.mqtt.client as paho
 
 from gateway.cli.sensors import senml
 from hil.rig.mosquitto import Mosquitto
-from tests.firmware.app.at_broker import PATIENCE_S, AtBroker
+from tests.support.at_broker import PATIENCE_S, AtBroker
 
 
 class Listener(AtBroker):

@@ -11,7 +11,7 @@ import paho.mqtt.client as paho
 
 from firmware.depot import Depot
 from hil.rig.mosquitto import Mosquitto
-from tests.firmware.app.at_broker import AtBroker
+from tests.support.at_broker import AtBroker
 
 
 class Timekeeper(AtBroker):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,34 +10,19 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hil.rig.mosquitto import Mosquitto
-from spark_ingest.spark.session import open_session
 from tests.support.kafka import KafkaBroker, jars_folder
-
-TIMEOUT_S = 400
-HERE = Path(__file__).parent
+from tests.support.spark_sessions import give_time, session
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if HERE in item.path.parents and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+    give_time(items, Path(__file__).parent)
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    for name in ("py4j", "SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    folder = tmp_path_factory.mktemp("spark")
-    conf = {
-        "spark.jars": ",".join(str(each) for each in (jars_folder() / "spark").glob("*.jar")),
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.local.dir": str(folder / "local"),
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.adaptive.enabled": "false",
-    }
-    session = open_session("tests", "local[2,4]", conf)
-    yield session
-    session.stop()
+    connector = ",".join(str(each) for each in (jars_folder() / "spark").glob("*.jar"))
+    with session(tmp_path_factory.mktemp("spark"), {"spark.jars": connector}) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")

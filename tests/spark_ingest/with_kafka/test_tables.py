@@ -9,13 +9,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from pyspark.sql import SparkSession
 
 from spark_ingest.checkpoint import CheckpointError
-from spark_ingest.delta.table import Table
 from spark_ingest.kafka.topic import KafkaRules
 from spark_ingest.kafka.writer import KafkaWriter
 from spark_ingest.record import Delivery
@@ -30,13 +28,12 @@ from spark_ingest.spark.upkeep import Upkeep
 from spark_ingest.tables import GAPS, ROLLUPS, checkpoint_folder, table_folder
 from tests.spark_ingest.examples import delivery, tagged
 from tests.spark_ingest.with_spark.frames import table_rows
+from tests.support.dying_driver import die_at_each_commit
 from tests.support.kafka import KafkaBroker, records_in
 from tests.support.lakes import write_segments
 
 READINGS = [delivery(float(n), tagged(n)) for n in range(300)]
 BAD = delivery(b"\xff\x00", tagged(300))
-# Commits in the order in which a batch makes them.
-COMMITS = ("bronze", "quarantine", "rollup_1m", "rollup_1h", "rollup_1d")
 
 
 class Site:
@@ -145,10 +142,6 @@ def test_a_hole_in_a_gateway_s_numbering_is_found(site: Site) -> None:
     assert (gap["gw"], gap["epoch"], gap["first_seq"], gap["last_seq"]) == ("gh", 1, 40, 44)
 
 
-class DeathError(Exception):
-    """The driver ends here."""
-
-
 def test_a_driver_that_dies_at_any_commit_loses_and_repeats_nothing(site: Site) -> None:
     """The first batch dies before its first commit, the second behind that, and so on. Repeats are
     in each batch, of itself and of those before.
@@ -158,25 +151,7 @@ def test_a_driver_that_dies_at_any_commit_loses_and_repeats_nothing(site: Site) 
         repeats = [dice.choice(READINGS[: first + 50]) for _ in range(10)]
         site.write(READINGS[first : first + 50], repeats)
     site.write([BAD])
-    append = Table.append
-    deaths: list[str] = []
-
-    def dying(self: Table, added: list[object], app: str, batch: int) -> bool:
-        if len(deaths) == batch == 0:
-            deaths.append("before the first")
-            raise DeathError
-        done = append(self, added, app, batch)  # type: ignore[arg-type]
-        if 0 < batch == len(deaths) <= len(COMMITS) and self.folder.name == COMMITS[batch - 1]:
-            deaths.append(self.folder.name)
-            raise DeathError
-        return done
-
-    with patch.object(Table, "append", dying):
-        for _ in range(1 + len(COMMITS)):
-            with pytest.raises(JobError, match="DeathError"):
-                site.run(records_max=50)
-        site.run(records_max=50)
-    assert deaths == ["before the first", *COMMITS]
+    die_at_each_commit(lambda: site.run(records_max=50))
     site.assert_exact()
 
 

@@ -19,13 +19,14 @@ from pyspark.sql import SparkSession
 from hil.rig.small_disk import SmallDisk, small_disk
 from spark_ingest.checkpoint import Checkpoint, CheckpointError
 from spark_ingest.consumers import Consumers
-from spark_ingest.delta.table import Table, TableError
+from spark_ingest.delta.table import TableError
 from spark_ingest.spark.job import Job, JobError, JobRules
 from spark_ingest.spark.job_counters import JobCounters
 from spark_ingest.spark.pipeline import RouteError
 from spark_ingest.tables import ROLLUPS, checkpoint_folder, table_folder
 from tests.spark_ingest.examples import delivery, tagged
 from tests.spark_ingest.with_spark.frames import table_rows
+from tests.support.dying_driver import die_at_each_commit
 from tests.support.lakes import write_segments
 
 READINGS = [delivery(float(n), tagged(n)) for n in range(300)]
@@ -95,14 +96,6 @@ def test_what_a_batch_has_is_on_the_disk_before_any_table_has_the_batch(
     assert str(checkpoint_folder(lake, "tidegate") / "offsets") in synced
 
 
-# Commits in the order in which a batch makes them.
-COMMITS = ("bronze", "quarantine", "rollup_1m", "rollup_1h", "rollup_1d")
-
-
-class DeathError(Exception):
-    """The driver ends here."""
-
-
 def test_a_driver_that_dies_at_any_commit_loses_and_repeats_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -112,25 +105,7 @@ def test_a_driver_that_dies_at_any_commit_loses_and_repeats_nothing(
     for first in range(0, 300, 50):
         write_segments(tmp_path, "c1", READINGS[first : first + 50])
     write_segments(tmp_path, "c2", [*READINGS[40:60], BAD])
-    append = Table.append
-    deaths: list[str] = []
-
-    def dying(self: Table, added: list[object], app: str, batch: int) -> bool:
-        if len(deaths) == batch == 0:
-            deaths.append("before the first")
-            raise DeathError
-        done = append(self, added, app, batch)  # type: ignore[arg-type]
-        if 0 < batch == len(deaths) <= len(COMMITS) and self.folder.name == COMMITS[batch - 1]:
-            deaths.append(self.folder.name)
-            raise DeathError
-        return done
-
-    with patch.object(Table, "append", dying):
-        for _ in range(1 + len(COMMITS)):
-            with pytest.raises(JobError, match="DeathError"):
-                run(spark, tmp_path)
-        run(spark, tmp_path)
-    assert deaths == ["before the first", *COMMITS]
+    die_at_each_commit(lambda: run(spark, tmp_path))
     assert_exact(tmp_path)
 
 
