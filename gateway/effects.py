@@ -71,7 +71,7 @@ class Broadcast:
 
 @dataclass(slots=True)
 class Transmit:
-    """Write one MQTT packet to the broker."""
+    """Write to the broker: an MQTT packet, or several whole ones."""
 
     packet: bytes
 

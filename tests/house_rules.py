@@ -30,6 +30,12 @@ GENERATED = {
     "docs/conformance.md": "tests.conformance",
 }
 LOCKED_EXTRAS = ("demo", "flash", "hil")
+AT_THE_TOP = {
+    *(".ci", ".containerignore", ".dockerignore", ".gitignore", "CHANGELOG.md", "Containerfile"),
+    *("LICENSE", "Makefile", "README.md", "docs", "firmware", "gateway", "hil", "pyproject.toml"),
+    *("requirements-spark.lock", "requirements-types.lock", "requirements.lock", "spark_ingest"),
+    *("tests", "typings"),
+}
 GENERATED_MARK = re.compile(r"\bby `?python3? -m ([\w.]+)")
 PACKAGES = ("gateway", "spark_ingest")
 RUN_AS_MODULE = re.compile(rf"python3? -m ((?:{'|'.join(PACKAGES)})[\w.]*)")
@@ -95,6 +101,11 @@ def long_files(root: Path) -> Iterator[str]:
             lines = len(path.read_text().splitlines())
             if lines > FILE_LINES_MAX:
                 yield f"{path.relative_to(root)}: {lines} lines, at most {FILE_LINES_MAX}; split it"
+
+
+def strangers_at_the_top(root: Path) -> Iterator[str]:
+    for name in sorted({path.relative_to(root).parts[0] for path in tracked(root)} - AT_THE_TOP):
+        yield f"{name}: not one of the folders and files that belong at the top; remove it"
 
 
 def forbidden_text(root: Path) -> Iterator[str]:

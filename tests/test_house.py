@@ -54,6 +54,16 @@ def test_a_file_one_line_too_long_is_found(tmp_path: Path, name: str) -> None:
     assert found.startswith(f"{name}: {lines + 1} lines")
 
 
+def test_nothing_else_lies_at_the_top() -> None:
+    assert list(house_rules.strangers_at_the_top(REPOSITORY)) == []
+
+
+def test_a_file_that_was_left_at_the_top_is_found(tmp_path: Path) -> None:
+    plant(tmp_path, {"c.toml": "", "gateway/engine.py": "", "notes/day.md": ""})
+    found = list(house_rules.strangers_at_the_top(tmp_path))
+    assert [line.split(":")[0] for line in found] == ["c.toml", "notes"]
+
+
 def test_no_file_speaks_of_one_machine_a_registry_or_unfinished_work() -> None:
     assert list(house_rules.forbidden_text(REPOSITORY)) == []
 

@@ -32,8 +32,8 @@ from gateway.notices.standing import GONE, Standing, standing_in, standing_of
 from gateway.notices.topics import Topics
 from gateway.session.session import Session
 
-SLICE_MIN = 1000  # sessions at one look: half a millisecond
-ROUND_LOOKS = 40
+SLICE_MIN = 1000  # sessions at one look: half a millisecond, or one that is all cache misses
+ROUND_LOOKS = 120  # 30 s at four looks a second, for 120,000 sessions; 1000 are seen in each look
 REFRESH_S = 60.0
 AGAIN_S = 6 * 3600.0
 LEFT_S = 7 * 24 * 3600.0

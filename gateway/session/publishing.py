@@ -316,7 +316,8 @@ class Publishing:
         if recent is None:
             self._recent = {message_id: (contents, until)}
             return
-        recent.pop(message_id, None)
+        if message_id in recent:
+            del recent[message_id]
         for oldest in recent:  # one goes for each that comes, so the outdated do in time
             if len(recent) >= RECENT_MAX or recent[oldest][1] <= now:
                 del recent[oldest]

@@ -151,16 +151,40 @@ class InFlight:
             self.wait_again(forward)
         self._ahead = len(self.waiting)
 
+    def take_run(self, epoch: int) -> list[Forward]:
+        """All at the head of the queue that go out now for the first time, each under its own
+        packet id and with nothing else to look at; they are on the wire from here on. Nearly all
+        that wait are such: QoS 1, in memory alone, of this life.
+        """
+        waiting, published, released = self.waiting, self.published, self.released
+        run: list[Forward] = []
+        if self.turns.is_busy or self.backlog.ready or not self.qos_max:
+            return run
+        room = self.window - len(published) - len(released)
+        waiting_bytes = self._waiting_bytes
+        while waiting and len(run) < room:
+            forward = waiting[0]
+            packet_id = forward.packet_id
+            if forward.qos != 1 or forward.record >= 0 or forward.upstream_qos:
+                break
+            if forward.epoch != epoch or packet_id in published or packet_id in released:
+                break
+            waiting.popleft()
+            waiting_bytes -= len(forward.payload) + len(forward.topic) + OVERHEAD_BYTES
+            forward.upstream_qos = 1
+            published[packet_id] = forward
+            run.append(forward)
+        self._waiting_bytes = waiting_bytes
+        if self._ahead:
+            self._ahead = max(0, self._ahead - len(run))
+        return run
+
     def next_waiting(self) -> Forward | None:
         """The reading whose turn it is, if it may go out now; none of its client overtakes it."""
         waiting, turns = self.waiting, self.turns
         if waiting and not (turns.aside or self.backlog.ready):  # nearly always: no detour
             qos = waiting[0].qos
-            if qos == 1 and not turns.completing:
-                if len(self.published) + len(self.released) >= self.window and self.qos_max:
-                    return None
-                return self._next_of_memory()
-            if qos == 2:
+            if qos == 2 or (qos == 1 and not turns.completing):
                 return self._next_of_memory() if self._fits(waiting[0]) else None
         free = turns.next_free()
         if free is not None:

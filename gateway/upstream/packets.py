@@ -29,6 +29,9 @@ PLAIN_LENGTH = 2
 PLAIN_PUBREL = b"\x62\x02"  # and the packet id
 RUN_MAX = 64  # looked at in one go
 USER_PROPERTY = b"\x26"
+PACKET_ID_OCTETS = 2
+_AT_LEAST_ONCE = b"\x32"
+_RETAINED = b"\x33"
 REMAINING_LENGTH_OCTETS_MAX = 4
 
 
@@ -46,7 +49,6 @@ def varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-_OCTETS = tuple(bytes((value,)) for value in range(256))
 _VARINTS = tuple(varint(value) for value in range(2048))
 _PLAIN = Struct(">HH").iter_unpack
 _packet_id = Struct(">H").pack
@@ -88,15 +90,43 @@ class PublishWriter:
         number = _packet_id(packet_id) if qos else b""
         if qos and forward.epoch == self._epoch:  # nearly always
             digits = b"%d" % forward.sequence
-            tag = (client[1], _OCTETS[len(digits)], digits, time)
-            tag_octets = len(client[1]) + 1 + len(digits) + len(time)
+            tag = b"%b%c%b%b" % (client[1], len(digits), digits, time)
+        elif qos:
+            tag = client[0] + _numbers(forward) + time
         else:
-            numbers = _numbers(forward) if qos else b""
-            tag = (client[0], numbers, time, b"")
-            tag_octets = len(client[0]) + len(numbers) + len(time)
-        properties = _length(tag_octets)
-        octets = len(head) + len(number) + len(properties) + tag_octets + len(payload)
-        return b"".join((_OCTETS[first], _length(octets), head, number, properties, *tag, payload))
+            tag = client[0] + time
+        properties = _length(len(tag))
+        octets = len(head) + len(number) + len(properties) + len(tag) + len(payload)
+        # Formatting takes two thirds of the time of joining.
+        length = _length(octets)
+        return b"%c%b%b%b%b%b%b" % (first, length, head, number, properties, tag, payload)
+
+    def write_run(self, forwards: Iterable[Forward]) -> list[bytes]:
+        """As `write`, of QoS 1 readings of this life, each under its own packet id. What is looked
+        up once for all of them is a third of the work.
+        """
+        topics, clients, (stamped, time) = self._topics, self._clients, self._time
+        retain_available = self.retain_available
+        packets: list[bytes] = []
+        for forward in forwards:
+            payload = forward.payload
+            if forward.unix_ms != stamped:
+                stamped = forward.unix_ms
+                time = self._stamp(stamped)
+            head = topics.get(forward.topic) or self._topic(forward.topic)
+            _, client = clients.get(forward.client_id) or self._client(forward.client_id)
+            digits = b"%d" % forward.sequence
+            tag_octets = len(client) + 1 + len(digits) + len(time)
+            properties = _length(tag_octets)
+            octets = len(head) + PACKET_ID_OCTETS + len(properties) + tag_octets + len(payload)
+            first = _RETAINED if forward.retain and retain_available else _AT_LEAST_ONCE
+            packets.append(
+                b"%b%b%b%b%b%b%c%b%b%b" % (
+                    first, _length(octets), head, _packet_id(forward.packet_id), properties,
+                    client, len(digits), digits, time, payload,
+                )
+            )  # fmt: skip
+        return packets
 
     def _topic(self, topic: str) -> bytes:
         if len(self._topics) >= CACHE_MAX:

@@ -175,8 +175,12 @@ class Readings:
     def pump(self, now: float) -> list[Effect]:
         """Let go what waits, as far as the window allows."""
         effects: list[Effect] = []
+        in_flight = self.in_flight
         while self.is_open and not self.is_clogged:
-            forward = self.in_flight.next_waiting()
+            run = in_flight.take_run(self.epoch)
+            if run:
+                effects += self._transmit_run(run)
+            forward = in_flight.next_waiting()
             if forward is None:
                 break
             reason = None if forward.record < 0 else self.objection(forward, now)
@@ -256,6 +260,22 @@ class Readings:
                 self._sequence = forward.sequence  # it was never taken on
             return self._too_large(forward, packet_id)
         return Transmit(octets)
+
+    def _transmit_run(self, run: list[Forward]) -> list[Effect]:
+        """As `_transmit`, of what `take_run` brought, in one piece."""
+        zero = self.unix_ms_at_zero
+        for forward in run:  # the clock may have been set since they were taken on
+            forward.unix_ms = int(forward.received_at * 1000 + zero)
+        packets = self._writer.write_run(run)
+        limit = self.packet_bytes_max
+        if max(map(len, packets)) <= limit:
+            return [Transmit(b"".join(packets))]
+        return [
+            Transmit(packet)
+            if len(packet) <= limit
+            else self._too_large(forward, forward.packet_id)
+            for forward, packet in zip(run, packets, strict=True)
+        ]
 
     def _must_record(self, forward: Forward) -> bool:
         """One that is not in the journal waits for those that are: PUBRELs keep their order."""

@@ -36,6 +36,7 @@ from gateway.frames import (
     encode,
 )
 from tests.support.engine_bench import UPSTREAM
+from tests.support.mqtt_packets import packets_in
 from tests.support.state_bench import Rows
 
 TURNS_MAX = 2000
@@ -201,8 +202,7 @@ class World:
         if isinstance(effect, Send):
             self.to_sensor.append(effect.frame)
         elif isinstance(effect, Transmit):
-            packet, _ = mqtt5.read(memoryview(effect.packet))
-            self.at_broker.append(packet)
+            self.at_broker += packets_in(effect.packet)
         elif isinstance(effect, Save):
             change = effect.change
             # As it is now: it may be handed to another thread before it changes.

@@ -21,6 +21,7 @@ from gateway.effects import (
 )
 from gateway.upstream.rules import UpstreamRules
 from gateway.upstream.session import UpstreamSession
+from tests.support.mqtt_packets import packets_in
 
 Packet = TypeVar("Packet")
 Kind = TypeVar("Kind")
@@ -33,13 +34,8 @@ def rules(**changed: object) -> UpstreamRules:
 
 def packets(effects: Iterable[Effect]) -> list[object]:
     """What was written to the broker, packet by packet."""
-    return [read_one(effect.packet) for effect in effects if isinstance(effect, Transmit)]
-
-
-def read_one(octets: bytes) -> object:
-    packet, size = mqtt5.read(memoryview(octets))
-    assert size == len(octets), "one packet in each Transmit"
-    return packet
+    written = [effect.packet for effect in effects if isinstance(effect, Transmit)]
+    return [packet for octets in written for packet in packets_in(octets)]
 
 
 def only(kind: type[Packet], effects: Iterable[Effect]) -> list[Packet]:

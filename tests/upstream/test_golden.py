@@ -18,7 +18,8 @@ from gateway.effects import ClientId, Forward
 from gateway.saved import PACKET_IDS
 from gateway.upstream.in_flight import InFlight
 from gateway.upstream.packets import PublishWriter
-from tests.upstream.broker_side import read_one, rules, tag
+from tests.support.mqtt_packets import packets_in
+from tests.upstream.broker_side import rules, tag
 
 FILE = Path(__file__).parent.parent / "golden" / "upstream.jsonl"
 ROWS = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
@@ -46,7 +47,7 @@ def test_a_reading_is_written_as_the_row_says(row: dict[str, Any]) -> None:
 
 @EVERY_ROW
 def test_the_packet_of_a_row_says_what_the_row_says(row: dict[str, Any]) -> None:
-    packet = read_one(bytes.fromhex(row["packet_hex"]))
+    (packet,) = packets_in(bytes.fromhex(row["packet_hex"]))
     assert isinstance(packet, mqtt5.PublishPacket)
     assert (packet.topic, packet.payload.hex()) == (row["topic"], row["payload_hex"])
     assert (int(packet.qos), packet.retain) == (row["qos"], row["retain"])

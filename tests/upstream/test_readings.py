@@ -165,6 +165,45 @@ def test_a_qos_0_reading_keeps_its_place_behind_those_that_wait() -> None:
     assert [packet.payload for packet in readings(session.receive(puback(2), 1.0))] == [b"4"]
 
 
+def test_what_waits_goes_out_together_as_far_as_the_window_allows() -> None:
+    session = session_up(receive_max=3)
+    publish(session, *(reading(b"%d" % number) for number in range(8)))
+    effects = session.receive(puback(1) + puback(2) + puback(3), 1.0)
+    assert len(news(Transmit, effects)) == 1
+    assert [packet.payload for packet in readings(effects)] == [b"3", b"4", b"5"]
+    assert session.readings.in_flight.waiting_bytes == 2 * (OVERHEAD_BYTES + len("t") + 1)
+    assert readings(session.receive(b"", 1.0)) == []
+
+
+def test_they_are_stamped_by_the_clock_as_it_is_set_by_then() -> None:
+    session = session_up(receive_max=1)
+    publish(session, reading(at=1.0), reading(at=2.0))
+    session.readings.unix_ms_at_zero = 50_000.0
+    (packet,) = readings(session.receive(puback(1), 3.0))
+    assert tag(packet)["ts"] == "52000"
+
+
+def test_one_that_waits_passes_over_a_packet_id_in_use_and_those_behind_it_follow() -> None:
+    session = session_up(receive_max=3)
+    in_flight = session.readings.in_flight
+    publish(session, *(reading(b"%d" % number) for number in range(6)))
+    in_flight.waiting[0].packet_id = 3
+    sent = readings(session.receive(puback(1) + puback(2), 1.0))
+    assert [(packet.payload, packet.packet_id) for packet in sent] == [(b"3", 4), (b"4", 5)]
+
+
+def test_of_those_that_wait_one_that_is_too_large_is_refused_and_the_others_go() -> None:
+    session = session_up(receive_max=1)
+    publish(session, reading())
+    session.readings.packet_bytes_max = 150
+    publish(session, reading(b"1"), large := reading(b"2" * 100), reading(b"3"))
+    session.readings.in_flight.window = 4
+    effects = session.receive(puback(1), 1.0)
+    assert [packet.payload for packet in readings(effects)] == [b"1", b"3"]
+    assert [each.forward for each in news(Refused, effects)] == [large]
+    assert list(session.readings.in_flight.published.values())[-1].payload == b"3"
+
+
 @given(st.lists(st.one_of(st.integers(0, 2), st.just("answer")), max_size=60), st.integers(1, 5))
 def test_readings_leave_in_the_order_in_which_they_came(
     steps: list[int | str], receive_max: int
