@@ -62,6 +62,7 @@ LAYERS = {
     "part": allowed(),
     "reasons": allowed(),
     "runs": allowed(),
+    "work_thread": allowed(),
     "effects": allowed("saved", "part", "reasons", "runs", "frames"),
     "nodes": allowed(),
     "session": allowed("effects", "saved", "frames"),
@@ -102,8 +103,10 @@ LAYERS = {
     "links": allowed(
         *("effects", "lines", "frames", "nodes", "config"), packages=("mqtt5", "serial")
     ),
-    "journal": allowed("effects", "saved", "frames", "config", packages=("google_crc32c",)),
-    "state": allowed("effects", "saved", "frames", "config"),
+    "journal": allowed(
+        *("effects", "saved", "frames", "config", "work_thread"), packages=("google_crc32c",)
+    ),
+    "state": allowed("effects", "saved", "frames", "config", "work_thread"),
     "admin": allowed("effects", "frames", "config", packages=("cbor2", "microdot")),
     "shell": allowed("engine", "effects", "nodes", "saved", "frames", "links"),
     "assembly": allowed(

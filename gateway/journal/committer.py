@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar, assert_never
@@ -37,6 +36,7 @@ from gateway.journal.group import BacklogRequest, Group
 from gateway.journal.journal import Journal
 from gateway.journal.numbers import JournalNumbers, JournalState
 from gateway.saved import ClientId
+from gateway.work_thread import Jobs, WorkThread
 
 LINGER_S = 0.002
 GROUP_READINGS_MIN = 8  # that many need not linger
@@ -72,12 +72,13 @@ class JournalCommitter:
         loop: asyncio.AbstractEventLoop,
         hearers: Hearers,
         linger_s: float = LINGER_S,
+        thread: Jobs | None = None,
     ) -> None:
         self._journal = journal
         self._loop = loop
         self._hearers = hearers
         self._linger_s = linger_s
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
+        self._thread = thread or WorkThread(loop, "journal")
         self._is_idle = asyncio.Event()  # no job runs
         self._is_idle.set()
         self._jobs = 0  # begun so far
@@ -141,8 +142,8 @@ class JournalCommitter:
             await self._is_idle.wait()
         if self._alarm is not None:
             self._alarm.cancel()
-        await self._loop.run_in_executor(self._thread, self._journal.close)
-        self._thread.shutdown()
+        await self._thread.run(self._journal.close)
+        self._thread.stop()
 
     def check(self) -> str | None:
         """What is wrong, for health; None if nothing is."""
@@ -250,7 +251,7 @@ class JournalCommitter:
     def _start(
         self, work: Callable[[T], R], job: T, end: Callable[[asyncio.Future[R]], None]
     ) -> None:
-        future = self._loop.run_in_executor(self._thread, work, job)
+        future = self._thread.run(work, job)
         self._jobs += 1
         self._is_idle.clear()
         future.add_done_callback(end)

@@ -16,7 +16,6 @@ import asyncio
 import errno
 import logging
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import inf
 from time import perf_counter
@@ -27,6 +26,7 @@ from gateway.saved import Change, SavedState
 from gateway.state.errors import StateError
 from gateway.state.pending import Batch, Pending
 from gateway.state.store import StateStore
+from gateway.work_thread import Jobs, WorkThread
 
 log = logging.getLogger("tidegate.state")
 
@@ -66,6 +66,7 @@ class StateCommitter:
         loop: asyncio.AbstractEventLoop,
         on_durable: Callable[[list[Effect]], None],
         tell: Callable[[int, str], None] = say,
+        thread: Jobs | None = None,
     ) -> None:
         self._store = store
         self._loop = loop
@@ -73,8 +74,7 @@ class StateCommitter:
         self._tell = tell
         self._pending = Pending(saved)
         self._numbers = StateNumbers()
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="state")
-        self._thread.submit(int)  # now, while there is memory for it
+        self._thread = thread or WorkThread(loop, "state")
         self._flight: asyncio.Future[float] | None = None
         self._batch = Batch([], [])  # what is under way
         self._begun_at = 0.0
@@ -122,8 +122,8 @@ class StateCommitter:
             self._alarm.cancel()
         await self._landed()
         await self._save_the_rest()
-        await self._loop.run_in_executor(self._thread, self._store.close)
-        self._thread.shutdown()
+        await self._thread.run(self._store.close)
+        self._thread.stop()
 
     async def _landed(self) -> None:
         while self._flight is not None:
@@ -178,7 +178,7 @@ class StateCommitter:
             return
         self._batch = batch
         self._begun_at = self._loop.time()
-        self._flight = self._loop.run_in_executor(self._thread, self._write, batch.changes)
+        self._flight = self._thread.run(self._write, batch.changes)
         self._flight.add_done_callback(self._land)
 
     # A commit
@@ -238,7 +238,7 @@ class StateCommitter:
         while (batch := self._pending.take(self._part)) is not None:
             try:
                 if batch.changes:
-                    await self._loop.run_in_executor(self._thread, self._write, batch.changes)
+                    await self._thread.run(self._write, batch.changes)
             except Exception as error:
                 self._pending.failed(batch)
                 if self._part is not None:

@@ -32,6 +32,7 @@ from gateway.saved import ClientId
 from gateway.state.committer import StateCommitter
 from gateway.uplink import _Way
 from gateway.upstream.session import Phase
+from gateway.work_thread import Jobs
 from tests.simulation.agenda import Agenda
 from tests.simulation.disk import Disk
 from tests.simulation.model_broker import ModelBroker
@@ -107,9 +108,14 @@ class GatewayHost:
             dropped_oldest=self._dropped_oldest,
             state_changed=self._journal_changed,
         )
-        self._committer = JournalCommitter(self.journal, _as_loop(self._loop), hearers)
+        self._committer = JournalCommitter(
+            self.journal, _as_loop(self._loop), hearers, thread=_as_jobs(self._loop)
+        )
         self._state_loop = VirtualLoop(agenda, lambda: disk.job_s(agenda.now))
-        self._state = StateCommitter(store, saved, _as_loop(self._state_loop), self._durable)
+        self._state = StateCommitter(
+            *(store, saved, _as_loop(self._state_loop), self._durable),
+            thread=_as_jobs(self._state_loop),
+        )
         self.is_on = True
         self.on_disk(f"restored {saved}")
         self._perform(self.engine.restore(saved, agenda.now))
@@ -352,6 +358,10 @@ class GatewayHost:
 
 def _as_loop(loop: VirtualLoop) -> asyncio.AbstractEventLoop:
     return cast(asyncio.AbstractEventLoop, loop)
+
+
+def _as_jobs(loop: VirtualLoop) -> Jobs:
+    return cast(Jobs, loop)
 
 
 def _payloads(forwards: list[Forward]) -> str:

@@ -52,6 +52,8 @@ class Job:
 
 
 class VirtualLoop:
+    """The loop and the thread in one."""
+
     def __init__(self, agenda: Agenda, job_s: Callable[[], float]) -> None:
         self.is_on = True
         self.job: Job | None = None  # a committer has one at a time
@@ -78,7 +80,7 @@ class VirtualLoop:
         if self.is_on and not handle.is_cancelled:
             action(*arguments)
 
-    def run_in_executor(self, _executor: object, work: Callable[..., Any], *given: Any) -> Job:
+    def run(self, work: Callable[..., Any], *given: Any) -> Job:
         assert self.job is None, "one job at a time"
         job = self.job = Job(lambda: work(*given))
         self._agenda.after(self._job_s(), self._end, job)
