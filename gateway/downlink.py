@@ -5,8 +5,9 @@ when it is durable; only then does its client hear SUBACK, then what the broker 
 messages. While the broker is away a subscription is saved at once and made when it is back.
 
 The broker hears that a QoS 1 message is in good hands when each client it is for has acknowledged
-its copy or has it durably in its outbox, whichever is first; a listening client has
-`Urgency.SOON` to make the second needless. A QoS 2 message is durable with its packet id first.
+its copy or has it durably in its outbox, whichever is first. Where all of them listen they have
+`Urgency.SOON` to make the second needless (routing/not_saved.py). A QoS 2 message is durable with
+its packet id first.
 
 Retained messages: a new subscriber gets them once, with the flag. Others get them again only if
 they changed while we were away, and without the flag, as an update. What was not confirmed by the
@@ -18,7 +19,7 @@ is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 
 from gateway.effects import (
@@ -41,6 +42,7 @@ from gateway.effects import (
     WhenSaved,
 )
 from gateway.frames import ReturnCode
+from gateway.routing.not_saved import NotSaved
 from gateway.routing.retained import Kept as KeptAs
 from gateway.routing.retained import Retained
 from gateway.routing.subscriptions import Change, Subscriptions
@@ -63,8 +65,12 @@ class Downlink:
         rules: SessionRules,
         schedule: Callable[[Session], None],
         answer: Callable[[Session, list[Effect], float], list[Effect]],
+        *,
+        saves: bool,
     ) -> None:
-        """`answer` does what a session asks of the core, and withholds what waits for the disk."""
+        """`answer` does what a session asks of the core, and withholds what waits for the disk.
+        `saves`: there is a disk.
+        """
         self.subscriptions = Subscriptions()
         self.retained = retained
         self.delivered = [0, 0, 0]  # by QoS
@@ -81,6 +87,8 @@ class Downlink:
         self._newcomers: dict[ClientId, float] = {}
         self._confirm_until = inf
         self._overheard: str | None = None  # a filter of the gateway's own
+        self._saves = saves
+        self._not_saved = NotSaved()
 
     def restore(
         self, subscriptions: Iterable[SavedSubscription], retained: list[SavedRetained]
@@ -142,7 +150,8 @@ class Downlink:
         if is_held:
             last = session.delivering.next_position - 1
             kept = WhenSaved([Kept(asked.client_id, last, is_released=False)])
-            effects = [*self._answer(session, [*effects, *answer], now), kept]
+            effects = self._answer(session, [*effects, *answer], now)
+            effects = [*self.save_late(), *effects, kept]
         else:
             effects = self._answer(session, [*answer, *effects], now)
         self._schedule(session)
@@ -168,7 +177,7 @@ class Downlink:
         else:
             effects += self._deliver_surely(arrived, now)
         arrived.copies -= 1
-        return effects + self._hand_back(arrived)
+        return effects + self._hand_back(arrived, now)
 
     def granted(self, news: Granted) -> list[Effect]:
         effects: list[Effect] = []
@@ -220,13 +229,18 @@ class Downlink:
     # Time
 
     def wake_at(self) -> float:
-        return self._confirm_until
+        return min(self._not_saved.wake_at(), self._confirm_until)
 
     def handle_time(self, now: float) -> list[Effect]:
+        effects = self._not_saved.save(now)
         if now < self._confirm_until:
-            return []
+            return effects
         self._confirm_until = inf
-        return self.retained.forget_unconfirmed()
+        return effects + self.retained.forget_unconfirmed()
+
+    def save_late(self) -> list[Effect]:
+        """All that is not saved, now."""
+        return self._not_saved.save(inf)
 
     # Subscriptions
 
@@ -315,9 +329,17 @@ class Downlink:
         if too_large is not None:
             return [too_large]
         effects: list[Effect] = []
-        alike = [Message(message.topic, message.payload, qos) for qos in range(message.qos + 1)]
+        if self._saves and message.qos == 1 and self._all_listen(matches):
+            arrived.unsaved = {}
+        else:
+            effects += self.save_late()
+        alike: dict[int, Message] = {} if message.retain else {message.qos: message}
         for client_id, qos in matches:
-            same = alike[min(qos, message.qos)]
+            if qos > message.qos:
+                qos = message.qos
+            same = alike.get(qos)
+            if same is None:
+                same = alike[qos] = Message(message.topic, message.payload, qos)
             effects += self._give(self._sessions[client_id], same, arrived, now)
         return effects
 
@@ -329,7 +351,7 @@ class Downlink:
         self.delivered[message.qos] += 1
         effects = self._answer(session, session.deliver(message, now), now)
         self._schedule(session)
-        return effects
+        return self.save_late() + effects
 
     def _give(
         self, session: Session, message: Message, arrived: Arrived, now: float
@@ -349,10 +371,16 @@ class Downlink:
             return sent
         return self._answer(session, sent, now)
 
-    def _hand_back(self, arrived: Arrived) -> list[Effect]:
+    def _all_listen(self, matches: Sequence[tuple[ClientId, int]]) -> bool:
+        return all(self._sessions[client_id].state in LISTENING for client_id, _ in matches)
+
+    def _hand_back(self, arrived: Arrived, now: float) -> list[Effect]:
         """Tell the broker that its message is in good hands, now or when it is."""
         if not arrived.copies:
             return self._upstream.acknowledge(arrived)
+        if arrived.unsaved is not None:
+            self._not_saved.add(arrived, now)
+            return []
         saved = self._upstream.keep(arrived)
         return [*saved, WhenSaved([InGoodHands(arrived)], arrived.urgency)]
 
@@ -365,7 +393,7 @@ class Downlink:
         too_large = self._too_large(message)
         if matches and too_large is not None:
             return [too_large]
-        effects: list[Effect] = []
+        effects = self.save_late()
         for client_id, qos in matches:
             is_new = self._newcomers.get(client_id, 0.0) > now
             if is_new or kept is not KeptAs.FULL:

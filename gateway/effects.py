@@ -326,6 +326,7 @@ class Arrived:
     `copies`: how many clients are to get it and have neither acknowledged it yet nor lost it to a
     limit; they are durable within `urgency`. `connection`: the one it came on (last), on which
     alone it may be acknowledged; `is_safe`: it is in good hands, but that connection was gone.
+    `unsaved`: positions, by client, of copies to be saved later; None: each is saved as it comes.
     """
 
     message: Message
@@ -335,6 +336,7 @@ class Arrived:
     urgency: Urgency = field(default=Urgency.SOON, compare=False)
     connection: int = field(default=0, compare=False)
     is_safe: bool = field(default=False, compare=False)
+    unsaved: dict[ClientId, int] | None = field(default=None, compare=False)
 
 
 @dataclass(slots=True)

@@ -81,6 +81,7 @@ class Engine:
         self.downlink = Downlink(
             *(self.sessions, self.upstream, retained, rules.session),
             *(self.members.schedule, self._answer),
+            saves=rules.saves,
         )
         self._door = Door(
             *(rules, self.members, self.downlink, self._perform, self._answer, self.received)
@@ -165,6 +166,10 @@ class Engine:
     def set_wall_clock(self, unix_ms_at_zero: float) -> None:
         """Unix milliseconds at the zero of the monotonic clock, for the time stamps of readings."""
         self.upstream.readings.unix_ms_at_zero = unix_ms_at_zero
+
+    def deafened(self, now: float) -> list[Effect]:
+        """No sensor will be heard any more: what they might have acknowledged is saved."""
+        return self._perform(self.downlink.save_late(), now)
 
     def stop(self, _now: float) -> list[Effect]:
         """Say goodbye to the broker."""

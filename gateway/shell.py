@@ -200,6 +200,7 @@ class Shell:
     def deafen(self) -> None:
         """Whatever sensors say from now on is lost, as on the air."""
         self._is_deaf = True
+        self._perform(self._engine.deafened(now()))
 
     def stop(self) -> None:
         """Say goodbye and set no more alarms."""

@@ -23,9 +23,7 @@ Job = tuple[asyncio.Future[Any], Callable[..., Any], tuple[Any, ...]]
 class Jobs(Protocol):
     """What a committer needs of its thread."""
 
-    def run(
-        self, work: Callable[[Unpack[Given]], R], *given: Unpack[Given]
-    ) -> asyncio.Future[R]: ...
+    def run(self, work: Callable[[Unpack[Given]], R], *given: *Given) -> asyncio.Future[R]: ...
 
     def stop(self) -> None: ...
 
@@ -41,7 +39,7 @@ class WorkThread:
         self._thread = Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
-    def run(self, work: Callable[[Unpack[Given]], R], *given: Unpack[Given]) -> asyncio.Future[R]:
+    def run(self, work: Callable[[Unpack[Given]], R], *given: *Given) -> asyncio.Future[R]:
         """What `work` returns or raises is the future's."""
         future: asyncio.Future[R] = self._loop.create_future()
         self._jobs.put((future, work, given))

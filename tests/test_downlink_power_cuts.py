@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.downlink import Downlink
-from gateway.effects import CompleteUpstream, Save, Send
+from gateway.effects import Arrived, CompleteUpstream, Effect, Save, Send
 from gateway.frames import Pubrel
 from gateway.session.delivering import Delivering
 from gateway.session.outbox import Stage
@@ -99,7 +99,10 @@ def release_before_it_is_durable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def hand_back_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Downlink, "_hand_back", lambda self, one: self._upstream.acknowledge(one))
+    def mutant(self: Downlink, arrived: Arrived, _now: float) -> list[Effect]:
+        return self._upstream.acknowledge(arrived)
+
+    monkeypatch.setattr(Downlink, "_hand_back", mutant)
 
 
 def forget_packets(monkeypatch: pytest.MonkeyPatch) -> None:

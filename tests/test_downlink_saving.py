@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mqtt5
 
-from gateway.effects import State
+from gateway.effects import Message, State, Urgency
 from gateway.frames import (
     Disconnect,
     Pingreq,
@@ -31,6 +31,7 @@ from tests.support.engine_bench import published
 from tests.support.state_bench import StateBench
 
 S1 = ClientId("s1")
+SOON_S = Urgency.SOON.value
 
 
 def bench_with_s1(*, clean: bool = False, subscribed: bool = False, qos: int = 1) -> StateBench:
@@ -76,7 +77,10 @@ def test_suback_waits_until_what_is_retained_is_durable_too() -> None:
         assert isinstance(bench.rows.pending.pop(0), change)
     waiting, bench.rows.waiting = bench.rows.waiting, []
     bench.take(bench.engine.durable(waiting, bench.at))
-    assert bench.rows.pending == [SavedMessage(S1, 0, "cmd", b"on", 1, retain=True)]
+    assert bench.rows.pending == [
+        SavedMessage(ClientId("s0"), 0, "cmd", b"on", 1),  # came before, and takes its time
+        SavedMessage(S1, 0, "cmd", b"on", 1, retain=True),
+    ]
     assert bench.hear(b"s1") == []
     bench.let_disk_go()
     suback, *rest = bench.hear(b"s1")
@@ -139,18 +143,75 @@ def test_a_quick_client_acknowledges_for_us_and_the_disk_has_nothing_to_write() 
     assert isinstance(frame, Publish)
     bench.say(b"s1", Puback(frame.topic_id, frame.message_id, 0))
     assert len(receipts(bench)) == 1
-    assert bench.saved() == [SavedMessage(S1, 0, "cmd", b"on", 1), MessageGone(S1, 0)]
-    bench.let_disk_go()
+    bench.wake(bench.at + SOON_S)
+    assert bench.saved() == []
     assert receipts(bench) == [], "once"
 
 
 def test_for_a_client_that_takes_its_time_the_disk_answers() -> None:
     bench = bench_with_s1(subscribed=True)
     bench.publishes("cmd", qos=1, by="cmd")
+    bench.wake(bench.at + SOON_S / 2)
+    assert bench.saved() == []
+    bench.wake(bench.at + SOON_S / 2)
+    assert bench.saved() == [SavedMessage(S1, 0, "cmd", b"on", 1)]
+    assert receipts(bench) == []
     bench.let_disk_go()
     assert len(receipts(bench)) == 1
+    bench.holds_disk = True
     assert bench.hear_all(b"s1") == [(b"on", 1, False)]
+    assert bench.saved() == [MessageGone(S1, 0)]
     assert receipts(bench) == []
+
+
+def test_of_many_clients_only_those_that_take_their_time_are_written_down() -> None:
+    bench = StateBench()
+    for name in (b"s1", b"s2", b"s3"):
+        bench.join(name, clean=False)
+        bench.subscribe(name, b"cmd", int(name != b"s3"))
+    bench.holds_disk = True
+    bench.publishes("cmd", qos=1, by="cmd")
+    bench.say(b"s2", Puback(1, 1, 0))
+    bench.wake(bench.at + SOON_S)
+    assert bench.saved() == [SavedMessage(S1, 0, "cmd", b"on", 1)]
+
+
+def test_what_came_before_is_saved_with_what_cannot_wait() -> None:
+    """The broker would send it again behind the other, if we were gone."""
+    bench = bench_with_s1(subscribed=True)
+    bench.publishes("cmd", b"1", qos=1, by="cmd")
+    bench.say(b"s1", Disconnect(600))
+    bench.saved()
+    bench.publishes("cmd", b"2", qos=1, by="cmd")
+    saved = [row.payload for row in bench.saved() if isinstance(row, SavedMessage)]
+    assert saved == [b"1", b"2"]
+
+
+def test_what_the_operator_says_and_what_is_retained_overtakes_nothing_either() -> None:
+    bench = bench_with_s1(subscribed=True)
+    bench.publishes("cmd", b"1", qos=1, by="cmd")
+    session = bench.engine.sessions[S1]
+    bench.take(bench.engine.downlink.tell(session, Message("cmd", b"2", 1), bench.at))
+    saved = [row.payload for row in bench.saved() if isinstance(row, SavedMessage)]
+    assert saved == [b"1", b"2"]
+
+
+def test_when_nobody_will_be_heard_any_more_it_is_saved_at_once() -> None:
+    bench = bench_with_s1(subscribed=True)
+    bench.publishes("cmd", qos=1, by="cmd")
+    bench.take(bench.engine.deafened(bench.at))
+    assert bench.saved() == [SavedMessage(S1, 0, "cmd", b"on", 1)]
+    bench.let_disk_go()
+    assert len(receipts(bench)) == 1
+
+
+def test_a_session_that_ends_leaves_nothing_to_be_saved() -> None:
+    bench = bench_with_s1(clean=True, subscribed=True)
+    bench.publishes("cmd", qos=1, by="cmd")
+    bench.say(b"s1", Disconnect())
+    bench.saved()
+    bench.wake(bench.at + SOON_S)
+    assert bench.saved() == []
 
 
 def test_the_broker_waits_for_the_slowest_of_all() -> None:
@@ -207,6 +268,7 @@ def test_a_break_of_the_connection_costs_no_copy() -> None:
     bench.lose_broker()
     bench.connect_broker(session_present=True)
     bench.from_broker(packet.write())
+    bench.wake(bench.at + SOON_S)
     assert receipts(bench) == []
     bench.let_disk_go()
     assert len(receipts(bench)) == 1

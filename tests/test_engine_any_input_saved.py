@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.effects import ClientId, State
+from gateway.effects import Arrived, ClientId, State
 from gateway.saved import SavedState
 from gateway.session.delivering import POSITIONS_BLOCK
 from gateway.session.session import Session
@@ -50,7 +50,9 @@ class SavedWorld(World):
             delivering = session.delivering
             queued = [*delivering._outbox._queue] if delivering._outbox is not None else []
             waiting = [each for each in (delivering.under_way, *queued) if each is not None]
-            assert [row.position for row in client.messages] == [
+            saved_ones = [row.position for row in client.messages]
+            unsaved = [each.position for each in waiting if is_unsaved(session, each.arrived)]
+            assert [*saved_ones, *unsaved] == [
                 each.position for each in waiting if each.message.qos
             ]
             assert client.session.next_position + 2 * POSITIONS_BLOCK > delivering.next_position
@@ -86,6 +88,10 @@ class SavedWorld(World):
 
     def is_up(self) -> bool:
         return self.bench.engine.upstream.subscriptions.is_open
+
+
+def is_unsaved(session: Session, arrived: Arrived | None) -> bool:
+    return arrived is not None and session.client_id in (arrived.unsaved or {})
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -9,11 +9,11 @@ Rule 3: what was not acknowledged when a connection ended stays at the head, kee
         and goes out with DUP in the next one. An acknowledgement that comes late, from a client
         that sleeps by now, still counts; what follows waits until the client listens again.
 Rule 4: a QoS 1 or 2 message has a position, which no other message of its client ever has, and its
-        message id follows from that; so both outlast a restart. It is saved as it comes and gone
-        when it is acknowledged or dropped: for one that is acknowledged at once the two cancel
-        before either is written. QoS 1 goes out meanwhile, at worst twice. QoS 2 goes out when it
-        is durable, PUBREL when it is durable that the client has received it: a restart in
-        between would else send it as new to a client that has done with it.
+        message id follows from that; so both outlast a restart. It is saved as it comes, or when
+        it is not acknowledged soon (`Arrived.unsaved`), and gone when it is acknowledged or
+        dropped. QoS 1 goes out meanwhile, at worst twice. QoS 2 goes out when it is durable, PUBREL
+        when it is durable that the client has received it: a restart in between would else send
+        it as new to a client that has done with it.
 Rule 5: to an address from which nobody has answered goes no more than `allowance.py` has. What
         does not fit waits in its place, and REGISTER or PINGREQ asks for a word, `retry_count_max`
         times.
@@ -56,6 +56,7 @@ from gateway.session.outbox import (
     let_go,
     publish_frame,
     row,
+    saving,
 )
 from gateway.session.sending import Sending
 
@@ -109,16 +110,14 @@ class Delivering(Sending):
         if reference is None:
             obstacle = self._obstacle(message.topic)
             if obstacle is not None:
-                return [Dropped(obstacle, client_id, message.topic), *let_go(arrived)]
+                return [Dropped(obstacle, client_id, message.topic), *let_go(client_id, arrived)]
         current = self._begin(message, self._take_position(), arrived)
         if message.qos == 0:
             return self._publish(current, client_id, peer, now)
-        kept: Effect = Save(row(client_id, current))
+        kept = saving(client_id, current)
         if message.qos == 2:
-            return [kept, *self._publish(current, client_id, peer, now)]
-        sent = self._publish(current, client_id, peer, now)
-        sent.append(kept)
-        return sent
+            return kept + self._publish(current, client_id, peer, now)
+        return self._publish(current, client_id, peer, now) + kept
 
     def keep(
         self, message: Message, client_id: ClientId, arrived: Arrived | None = None
@@ -130,7 +129,7 @@ class Delivering(Sending):
         queued = Queued(message, NOWHERE, arrived)
         if message.qos:
             queued.position = self._take_position()
-            effects.append(Save(row(client_id, queued)))
+            effects += saving(client_id, queued)
         self._outbox.put(queued)
         dropped, detail = self._outbox.excess()
         if not dropped:
@@ -284,13 +283,13 @@ class Delivering(Sending):
         current.stage = Stage.REGACK  # or what `_publish` finds
         return self._publish(current, news.client_id, peer, now) if self._is_listening else []
 
-    def end(self) -> list[Effect]:
+    def end(self, client_id: ClientId) -> list[Effect]:
         """The session is over, and what waits for its client with it."""
         effects: list[Effect] = []
         if self.under_way is not None:
-            effects += let_go(self.under_way.arrived)
+            effects += let_go(client_id, self.under_way.arrived)
         for queued in self._outbox.take_all() if self._outbox is not None else ():
-            effects += let_go(queued.arrived)
+            effects += let_go(client_id, queued.arrived)
         return effects
 
     def restore(self, saved: list[SavedMessage], next_position: int) -> None:

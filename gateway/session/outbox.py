@@ -1,8 +1,8 @@
 """What waits for a client, in order, and how it is saved.
 
-A message is saved as it comes, and its row goes when it is acknowledged or dropped. The broker
-hears that a message is in good hands when each client's copy has been acknowledged, dropped, or
-made durable.
+A message is saved as it comes, or, if its client listens and the broker waits for it, when it is
+not acknowledged soon; its row goes when it is acknowledged or dropped. The broker hears that a
+message is in good hands when each client's copy has been acknowledged, dropped, or made durable.
 
 Full: beyond `outbox_messages_max` or `outbox_bytes_max` messages are given back to be dropped, the
 oldest or the newest by `outbox_when_full`, and those of QoS 0 before any other: what nobody
@@ -156,20 +156,31 @@ def row(client_id: ClientId, queued: Queued | UnderWay) -> SavedMessage:
     )
 
 
+def saving(client_id: ClientId, queued: Queued | UnderWay) -> list[Effect]:
+    """What makes it durable, if that is not for later."""
+    arrived = queued.arrived
+    if arrived is not None and arrived.unsaved is not None:
+        arrived.unsaved[client_id] = queued.position
+        return []
+    return [Save(row(client_id, queued))]
+
+
 def gone(client_id: ClientId, queued: Queued | UnderWay) -> list[Effect]:
     """A message leaves the queue, and its row if it has one."""
     if not queued.message.qos:
         return []
-    effects: list[Effect] = [Save(MessageGone(client_id, queued.position))]
-    if queued.arrived is not None:
-        effects += let_go(queued.arrived)
-    return effects
+    arrived = queued.arrived
+    is_unsaved = arrived is not None and arrived.unsaved and client_id in arrived.unsaved
+    left = let_go(client_id, arrived)
+    return left if is_unsaved else [Save(MessageGone(client_id, queued.position)), *left]
 
 
-def let_go(arrived: Arrived | None) -> list[Effect]:
+def let_go(client_id: ClientId, arrived: Arrived | None) -> list[Effect]:
     """One copy less to wait for, before the broker may forget the message."""
     if arrived is None:
         return []
+    if arrived.unsaved:
+        arrived.unsaved.pop(client_id, None)
     arrived.copies -= 1
     return [] if arrived.copies else [InGoodHands(arrived)]
 

@@ -56,7 +56,7 @@ COPY_S = 90.0  # T_retry 15 s, N_retry 5 (1.2, 7.2), and the life of a datagram
 Contents = int
 
 HEAD_OCTETS = 7  # of a PUBLISH in the short form, before its payload
-_HEAD = Struct(">BBBHH").unpack_from
+_HEAD = Struct(">BHH").unpack_from  # what follows length and type
 PUBREL_OCTETS = 4
 
 
@@ -99,11 +99,11 @@ class Publishing:
         result. No frame is made of this one, which halves its cost.
         """
         size = len(datagram)
-        if size < HEAD_OCTETS or datagram[0] != size:
+        if size < HEAD_OCTETS or datagram[0] != size or datagram[1] != Publish.KIND:
             return None
-        _, kind, flags, topic_id, message_id = _HEAD(datagram)
+        flags, topic_id, message_id = _HEAD(datagram, 2)
         qos, retain, dup, topic_id_type = FLAGS_MEANING[flags]
-        if kind != Publish.KIND or qos < 0 or dup or self._awaiting_release:
+        if qos < 0 or dup or self._awaiting_release:
             return None
         topic = self._topics.topic_of(topic_id, topic_id_type)
         if topic is None or size - HEAD_OCTETS > self._rules.payload_bytes_max:

@@ -252,7 +252,7 @@ class Session(Presence):
             count = self.delivering.waiting
             effects.append(Dropped(Reason.SESSION_ENDED, self.client_id, count=count))
         effects += self._gone()
-        return effects + self.delivering.end() + self._publishing.end(self.client_id)
+        return effects + self.delivering.end(self.client_id) + self._publishing.end(self.client_id)
 
     # Frame by frame
 

@@ -108,13 +108,14 @@ def test_clocks_give_each_part_what_is_its_own() -> None:
 def test_what_a_part_does_before_and_between_others_is_its_own_and_the_rest_the_loops() -> None:
     clocks = Clocks()
     inner = clocks.timed("engine, sensors", lambda: None)
-    outer = clocks.timed("shell", lambda: (sum(range(200_000)), inner()))
+    outer = clocks.timed("shell", lambda: (sum(range(2_000_000)), inner()))
     outer()
-    sum(range(400_000))
+    sum(range(4_000_000))
     outer()
     seconds = clocks.report()["seconds"]
-    assert seconds["shell"] > 100 * seconds["engine, sensors"]
-    assert seconds[LOOP] > 100 * seconds["engine, sensors"]
+    # Far from what they are, for the machine may take the processor away for a moment.
+    assert seconds["shell"] > 5 * seconds["engine, sensors"]
+    assert seconds[LOOP] > 5 * seconds["engine, sensors"]
 
 
 def test_a_part_that_fails_still_gives_back_the_clock() -> None:

@@ -69,7 +69,7 @@ def drop_retained(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def mutant(self: Downlink, one: Any, now: float) -> Any:
         if one.message.retain:
-            return self._hand_back(one)
+            return self._hand_back(one, now)
         return arrived(self, one, now)
 
     monkeypatch.setattr(Downlink, "arrived", mutant)

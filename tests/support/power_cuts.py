@@ -15,7 +15,7 @@ from typing import Any
 
 import mqtt5
 
-from gateway.effects import Effect, Save, Send, Transmit, WhenSaved
+from gateway.effects import Effect, Save, Send, Transmit, Urgency, WhenSaved
 from gateway.engine import Engine, EngineRules
 from gateway.frames import (
     Connack,
@@ -42,6 +42,7 @@ from tests.support.state_bench import Rows
 TURNS_MAX = 2000
 ADDRESS = b"sensor"
 RETRY_S = 10.0
+SOON_S = Urgency.SOON.value
 
 
 @dataclass
@@ -211,17 +212,15 @@ class World:
             self.rows.waiting += effect.effects
 
     def _happen(self) -> None:
-        choices = [self.to_gateway, self.to_sensor, self.from_broker, self.at_broker]
-        ready: list[Any] = [queue for queue in choices if queue]
-        if self.rows.pending or self.rows.waiting:
-            ready.append(self.rows)
-        if self.sensor.is_subscribed and self.to_publish:
-            ready.append(self.to_publish)
+        ready = self._ready()
         if not ready:
             self._wait()
             return
         chosen = self.dice.choice(ready)
-        if chosen is self.rows:
+        if chosen is self.engine:
+            self.now += SOON_S
+            self.effects += self.engine.handle_time(self.now)
+        elif chosen is self.rows:
             self.effects += self.engine.durable(self.rows.commit(), self.now)
         elif chosen is self.to_publish:
             self.published.append(self.to_publish.pop(0))
@@ -236,6 +235,17 @@ class World:
             self.to_gateway += self.sensor.hear(self.to_sensor.popleft(), self.qos)
         else:
             self.from_broker += self.broker.hear(self.at_broker.popleft())
+
+    def _ready(self) -> list[Any]:
+        choices = [self.to_gateway, self.to_sensor, self.from_broker, self.at_broker]
+        ready: list[Any] = [queue for queue in choices if queue]
+        if self.rows.pending or self.rows.waiting:
+            ready.append(self.rows)
+        if self.sensor.is_subscribed and self.to_publish:
+            ready.append(self.to_publish)
+        if self.engine.wake_at() <= self.now + SOON_S:
+            ready.append(self.engine)
+        return ready
 
     def _wait(self) -> None:
         """Nothing is under way: the sensor repeats itself, or time brings something."""
