@@ -84,7 +84,7 @@ def release_before_record(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def hand_back_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    def mutant(self: Downlink, arrived: Arrived) -> Any:
+    def mutant(self: Downlink, arrived: Arrived, _now: float) -> Any:
         arrived.copies = 0
         return self._upstream.acknowledge(arrived)
 
