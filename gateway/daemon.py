@@ -82,8 +82,23 @@ def serve(
         log.error("%s", error)
         return ExitCode.CONFIGURATION
     manager.status("reading the journal")
+    # What a former life left is a million objects and no garbage: to look for some among them
+    # again and again is a third of the time that it takes. Until `_settle_memory`.
+    gc.disable()
     try:
-        stores = open_stores(settings)
+        return _serve_from_disk(in_force, manager, load, log_tail)
+    finally:
+        gc.enable()
+
+
+def _serve_from_disk(
+    in_force: InForce,
+    manager: ServiceManager,
+    load: Callable[[], Configuration],
+    log_tail: LogTail,
+) -> int:
+    try:
+        stores = open_stores(in_force.configuration.settings)
     except (StateError, JournalError) as error:
         log.error("%s", error.strerror)
         is_permission = isinstance(error.__cause__, PermissionError)
@@ -380,6 +395,7 @@ def _settle_memory() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLD)
+    gc.enable()
     with contextlib.suppress(AttributeError, OSError):  # of glibc alone
         ctypes.CDLL(None).malloc_trim(0)
 

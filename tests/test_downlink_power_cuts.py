@@ -167,8 +167,12 @@ def test_a_mistake_is_seen(
 
 def test_that_what_came_before_is_saved_later_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Downlink, "save_late", lambda _: [])
-    dice = Random(1)
     with pytest.raises(AssertionError, match="in order"):
-        for seed in range(3000):
-            cuts = tuple(sorted(dice.sample(range(1, 120), 4)))
-            check(World(seed, qos=1, sleeps=True, cuts=cuts).run())
+        cut_again_and_again(3000)
+
+
+def cut_again_and_again(worlds: int) -> None:
+    dice = Random(1)
+    for seed in range(worlds):
+        cuts = tuple(sorted(dice.sample(range(1, 120), 4)))
+        check(World(seed, qos=1, sleeps=True, cuts=cuts).run())
