@@ -13,6 +13,7 @@ from typing import Any
 import mqtt5
 import pytest
 
+from gateway.effects import Urgency
 from gateway.frames import Puback, Pubcomp, Publish, Pubrec, Pubrel
 from gateway.journal.journal import Journal
 from gateway.routing.reading_rules import Acknowledge, ReadingRules
@@ -26,6 +27,7 @@ from tests.support.engine_bench import short
 from tests.support.journal_bench import rules_of
 
 JOURNAL = ReadingRules(Acknowledge.JOURNAL)
+SOON_S = Urgency.SOON.value
 
 
 def gateway(*, trust_session: bool = False, rules: ReadingRules = JOURNAL) -> CrashBench:
@@ -267,9 +269,11 @@ def test_11_between_a_message_and_its_row_the_broker_is_told_nothing(qos: int) -
     bench = listening(qos)
     bench.holds_state = True
     bench.publishes("lamp", b"on", qos, by="lamp")
+    bench.wake(bench.at + SOON_S)
     assert receipts(bench) == []
     bench = back_at_broker(bench.crash())
     bench.publishes("lamp", b"on", qos, by="lamp")
+    bench.wake(bench.at + SOON_S)
     messages = [each for each in bench.hear(b"s1") if isinstance(each, Publish)]
     assert [each.payload for each in messages] == [b"on"]
     assert len(receipts(bench)) == 1
