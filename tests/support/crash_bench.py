@@ -89,6 +89,11 @@ class CrashBench(JournalBench):
         if not self.holds_state:
             self.commit()
 
+    def wake(self, now: float) -> None:
+        super().wake(now)
+        if not self.holds_state:
+            self.commit()
+
     def connect(self, name: bytes) -> None:
         """A client with a session that stays."""
         assert Connack(0) in self.say(name, Connect(name, 60))
