@@ -39,6 +39,25 @@ def values_of(lake: Path, columns: Sequence[str] = ("value",)) -> Counter[float]
     return found
 
 
+def test_repeats_are_left_out_among_other_gateways_lives_and_messages_without_a_number(
+    tmp_path: Path,
+) -> None:
+    """The same numbers of others stay, and so does what has none."""
+    first = [delivery(float(n), tagged(n)) for n in range(4)]
+    again = [
+        delivery(2.0, tagged(2)),  # the only repeats
+        delivery(3.0, tagged(3)),
+        *(delivery(10.0 + n, tagged(n, gw="gh2")) for n in range(4)),
+        *(delivery(20.0 + n, tagged(n, epoch=2)) for n in range(4)),
+        *(delivery(30.0, []) for _ in range(3)),
+        delivery(4.0, tagged(4)),
+    ]
+    write_segments(tmp_path, "c1", first)
+    write_segments(tmp_path, "c2", again)
+    expected = [*range(5), *range(10, 14), *range(20, 24), 30, 30, 30]
+    assert values_of(tmp_path) == Counter(map(float, expected))
+
+
 def test_new_segments_are_found_in_folders_that_were_looked_at(tmp_path: Path) -> None:
     write_segments(tmp_path, "c1", *ONE_EACH[:2])
     segments = LakeSegments(tmp_path)

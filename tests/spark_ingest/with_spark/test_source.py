@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -175,3 +177,31 @@ def test_a_folder_that_is_no_lake_is_an_error_that_says_how_it_becomes_one(
     with pytest.raises(PySparkException) as error:
         spark.read.format("gwlog").load(str(tmp_path)).count()
     assert "has no folder 'segments'" in first_line(error.value)
+
+
+READ_WITHOUT_PANDAS = """
+import sys
+from pathlib import Path
+from spark_ingest.lake import LakeSegments
+from spark_ingest.planning.offset import Offset
+from spark_ingest.planning.plan import planned
+from spark_ingest.reading import batches_of
+from spark_ingest.shelf import segment_path
+
+segments = LakeSegments(Path(sys.argv[1]))
+rows = 0
+for each in planned(Offset(), Offset(segments.heads()), segments):
+    path = segment_path(Path(sys.argv[1]), each.collector, each.number)
+    rows += sum(batch.num_rows for batch in batches_of(path, ["gw", "value"], each.left_out))
+print(rows, "pandas" in sys.modules)
+"""
+
+
+def test_what_reads_a_lake_does_not_import_pandas(tmp_path: Path) -> None:
+    """It takes each worker as long as half a million rows do."""
+    readings = [delivery(float(n), tagged(n)) for n in range(3)]
+    write_segments(tmp_path, "c1", readings[:2])
+    write_segments(tmp_path, "c2", [readings[1], delivery(9.0, []), readings[2]])
+    command = [sys.executable, "-c", READ_WITHOUT_PANDAS, str(tmp_path)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == ["4", "False"]
