@@ -100,14 +100,13 @@ def _values(column: Any, kind: Any) -> Any:
     """NOT_A_NUMBER where there is nothing."""
     import numpy as np
 
-    valid, values = (
-        None if octets is None else np.frombuffer(octets, of)
-        for octets, of in zip(column.buffers(), (np.uint8, kind), strict=True)
-    )
+    valid, octets = column.buffers()
     part = slice(column.offset, column.offset + len(column))
-    if valid is None or not column.null_count:
-        return values[part]
-    return np.where(np.unpackbits(valid, bitorder="little")[part], values[part], NOT_A_NUMBER)
+    values = np.frombuffer(octets, kind)[part]
+    if not column.null_count:
+        return values
+    is_there = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[part]
+    return np.where(is_there, values, NOT_A_NUMBER)
 
 
 def _bits(truths: Any) -> Any:
