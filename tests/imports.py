@@ -21,7 +21,7 @@ def from_import(node: ast.ImportFrom, package: list[str]) -> Iterator[Import]:
 
 
 def by_name_at_run_time(node: ast.Call) -> Iterator[Import]:
-    called = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
+    called = getattr(node.func, "attr", getattr(node.func, "id", None))
     if called in ("import_module", "__import__") and node.args:
         name = node.args[0]
         if isinstance(name, ast.Constant) and isinstance(name.value, str):
