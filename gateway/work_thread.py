@@ -1,7 +1,7 @@
 """A thread for work that blocks: one job after the other, each answered by a future of the loop.
 
-`concurrent.futures` does the same with a lock and a future of its own for each job, at three times
-the price: 20 us of CPU against 7, which readings that come in groups of ten notice.
+`concurrent.futures` does the same with a lock and a future of its own for each job, at two to three
+times the price, which readings that come in groups of ten notice.
 
 Full: whoever hands over jobs has one under way at a time.
 """
