@@ -335,8 +335,7 @@ class Downlink:
             effects += self.save_late()
         alike: dict[int, Message] = {} if message.retain else {message.qos: message}
         for client_id, qos in matches:
-            if qos > message.qos:
-                qos = message.qos
+            qos = min(qos, message.qos)
             same = alike.get(qos)
             if same is None:
                 same = alike[qos] = Message(message.topic, message.payload, qos)

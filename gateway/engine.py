@@ -142,9 +142,19 @@ class Engine:
     def receive_upstream(self, data: bytes, now: float) -> list[Effect]:
         """Octets from the broker, cut anywhere."""
         effects: list[Effect] = []
+        sessions = self.sessions
         for effect in self.upstream.receive(data, now):
             if type(effect) is Settled:  # nearly all there are, so they take no detour
-                effects += self._settled(effect.forwards, now)
+                for forward in effect.forwards:
+                    session = sessions.get(forward.client_id)
+                    if session is not None:
+                        effects += session.settled(forward)
+                    if self._bequests.is_any:
+                        effects += self._perform(self._bequests.settled(forward), now)
+                    if self.custody.is_on:
+                        effects += self.custody.settled(forward, now)
+                    elif forward.record >= 0:
+                        effects.append(Finish(forward))
             elif type(effect) is Transmit:
                 effects.append(effect)
             else:
@@ -174,24 +184,6 @@ class Engine:
     def stop(self, _now: float) -> list[Effect]:
         """Say goodbye to the broker."""
         return self.upstream.stop()
-
-    def _settled(self, forwards: list[Forward], now: float) -> list[Effect]:
-        """The broker has these for good."""
-        effects: list[Effect] = []
-        sessions = self.sessions
-        is_watched = self._bequests.is_any or self.custody.is_on
-        for forward in forwards:
-            session = sessions.get(forward.client_id)
-            if session is not None:
-                effects += session.settled(forward)
-            if is_watched:
-                effects += self._perform(self._bequests.settled(forward), now)
-                if self.custody.is_on:
-                    effects += self.custody.settled(forward, now)
-                    continue
-            if forward.record >= 0:
-                effects.append(Finish(forward))
-        return effects
 
     # From the stores
 

@@ -51,18 +51,25 @@ class WorkThread:
         self._thread.join()
 
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            future, work, given = job
-            result, error = None, None
-            try:
-                result = work(*given)
-            except Exception as raised:
-                error = raised
-            with suppress(RuntimeError):  # the loop is closed: nobody waits
-                self._loop.call_soon_threadsafe(_settle, future, result, error)
+        while self._do(self._jobs.get()):
+            pass
+
+    def _do(self, job: Job | None) -> bool:
+        """Holds nothing of a job beyond its end: nobody knows when the next one comes."""
+        if job is None:
+            return False
+        future, work, given = job
+        result, error = None, None
+        try:
+            result = work(*given)
+        except BaseException as raised:  # whatever it is: somebody waits
+            error = raised
+        with suppress(RuntimeError):  # the loop is closed: nobody waits
+            self._loop.call_soon_threadsafe(_settle, future, result, error)
+        return True
 
 
-def _settle(future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
     if future.done():  # whoever waited has been cancelled
         return
     if error is None:

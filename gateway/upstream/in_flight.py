@@ -161,7 +161,6 @@ class InFlight:
         if self.turns.is_busy or self.backlog.ready or not self.qos_max:
             return run
         room = self.window - len(published) - len(released)
-        waiting_bytes = self._waiting_bytes
         while waiting and len(run) < room:
             forward = waiting[0]
             packet_id = forward.packet_id
@@ -170,13 +169,11 @@ class InFlight:
             if forward.epoch != epoch or packet_id in published or packet_id in released:
                 break
             waiting.popleft()
-            waiting_bytes -= len(forward.payload) + len(forward.topic) + OVERHEAD_BYTES
             forward.upstream_qos = 1
             published[packet_id] = forward
             run.append(forward)
-        self._waiting_bytes = waiting_bytes
-        if self._ahead:
-            self._ahead = max(0, self._ahead - len(run))
+        self._waiting_bytes -= sum(map(_cost, run))
+        self._ahead = max(0, self._ahead - len(run))
         return run
 
     def next_waiting(self) -> Forward | None:

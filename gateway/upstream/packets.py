@@ -29,9 +29,6 @@ PLAIN_LENGTH = 2
 PLAIN_PUBREL = b"\x62\x02"  # and the packet id
 RUN_MAX = 64  # looked at in one go
 USER_PROPERTY = b"\x26"
-PACKET_ID_OCTETS = 2
-_AT_LEAST_ONCE = b"\x32"
-_RETAINED = b"\x33"
 REMAINING_LENGTH_OCTETS_MAX = 4
 
 
@@ -96,37 +93,9 @@ class PublishWriter:
         else:
             tag = client[0] + time
         properties = _length(len(tag))
-        octets = len(head) + len(number) + len(properties) + len(tag) + len(payload)
+        length = _length(len(head) + len(number) + len(properties) + len(tag) + len(payload))
         # Formatting takes two thirds of the time of joining.
-        length = _length(octets)
         return b"%c%b%b%b%b%b%b" % (first, length, head, number, properties, tag, payload)
-
-    def write_run(self, forwards: Iterable[Forward]) -> list[bytes]:
-        """As `write`, of QoS 1 readings of this life, each under its own packet id. What is looked
-        up once for all of them is a third of the work.
-        """
-        topics, clients, (stamped, time) = self._topics, self._clients, self._time
-        retain_available = self.retain_available
-        packets: list[bytes] = []
-        for forward in forwards:
-            payload = forward.payload
-            if forward.unix_ms != stamped:
-                stamped = forward.unix_ms
-                time = self._stamp(stamped)
-            head = topics.get(forward.topic) or self._topic(forward.topic)
-            _, client = clients.get(forward.client_id) or self._client(forward.client_id)
-            digits = b"%d" % forward.sequence
-            tag_octets = len(client) + 1 + len(digits) + len(time)
-            properties = _length(tag_octets)
-            octets = len(head) + PACKET_ID_OCTETS + len(properties) + tag_octets + len(payload)
-            first = _RETAINED if forward.retain and retain_available else _AT_LEAST_ONCE
-            packets.append(
-                b"%b%b%b%b%b%b%c%b%b%b" % (
-                    first, _length(octets), head, _packet_id(forward.packet_id), properties,
-                    client, len(digits), digits, time, payload,
-                )
-            )  # fmt: skip
-        return packets
 
     def _topic(self, topic: str) -> bytes:
         if len(self._topics) >= CACHE_MAX:

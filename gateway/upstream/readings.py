@@ -263,11 +263,12 @@ class Readings:
 
     def _transmit_run(self, run: list[Forward]) -> list[Effect]:
         """As `_transmit`, of what `take_run` brought, in one piece."""
-        zero = self.unix_ms_at_zero
-        for forward in run:  # the clock may have been set since they were taken on
+        write, zero, limit = self._writer.write, self.unix_ms_at_zero, self.packet_bytes_max
+        packets: list[bytes] = []
+        for forward in run:
+            # The clock may have been set since it was taken on.
             forward.unix_ms = int(forward.received_at * 1000 + zero)
-        packets = self._writer.write_run(run)
-        limit = self.packet_bytes_max
+            packets.append(write(forward, forward.packet_id))
         if max(map(len, packets)) <= limit:
             return [Transmit(b"".join(packets))]
         return [

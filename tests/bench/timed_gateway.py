@@ -68,12 +68,13 @@ class Clocks:
     calls: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PARTS, 0))
     process_began: float = 0.0
     thread_began: float = 0.0
+    now: Callable[[], float] = time.thread_time
     _inside: list[str] = field(default_factory=lambda: [LOOP])
     _latest: float = -1.0
 
     def timed(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
         seconds, calls, inside = self.seconds, self.calls, self._inside
-        clock = time.thread_time
+        clock = self.now
         may_begin = part == BEGINS_WITH
 
         @wraps(function)
@@ -103,11 +104,11 @@ class Clocks:
         return {
             "seconds": self.seconds,
             "calls": self.calls,
-            "other_threads_s": process - (time.thread_time() - self.thread_began),
+            "other_threads_s": process - (self.now() - self.thread_began),
         }
 
     def _begin(self) -> None:
-        self._latest = self.thread_began = time.thread_time()
+        self._latest = self.thread_began = self.now()
         self.process_began = time.process_time()
 
 

@@ -45,25 +45,6 @@ def test_the_writer_agrees_with_the_codec_package_octet_by_octet(
         assert writer.write(forward, packet_id, dup=dup) == expected.write()
 
 
-@given(
-    st.lists(st.tuples(names, names, payloads, st.booleans(), numbers, numbers), max_size=8),
-    st.booleans(),
-)
-def test_a_run_is_written_as_each_of_it_alone(
-    contents: list[tuple[str, str, bytes, bool, int, int]], retain_available: bool
-) -> None:
-    alone, together = PublishWriter(rules()), PublishWriter(rules())
-    alone.retain_available = together.retain_available = retain_available
-    run = []
-    for topic, client, payload, retain, sequence, unix_ms in contents * 2:
-        forward = Forward(ClientId(client), topic, payload, 1, retain, 1, 7, 0.0)
-        forward.sequence, forward.unix_ms, forward.upstream_qos = sequence, unix_ms, 1
-        forward.epoch, forward.packet_id = rules().epoch, sequence % 65_535 + 1
-        run.append(forward)
-    written = together.write_run(run)
-    assert written == [alone.write(forward, forward.packet_id) for forward in run]
-
-
 def test_a_broker_without_retained_messages_is_sent_none() -> None:
     writer = PublishWriter(rules())
     writer.retain_available = False
