@@ -4,8 +4,9 @@ Raw REPL (Ctrl-A): a snippet, Ctrl-D, `OK`, what it prints, Ctrl-D, its tracebac
 
 Rules
 - Octets go out in small bursts, because boards have rings of 64 or 128 for what comes.
-- Ctrl-C is said again and again: our own programs stop at two within half a second. A board that
-  does not hear it, because it sleeps deeply, is reset on the way.
+- Ctrl-C is said again and again: our own programs stop at two within half a second, and those that
+  come together are one to a board. One that hears none, because it sleeps deeply, is reset on the way.
+- What runs there may print without a pause: to stop it takes no longer for that.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ BAUD = 115_200
 BURST_OCTETS = 16
 BURST_PAUSE_S = 0.004
 STOP_S_MAX = 8.0
+INTERRUPT_S = 0.1  # between two Ctrl-C
 STOP_AGAIN_S = 0.2
+LONGER_EACH_TIME = 1.25  # a busy host, or a slow board, answers later than that
 ATTEMPTS_MAX = 3
 ANSWER_S_MAX = 5.0
 LOOK_S = 0.05
@@ -76,28 +79,36 @@ class Console:
         """End what runs there, and be at the raw REPL. Raises FlashError."""
         deadline = time.monotonic() + patience_s
         reset_at: float | None = deadline - patience_s / 2
-        self._held = b""
+        again_s = STOP_AGAIN_S
         while time.monotonic() < deadline:
             if reset_at is not None and time.monotonic() > reset_at:
                 self._reset()
                 reset_at = None
-            self._write(b"\r\x03\x03")
-            self._read_until(b">>> ", STOP_AGAIN_S)
+            self._interrupt()
             self._held = b""
             self._write(b"\r\x01")
-            if self._read_until(_RAW, STOP_AGAIN_S) is not None and self._obeys():
+            if self._comes(_RAW, again_s) and self._obeys(again_s):
                 return
+            again_s *= LONGER_EACH_TIME
         text = (
             f"no MicroPython answers on {self.port}: if it is there and asleep, press RESET and "
             "try again; else  tidegate flash install  puts it there"
         )
         raise FlashError(Failure.ABSENT, text)
 
-    def _obeys(self) -> bool:
+    def _interrupt(self) -> None:
+        """Twice, unless the prompt is there after the first."""
+        for _ in range(2):
+            self._held = b""
+            self._write(b"\r\x03")
+            if self._comes(b">>> ", INTERRUPT_S):
+                return
+
+    def _obeys(self, patience_s: float) -> bool:
         """A Ctrl-C that came too late for the program would end the next snippet instead."""
         for _ in range(ATTEMPTS_MAX):
             try:
-                self.run("0", STOP_AGAIN_S)
+                self.run("0", patience_s)
             except SnippetError:
                 continue
             except FlashError:
@@ -168,8 +179,18 @@ class Console:
         except _GONE:
             raise self._cut() from None
 
+    def _comes(self, end: bytes, patience_s: float) -> bool:
+        """Whether it comes in time, whatever else does."""
+        deadline = time.monotonic() + patience_s
+        while end not in self._held:
+            if time.monotonic() > deadline:
+                return False
+            self._held = (self._held + self.read())[-HELD_OCTETS_MAX:]
+        self._held = self._held.partition(end)[2]
+        return True
+
     def _read_until(self, end: bytes, patience_s: float) -> bytes | None:
-        """What came before it; None when it did not come in time."""
+        """What came before it; None when it did not come in time, and nothing else comes."""
         deadline = time.monotonic() + patience_s
         while end not in self._held:
             octets = self.read()

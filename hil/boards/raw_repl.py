@@ -2,7 +2,8 @@
 snippets, and writes small files.
 
 Octets go out in small bursts, because boards have rings of 64 for what comes. Ctrl-C is said again
-and again: the sensors stop at two within half a second, and a board in deep sleep hears none.
+and again: the sensors stop at two within half a second, of which those that come together are one,
+and a board in deep sleep hears none.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from hil.boards.errors import BoardError
 BURST_OCTETS = 16
 BURST_PAUSE_S = 0.004
 STOP_S_MAX = 10.0
+INTERRUPT_S = 0.1  # between two Ctrl-C
 STOP_AGAIN_S = 0.2
+LONGER_EACH_TIME = 1.25  # a busy host, or a slow board, answers later than that
 ANSWER_S_MAX = 10.0
 LOOK_S = 0.02
 PART_OCTETS = 48  # of a file, in a snippet
@@ -94,12 +97,16 @@ class RawRepl:
 
     def _stop(self) -> None:
         deadline = time.monotonic() + self._patience_s
+        again_s = STOP_AGAIN_S
         while time.monotonic() < deadline:
-            self._write(b"\r\x03\x03")
-            self._heard(b">>> ", STOP_AGAIN_S)
+            self._write(b"\r\x03")
+            if self._heard(b">>> ", INTERRUPT_S) is None:
+                self._write(b"\r\x03")
+                self._heard(b">>> ", INTERRUPT_S)
             self._write(b"\r\x01")
-            if self._heard(_RAW, STOP_AGAIN_S) is not None:
+            if self._heard(_RAW, again_s) is not None:
                 return
+            again_s *= LONGER_EACH_TIME
         raise BoardError(
             f"no MicroPython answers on {self._port}: is it there, awake, and the right port?"
         )

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import aiomqtt
+import pytest
 import serial  # type: ignore[import-untyped]
 
 from gateway.cli.sensors.senml import Pack
@@ -235,6 +236,19 @@ def test_one_interrupt_is_noise_and_two_are_a_wish(tmp_path: Path) -> None:
             time.sleep(0.1)
             port.write(b"\x03")
             board.wait_for(">>> ")
+
+
+def test_a_host_that_takes_its_time_stops_it_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two Ctrl-C that it says together are one to the board, and its next round comes too late."""
+    monkeypatch.setattr("gateway.flashing.console.STOP_AGAIN_S", 0.6)
+    with sensor(tmp_path / "board") as board:
+        board.start()
+        board.wait_for("tiny-1")
+        with Console(board.device) as console:
+            console.stop()
+            assert console.run("print(1)") == "1\n"
 
 
 def test_an_octet_of_zero_while_it_starts_does_not_stop_it(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import threading
 import tty
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -47,6 +48,28 @@ def test_who_says_nothing_has_no_micropython_that_answers(line: Line) -> None:
     with Console(line.device) as console:
         with pytest.raises(FlashError, match=f"no MicroPython answers on {line.device}") as raised:
             console.stop(0.5)
+        assert raised.value.failure is Failure.ABSENT
+
+
+def test_who_prints_without_a_pause_and_never_stops_is_given_up_in_time(line: Line) -> None:
+    ended = threading.Event()
+
+    def print_on() -> None:
+        while not ended.is_set():
+            with suppress(BlockingIOError):
+                os.write(line.port, b"reading " * 32)
+            ended.wait(0.001)
+
+    os.set_blocking(line.port, False)
+    printing = threading.Thread(target=print_on)
+    with Console(line.device) as console:
+        printing.start()
+        try:
+            with pytest.raises(FlashError) as raised:
+                console.stop(0.5)
+        finally:
+            ended.set()
+            printing.join()
         assert raised.value.failure is Failure.ABSENT
 
 
