@@ -5,7 +5,7 @@ Raw REPL (Ctrl-A): a snippet, Ctrl-D, `OK`, what it prints, Ctrl-D, its tracebac
 Rules
 - Octets go out in small bursts, because boards have rings of 64 or 128 for what comes.
 - Ctrl-C is said again and again: our own programs stop at two within half a second, and those that
-  come together are one to a board. One that hears none, because it sleeps deeply, is reset on the way.
+  come together are one to a board. One that sleeps deeply and hears none is reset on the way.
 - What runs there may print without a pause: to stop it takes no longer for that.
 """
 
