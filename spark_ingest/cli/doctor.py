@@ -34,7 +34,9 @@ class BadError(Exception):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_arguments(parser)
     parser.add_argument(
-        "--spark", action="store_true", help="start Spark too, and let a worker run a little Python"
+        "--spark",
+        action="store_true",
+        help="start Spark too, and ask its workers whether they can do our work",
     )
 
 
@@ -175,8 +177,9 @@ def _spark(settings: Settings) -> Iterator[str]:
     from spark_ingest.cli.with_spark import configure_log, must_have_spark, spark_session
 
     must_have_spark()
+    from spark_ingest.spark.workers import must_do_our_work
+
     configure_log("warning")
     with spark_session(settings) as spark:
-        rows = spark.range(3).mapInArrow(lambda batches: batches, "id bigint").count()
-        assert rows == 3
+        must_do_our_work(spark, settings.lake.folder)
         yield f"Spark {spark.version} with master {spark.sparkContext.master} runs our Python"

@@ -55,6 +55,7 @@ def spark_session(settings: Settings) -> Iterator[SparkSession]:
     """Whatever goes wrong with Spark, the lake or the tables inside is a VerbError."""
     from spark_ingest.java import NoJavaError
     from spark_ingest.spark.session import NoSessionError, open_session
+    from spark_ingest.spark.workers import are_elsewhere, must_do_our_work
 
     rules = settings.spark
     with errors_told():
@@ -63,7 +64,11 @@ def spark_session(settings: Settings) -> Iterator[SparkSession]:
         except (NoSessionError, NoJavaError) as error:
             raise VerbError(ExitCode.UNAVAILABLE, str(error)) from None
         try:
+            if are_elsewhere(spark):
+                must_do_our_work(spark, settings.lake.folder)
             yield spark
+        except NoSessionError as error:
+            raise VerbError(ExitCode.UNAVAILABLE, str(error)) from None
         finally:
             with suppress(Exception):  # what was done is done, and Java may be gone
                 spark.stop()
