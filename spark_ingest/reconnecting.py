@@ -68,11 +68,21 @@ class BrokerConnection:
                 self._latest.abort()
 
     async def close(self) -> None:
-        """Sends what was written, and makes no more connections."""
+        """Sends what was written, and makes no more connections.
+
+        After our DISCONNECT the broker ends the connection, when it has read all before it. If we
+        did, a client of our name that comes at once could take its place sooner than that, and
+        acknowledgements would be lost: their messages would be collected twice.
+        """
         self._is_closing = True
-        self.drop("the collector stops")
-        if self._protocol is not None:
+        transport, self._transport = self._transport, None
+        if transport is None or self._protocol is None:
+            return
+        if self._settled_at is not None:
+            transport.resume_reading()
             await asyncio.wait({self._protocol.ended}, timeout=CLOSE_S_MAX)
+        self._end(transport, "the collector stops")
+        await asyncio.wait({self._protocol.ended}, timeout=CLOSE_S_MAX)
 
     async def _one_round(self) -> None:
         reason = await self._one_connection()
@@ -98,9 +108,12 @@ class BrokerConnection:
         """Ends this connection, sending what was written; another follows."""
         transport, self._transport = self._transport, None
         if transport is not None:
-            self._drop_reason = reason
-            transport.close()
-            asyncio.get_running_loop().call_later(CLOSE_S_MAX, transport.abort)
+            self._end(transport, reason)
+
+    def _end(self, transport: asyncio.Transport, reason: str) -> None:
+        self._drop_reason = reason
+        transport.close()
+        asyncio.get_running_loop().call_later(CLOSE_S_MAX, transport.abort)
 
     def pause_reading(self) -> None:
         if self._transport is not None:
