@@ -16,9 +16,10 @@ async def is_over_before_the_broker_ends_it(*, settled: bool) -> bool:
     loop = asyncio.get_running_loop()
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
+        host, port = server.getsockname()
         opened = asyncio.Event()
         connection = BrokerConnection(
-            *server.getsockname(), None, connect_timeout_s=5.0, delay_s_max=5.0,
+            host, port, None, connect_timeout_s=5.0, delay_s_max=5.0,
             owner=Owner(opened.set, lambda _octets: None, lambda: None),
         )  # fmt: skip
         keeping = asyncio.create_task(connection.keep())
