@@ -3,7 +3,9 @@
 Readings come first. What is said is QoS 0 and goes past the journal: it needs no packet id, no
 place in the broker's window and no write, so no PUBACK waits for it, and it can be made anew at any
 time, which a reading cannot. It goes a few messages at a time (`BEAT_S`), a tenth of that while
-readings wait for the broker, and nothing while the broker takes nothing.
+readings wait for the broker, and nothing while the broker takes nothing. Where very much is to be
+said and nothing of it presses, it waits until `TOGETHER` may go: whatever is said in a beat, to
+wake up for it costs a millisecond.
 
 Limit: `presence.messages_per_s_max`, and one message a beat however low that is.
 """
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("tidegate.presence")
 
 BEAT_S = 0.25
+TOGETHER = 50
 WHILE_READINGS_WAIT = 10  # the pace is divided by it
 
 
@@ -50,6 +53,8 @@ class Herald:
         self._perform = perform
         self._now = clock
         self._per_beat = messages_per_s_max * BEAT_S
+        # Of a second, or of a beat where that is more.
+        self._together = max(1.0, min(messages_per_s_max, TOGETHER), self._per_beat)
         self._birth = birth
         self._refusal: str | None = None
         self._credit = 0.0
@@ -137,7 +142,10 @@ class Herald:
         pace = self._per_beat
         if readings.in_flight.has_waiting:
             pace /= WHILE_READINGS_WAIT
-        self._credit = min(self._credit + pace, max(1.0, self._per_beat))
+        self._credit = min(self._credit + pace, self._together)
         whole = int(self._credit)
+        saying, together = self._saying, int(self._together)
+        if whole < together < saying.waiting and not saying.presses:
+            return 0
         self._credit -= whole
         return whole

@@ -116,6 +116,11 @@ class Board:
     def waiting(self) -> int:
         return sum(map(len, self._due))
 
+    @property
+    def presses(self) -> bool:
+        """Whether there is something that somebody should see."""
+        return bool(self._due[_FIRST])
+
     # Time
 
     def look(self, now: float) -> None:
@@ -124,7 +129,8 @@ class Board:
             self._begin_round(now)
         slice_size = max(SLICE_MIN, -(-len(self._sessions) // ROUND_LOOKS))
         said_of, sessions, connection = self._said, self._sessions, self._connection
-        unchanged: list[Standing] = []
+        found: list[Standing] = []
+        new = self._due[_NEW]
         for client_id in self._round[-slice_size:]:
             session, said = sessions.get(client_id), said_of.get(client_id)
             if session is None:
@@ -137,12 +143,19 @@ class Board:
                 and said.connection == connection
                 and now <= said.look_at
             ):
-                unchanged.append(said.standing)
+                found.append(said.standing)
+            elif (  # while very many are new: the same as below, at a third of the price
+                said is None
+                and session.state is State.ASLEEP
+                and now <= session.heard_at + session.sleep_s
+                and client_id in new
+            ):
+                found.append(Standing.ASLEEP)
             else:
-                self._look_at(session, said, now)
+                found.append(self._look_at(session, said, now))
         del self._round[-slice_size:]
-        for standing in Standing:
-            if count := unchanged.count(standing):
+        for standing in Standing:  # to hash a member costs more than to find them all
+            if count := found.count(standing):
                 self._tally[standing] += count
         if not self._round:
             self.counts, self._tally = self._tally, Counter()
@@ -176,10 +189,9 @@ class Board:
         gone = [each for each in self._said if each not in sessions]
         self._round = [*gone, *reversed(list(sessions))]
 
-    def _look_at(self, session: Session, said: _Said | None, now: float) -> None:
+    def _look_at(self, session: Session, said: _Said | None, now: float) -> Standing:
         client_id = session.client_id
         standing = standing_of(session, now)
-        self._tally[standing] += 1
         if said is None:
             self._due[_FIRST if standing in _NOT_WELL else _NEW][client_id] = None
         elif said.standing is not standing:
@@ -189,6 +201,7 @@ class Board:
             self._due[_FIRST if standing in _NOT_WELL else _REST][client_id] = None
         elif now >= said.valid_until and (session.heard_at != said.heard_at or now > said.look_at):
             self._due[_REST][client_id] = None
+        return standing
 
     # Saying
 

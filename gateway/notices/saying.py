@@ -113,15 +113,30 @@ class Saying:
 
     # From those who show
 
+    @property
+    def waiting(self) -> int:
+        """Devices, announcements and values that something is to be said of."""
+        board, announcements = self.board, self.announcements
+        return (
+            (0 if board is None else board.waiting)
+            + (0 if announcements is None else announcements.waiting)
+            + len(self._stale)
+        )
+
+    @property
+    def presses(self) -> bool:
+        """Whether somebody should see at once what goes next."""
+        if self._together or self._of_gateway:
+            return True
+        return self.board is not None and self.board.presses
+
     def numbers(self) -> NoticeNumbers:
         board, announcements = self.board, self.announcements
         return NoticeNumbers(
             topic=self._topics.base,
             devices=None if board is None else board.told,
             announced=None if announcements is None else announcements.announced,
-            waiting=(0 if board is None else board.waiting)
-            + (0 if announcements is None else announcements.waiting)
-            + len(self._stale),
+            waiting=self.waiting,
             error=self._ledger.error,
         )
 

@@ -123,12 +123,31 @@ def test_a_hundred_thousand_sleepers_make_no_burst(tmp_path: Path) -> None:
         name = ClientId(f"s{number}")
         session = sessions[name] = Session(name, Peer(0, b""), RULES, NONE)
         session.state, session.sleep_s, session.silence_max_s = State.ASLEEP, 600, 660.0
-    said: set[str] = set()
-    for _ in range(60):
-        topics = house.topics()
-        assert len(topics) <= PER_S * BEAT_S
-        said.update(topics)
+    beats = [house.topics() for _ in range(60)]
+    assert max(map(len, beats)) <= PER_S
+    said = {topic for beat in beats for topic in beat}
     assert len(said) >= 0.9 * 60 * PER_S * BEAT_S
+    assert sum(map(bool, beats)) <= 60 * BEAT_S + 1, "to wake up costs more than what is said"
+
+
+def test_what_somebody_should_see_does_not_wait_for_company(tmp_path: Path) -> None:
+    house = House(tmp_path, *(f"s{number}" for number in range(4 * PER_S)), announces=False)
+    tank = house.enter("tank")
+    said: list[str] = []
+    while CLIENT not in said:
+        said = house.topics()
+    house.topics()
+    tank.state = State.LOST
+    assert house.topics(2)[0] == CLIENT
+    assert house.saying.waiting > PER_S, "others were there to wait for"
+
+
+def test_a_few_go_at_once(tmp_path: Path) -> None:
+    house = House(tmp_path, announces=False)
+    house.beat(4)
+    for number in range(PER_S // 2):
+        house.enter(f"s{number}")
+    assert len(house.topics(2)) == PER_S // 2
 
 
 def test_while_readings_wait_for_the_broker_a_tenth_is_said(tmp_path: Path) -> None:
