@@ -181,5 +181,5 @@ def _spark(settings: Settings) -> Iterator[str]:
 
     configure_log("warning")
     with spark_session(settings) as spark:
-        must_do_our_work(spark, settings.lake.folder)
+        must_do_our_work(spark, settings.lake.folder.absolute())
         yield f"Spark {spark.version} with master {spark.sparkContext.master} runs our Python"

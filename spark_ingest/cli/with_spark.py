@@ -65,7 +65,7 @@ def spark_session(settings: Settings) -> Iterator[SparkSession]:
             raise VerbError(ExitCode.UNAVAILABLE, str(error)) from None
         try:
             if are_elsewhere(spark):
-                must_do_our_work(spark, settings.lake.folder)
+                must_do_our_work(spark, settings.lake.folder.absolute())
             yield spark
         except NoSessionError as error:
             raise VerbError(ExitCode.UNAVAILABLE, str(error)) from None

@@ -32,14 +32,19 @@ class NoSessionError(Exception):
 
 def open_session(name: str, master: str | None, conf: Mapping[str, str]) -> SparkSession:
     """`master` None leaves that to `spark-submit`. Raises NoSessionError, and NoJavaError."""
+    if "SPARK_REMOTE" in os.environ or "spark.remote" in conf or (master or "").startswith("sc://"):
+        raise NoSessionError(
+            "Spark Connect (sc://, SPARK_REMOTE, spark.remote) cannot run this: tables are "
+            "committed where Spark's driver is; set spark.master to spark://, yarn or k8s://, or "
+            "use spark-submit"
+        )
     if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:  # which spark-submit sets
         master = HERE
     is_local = master is not None and _LOCAL.fullmatch(master) is not None
     if is_local:
         # Else Spark takes the first `python3` of the PATH, in which nothing of ours may be.
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    if "SPARK_REMOTE" not in os.environ:
-        os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
+    os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
     builder = SparkSession.builder.appName(name)
     if master is not None:
         builder = builder.master(master)

@@ -21,6 +21,7 @@ from spark_ingest.spark.session import NoSessionError, first_line
 log = logging.getLogger("tidegate.ingest.spark")
 
 PATIENCE_S = 30.0
+TASKS_MAX = 64
 # What the tasks of all verbs import: by name, as a worker shall find them by itself.
 MODULES = ("spark_ingest.spark.source", "spark_ingest.spark.sink", "spark_ingest.spark.writing")
 _NO_MODULE = re.compile(r"No module named '([\w.]+)'")
@@ -71,7 +72,7 @@ class _Asking(threading.Thread):
 
     def __init__(self, spark: SparkSession, lake: Path, modules: tuple[str, ...]) -> None:
         super().__init__(daemon=True)
-        self.problem = ""
+        self.problem = "the job that asks them ended without an answer"
         self._context = spark.sparkContext
         # Who begins without segments makes it with the first batch.
         self._lake = str(lake) if lake.is_dir() else None
@@ -83,7 +84,7 @@ class _Asking(threading.Thread):
 
     def run(self) -> None:
         context, lake, modules = self._context, self._lake, self._modules
-        tasks = context.defaultParallelism
+        tasks = min(context.defaultParallelism, TASKS_MAX)
         try:
             answers = context.parallelize(range(tasks), tasks).map(lambda _: lacks(modules, lake))
             self.problem = next(filter(None, answers.collect()), "")
