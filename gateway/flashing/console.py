@@ -31,6 +31,7 @@ STOP_S_MAX = 8.0
 INTERRUPT_S = 0.1  # between two Ctrl-C
 STOP_AGAIN_S = 0.2
 LONGER_EACH_TIME = 1.25  # a busy host, or a slow board, answers later than that
+BEGUN_S_MAX = 1.0  # until the raw REPL is back after a soft reset
 ATTEMPTS_MAX = 3
 ANSWER_S_MAX = 5.0
 LOOK_S = 0.05
@@ -105,11 +106,18 @@ class Console:
                 return
 
     def _obeys(self, patience_s: float) -> bool:
-        """A Ctrl-C that came too late for the program would end the next snippet instead."""
+        """A Ctrl-C that came too late for the program would end the next snippet instead. And what
+        was stopped may have left no room to read even one: a soft reset here gives it back, and
+        starts no program.
+        """
         for _ in range(ATTEMPTS_MAX):
             try:
                 self.run("0", patience_s)
-            except SnippetError:
+            except SnippetError as error:
+                if "MemoryError" in str(error):
+                    self._held = b""
+                    self._write(b"\x04")
+                    self._comes(_RAW, BEGUN_S_MAX)
                 continue
             except FlashError:
                 return False

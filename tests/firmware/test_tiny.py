@@ -162,24 +162,36 @@ async def every_value(app: aiomqtt.Client, board: MicrobitBoard) -> None:
         assert told.count("Traceback") == told.count('File "<stdin>"'), told
 
 
+async def free_after(
+    board: MicrobitBoard, gateway: GatewayProcess, broker: Mosquitto, *, many: bool
+) -> int:
+    """Octets, when it was stopped somewhere. One that was stopped without room for a line was reset
+    to get it, which says nothing: then it lives once more.
+    """
+    while True:
+        async with application(broker, TOPIC) as app:
+            board.start()
+            await readings(app, 10)
+            if many:
+                await every_value(app, board)
+        gateway.kill()  # which lets go of the port
+        with Console(board.device) as console:
+            console.stop()
+            was_reset = "soft reboot" in board.output
+            free = int(console.run("import gc\ngc.collect()\nprint(gc.mem_free())"))
+        board.cut_power()
+        board.wire.heard.clear()
+        gateway.start()
+        if not was_reset:
+            return free
+
+
 def test_hundreds_of_readings_of_every_value_leave_its_memory_as_it_was(
     tmp_path: Path, broker: Mosquitto
 ) -> None:
-    async def inner(board: MicrobitBoard, gateway: GatewayProcess) -> list[int]:
-        found: list[int] = []
-        for _ in range(2):
-            async with application(broker, TOPIC) as app:
-                board.start()
-                await readings(app, 10)
-                if found:
-                    await every_value(app, board)
-            gateway.kill()  # which lets go of the port
-            with Console(board.device) as console:
-                console.stop()
-                found.append(int(console.run("import gc\ngc.collect()\nprint(gc.mem_free())")))
-            board.cut_power()
-            gateway.start()
-        return found
+    async def inner(board: MicrobitBoard, gateway: GatewayProcess) -> tuple[int, int]:
+        few = await free_after(board, gateway, broker, many=False)
+        return few, await free_after(board, gateway, broker, many=True)
 
     with (
         sensor(tmp_path / "board", INTERVAL_S=0) as board,
