@@ -82,10 +82,10 @@ def test_readings_wait_in_the_flash_for_a_gateway_that_is_away_and_the_wakes_sta
 def test_a_power_cut_takes_no_reading_that_was_stored(
     new_node: NodeMaker, tap: Tap, listener: Listener, timekeeper: Timekeeper
 ) -> None:
-    node = new_node(tap.port, budget_s=5)
+    node = new_node(tap.port, budget_s=15)
     tap.is_deaf = True
     with node.start("import main"):
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while not tap.up and time.monotonic() < deadline:
             time.sleep(0.01)
     tap.is_deaf = False
