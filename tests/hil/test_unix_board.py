@@ -26,6 +26,7 @@ from hil.boards.unix import flash
 from hil.boards.unix.power import PoweredBoard
 from hil.campaign import Campaign, perform
 from hil.run import Outcome
+from tests.support.waiting import until
 
 BENCH = inventory.DEFAULT.with_name("unix.toml")
 BOARDS = inventory.read(BENCH)
@@ -70,6 +71,9 @@ class Bench:
             time.sleep(POLL_S)
         return found
 
+    def wait_until_said(self, word: str, times: int) -> None:
+        until(lambda: self.log.read_text().count(word) == times, PATIENCE_S)
+
     def close(self) -> None:
         for power in self._powers:
             power.cut()
@@ -98,6 +102,27 @@ def test_it_wakes_from_deep_sleep_with_what_it_kept(bench: Bench) -> None:
     assert not power.is_on
     assert [wake.how for wake in power.wakes[:2]] == ["deepsleep", "deepsleep"]
     assert all(wake.began_at < wake.ended_at for wake in power.wakes)
+
+
+KEEPER = """
+import machine
+memory = machine.RTC()
+print("kept", len(memory.memory()))
+memory.memory(b"x" * 100)
+print("keeps")
+while True:
+    memory.memory(b"x" * 100)
+"""
+
+
+def test_what_a_sleep_keeps_is_whole_whenever_a_reset_comes(bench: Bench) -> None:
+    power = bench.start(KEEPER)
+    for lives in range(1, 51):
+        bench.wait_until_said("keeps", lives)
+        power.soft_reset()
+    bench.wait_until_said("keeps", 51)
+    kept = re.findall(r"kept (\d+)", bench.log.read_text())
+    assert kept == ["0"] + ["100"] * 50
 
 
 def test_a_power_cut_takes_what_only_a_sleep_keeps(bench: Bench) -> None:

@@ -30,6 +30,7 @@ def start(supply, device, program):
     vfs.mount(flash.file_system(), "/")
     os.chdir("/")
     machine.uart_0 = device
+    machine.supply = supply
     sys.path[:] = ["", "/lib", "/board", ".frozen"]
     sys.argv[:] = [""]
     exec(program, {"__name__": "__main__"})

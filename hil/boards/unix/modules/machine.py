@@ -14,23 +14,31 @@ SOFT_RESET = 5
 
 _RTC_OCTETS_MAX = 2048  # ESP32's default
 _F_GETFL, _F_SETFL, _O_NONBLOCK = 3, 4, 0o4000
-_EINVAL, _ENODEV = 22, 19
+_EIO, _EINVAL, _ENODEV = 5, 22, 19
 
 uart_0 = ""  # the terminal, for boot.py to say
+supply = ""  # what /host is on the host, likewise
 
 _libc = ffi.open("libc.so.6")
 _exit = _libc.func("v", "_exit", "i")
 _fcntl = _libc.func("i", "fcntl", "iii")
 _ualarm = _libc.func("I", "ualarm", "II")
+_rename = _libc.func("i", "rename", "ss")  # os.rename of a VfsPosix below a folder fails
+
+
+def _keep(name, octets):
+    """As a whole or not at all: this life may be ended at any moment."""
+    with open("/host/new", "wb") as file:
+        file.write(octets)
+    if _rename(supply + "/new", supply + "/" + name):
+        raise OSError(_EIO)
 
 
 def _end(how):
     from flash import device
 
-    with open("/host/writes", "w") as file:
-        file.write(str(device.writes))
-    with open("/host/ended", "w") as file:
-        file.write(how)
+    _keep("writes", str(device.writes))
+    _keep("ended", how)
     _exit(0)
 
 
@@ -70,8 +78,7 @@ class RTC:
                 return b""
         if len(kept) > _RTC_OCTETS_MAX:
             raise OSError(_EINVAL)
-        with open("/host/rtc", "wb") as file:
-            file.write(kept)
+        _keep("rtc", kept)
 
 
 def UART(number=0, baudrate=115200, **_):
