@@ -187,26 +187,21 @@ class Console:
         except _GONE:
             raise self._cut() from None
 
-    def _comes(self, end: bytes, patience_s: float) -> bool:
-        """Whether it comes in time, whatever else does."""
-        deadline = time.monotonic() + patience_s
-        while end not in self._held:
-            if time.monotonic() > deadline:
-                return False
-            self._held = (self._held + self.read())[-HELD_OCTETS_MAX:]
-        self._held = self._held.partition(end)[2]
-        return True
-
-    def _read_until(self, end: bytes, patience_s: float) -> bytes | None:
-        """What came before it; None when it did not come in time, and nothing else comes."""
+    def _read_until(self, end: bytes, patience_s: float, *, strictly: bool = False) -> bytes | None:
+        """What came before it; None when it did not come in time, and nothing else comes.
+        `strictly`: whatever else does.
+        """
         deadline = time.monotonic() + patience_s
         while end not in self._held:
             octets = self.read()
             self._held = (self._held + octets)[-HELD_OCTETS_MAX:]
-            if not octets and time.monotonic() > deadline:
+            if (strictly or not octets) and time.monotonic() > deadline:
                 return None
         before, _, self._held = self._held.partition(end)
         return before
+
+    def _comes(self, end: bytes, patience_s: float) -> bool:
+        return self._read_until(end, patience_s, strictly=True) is not None
 
     def _cut(self) -> FlashError:
         text = f"{self.port}: the board does not answer any more; plug it in again, and begin anew"

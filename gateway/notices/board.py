@@ -28,7 +28,7 @@ from math import inf
 
 from gateway.effects import ClientId, Peer, State
 from gateway.notices.documents import Device, Notice, device_json, device_of
-from gateway.notices.standing import GONE, Standing, standing_in, standing_of
+from gateway.notices.standing import GONE, Standing, is_overdue, standing_in, standing_of
 from gateway.notices.topics import Topics
 from gateway.session.session import Session
 
@@ -144,11 +144,11 @@ class Board:
                 and now <= said.look_at
             ):
                 found.append(said.standing)
-            elif (  # while very many are new: the same as below, at a third of the price
+            elif (  # while very many are new: the same as below, and cheaper
                 said is None
                 and session.state is State.ASLEEP
-                and now <= session.heard_at + session.sleep_s
                 and client_id in new
+                and not is_overdue(session, now)
             ):
                 found.append(Standing.ASLEEP)
             else:

@@ -177,9 +177,6 @@ def _spark(settings: Settings) -> Iterator[str]:
     from spark_ingest.cli.with_spark import configure_log, must_have_spark, spark_session
 
     must_have_spark()
-    from spark_ingest.spark.workers import must_do_our_work
-
     configure_log("warning")
-    with spark_session(settings) as spark:
-        must_do_our_work(spark, settings.lake.folder.absolute())
+    with spark_session(settings, asks_workers=True) as spark:
         yield f"Spark {spark.version} with master {spark.sparkContext.master} runs our Python"

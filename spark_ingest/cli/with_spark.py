@@ -51,24 +51,20 @@ def must_have_spark() -> None:
 
 
 @contextmanager
-def spark_session(settings: Settings) -> Iterator[SparkSession]:
-    """Whatever goes wrong with Spark, the lake or the tables inside is a VerbError."""
-    from spark_ingest.java import NoJavaError
-    from spark_ingest.spark.session import NoSessionError, open_session
+def spark_session(settings: Settings, *, asks_workers: bool = False) -> Iterator[SparkSession]:
+    """Whatever goes wrong with Spark, the lake or the tables inside is a VerbError. `asks_workers`:
+    even where they are the driver's own.
+    """
+    from spark_ingest.spark.session import open_session
     from spark_ingest.spark.workers import are_elsewhere, must_do_our_work
 
     rules = settings.spark
     with errors_told():
+        spark = open_session(f"tidegate {rules.name}", rules.master, rules.conf)
         try:
-            spark = open_session(f"tidegate {rules.name}", rules.master, rules.conf)
-        except (NoSessionError, NoJavaError) as error:
-            raise VerbError(ExitCode.UNAVAILABLE, str(error)) from None
-        try:
-            if are_elsewhere(spark):
+            if asks_workers or are_elsewhere(spark):
                 must_do_our_work(spark, settings.lake.folder.absolute())
             yield spark
-        except NoSessionError as error:
-            raise VerbError(ExitCode.UNAVAILABLE, str(error)) from None
         finally:
             with suppress(Exception):  # what was done is done, and Java may be gone
                 spark.stop()
@@ -81,17 +77,18 @@ def errors_told() -> Iterator[None]:
     from spark_ingest.checkpoint import CheckpointError
     from spark_ingest.consumers import ConsumerError
     from spark_ingest.delta.table import TableError
+    from spark_ingest.java import NoJavaError
     from spark_ingest.lake import SegmentLostError
     from spark_ingest.spark.inputs import InputError
     from spark_ingest.spark.job import JobError
     from spark_ingest.spark.pipeline import RouteError
-    from spark_ingest.spark.session import first_line
+    from spark_ingest.spark.session import NoSessionError, first_line
 
     try:
         yield
     except RouteError as error:
         raise VerbError(ExitCode.CONFIGURATION, str(error)) from None
-    except CheckpointError as error:
+    except (CheckpointError, NoSessionError, NoJavaError) as error:
         raise VerbError(ExitCode.UNAVAILABLE, str(error)) from None
     except (TableError, ConsumerError, SegmentLostError, InputError, JobError) as error:
         raise VerbError(ExitCode.FAILURE, str(error)) from None

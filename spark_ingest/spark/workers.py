@@ -25,11 +25,11 @@ TASKS_MAX = 64
 # What the tasks of all verbs import: by name, as a worker shall find them by itself.
 MODULES = ("spark_ingest.spark.source", "spark_ingest.spark.sink", "spark_ingest.spark.writing")
 _NO_MODULE = re.compile(r"No module named '([\w.]+)'")
+_NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
 _PACKAGES = (
     "install 'tidegate[spark]' in the Python that they start (PYSPARK_PYTHON), or give them the "
     "packages along (--py-files, spark.submit.pyFiles, spark.archives)"
 )
-_NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
 
 
 class WorkersError(NoSessionError):
@@ -89,7 +89,7 @@ class _Asking(threading.Thread):
             answers = context.parallelize(range(tasks), tasks).map(lambda _: lacks(modules, lake))
             self.problem = next(filter(None, answers.collect()), "")
         except (PySparkException, Py4JError, OSError) as error:
-            self.problem = lacking(str(error))
+            self.problem = lacking(error)
 
 
 def lacks(modules: tuple[str, ...], lake: str | None) -> str:
@@ -104,10 +104,11 @@ def lacks(modules: tuple[str, ...], lake: str | None) -> str:
     return ""
 
 
-def lacking(text: str) -> str:
+def lacking(error: Exception) -> str:
     """In what Spark says of a task that failed: what can be mended."""
+    text = str(error)
     if (found := _NO_MODULE.search(text)) is not None:
         return f"No module named {found[1]!r}: {_PACKAGES}"
     if (found := _NO_PROGRAM.search(text)) is not None:
         return f"{found[1]} does not start there: set PYSPARK_PYTHON to a Python that they have"
-    return first_line(PySparkException(text))
+    return first_line(error)

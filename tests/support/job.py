@@ -12,6 +12,11 @@ from pathlib import Path
 from hil.rig.logged_process import LoggedProcess
 
 
+def spark_home() -> str:
+    (home,) = find_spec("pyspark").submodule_search_locations  # type: ignore[union-attr,misc]
+    return home
+
+
 class JobProcess(LoggedProcess):
     """`python -m spark_ingest run`."""
 
@@ -35,8 +40,7 @@ class JobProcess(LoggedProcess):
     def start(self) -> None:
         command = [sys.executable, "-m", "spark_ingest", "run", "--config", str(self.config_path)]
         # Executors of a `local-cluster` are started from there.
-        (home,) = find_spec("pyspark").submodule_search_locations  # type: ignore[union-attr,misc]
-        self.launch([*command, *self._arguments], environment={"SPARK_HOME": home})
+        self.launch([*command, *self._arguments], environment={"SPARK_HOME": spark_home()})
 
     def below(self, word: str) -> list[int]:
         """Processes that it has started, or they, with this word in their command."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 from hil.rig.logged_process import LoggedProcess
 from spark_ingest.java import find_java
+from tests.support.job import spark_home
 
 START_S_MAX = 60.0
 BOUND = r"Successfully started service 'sparkMaster' on port (\d+)"
@@ -24,7 +24,7 @@ class _Daemon(LoggedProcess):
         self._command = [f"org.apache.spark.deploy.{name}", "--host", "127.0.0.1", *arguments]
 
     def start(self) -> None:
-        (home,) = find_spec("pyspark").submodule_search_locations  # type: ignore[union-attr,misc]
+        home = spark_home()
         java = str(find_java(os.environ).home)
         self.launch(
             [f"{home}/bin/spark-class", *self._command, "--port", "0", "--webui-port", "0"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -37,11 +36,9 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def ended(lake: Path, master: str, python: str = sys.executable) -> JobProcess:
     job = JobProcess(lake, "--once", master=master)
-    os.environ["PYSPARK_PYTHON"] = python
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", python)
         job.start()
-    finally:
-        del os.environ["PYSPARK_PYTHON"]
     until(lambda: job.returncode is not None, 300)
     return job
 

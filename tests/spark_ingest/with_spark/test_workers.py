@@ -75,4 +75,4 @@ def test_that_no_worker_is_there_is_said_while_it_is_waited_for(
     ],
 )
 def test_of_a_task_that_failed_what_can_be_mended_is_said(text: str, said: str) -> None:
-    assert lacking(text).startswith(said)
+    assert lacking(Exception(text)).startswith(said)
