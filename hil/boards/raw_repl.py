@@ -105,11 +105,23 @@ class RawRepl:
                 self._heard(b">>> ", INTERRUPT_S)
             self._write(b"\r\x01")
             if self._heard(_RAW, again_s) is not None:
+                self._make_room()
                 return
             again_s *= LONGER_EACH_TIME
         raise BoardError(
             f"no MicroPython answers on {self._port}: is it there, awake, and the right port?"
         )
+
+    def _make_room(self) -> None:
+        """What was stopped may have left none to read even one snippet: a soft reset here gives it
+        back, and starts no program.
+        """
+        try:
+            self.run("0")
+        except BoardError as error:
+            if "MemoryError" in str(error):
+                self._write(b"\x04")
+                self._until(_RAW, ANSWER_S_MAX)
 
     def _until(self, end: bytes, patience_s: float) -> bytes:
         heard = self._heard(end, patience_s)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from gateway.flashing.console import Console, who
+from gateway.flashing.console import Console, SnippetError, who
 from hil.boards.errors import BoardError
 from hil.boards.microbit.board import FIRMWARE, MicrobitBoard
+from hil.boards.raw_repl import RawRepl
 from tests.support.microbit import require_microbit
 
 COUNT = """
@@ -50,6 +52,22 @@ def test_octets_of_every_value_go_both_ways(board: MicrobitBoard) -> None:
     with Console(board.device) as console:
         console.stop()
         assert console.run(f"print({octets!r})") == f"{octets!r}\n"
+
+
+FILL = "held = None\nwhile True:\n held = (held,)"
+
+
+def test_one_that_was_stopped_without_room_for_a_line_is_given_room(board: MicrobitBoard) -> None:
+    with Console(board.device) as console, suppress(SnippetError):
+        console.stop()
+        console.run(FILL)
+    with Console(board.device) as console:
+        console.stop()
+        assert console.run("print(1)") == "1\n"
+    with RawRepl(board.device) as repl, suppress(BoardError):
+        repl.run(FILL)
+    with RawRepl(board.device) as repl:
+        assert repl.run("print(1)") == "1\n"
 
 
 def test_its_flash_outlasts_reset_and_power_cut(board: MicrobitBoard) -> None:

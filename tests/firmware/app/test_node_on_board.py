@@ -14,6 +14,7 @@ from tests.firmware.app.listener import Listener
 from tests.firmware.app.tap import Tap
 from tests.firmware.app.timekeeper import Timekeeper
 from tests.firmware.serial_line import SerialLine
+from tests.support.waiting import until
 
 PUBLISH, PUBACK = 0x0C, 0x0D
 
@@ -82,14 +83,14 @@ def test_readings_wait_in_the_flash_for_a_gateway_that_is_away_and_the_wakes_sta
 def test_a_power_cut_takes_no_reading_that_was_stored(
     new_node: NodeMaker, tap: Tap, listener: Listener, timekeeper: Timekeeper
 ) -> None:
-    node = new_node(tap.port, budget_s=15)
+    node = new_node(tap.port, budget_s=5)
     tap.is_deaf = True
     with node.start("import main"):
-        deadline = time.monotonic() + 30
-        while not tap.up and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: bool(tap.up))  # it stores before it sends
     tap.is_deaf = False
     woken(node)
+    if not {1, 2} <= set(listener.readings()):  # a busy machine may need more than its budget
+        woken(node)
     listener.wait_for(lambda: {1, 2} <= set(listener.readings()))
 
 
