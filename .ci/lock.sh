@@ -45,8 +45,8 @@ lock_more() { # file, its first line, what of pyproject.toml, uv's options
 
 # shellcheck disable=SC2016 # these are not to expand
 lock_more requirements-spark.lock \
-    '# What `make spark-setup` adds to requirements.lock: Spark, Delta, a Java and a client of Kafka.' \
-    --extra spark --extra kafka "$@" pyproject.toml
+    '# What `make spark-setup` adds to requirements.lock: Spark with its Connect client, Delta, a Java, a client of Kafka.' \
+    --extra spark --extra connect --extra kafka "$@" pyproject.toml
 # shellcheck disable=SC2016
 lock_more requirements-types.lock \
     '# What `make test` adds to requirements.lock: pyright, a Node.js, and stubs of MicroPython.' \

@@ -81,6 +81,18 @@ class Checkpoint:
             raise CheckpointError(f"{path} is empty; bring it back from a backup")
         return name
 
+    def must_be_of(self, app: str) -> None:
+        """For who has only been told where it is. Raises CheckpointError."""
+        try:
+            found = (self.folder / APP).read_text(encoding="ascii").strip()
+        except (OSError, ValueError):
+            found = ""
+        if found != app:
+            raise CheckpointError(
+                f"{self.folder} is not there, or is another one, on the machine of the Spark "
+                "Connect server: the lake must have one path everywhere (NFS will do)"
+            )
+
     @property
     def last_batch(self) -> int | None:
         """The last one that Spark knows to be done."""

@@ -93,7 +93,7 @@ INGEST_LAYERS = {
             "record",
         ),
         *("registry", "rows", "seen_batches", "segment", "sequences", "shelf", "sketch", "tables"),
-        packages=("prometheus_client", "py4j", "pyarrow", "pyspark"),
+        packages=("grpc", "prometheus_client", "py4j", "pyarrow", "pyspark"),
     ),
     "cli": allowed(
         *("assembly", "collector", "config", "counters", "footer", "segment", "shelf", "writing"),

@@ -424,12 +424,14 @@ def test_coverage_is_measured_in_all_of_the_core_and_left_out_of_the_shell_only(
 def test_every_package_the_rules_name_is_a_declared_dependency() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
+    theirs = ("demo", "spark", "connect", "kafka")
     declared = " ".join(
-        [*project["dependencies"], *extras["demo"], *extras["spark"], *extras["kafka"]]
+        [*project["dependencies"], *(each for name in theirs for each in extras[name])]
     )
     distributions = {
         "confluent_kafka": "confluent-kafka",
         "google_crc32c": "google-crc32c",
+        "grpc": "grpcio",
         "numpy": "pandas",  # which cannot be without it
         "py4j": "pyspark",
         "paho": "paho-mqtt",

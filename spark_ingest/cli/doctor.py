@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import socket
 import sys
@@ -90,14 +91,30 @@ def _packages(_settings: Settings) -> Iterator[str]:
         yield f"{name} {found}"
 
 
-def _java(_settings: Settings) -> Iterator[str]:
+def _java(settings: Settings) -> Iterator[str]:
     from spark_ingest.java import NoJavaError, find_java
 
+    if (server := _connect_server(settings)) is not None:
+        yield f"no Java is needed here: Spark is at {server}"
+        return
     try:
         java = find_java(os.environ)
     except NoJavaError as error:
         raise BadError(str(error)) from None
     yield f"Java {java.version} of {java.origin}, {java.home}"
+
+
+def _connect_server(settings: Settings) -> str | None:
+    if importlib.util.find_spec("pyspark") is None:  # which another check says
+        return None
+    from spark_ingest.spark.errors import NoSessionError
+    from spark_ingest.spark.server import server_of, shown
+
+    try:
+        server = server_of(settings.spark.master, settings.spark.conf, os.environ)
+    except NoSessionError as error:
+        raise BadError(str(error)) from None
+    return None if server is None else shown(server)
 
 
 def _segments(settings: Settings) -> Iterator[str]:
@@ -177,6 +194,8 @@ def _spark(settings: Settings) -> Iterator[str]:
     from spark_ingest.cli.with_spark import configure_log, must_have_spark, spark_session
 
     must_have_spark()
+    from spark_ingest.spark.place import place_of
+
     configure_log("warning")
     with spark_session(settings, asks_workers=True) as spark:
-        yield f"Spark {spark.version} with master {spark.sparkContext.master} runs our Python"
+        yield f"Spark {spark.version} at {place_of(spark)} runs our Python"

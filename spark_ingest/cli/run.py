@@ -14,7 +14,6 @@ from spark_ingest.config import Settings
 
 if TYPE_CHECKING:
     from spark_ingest.spark.job import JobRules
-    from spark_ingest.spark.job_counters import JobCounters
     from spark_ingest.spark.kafka_input import KafkaInput
 
 HELP = "fill the tables from the segments, for ever or once"
@@ -38,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     with spark_session(settings) as spark:
         rules = job_rules(settings, once=arguments.once)
         if settings.kafka.servers is not None:
-            rules = replace(rules, input=kafka_input(settings, settings.kafka.servers, counters))
+            rules = replace(rules, input=kafka_input(settings, settings.kafka.servers))
         job = Job(spark, rules, counters)
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, lambda *_: job.stop())
@@ -47,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def kafka_input(settings: Settings, servers: str, counters: JobCounters) -> KafkaInput:
+def kafka_input(settings: Settings, servers: str) -> KafkaInput:
     from spark_ingest.spark.kafka_input import KafkaInput
 
     return KafkaInput(
@@ -56,7 +55,6 @@ def kafka_input(settings: Settings, servers: str, counters: JobCounters) -> Kafk
         records_max=settings.spark.rows_max,
         fails_on_loss=not settings.spark.goes_on_without_lost_segments,
         options=settings.kafka.spark,
-        left_out=counters.left_out_of_topic,
     )
 
 

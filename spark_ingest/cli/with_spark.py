@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 import logging
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 NEEDED = ("pyarrow", "pyspark", "deltalake", "pandas")
 # They tell at INFO what is of use to their own authors only.
 QUIET = ("py4j", "SQLQueryContextLogger", "DataFrameQueryContextLogger")
+# What PySpark warns of in pages, and what the job's last line says as well.
+QUIET_WARNINGS = (r"\[RETRIES_EXCEEDED\]", "StreamingQueryListenerBus", "Failed to remove the li")
 
 
 def add_spark_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,14 +58,15 @@ def spark_session(settings: Settings, *, asks_workers: bool = False) -> Iterator
     """Whatever goes wrong with Spark, the lake or the tables inside is a VerbError. `asks_workers`:
     even where they are the driver's own.
     """
+    from spark_ingest.spark.place import has_workers_elsewhere
     from spark_ingest.spark.session import open_session
-    from spark_ingest.spark.workers import are_elsewhere, must_do_our_work
+    from spark_ingest.spark.workers import must_do_our_work
 
     rules = settings.spark
     with errors_told():
         spark = open_session(f"tidegate {rules.name}", rules.master, rules.conf)
         try:
-            if asks_workers or are_elsewhere(spark):
+            if asks_workers or has_workers_elsewhere(spark):
                 must_do_our_work(spark, settings.lake.folder.absolute())
             yield spark
         finally:
@@ -79,10 +83,10 @@ def errors_told() -> Iterator[None]:
     from spark_ingest.delta.table import TableError
     from spark_ingest.java import NoJavaError
     from spark_ingest.lake import SegmentLostError
+    from spark_ingest.spark.errors import NoSessionError, first_line
     from spark_ingest.spark.inputs import InputError
     from spark_ingest.spark.job import JobError
     from spark_ingest.spark.pipeline import RouteError
-    from spark_ingest.spark.session import NoSessionError, first_line
 
     try:
         yield
@@ -103,6 +107,8 @@ def configure_log(level: str) -> None:
         stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(name)s %(message)s"
     )
     logging.getLogger("tidegate").setLevel(level.upper())
+    for beginning in QUIET_WARNINGS:
+        warnings.filterwarnings("ignore", beginning)
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.CRITICAL)
 

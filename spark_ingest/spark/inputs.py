@@ -15,20 +15,32 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_ingest.checkpoint import Checkpoint
 from spark_ingest.consumers import Consumers
+from spark_ingest.spark.place import cores_of
 
 
 class InputError(Exception):
     """It cannot be read, and to try again would not change that."""
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Of a batch of the source, what goes to the tables."""
+
+    rows: DataFrame
+    repeated: int = 0
+    foreign: int = 0
+
+
 class Input(Protocol):
+    """A job at a Spark Connect server pickles it after `check`."""
+
     def check(self, checkpoint: Checkpoint) -> None:
         """Before anything is written. Raises InputError, CheckpointError."""
         ...
 
     def stream(self, spark: SparkSession) -> DataFrame: ...
 
-    def rows(self, batch: DataFrame, number: int) -> DataFrame:
+    def rows(self, batch: DataFrame, number: int) -> Taken:
         """As segments have them, each reading once. The same for a batch that is repeated."""
         ...
 
@@ -52,13 +64,13 @@ class LakeInput:
             spark.readStream.format("gwlog")
             .option("maxRowsPerTrigger", str(self.rows_max))
             .option("failOnDataLoss", str(self.fails_on_loss).lower())
-            .option("partitions", str(spark.sparkContext.defaultParallelism))
+            .option("partitions", str(cores_of(spark)))
             .option("consumer", self.query)
             .load(str(self.lake))
         )
 
-    def rows(self, batch: DataFrame, number: int) -> DataFrame:
-        return batch
+    def rows(self, batch: DataFrame, number: int) -> Taken:
+        return Taken(batch)
 
     def ended(self, checkpoint: Checkpoint) -> None:
         # Spark tells the source of finished batches with the next one, and there is none.

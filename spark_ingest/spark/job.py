@@ -19,20 +19,24 @@ from typing import Any, TypeVar
 
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession, is_remote
 from pyspark.sql.streaming import StreamingQuery
 
 from spark_ingest.checkpoint import Checkpoint, CheckpointError
 from spark_ingest.delta.table import TableError
+from spark_ingest.spark.at_server import PipelineAtServer
+from spark_ingest.spark.errors import first_line
 from spark_ingest.spark.inputs import Input, InputError, LakeInput
 from spark_ingest.spark.job_counters import JobCounters, Progress
 from spark_ingest.spark.pipeline import Pipeline, PipelineRules, check_routes
-from spark_ingest.spark.session import first_line
+from spark_ingest.spark.place import stop_trying
+from spark_ingest.spark.written import WrittenBatches
 from spark_ingest.tables import checkpoint_folder
 
 log = logging.getLogger("tidegate.ingest.job")
 
 Result = TypeVar("Result")
+Write = Callable[[DataFrame, int], None]
 
 LOOK_S = 0.2  # how often it looks whether it was told to end
 LAST_REPORT_S_MAX = 5.0
@@ -84,32 +88,38 @@ class Job:
         """Raises JobError, InputError, CheckpointError, TableError, RouteError, and OSError."""
         rules, source = self._rules, self._rules.source()
         check_routes(self._spark, rules.routes)
-        listener = Progress(self._counters, rules.progress_file)
         with Checkpoint(checkpoint_folder(rules.lake, rules.query)) as checkpoint:
             source.check(checkpoint)
             to_tables = PipelineRules(rules.lake, rules.routes, source.rows)
-            pipeline = Pipeline(to_tables, checkpoint, self._counters)
+            pipeline = Pipeline(to_tables, checkpoint, self._counters.wrote)
             pipeline.check()
+            write: Write = pipeline.write
+            told: WrittenBatches | None = None
+            if is_remote():
+                write = PipelineAtServer(to_tables, checkpoint.folder, checkpoint.app)
+                told = WrittenBatches(checkpoint.folder)
+            listener = Progress(self._counters, rules.progress_file, told)
             self._spark.streams.addListener(listener)
             try:
-                self._await(self._started(source, pipeline, checkpoint))
+                self._await(self._started(source, write, checkpoint))
                 listener.has_ended.wait(LAST_REPORT_S_MAX)
                 source.ended(checkpoint)
             except JobError:
+                stop_trying(self._spark)
                 if isinstance(pipeline.error, TableError | InputError | CheckpointError | OSError):
                     raise pipeline.error from None
                 raise
             finally:
-                with suppress(Py4JNetworkError, ConnectionError):
+                with suppress(PySparkException, Py4JNetworkError, ConnectionError):
                     self._spark.streams.removeListener(listener)
 
-    def _started(self, source: Input, pipeline: Pipeline, checkpoint: Checkpoint) -> StreamingQuery:
+    def _started(self, source: Input, write: Write, checkpoint: Checkpoint) -> StreamingQuery:
         rules = self._rules
         log.info("filling the tables of %s from batch %d on", rules.lake,
                  0 if checkpoint.last_batch is None else checkpoint.last_batch + 1)  # fmt: skip
         stream = source.stream(self._spark)
         writer = (
-            stream.writeStream.foreachBatch(pipeline.write)
+            stream.writeStream.foreachBatch(write)
             .queryName(rules.query)
             .option("checkpointLocation", str(checkpoint.folder))
         )

@@ -22,6 +22,8 @@ from pyspark.sql.streaming.listener import (
     QueryTerminatedEvent,
 )
 
+from spark_ingest.spark.written import Written, WrittenBatches
+
 log = logging.getLogger("tidegate.ingest.progress")
 
 BATCH_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -57,23 +59,26 @@ class JobCounters:
         )
         self.running = Gauge("tidegate_tables_running", "1 while the query runs", registry=registry)
 
-    def left_out_of_topic(self, repeated: int, foreign: int) -> None:
-        self.left_out.labels("repeated").inc(repeated)
-        self.left_out.labels("foreign").inc(foreign)
-
-    def wrote(self, rows: Mapping[str, int], seconds: float) -> None:
+    def wrote(self, written: Written) -> None:
         self.batches.inc()
-        self.batch_seconds.observe(seconds)
-        for table, count in rows.items():
+        self.batch_seconds.observe(written.seconds)
+        for table, count in written.rows.items():
             self.rows.labels(table).inc(count)
+        self.left_out.labels("repeated").inc(written.repeated)
+        self.left_out.labels("foreign").inc(written.foreign)
 
 
 class Progress(StreamingQueryListener):  # type: ignore[misc]  # PySpark's types are not looked at
-    """Spark's own report after each batch, to the counters, the log and a file."""
+    """Spark's own report after each batch, to the counters, the log and a file. `written`: where
+    a pipeline in another process tells of its batches.
+    """
 
-    def __init__(self, counters: JobCounters, file: Path | None) -> None:
+    def __init__(
+        self, counters: JobCounters, file: Path | None, written: WrittenBatches | None
+    ) -> None:
         self._counters = counters
         self._file = file
+        self._written = written
         self.has_ended = threading.Event()  # it tells of that last, and later than the query does
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
@@ -84,6 +89,8 @@ class Progress(StreamingQueryListener):  # type: ignore[misc]  # PySpark's types
         self._counters.segments_behind.set(report.get("segments_behind", 0))
         self._counters.records_behind.set(report.get("records_behind", 0))
         self._counters.rows_per_s.set(report["rows_per_s"])
+        if self._written is not None and (batch := self._written.take(report["batch"])):
+            self._counters.wrote(batch)
         if report["rows"]:
             log.info(
                 "batch %d: %d rows in %.1f s, %d %s behind",

@@ -17,11 +17,11 @@ holds the tags.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, is_remote
 from pyspark.sql import functions as f
 
 from spark_ingest.checkpoint import Checkpoint
@@ -30,7 +30,7 @@ from spark_ingest.planning.positions import Position, Tagged, repeats
 from spark_ingest.record import NUMBER_DIGITS_MAX
 from spark_ingest.seen_batches import SeenBatches
 from spark_ingest.spark.columns import segment_schema
-from spark_ingest.spark.inputs import InputError, must_read
+from spark_ingest.spark.inputs import InputError, Taken, must_read
 
 log = logging.getLogger("tidegate.ingest.kafka")
 
@@ -52,7 +52,6 @@ class KafkaInput:
     records_max: int = 1_000_000
     fails_on_loss: bool = True
     options: Mapping[str, str] = field(default_factory=dict)
-    left_out: Callable[[int, int], None] = lambda _repeated, _foreign: None
     _seen: SeenBatches | None = None
 
     def check(self, checkpoint: Checkpoint) -> None:
@@ -72,14 +71,19 @@ class KafkaInput:
             return spark.readStream.format("kafka").options(**{**self.options, **ours}).load()
         except AnalysisException as error:
             if "kafka" in str(error).lower():
+                package = f"{CONNECTOR}:{spark.version}"
+                how = (
+                    f"start the Spark Connect server with --packages {package}"
+                    if is_remote()
+                    else f'set spark.conf to {{ "spark.jars.packages" = "{package}" }}, or '
+                    "spark.jars to files that are here"
+                )
                 raise InputError(
-                    "Spark has no connector for Kafka, which is a jar: set spark.conf to "
-                    f'{{ "spark.jars.packages" = "{CONNECTOR}:{spark.version}" }}, or spark.jars '
-                    "to files that are here"
+                    f"Spark has no connector for Kafka, which is a jar: {how}"
                 ) from None
             raise
 
-    def rows(self, batch: DataFrame, number: int) -> DataFrame:
+    def rows(self, batch: DataFrame, number: int) -> Taken:
         """Raises InputError, CheckpointError, and OSError."""
         assert self._seen is not None
         tags = _Tags(batch)
@@ -94,8 +98,7 @@ class KafkaInput:
         if tags.foreign:
             log.warning("%d records of %s are of no collector; they are left out",
                         tags.foreign, self.topic)  # fmt: skip
-        self.left_out(len(positions), tags.foreign)
-        return rows_of(without(batch, positions))
+        return Taken(rows_of(without(batch, positions)), len(positions), tags.foreign)
 
     def ended(self, checkpoint: Checkpoint) -> None:
         """The lake has nothing that waits for it."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.errors import AnalysisException
@@ -22,9 +22,10 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_ingest.checkpoint import Checkpoint
 from spark_ingest.delta.table import Table, TableError
 from spark_ingest.spark.columns import segment_schema
-from spark_ingest.spark.job_counters import JobCounters
+from spark_ingest.spark.inputs import Taken
 from spark_ingest.spark.transforms import with_day, with_tables
 from spark_ingest.spark.writing import append
+from spark_ingest.spark.written import Written
 from spark_ingest.tables import Definition, core, readings, table_folder
 
 log = logging.getLogger("tidegate.ingest.tables")
@@ -37,18 +38,19 @@ class RouteError(Exception):
 @dataclass(frozen=True, slots=True)
 class PipelineRules:
     lake: Path
-    routes: Mapping[str, str] = field(default_factory=dict)  # conditions by table
-    # What of a batch of the source goes to the tables.
-    rows: Callable[[DataFrame, int], DataFrame] = lambda batch, _number: batch
+    routes: Mapping[str, str]  # conditions by table
+    rows: Callable[[DataFrame, int], Taken]  # of a batch of the source and its number
 
 
 class Pipeline:
-    def __init__(self, rules: PipelineRules, checkpoint: Checkpoint, counters: JobCounters) -> None:
+    def __init__(
+        self, rules: PipelineRules, checkpoint: Checkpoint, tell: Callable[[Written], None]
+    ) -> None:
         """Raises TableError, CheckpointError, and OSError."""
         self._rules = rules
         self._checkpoint = checkpoint
         self._app = checkpoint.app
-        self._counters = counters
+        self._tell = tell
         self.error: Exception | None = None  # of `write`, before Spark made pages of it
         self._tables = open_tables(rules.lake, [*core(), *map(readings, rules.routes)])
 
@@ -71,12 +73,14 @@ class Pipeline:
         began = time.monotonic()
         try:
             self._checkpoint.make_durable(batch)
-            to_tables = with_tables(with_day(self._rules.rows(rows, batch)), self._rules.routes)
+            taken = self._rules.rows(rows, batch)
+            to_tables = with_tables(with_day(taken.rows), self._rules.routes)
             written = append(to_tables, self._tables, self._app, batch)
         except Exception as error:
             self.error = error
             raise
-        self._counters.wrote(written, time.monotonic() - began)
+        seconds = time.monotonic() - began
+        self._tell(Written(batch, written, seconds, taken.repeated, taken.foreign))
         log.debug("batch %d: %s", batch, written or "was there already")
 
 

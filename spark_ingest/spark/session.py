@@ -13,31 +13,32 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_ingest.java import find_java
+from spark_ingest.spark.errors import NoSessionError, first_line
 from spark_ingest.spark.mqtt_source import MqttStream
+from spark_ingest.spark.server import open_at_server, server_of
 from spark_ingest.spark.sink import GatewayDelta
 from spark_ingest.spark.source import GatewayLog
 
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 WORKER_PYTHON = Path(__file__).with_name("worker-python.sh")
-# Few rows go through a shuffle, and each partition of it is a task.
-SHUFFLE_PARTITIONS = 4
 # All cores, and a task that fails is tried again: with plain `local` it would end the query.
 HERE = "local[*,4]"
+# Of every session, wherever its driver is.
+USUAL = {
+    "spark.sql.session.timeZone": "UTC",
+    # Few rows go through a shuffle, and each partition of it is a task.
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    # Progress of the last hours is in the metrics; Spark keeps it in memory.
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
+}
 _LOCAL = re.compile(r"local(-cluster)?(\[.*\])?")
-
-
-class NoSessionError(Exception):
-    """Spark does not start, or its workers cannot run our code."""
 
 
 def open_session(name: str, master: str | None, conf: Mapping[str, str]) -> SparkSession:
     """`master` None leaves that to `spark-submit`. Raises NoSessionError, and NoJavaError."""
-    if "SPARK_REMOTE" in os.environ or "spark.remote" in conf or (master or "").startswith("sc://"):
-        raise NoSessionError(
-            "Spark Connect (sc://, SPARK_REMOTE, spark.remote) cannot run this: tables are "
-            "committed where Spark's driver is; set spark.master to spark://, yarn or k8s://, or "
-            "use spark-submit"
-        )
+    if (server := server_of(master, conf, os.environ)) is not None:
+        return _knowing_ours(open_at_server(name, server, {**USUAL, **conf}))
     if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:  # which spark-submit sets
         master = HERE
     is_local = master is not None and _LOCAL.fullmatch(master) is not None
@@ -58,21 +59,13 @@ def open_session(name: str, master: str | None, conf: Mapping[str, str]) -> Spar
         ) from None
     if is_local and _can_start_quickly():
         spark.sparkContext.pythonExec = str(WORKER_PYTHON)
-    spark.dataSource.register(GatewayLog)
-    spark.dataSource.register(GatewayDelta)
-    spark.dataSource.register(MqttStream)
+    return _knowing_ours(spark)
+
+
+def _knowing_ours(spark: SparkSession) -> SparkSession:
+    for source in (GatewayLog, GatewayDelta, MqttStream):
+        spark.dataSource.register(source)
     return spark
-
-
-def first_line(error: BaseException) -> str:
-    """What a person can use of Spark's pages: the last exception in it, or the first line."""
-    text = str(error)
-    raised = re.findall(r"^(?:\w+\.)*(\w+Error)(?:: (.+))?$", text, re.MULTILINE)
-    if raised:
-        name, said = raised[-1]
-        return str(said or name)
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
 
 
 def _can_start_quickly() -> bool:
@@ -85,14 +78,7 @@ def _can_start_quickly() -> bool:
 
 
 def _usual(is_local: bool) -> dict[str, str]:
-    usual = {
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-        "spark.ui.showConsoleProgress": "false",
-        # Progress of the last hours is in the metrics; Spark keeps it in memory.
-        "spark.sql.streaming.numRecentProgressUpdates": "20",
-    }
+    usual = {**USUAL, "spark.ui.showConsoleProgress": "false"}
     if is_local:
         usual |= {
             "spark.ui.enabled": "false",

@@ -9,14 +9,18 @@ from __future__ import annotations
 import logging
 import re
 import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_ingest.spark.session import NoSessionError, first_line
+from spark_ingest.spark.errors import NoSessionError, first_line
+from spark_ingest.spark.place import cores_of, place_of
 
 log = logging.getLogger("tidegate.ingest.spark")
 
@@ -36,11 +40,6 @@ class WorkersError(NoSessionError):
     """Spark is there, and its workers cannot do our work; the text says what they lack."""
 
 
-def are_elsewhere(spark: SparkSession) -> bool:
-    """Whether they are other than the driver's own: its Python and its files."""
-    return re.fullmatch(r"local(\[.*\])?", spark.sparkContext.master) is None
-
-
 def must_do_our_work(
     spark: SparkSession,
     lake: Path,
@@ -53,7 +52,7 @@ def must_do_our_work(
     It waits as long as no worker is there, and says so every `patience_s`: a cluster may be asked
     to make some first.
     """
-    master = spark.sparkContext.master
+    place = place_of(spark)
     asking = _Asking(spark, lake, modules)
     asking.start()
     waited_s = 0.0
@@ -61,10 +60,10 @@ def must_do_our_work(
         waited_s += patience_s
         log.warning(
             "no worker of %s has taken a task for %.0f s: are there some, with a free core and "
-            "the memory of spark.executor.memory?", master, waited_s,
+            "the memory of spark.executor.memory?", place, waited_s,
         )  # fmt: skip
     if asking.problem:
-        raise WorkersError(f"workers of {master} cannot do our work: {asking.problem}")
+        raise WorkersError(f"workers of {place} cannot do our work: {asking.problem}")
 
 
 class _Asking(threading.Thread):
@@ -73,7 +72,7 @@ class _Asking(threading.Thread):
     def __init__(self, spark: SparkSession, lake: Path, modules: tuple[str, ...]) -> None:
         super().__init__(daemon=True)
         self.problem = "the job that asks them ended without an answer"
-        self._context = spark.sparkContext
+        self._spark = spark
         # Who begins without segments makes it with the first batch.
         self._lake = str(lake) if lake.is_dir() else None
         self._modules = modules
@@ -83,25 +82,38 @@ class _Asking(threading.Thread):
         return self.is_alive()
 
     def run(self) -> None:
-        context, lake, modules = self._context, self._lake, self._modules
-        tasks = min(context.defaultParallelism, TASKS_MAX)
+        question = Question(self._modules, self._lake)
         try:
-            answers = context.parallelize(range(tasks), tasks).map(lambda _: lacks(modules, lake))
-            self.problem = next(filter(None, answers.collect()), "")
+            tasks = min(cores_of(self._spark), TASKS_MAX)
+            rows = self._spark.range(tasks, numPartitions=tasks)
+            answers = rows.mapInArrow(question, "lack string").collect()
+            self.problem = next((row["lack"] for row in answers if row["lack"]), "")
         except (PySparkException, Py4JError, OSError) as error:
             self.problem = lacking(error)
 
 
-def lacks(modules: tuple[str, ...], lake: str | None) -> str:
-    """In a worker: what it does not have, or nothing."""
-    for name in modules:
-        try:
-            import_module(name)
-        except ImportError as error:
-            return f"{error}: {_PACKAGES}"
-    if lake is not None and not Path(lake).is_dir():
-        return f"they do not see {lake}, which must have one path everywhere (NFS will do)"
-    return ""
+@dataclass(frozen=True, slots=True)
+class Question:
+    """For `mapInArrow`: what this worker does not have, or nothing."""
+
+    modules: tuple[str, ...]
+    lake: str | None
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"lack": [self.lack()]})
+
+    def lack(self) -> str:
+        for name in self.modules:
+            try:
+                import_module(name)
+            except ImportError as error:
+                return f"{error}: {_PACKAGES}"
+        if self.lake is not None and not Path(self.lake).is_dir():
+            return f"they do not see {self.lake}, which must have one path everywhere (NFS will do)"
+        return ""
 
 
 def lacking(error: Exception) -> str:

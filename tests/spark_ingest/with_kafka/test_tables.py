@@ -55,9 +55,7 @@ class Site:
     def run(self, records_max: int = 1_000_000, **rules: Any) -> JobCounters:
         """Until all is read."""
         counters = JobCounters()
-        source = KafkaInput(
-            self.kafka.servers, self.topic, records_max, left_out=counters.left_out_of_topic
-        )
+        source = KafkaInput(self.kafka.servers, self.topic, records_max)
         all_rules = JobRules(self.lake, once=True, input=source)
         Job(self.spark, replace(all_rules, **rules), counters).run()
         return counters

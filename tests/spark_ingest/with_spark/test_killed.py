@@ -3,47 +3,24 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.spark_ingest.examples import delivery, tagged
-from tests.spark_ingest.with_spark.frames import table_rows
+from tests.spark_ingest.with_spark.exactly_once import (
+    SEGMENT,
+    assert_exact,
+    batches_done,
+    write,
+)
 from tests.support.job import JobProcess
-from tests.support.lakes import write_segments
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.soak
 
-SEGMENT = 500
 JAVA, WORKERS, EXECUTORS = "SparkSubmit", "pyspark.daemon", "CoarseGrainedExecutorBackend"
-
-
-def write(lake: Path, rounds: range) -> None:
-    """A segment for each of two collectors, which have half of it in common."""
-    for round_ in rounds:
-        first = round_ * SEGMENT
-        readings = [delivery(float(n), tagged(n)) for n in range(first, first + SEGMENT)]
-        write_segments(lake, "c1", readings[: SEGMENT * 3 // 4])
-        write_segments(lake, "c2", readings[SEGMENT // 4 :])
-
-
-def batches_done(lake: Path) -> int:
-    folder = lake / "checkpoints" / "tidegate" / "commits"
-    return len(list(folder.glob("[0-9]*"))) if folder.exists() else 0
-
-
-def assert_exact(lake: Path, readings: int) -> None:
-    bronze = Counter(row["value"] for row in table_rows(lake, "bronze"))
-    assert bronze == {float(n): 1 for n in range(readings)}
-    for name in ("rollup_1m", "rollup_1h", "rollup_1d"):
-        rows = table_rows(lake, name)
-        assert (sum(row["n"] for row in rows), sum(row["sum"] for row in rows)) == (
-            readings, sum(range(readings)),
-        )  # fmt: skip
 
 
 def finish(lake: Path) -> None:

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from hil.rig.mosquitto import Mosquitto
-from spark_ingest.spark.session import first_line
+from spark_ingest.spark.errors import first_line
 from tests.support.publisher import Publisher
 from tests.support.waiting import until
 

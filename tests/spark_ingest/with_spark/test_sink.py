@@ -11,8 +11,8 @@ from deltalake import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_ingest.spark.errors import first_line
 from spark_ingest.spark.options import local_folder
-from spark_ingest.spark.session import first_line
 from tests.spark_ingest.examples import delivery, tagged
 from tests.support.lakes import write_segments
 

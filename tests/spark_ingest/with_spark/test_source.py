@@ -18,7 +18,7 @@ from spark_ingest.consumers import Consumers
 from spark_ingest.footer import Footer
 from spark_ingest.planning.plan import Planned
 from spark_ingest.shelf import segment_path
-from spark_ingest.spark.session import first_line
+from spark_ingest.spark.errors import first_line
 from spark_ingest.spark.source import Rules
 from tests.spark_ingest.examples import delivery, tagged
 from tests.spark_ingest.with_spark.frames import rows_of

@@ -55,17 +55,6 @@ def test_where_nothing_was_collected_it_is_said_before_spark_starts(
     assert "python -m spark_ingest demo" in answer.stderr
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [["--master", "sc://127.0.0.1:1"], ["--set", 'spark.conf={"spark.remote"="sc://127.0.0.1:1"}']],
-)
-def test_spark_connect_is_refused_before_spark_starts(config: Path, asked: list[str]) -> None:
-    write_segments(config.parent / "lake", "c1", [delivery(1.0, tagged(0))])
-    answer = spark_ingest("run", "--config", config, *asked)
-    assert answer.returncode == 69
-    assert "Spark Connect (sc://, SPARK_REMOTE, spark.remote) cannot run this" in answer.stderr
-
-
 @pytest.mark.parametrize("verb", ["compact", "gaps"])
 def test_where_nothing_was_read_from_a_topic_yet_it_is_said(config: Path, verb: str) -> None:
     config.write_text(config.read_text() + '[kafka]\nservers = "127.0.0.1:1"\n')

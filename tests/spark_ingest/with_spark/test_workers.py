@@ -12,12 +12,12 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_ingest.spark.place import has_workers_elsewhere
 from spark_ingest.spark.session import WORKER_PYTHON
 from spark_ingest.spark.workers import (
+    Question,
     WorkersError,
-    are_elsewhere,
     lacking,
-    lacks,
     must_do_our_work,
 )
 
@@ -48,7 +48,7 @@ def test_only_what_spark_put_before_the_path_of_a_worker_is_left_out() -> None:
 def test_workers_that_can_do_our_work_are_left_in_peace(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    assert not are_elsewhere(spark)
+    assert not has_workers_elsewhere(spark)
     must_do_our_work(spark, tmp_path)
     must_do_our_work(spark, tmp_path / "made with the first batch")
 
@@ -56,7 +56,7 @@ def test_workers_that_can_do_our_work_are_left_in_peace(
 def test_what_workers_lack_is_said_with_what_to_do(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(WorkersError, match=r"No module named 'gone': install 'tidegate\[spark\]'"):
         must_do_our_work(spark, tmp_path, modules=("gone",))
-    assert "they do not see /no/lake" in lacks((), "/no/lake")
+    assert "they do not see /no/lake" in Question((), "/no/lake").lack()
 
 
 def test_that_no_worker_is_there_is_said_while_it_is_waited_for(
