@@ -73,11 +73,13 @@ def test_a_job_at_a_server_fills_the_tables_counts_and_ends_when_told(
         assert job.returncode == 0, job.log
         assert "stopped as told" in job.log
     assert_exact(lake, 3 * SEGMENT)
-    for verb in ("gaps", "compact", "backfill"):
-        what = ["rollups"] if verb == "backfill" else []
-        answer = spark_ingest(verb, *what, "--config", job.config_path)
+    for words in (["gaps"], ["compact"], ["backfill", "rollups"], ["backfill", "quarantine"]):
+        answer = spark_ingest(*words, "--config", job.config_path)
         assert answer.returncode == 0, answer.stderr
     assert_exact(lake, 3 * SEGMENT)
+    checked = spark_ingest("doctor", "--spark", "--config", job.config_path).stdout
+    assert f"no Java is needed here: Spark is at {server.address}" in checked
+    assert "at the Spark Connect server 127.0.0.1 runs our Python" in checked
 
 
 @pytest.mark.soak
