@@ -112,7 +112,7 @@ def test_sleepers_are_shown_asleep_until_overdue_and_lost(gateway: GatewayProces
             ["9", "pumps/one"],
             ["1", "pump/1/set"],
         ]
-        ask(opened, Disconnect(4), Disconnect)
+        ask(opened, Disconnect(8), Disconnect)
         until(gateway, "pump-1", state="asleep", overdue=True)
         assert "asleep, overdue by " in verb(gateway, "clients", "--overdue")
         assert "1 of these overdue" in verb(gateway, "status")
