@@ -68,7 +68,9 @@ class KafkaInput:
             "failOnDataLoss": str(self.fails_on_loss).lower(),
         }
         try:
-            return spark.readStream.format("kafka").options(**{**self.options, **ours}).load()
+            found = spark.readStream.format("kafka").options(**{**self.options, **ours}).load()
+            found.schema  # noqa: B018  # a Connect server looks for its connector now
+            return found
         except AnalysisException as error:
             if "kafka" in str(error).lower():
                 package = f"{CONNECTOR}:{spark.version}"

@@ -44,6 +44,11 @@ def jars_folder() -> Path:
     return Path(os.environ.get("TIDEGATE_KAFKA_JARS") or Path(cache) / "tidegate" / "kafka")
 
 
+def connector() -> str:
+    """Spark's, as `spark.jars` has it."""
+    return ",".join(str(each) for each in (jars_folder() / "spark").glob("*.jar"))
+
+
 def why_not_here() -> str | None:
     """None where these tests can be run."""
     needed = [name for name in ("confluent_kafka", "pyspark", "deltalake") if not find_spec(name)]

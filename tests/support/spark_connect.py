@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from hil.rig.logged_process import LoggedProcess
@@ -17,11 +18,14 @@ CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
 class ConnectServer(LoggedProcess):
-    def __init__(self, folder: Path, *, python: str = sys.executable) -> None:
+    def __init__(
+        self, folder: Path, *, python: str = sys.executable, conf: Mapping[str, str] | None = None
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         super().__init__(folder / "log")
         self._folder = folder
         self._python = python
+        self._conf = dict(conf or {})
         self.port = 0  # of its last start, and of the next
 
     @property
@@ -38,6 +42,7 @@ class ConnectServer(LoggedProcess):
             "spark.driver.host": "127.0.0.1",
             "spark.local.dir": str(self._folder),
             "spark.ui.enabled": "false",
+            **self._conf,
         }
         given = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
         self.launch(

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hil.rig.mosquitto import Mosquitto
-from tests.support.kafka import KafkaBroker, jars_folder
+from tests.support.kafka import KafkaBroker, connector
 from tests.support.spark_sessions import give_time, session
 
 
@@ -20,8 +20,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    connector = ",".join(str(each) for each in (jars_folder() / "spark").glob("*.jar"))
-    with session(tmp_path_factory.mktemp("spark"), {"spark.jars": connector}) as opened:
+    with session(tmp_path_factory.mktemp("spark"), {"spark.jars": connector()}) as opened:
         yield opened
 
 

@@ -15,7 +15,7 @@ from tests.spark_ingest.with_kafka.test_collecting import config
 from tests.spark_ingest.with_spark.frames import table_rows
 from tests.support.collector import CollectorProcess
 from tests.support.job import JobProcess
-from tests.support.kafka import KafkaBroker, jars_folder, records_in
+from tests.support.kafka import KafkaBroker, connector, records_in
 from tests.support.plain_sensors import PlainSensors
 from tests.support.waiting import until
 
@@ -40,10 +40,9 @@ def batches_done(lake: Path) -> int:
 
 
 def job_of(lake: Path, kafka: KafkaBroker, topic: str) -> JobProcess:
-    jars = ",".join(str(each) for each in (jars_folder() / "spark").glob("*.jar"))
     return JobProcess(
         lake,
-        extra_config=f'rows_max = 1000\nconf = {{ "spark.jars" = "{jars}" }}\n'
+        extra_config=f'rows_max = 1000\nconf = {{ "spark.jars" = "{connector()}" }}\n'
         f'[kafka]\nservers = "{kafka.servers}"\ntopic = "{topic}"\n',
     )
 
