@@ -18,6 +18,10 @@ BOTTOM = 26
 COLOURS = 8  # of lines, c0 to c7
 DASHES = 3  # beyond that many lines they are dashed, then dotted: d0 to d2
 HOURS_LABELLED = range(0, 25, 3)
+# What is further apart than a double can say, or as close as its rounding, is drawn as if not so.
+FAR = 1e300
+SAME = 1e-9  # of the larger one
+STEPS_SPELLED = (1e-6, 1e9)  # others are labelled with an exponent
 
 Values = Sequence[float | None]
 
@@ -25,13 +29,13 @@ Values = Sequence[float | None]
 def lines(series: Sequence[tuple[str, Values]], least: Values, most: Values, unit: str) -> str:
     """A line for each series of a day, and behind them what lies between least and most."""
     there = [value for value in (*least, *most) if value is not None]
-    low, high, step = _axis(min(there), max(there))
+    low, high, step = _axis(*(min(max(each, -FAR), FAR) for each in (min(there), max(there))))
 
     def x(index: float) -> float:
         return LEFT + index / len(least) * (WIDTH - LEFT - RIGHT)
 
     def y(value: float) -> float:
-        return 10 + (high - value) / (high - low) * (HEIGHT - BOTTOM - 10)
+        return 10 + (high - min(max(value, low), high)) / (high - low) * (HEIGHT - BOTTOM - 10)
 
     parts = [*_levels(low, high, step, unit, y), _hours(HEIGHT - BOTTOM)]
     for first, end in _stretches(least):
@@ -108,8 +112,12 @@ def _shade(percent: float | None) -> str:
 
 def _axis(low: float, high: float) -> tuple[float, float, float]:
     """From, to and step in round numbers: 1, 2 or 5."""
-    span = (high - low) or abs(high) or 1.0
-    size = 10 ** floor(log10(span / 4))
+    span, largest = high - low, max(abs(low), abs(high))
+    if span <= SAME * largest:
+        span = largest
+    if span < 1 / FAR:
+        span = 1.0
+    size = 10.0 ** floor(log10(span / 4))
     step = next(size * each for each in (1, 2, 5, 10) if span / (size * each) <= 5)
     first, last = floor(low / step) * step, -floor(-high / step) * step
     return first, last if last > first else first + step, step
@@ -117,12 +125,13 @@ def _axis(low: float, high: float) -> tuple[float, float, float]:
 
 def _levels(low: float, high: float, step: float, unit: str, y: object) -> Iterator[str]:
     assert callable(y)
-    digits = max(0, -floor(log10(step)))
+    least, most = STEPS_SPELLED
+    shape = f".{max(0, -floor(log10(step)))}f" if least <= step <= most else ".4g"
     for number in range(round((high - low) / step) + 1):
         value = low + number * step
         at = y(value)
         yield f'<line class="level" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
-        yield _label(f"{value:.{digits}f} {unit}", at + 4)
+        yield _label(f"{value:{shape}} {unit}", at + 4)
 
 
 def _hours(top: float) -> str:
