@@ -80,6 +80,8 @@ bench: setup ## rate, CPU per message, latency and memory against a real mosquit
 
 soak: setup ## the long tests, an hour and more
 	@$(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)
+	@$(if $(ARGS),,$(BIN)/python -m pytest -m "hypothesis and not soak" --hypothesis-profile new --timeout 1200 \
+	  -n $(WORKERS) --dist loadfile --ignore tests/spark_ingest/with_spark --ignore tests/spark_ingest/with_kafka)
 
 lock: ## write the lock files anew from pyproject.toml (needs uv)
 	@bash .ci/lock.sh $(ARGS)
