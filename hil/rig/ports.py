@@ -41,27 +41,35 @@ def free_udp_port() -> int:
 
 def free_port(kind: socket.SocketKind) -> int:
     for port in random.sample(PORTS, 100):
-        if not _claim(f"\0tidegate-{kind.name}-{port}"):
+        claim = _claimed(f"\0tidegate-{kind.name}-{port}")
+        if claim is None:
             continue
-        with socket.socket(socket.AF_INET, kind) as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError as error:
-                if error.errno != errno.EADDRINUSE:
-                    raise
-            else:
-                return port
+        if not _is_free(kind, port):
+            claim.close()  # a kept one would give up an older one, of a port that was given
+            continue
+        _claims.append(claim)
+        if len(_claims) > CLAIMS_MAX:
+            _claims.popleft().close()
+        return port
     raise OSError(errno.EADDRINUSE, f"100 ports from {PORTS[0]} to {PORTS[-1]} are all in use")
 
 
-def _claim(name: str) -> bool:
+def _claimed(name: str) -> socket.socket | None:
     claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         claim.bind(name)
     except OSError:
         claim.close()
-        return False
-    _claims.append(claim)
-    if len(_claims) > CLAIMS_MAX:
-        _claims.popleft().close()
+        return None
+    return claim
+
+
+def _is_free(kind: socket.SocketKind, port: int) -> bool:
+    with socket.socket(socket.AF_INET, kind) as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            return False
     return True
