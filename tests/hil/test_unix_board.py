@@ -59,10 +59,7 @@ class Bench:
 
     def wait_for_a_wake(self, power: PoweredBoard) -> None:
         """One that is over."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not power.wakes:
-            assert time.monotonic() < deadline, self.log.read_text()
-            time.sleep(POLL_S)
+        until(lambda: bool(power.wakes), PATIENCE_S)
 
     def wait_for(self, pattern: str) -> re.Match[str]:
         deadline = time.monotonic() + PATIENCE_S
@@ -93,6 +90,15 @@ print("woke", machine.reset_cause(), memory.memory())
 memory.memory(memory.memory() + b"x")
 machine.{end}
 """
+
+
+def test_a_power_switch_that_fails_says_so(bench: Bench) -> None:
+    flash.make(bench.supply, {"main.py": b""})
+    (bench.supply / "cause").mkdir()
+    power = bench.start()
+    until(lambda: not power.is_on, PATIENCE_S)
+    with pytest.raises(BoardError, match=r"its power switch failed: .*cause"):
+        power.cut()
 
 
 def test_it_wakes_from_deep_sleep_with_what_it_kept(bench: Bench) -> None:

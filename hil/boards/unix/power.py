@@ -47,6 +47,7 @@ class PoweredBoard:
         self._roused = threading.Event()
         (supply / "rtc").unlink(missing_ok=True)
         (supply / "writes").unlink(missing_ok=True)
+        self._fault: Exception | None = None  # for which no life could begin or be read
         self._living = threading.Thread(target=self._live)
         self._living.start()
 
@@ -55,13 +56,14 @@ class PoweredBoard:
         return self._living.is_alive()
 
     def cut(self) -> None:
-        """Does nothing to one that is off."""
+        """Does nothing to one that is off. Raises BoardError if it went off by a fault of ours."""
         with self._lock:
             self._is_cut = True
             if self._process is not None:
                 self._process.kill()
         self._roused.set()
         self._living.join()
+        self._tell_fault()
 
     def cut_in_wake(self, share: float) -> None:
         """Of what the wake before wrote to the flash. Returns when it is off."""
@@ -72,6 +74,7 @@ class PoweredBoard:
             said = self._log.read_text(errors="replace")
             text = f"no wake within {CUT_S_MAX:.0f} s in which to cut the power:\n{said}"
             raise BoardError(text)
+        self._tell_fault()
 
     def soft_reset(self) -> None:
         """Whatever it does, or in its sleep."""
@@ -86,7 +89,18 @@ class PoweredBoard:
         self._living.join(timeout_s)
         return not self._living.is_alive()
 
+    def _tell_fault(self) -> None:
+        if self._fault is not None:
+            fault, self._fault = self._fault, None
+            raise BoardError(f"its power switch failed: {fault}") from fault
+
     def _live(self) -> None:
+        try:
+            self._live_on()
+        except (OSError, ValueError) as error:
+            self._fault = error
+
+    def _live_on(self) -> None:
         cause = POWER_ON
         while True:
             began_at = time.monotonic()

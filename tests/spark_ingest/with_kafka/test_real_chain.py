@@ -12,6 +12,7 @@ from pathlib import Path
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
 from tests.spark_ingest.with_kafka.test_collecting import config
+from tests.spark_ingest.with_spark.exactly_once import batches_done
 from tests.spark_ingest.with_spark.frames import table_rows
 from tests.support.collector import CollectorProcess
 from tests.support.job import JobProcess
@@ -32,11 +33,6 @@ def values_in(lake: Path) -> Counter[tuple[str, float]]:
 
 def reached(kafka: KafkaBroker, topic: str, records: int) -> bool:
     return len(records_in(kafka, topic)) >= records
-
-
-def batches_done(lake: Path) -> int:
-    folder = lake / "checkpoints" / "tidegate" / "commits"
-    return len(list(folder.glob("[0-9]*"))) if folder.exists() else 0
 
 
 def job_of(lake: Path, kafka: KafkaBroker, topic: str) -> JobProcess:
