@@ -95,17 +95,28 @@ async def test_a_will_handshake_may_be_begun_again_at_any_point(
     async with node(gateway.port) as n:
         for _ in range(2):
             await n.asks(CONNECT, greeting(n, WILL), WILLTOPICREQ)
+        await n.say(WILLMSG, b"too soon")
         for _ in range(2):
             await n.asks(WILLTOPIC, b"\x00a", WILLMSGREQ)
         await n.asks(CONNECT, greeting(n, WILL), WILLTOPICREQ)
         # Not in turn: nothing but the will and DISCONNECT may come now.
-        await n.say(WILLMSG, b"too soon")
         await n.say(PUBLISH, b"\x62tp" + u16(0) + b"x")
         await n.say(PINGREQ)
         await n.asks(WILLTOPIC, b"\x00a", WILLMSGREQ)
         await n.asks(WILLMSG, b"bye", CONNACK, ACCEPTED)
         await n.asks_in_vain(WILLMSG, b"late")
         await n.asks_in_vain(WILLTOPIC, b"\x00late")
+
+
+@story
+async def test_a_copy_of_connect_that_comes_late_holds_up_no_will(
+    broker: Mosquitto, gateway: GatewayProcess
+) -> None:
+    async with node(gateway.port) as n:
+        await n.asks(CONNECT, greeting(n, WILL), WILLTOPICREQ)
+        await n.asks(WILLTOPIC, b"\x00a", WILLMSGREQ)
+        await n.asks(CONNECT, greeting(n, WILL), WILLTOPICREQ)
+        await n.asks(WILLMSG, b"bye", CONNACK, ACCEPTED)
 
 
 @story
