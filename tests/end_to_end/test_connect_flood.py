@@ -34,16 +34,16 @@ from tests.end_to_end.test_robustness import GROWTH_BYTES_MAX, Air
 from tests.support.application import application, heard
 from tests.support.hand_written_sensor import framed, u16
 from tests.support.resident import resident_bytes
-from tests.support.waited import waited_s
 
 MEMBERS = 100
 ROUND_S = 0.1  # each member publishes once in each
-REPEAT_AFTER_S = 2.0
+REPEAT_AFTER_S = 0.5
 # Far more than the gateway needs (a few ms): the machine is shared with the flood itself.
 P99_S_MAX = 0.5
-# In a round, without a processor: so long its socket takes in the flood (4 MiB, 768 octets each);
-# what members say after that is lost, as on the air.
-STARVED_S = 0.25
+# Of the rounds, in which somebody repeats. A machine that others use too may stall for a second and
+# spoil one or two of forty; a gateway that cannot hear its members for the flood has five or six,
+# and spoils half of them.
+SPOILT_SHARE_MAX = 0.25
 RATE = 50_000
 
 
@@ -109,20 +109,17 @@ def started(port: int, seconds: float) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def publish_during(
-    members: list[Member], flood: subprocess.Popen[str], gateway: GatewayProcess
-) -> int:
-    """How many readings were repeated though the gateway had a processor whenever it wanted one."""
-    began, unexcused, number = time.monotonic(), 0, 0
+def publish_during(members: list[Member], flood: subprocess.Popen[str]) -> list[bool]:
+    """Of each round, whether somebody had to repeat in it."""
+    began = time.monotonic()
+    rounds: list[bool] = []
     while flood.poll() is None:
-        number += 1
-        waited, repeated = waited_s(gateway.pid), repeated_by(members)
+        before = repeated_by(members)
         one_round(members)
-        if waited_s(gateway.pid) - waited < STARVED_S:
-            unexcused += repeated_by(members) - repeated
-        pause_s = began + number * ROUND_S - time.monotonic()
+        rounds.append(repeated_by(members) > before)
+        pause_s = began + len(rounds) * ROUND_S - time.monotonic()
         select.select([], [], [], max(0.0, pause_s))
-    return unexcused
+    return rounds
 
 
 def repeated_by(members: list[Member]) -> int:
@@ -136,7 +133,7 @@ def quantile(values: list[float], share: float) -> float:
 async def members_are_served(
     broker: Mosquitto, gateway: GatewayProcess, seconds: float, *, is_alone: bool
 ) -> None:
-    """`is_alone`: nothing else runs on this machine, so that nothing is excused."""
+    """`is_alone`: nothing else runs on this machine."""
     with ExitStack() as stack:
         members = [Member(Air(gateway.port), f"member-{number}") for number in range(MEMBERS)]
         for member in members:
@@ -147,7 +144,7 @@ async def members_are_served(
             before = resident_bytes(gateway.pid)
             flood = started(gateway.port, seconds)
             stack.callback(flood.kill)
-            unexcused = await asyncio.to_thread(publish_during, members, flood, gateway)
+            rounds = await asyncio.to_thread(publish_during, members, flood)
             grown = resident_bytes(gateway.pid) - before
             owed = {
                 f"{member.name} {number}"
@@ -160,13 +157,14 @@ async def members_are_served(
         latencies = [each for member in members for each in member.latencies_s]
         repeated = repeated_by(members)
         print(  # noqa: T201 - the figures are what this is for
-            f"\n{said.strip()}; {len(latencies)} readings of members, 0 lost, {repeated} repeated, "
+            f"\n{said.strip()}; {len(latencies)} readings of members, 0 lost, {repeated} repeated "
+            f"in {sum(rounds)} of {len(rounds)} rounds, "
             f"PUBACK p50 {quantile(latencies, 0.5) * 1e3:.1f} ms, p99 "
             f"{quantile(latencies, 0.99) * 1e3:.1f} ms, worst {max(latencies) * 1e3:.1f} ms; "
             f"memory +{grown / (1 << 20):.1f} MiB"
         )
         assert grown < GROWTH_BYTES_MAX
-        assert unexcused <= len(latencies) / 100
+        assert sum(rounds) <= SPOILT_SHARE_MAX * len(rounds)
         if is_alone:
             assert repeated <= len(latencies) / 100
             assert quantile(latencies, 0.99) < P99_S_MAX
@@ -178,7 +176,7 @@ async def members_are_served(
 def test_members_lose_nothing_beside_a_flood_of_spoofed_connects(
     broker: Mosquitto, gateway: GatewayProcess
 ) -> None:
-    asyncio.run(members_are_served(broker, gateway, 2.0, is_alone=False))
+    asyncio.run(members_are_served(broker, gateway, 4.0, is_alone=False))
 
 
 @pytest.mark.soak
