@@ -29,7 +29,7 @@ from gateway.effects import (
     CompleteUpstream,
     ConnectUpstream,
     Effect,
-    Finish,
+    FinishRun,
     Forward,
     Granted,
     InGoodHands,
@@ -142,19 +142,9 @@ class Engine:
     def receive_upstream(self, data: bytes, now: float) -> list[Effect]:
         """Octets from the broker, cut anywhere."""
         effects: list[Effect] = []
-        sessions = self.sessions
         for effect in self.upstream.receive(data, now):
             if type(effect) is Settled:  # nearly all there are, so they take no detour
-                for forward in effect.forwards:
-                    session = sessions.get(forward.client_id)
-                    if session is not None:
-                        effects += session.settled(forward)
-                    if self._bequests.is_any:
-                        effects += self._perform(self._bequests.settled(forward), now)
-                    if self.custody.is_on:
-                        effects += self.custody.settled(forward, now)
-                    elif forward.record >= 0:
-                        effects.append(Finish(forward))
+                effects += self._settled(effect.forwards, now)
             elif type(effect) is Transmit:
                 effects.append(effect)
             else:
@@ -256,6 +246,32 @@ class Engine:
         return self._door.callers
 
     # What sessions and the upstream session ask for
+
+    def _settled(self, forwards: list[Forward], now: float) -> list[Effect]:
+        """What is in the journal is finished in runs, as it was sent in its order."""
+        effects: list[Effect] = []
+        sessions, bequests, custody = self.sessions, self._bequests, self.custody
+        storing = self.uplink.storing
+        first = count = 0
+        for forward in forwards:
+            record = forward.record
+            if record < 0 or forward in storing:  # else its session heard that it was stored
+                session = sessions.get(forward.client_id)
+                if session is not None:
+                    effects += session.settled(forward)
+            if bequests.is_any:
+                effects += self._perform(bequests.settled(forward), now)
+            if custody.is_on:
+                effects += custody.settled(forward, now)
+            elif record == first + count:
+                count += 1
+            elif record >= 0:
+                if count:
+                    effects.append(FinishRun(first, count))
+                first, count = record, 1
+        if count:
+            effects.append(FinishRun(first, count))
+        return effects
 
     def _perform(self, asked: list[Effect], now: float) -> list[Effect]:
         """Do what concerns the core; the rest is for the shell, in order."""

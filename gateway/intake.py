@@ -27,6 +27,7 @@ from gateway.nodes import address_behind
 from gateway.routing.members import Members
 from gateway.routing.pace import Pace
 from gateway.rules import EngineRules
+from gateway.session.delivering import PUBACK_OCTETS
 from gateway.session.session import Session
 
 Datagrams = Iterable[tuple[bytes, bytes]]
@@ -69,16 +70,17 @@ class Intake:
         for address, datagram in datagrams:
             session = members.get(address)
             if session is not None:
+                if len(datagram) <= PUBACK_OCTETS:
+                    answered = session.plain_answer(datagram, now)
+                    if answered is not None:
+                        kind = Pubrel if datagram[1] == Pubrel.KIND else Puback
+                        received[kind] = received.get(kind, 0) + 1
+                        effects += self._perform(answered, now)
+                        continue
                 forward = session.plain(datagram, now)
                 if forward is not None:
                     plain += 1
                     effects += self.take(forward, now)
-                    continue
-                answered = session.plain_answer(datagram, now)
-                if answered is not None:
-                    kind = Pubrel if datagram[1] == Pubrel.KIND else Puback
-                    received[kind] = received.get(kind, 0) + 1
-                    effects += self._perform(answered, now)
                     continue
             elif not may_call(address, datagram, now):
                 continue

@@ -93,7 +93,7 @@ class Uplink:
         self._perform = perform
         self._custody = custody
         self._custody.keeps = lambda topic: self._rules.of(topic).keeps
-        self._storing: dict[Forward, _Way] = {}
+        self.storing: dict[Forward, _Way] = {}
         self._unsure = Unsure()  # of these, those that are stored again
         self._followers = Followers()
         self._storing_of = self._followers.storing
@@ -145,7 +145,7 @@ class Uplink:
     def stored(self, forwards: list[Forward], now: float) -> list[Effect]:
         """These are durable: acknowledge them, and let those go on that waited for it."""
         effects: list[Effect] = []
-        sessions, ways = self._sessions, self._storing
+        sessions, ways = self._sessions, self.storing
         for forward in forwards:
             session = sessions.get(forward.client_id)
             if session is not None and forward.qos:
@@ -233,7 +233,7 @@ class Uplink:
         """The broker will not have a reading."""
         forward = news.forward
         dropped = Dropped(news.reason, forward.client_id, news.detail)
-        if forward.record < 0 or forward in self._storing:
+        if forward.record < 0 or forward in self.storing:
             return [dropped, *self._tell(forward, news.return_code, now), *self._finished(forward)]
         if news.return_code == ReturnCode.CONGESTION and len(self._postponed) < POSTPONED_MAX:
             self._postponed.append(forward)
@@ -265,7 +265,7 @@ class Uplink:
             self._look_at = inf
             effects += self._pump(now)
         for forward in self._unsure.due(now):
-            effects.append(Store(forward, is_parked=self._storing[forward] is _Way.PARKED))
+            effects.append(Store(forward, is_parked=self.storing[forward] is _Way.PARKED))
         return effects
 
     # Ways
@@ -304,10 +304,10 @@ class Uplink:
             and not self._is_overflowing
             and client_id not in self._backlog.of_clients
         ):
-            self._storing[forward] = _Way.PASS_ON
+            self.storing[forward] = _Way.PASS_ON
             self._followers.begin(forward)
             return [Store(forward)]
-        self._storing[forward] = _Way.PARKED
+        self.storing[forward] = _Way.PARKED
         self._backlog.park(client_id)
         return [Store(forward, is_parked=True)]
 
@@ -333,7 +333,7 @@ class Uplink:
         """Whether it shall be stored again: not a QoS 1 reading that may go on instead, nor one
         that is on its way already.
         """
-        if self._storing[forward] is _Way.SPILLED:
+        if self.storing[forward] is _Way.SPILLED:
             return False
         may_go = forward.qos < 2 and self._may_do_without(forward)
         return not may_go and self._unsure.hold(forward, now)
@@ -343,7 +343,7 @@ class Uplink:
     ) -> tuple[bool, list[Effect]]:
         """Without the journal (Rule 2); and whether it is refused."""
         self._unsure.let_go(forward)
-        way = self._storing.pop(forward)
+        way = self.storing.pop(forward)
         if way is _Way.SPILLED:
             self._spill_at = now + SPILL_AGAIN_S
             return False, []
@@ -395,12 +395,12 @@ class Uplink:
             if due_at > now:
                 self._spill_at = min(self._spill_at, due_at)
             else:
-                self._storing[forward] = _Way.SPILLED
+                self.storing[forward] = _Way.SPILLED
                 effects.append(Store(forward))
         return effects
 
     def _may_spill(self, forward: Forward) -> bool:
-        if forward.qos == 0 or forward.record >= 0 or forward in self._storing:
+        if forward.qos == 0 or forward.record >= 0 or forward in self.storing:
             return False
         if self._in_flight.is_released(forward):
             return False  # the record would say that the broker has not received it
@@ -418,7 +418,7 @@ class Uplink:
         """Why a reading that waited in the journal is not worth sending any more."""
         if forward.upstream_qos:  # the broker may have half of it
             return None
-        rules = self._rules.of(forward.topic)
+        rules = self._known.get(forward.topic) or self._rules.of(forward.topic)
         if rules.expiry_s and now - forward.received_at > rules.expiry_s:
             return Reason.EXPIRED
         if rules.coalesce_retained and self._backlog.is_outdated(forward, self._readings.epoch):

@@ -125,6 +125,23 @@ def test_a_reading_that_waited_too_long_is_dropped_and_counted() -> None:
     assert bench.journal.numbers.depth == 0
 
 
+def test_so_is_one_that_is_stored_and_waits_for_the_window() -> None:
+    rules = rules_of(ReadingRules(Acknowledge.JOURNAL, expiry_s=60.0))
+    bench = JournalBench(rules, connected=False)
+    bench.connect_broker(receive_max=1)
+    bench.join(b"s1")
+    hold(bench)
+    for number in range(4):
+        bench.say(b"s1", short(b"%d" % number, 1, 7 + number))
+        bench.flush()
+        bench.at += 25.0
+    bench.release()
+    bench.flush()
+    assert sent(bench) == [b"2", b"3"], "the broker had the first one"
+    assert reasons(bench) == [Reason.EXPIRED]
+    assert bench.journal.numbers.depth == 0
+
+
 def test_what_never_waited_on_the_disk_does_not_expire() -> None:
     rules = (ReadingRules(Acknowledge.UPSTREAM, expiry_s=1.0),)
     bench = JournalBench(rules_of(*rules), connected=False)

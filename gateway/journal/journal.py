@@ -59,6 +59,7 @@ class Journal:
         self._volume = Volume(folder, files, rules)
         self._marks = Marks(self._ledger, rules.segment_bytes)
         self._room = Room(rules, self._ledger, self._volume)
+        self._reading_bytes_max = self._room.group_bytes_max(rules.segment_bytes)
         self._boot_id = NO_BOOT
         self._next = 0  # the next reading's number
         self._bound = 0  # below it every reading is durable, or is void
@@ -125,7 +126,7 @@ class Journal:
         body = reading_body(forward)
         pending = forward, reading_flags(forward, parked=is_parked), body
         size = size_of(pending)
-        if size > self._room.group_bytes_max(self._rules.segment_bytes):
+        if size > self._reading_bytes_max:
             return Reason.PAYLOAD_TOO_LARGE
         pending_bytes = self._pending_bytes + size
         if pending_bytes > self._rules.pending_bytes_max:
@@ -141,20 +142,18 @@ class Journal:
 
     def finish(self, forward: Forward) -> None:
         """The reading is settled, or given up; lazily written."""
-        self._finish(forward.record)
-
-    def _finish(self, number: int) -> None:
-        if number >= self._bound:
-            self._early.add(number)
-            return
-        segment = self._ledger.find(number) if number >= 0 else None
-        if segment is not None and segment.finish(number - segment.first):
-            self._numbers.finished += 1
-            self._marks.add_done(number)
+        if forward.record >= 0:
+            self.finish_run(forward.record, 1)
 
     def finish_run(self, first: int, count: int) -> None:
-        for number in range(first, first + count):
-            self._finish(number)
+        """So many from this number on."""
+        end = first + count
+        if end > self._bound:
+            self._early.update(range(max(first, self._bound), end))
+            end = self._bound
+        finished = self._ledger.finish(first, end)
+        self._numbers.finished += len(finished)
+        self._marks.add_done(finished)
 
     def keep(self, number: int) -> None:
         """The broker has it, and it stays until it is finished; lazily written."""
@@ -270,8 +269,7 @@ class Journal:
             self._failed_until = None
             current = ledger.current = ledger.segments[-1]
             current.end = group.end
-            for pending in group.readings:
-                self._settle(current, pending)
+            self._settle(current, group.readings)
             outcome.stored = [forward for forward, _, _ in group.readings]
             self._marks.settle(group)
             self._settle_restated(group, current)
@@ -283,24 +281,29 @@ class Journal:
         elif group.marks and self._unsynced_since is None:
             self._unsynced_since = self._now
 
-    def _settle(self, segment: Segment, pending: Pending) -> None:
-        forward, written, _ = pending
-        number = forward.record
-        self._pending_bytes -= size_of(pending)
-        flags = PARKED if is_parked(written) else TAKEN
-        if self._early and number in self._early:
-            self._early.remove(number)
-            self._marks.add_done(number)
-            self._numbers.finished += 1
-            flags |= FINISHED
-        segment.add(number - segment.first, flags, forward.received_at)
-        self._bound = number + 1
-        if forward.qos == 2 and forward.message_id:  # a will has none: nobody releases it
-            contents = contents_of(forward.topic, forward.payload, 2)
-            key = forward.client_id, forward.message_id
-            replaced = self._ledger.begin_exchange(segment, key, Exchange(number, contents))
-            if replaced is not None:
-                self._marks.add_released(replaced)
+    def _settle(self, segment: Segment, readings: list[Pending]) -> None:
+        early, first = self._early, segment.first
+        for forward, written, _ in readings:
+            number = forward.record
+            flags = PARKED if is_parked(written) else TAKEN
+            if early and number in early:
+                early.remove(number)
+                self._marks.add_done((number,))
+                self._numbers.finished += 1
+                flags |= FINISHED
+            segment.add(number - first, flags, forward.received_at)
+            self._bound = number + 1
+            if forward.qos == 2 and forward.message_id:  # a will has none: nobody releases it
+                self._begin_exchange(segment, forward)
+        self._pending_bytes -= sum(map(size_of, readings))
+
+    def _begin_exchange(self, segment: Segment, forward: Forward) -> None:
+        contents = contents_of(forward.topic, forward.payload, 2)
+        key = forward.client_id, forward.message_id
+        exchange = Exchange(forward.record, contents)
+        replaced = self._ledger.begin_exchange(segment, key, exchange)
+        if replaced is not None:
+            self._marks.add_released(replaced)
 
     def _settle_restated(self, group: Group, current: Segment) -> None:
         for about in group.restated_segments:
@@ -362,7 +365,7 @@ class Journal:
         """
         taken, lost = self._backlog.end(request, forwards)
         for number in lost:
-            self._finish(number)
+            self.finish_run(number, 1)
         self._numbers.lost += len(lost)
         return taken
 

@@ -138,18 +138,22 @@ class Segment:
         self.kept += 1
         return True
 
-    def finish(self, index: int) -> bool:
-        """Whether it was unfinished."""
-        flags = self.flags[index] if index < len(self.flags) else 0
-        if flags & (PRESENT | FINISHED) != PRESENT:
-            return False
-        self.flags[index] = flags | FINISHED
-        self.unfinished -= 1
-        if flags & KEPT:
-            self.kept -= 1
-        elif flags & (PARKED | TAKEN) == PARKED:
-            self.parked -= 1
-        return True
+    def finish(self, index: int, end: int) -> list[int]:
+        """The numbers of those that were unfinished."""
+        held, first = self.flags, self.first
+        finished: list[int] = []
+        for place in range(index, min(end, len(held))):
+            flags = held[place]
+            if flags & (PRESENT | FINISHED) != PRESENT:
+                continue
+            held[place] = flags | FINISHED
+            finished.append(first + place)
+            if flags & KEPT:
+                self.kept -= 1
+            elif flags & (PARKED | TAKEN) == PARKED:
+                self.parked -= 1
+        self.unfinished -= len(finished)
+        return finished
 
     def waiting_since(self) -> float:
         """When the oldest came that the broker has not taken; there is one."""
@@ -218,6 +222,17 @@ class Ledger:
         segment = self.segments[place]
         return segment if number - self._firsts[place] < segment.readings_max else None
 
+    def finish(self, first: int, end: int) -> list[int]:
+        """Those of these numbers that were unfinished."""
+        firsts, finished = self._firsts, list[int]()
+        place = max(bisect_right(firsts, first) - 1, 0)
+        while place < len(firsts) and firsts[place] < end:
+            segment, begin = self.segments[place], firsts[place]
+            place += 1
+            stop = min(end, firsts[place]) if place < len(firsts) else end
+            finished += segment.finish(max(first - begin, 0), stop - begin)
+        return finished
+
     def between(self, first: int, last: int) -> list[Segment]:
         """The segments whose readings may be among these numbers."""
         start = max(bisect_right(self._firsts, first) - 1, 0)
@@ -244,7 +259,7 @@ class Ledger:
 
     def begin_exchange(self, segment: Segment, key: ExchangeKey, exchange: Exchange) -> int | None:
         """The number of an older reading under the same message id, which this one replaces."""
-        replaced = self.end_exchange(key)
+        replaced = self.end_exchange(key) if key in self.exchanges else None
         self.exchanges[key] = segment
         segment.exchanges[key] = exchange
         return replaced

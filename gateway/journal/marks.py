@@ -6,6 +6,7 @@ runs, and of what came in order only how far it goes. A group that fails leaves 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import islice
 
 from gateway.journal.group import Group
@@ -57,9 +58,10 @@ class Marks:
     def add_released(self, number: int) -> None:
         self._idle.append(number)
 
-    def add_done(self, number: int) -> None:
-        self._done.add(number)
-        self._kept.discard(number)
+    def add_done(self, numbers: Collection[int]) -> None:
+        self._done.update(numbers)
+        if self._kept:
+            self._kept.difference_update(numbers)
 
     def add_kept(self, number: int) -> None:
         self._kept.add(number)

@@ -17,7 +17,7 @@ and its sensor keeps it. One that is in the journal is never refused.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from gateway.effects import Forward
 from gateway.saved import PACKET_IDS
@@ -151,30 +151,43 @@ class InFlight:
             self.wait_again(forward)
         self._ahead = len(self.waiting)
 
-    def take_run(self, epoch: int) -> list[Forward]:
+    def take_run(self, epoch: int, is_wanted: Callable[[Forward], bool]) -> list[Forward]:
         """All at the head of the queue that go out now for the first time, each under its own
         packet id and with nothing else to look at; they are on the wire from here on. Nearly all
-        that wait are such: QoS 1, in memory alone, of this life.
+        that wait are such: of this life, and still wanted if they are in the journal.
         """
         waiting, published, released = self.waiting, self.published, self.released
         run: list[Forward] = []
-        if self.turns.is_busy or self.backlog.ready or not self.qos_max:
+        if self.turns.aside or self.backlog.ready:
             return run
         room = self.window - len(published) - len(released)
         while waiting and len(run) < room:
             forward = waiting[0]
-            packet_id = forward.packet_id
-            if forward.qos != 1 or forward.record >= 0 or forward.upstream_qos:
+            qos, packet_id = forward.qos, forward.packet_id
+            if not self._is_plain(qos) or forward.upstream_qos or forward.epoch != epoch:
                 break
-            if forward.epoch != epoch or packet_id in published or packet_id in released:
+            if packet_id in published or packet_id in released:
+                break
+            if forward.record >= 0 and not is_wanted(forward):
                 break
             waiting.popleft()
-            forward.upstream_qos = 1
+            forward.upstream_qos = qos
             published[packet_id] = forward
+            if qos == 2:
+                self._qos2 += 1
+                self.turns.begin(forward)
             run.append(forward)
         self._waiting_bytes -= sum(map(_cost, run))
         self._ahead = max(0, self._ahead - len(run))
         return run
+
+    def _is_plain(self, qos: int) -> bool:
+        """Whether there is nothing else to look at for a reading of this QoS: none that it could
+        overtake, and a broker that takes it.
+        """
+        if qos == 2:
+            return self.qos_max == 2 and self._qos2 < QOS2_IN_FLIGHT_MAX
+        return qos == 1 and self.qos_max > 0 and not self.turns.completing
 
     def next_waiting(self) -> Forward | None:
         """The reading whose turn it is, if it may go out now; none of its client overtakes it."""

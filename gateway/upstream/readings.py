@@ -176,8 +176,12 @@ class Readings:
         """Let go what waits, as far as the window allows."""
         effects: list[Effect] = []
         in_flight = self.in_flight
+
+        def is_wanted(forward: Forward) -> bool:
+            return self.objection(forward, now) is None
+
         while self.is_open and not self.is_clogged:
-            run = in_flight.take_run(self.epoch)
+            run = in_flight.take_run(self.epoch, is_wanted)
             if run:
                 effects += self._transmit_run(run)
             forward = in_flight.next_waiting()

@@ -105,6 +105,25 @@ def test_a_reading_finished_before_it_was_stored_does_not_come_back(folder: Path
     assert Driven(folder).recovered.report.waiting == 0
 
 
+def test_a_run_is_finished_over_segments_and_into_what_is_not_stored_yet(folder: Path) -> None:
+    driven = Driven(folder)
+    stored = [one for start in range(0, 1000, 50)
+              for one in driven.store(*(reading(start + n) for n in range(50)))]  # fmt: skip
+    assert driven.journal.numbers.segments > 2
+    early = [reading(1000), reading(1001)]
+    for forward in early:
+        assert driven.journal.store(forward, is_parked=True) is None
+    driven.journal.finish(stored[500])
+    driven.journal.finish_run(stored[1].record, 1000)  # to the first of those
+    assert driven.journal.numbers.finished == 999, "one was before, one is not stored yet"
+    assert driven.run().stored == early
+    assert (driven.journal.numbers.depth, driven.journal.numbers.finished) == (2, 1000)
+    again = Driven(folder)
+    assert [forward.sequence for forward in again.read()] == [0, 1001]
+    again.journal.finish_run(0, 0)
+    assert again.journal.numbers.depth == 2
+
+
 def test_finishing_alone_is_not_synced_until_some_time_has_passed(folder: Path) -> None:
     files = FaultyFiles()
     driven = Driven(folder, files=files)

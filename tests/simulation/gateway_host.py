@@ -14,6 +14,7 @@ from gateway.effects import (
     DropUpstream,
     Effect,
     Finish,
+    FinishRun,
     Forward,
     Reason,
     RecordConnect,
@@ -194,7 +195,7 @@ class GatewayHost:
         uplink = self.engine.uplink
         backlog = self.engine.upstream.readings.in_flight.backlog
         counted = {
-            "being stored": len(uplink._storing),
+            "being stored": len(uplink.storing),
             "postponed": len(uplink._postponed),
             "parked": sum(backlog.of_clients.values()),
             "in the journal": self.journal.numbers.depth,
@@ -265,7 +266,7 @@ class GatewayHost:
 
     def _unsure(self, forwards: list[Forward], reason: Reason) -> None:
         self.on_disk(f"unsure {_payloads(forwards)}, {reason.value}")
-        storing = self.engine.uplink._storing
+        storing = self.engine.uplink.storing
         for forward in forwards:
             self.on_unsure(forward, storing[forward] is _Way.SPILLED)
         self._perform(self.engine.unsure(forwards, reason, self._agenda.now))
@@ -334,6 +335,9 @@ class GatewayHost:
         if isinstance(effect, RecordConnect):
             in_flight = self.engine.upstream.readings.in_flight
             self._doubted = {one for one in in_flight.released.values() if one.record >= 0}
+        elif isinstance(effect, FinishRun):
+            run = range(effect.record, effect.record + effect.count)
+            self._doubted = {one for one in self._doubted if one.record not in run}
         elif isinstance(effect, Finish):
             self._doubted.discard(effect.forward)
 

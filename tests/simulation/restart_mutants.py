@@ -53,10 +53,10 @@ def send_before_durable(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def mutant(self: Uplink, forward: Forward, now: float) -> Any:
         effects = store_first(self, forward, now)
-        if self._storing.get(forward) is not _Way.PASS_ON:
+        if self.storing.get(forward) is not _Way.PASS_ON:
             return effects
         self._let_follow(forward, 0.0)
-        self._storing[forward] = _Way.SPILLED
+        self.storing[forward] = _Way.SPILLED
         return [Store(forward), *self._pass_on(forward, 0.0)]
 
     monkeypatch.setattr(Uplink, "_store_first", mutant)

@@ -75,7 +75,7 @@ class JournalBench(Bench):
         self.at = at
         self.files = files or SimulatedFiles(Random(1))
         self.stores: list[Forward] = []  # what was asked to be stored, ever
-        self.finished: list[Forward] = []
+        self.finished: list[int] = []  # by their numbers in the journal
         journal_rules = JournalRules(BUDGET, salt=lambda: SALTS.getrandbits(32))
         self.journal = Journal(FOLDER, self.files, journal_rules)
         self.recovered = self.journal.open(at, 0.0, BOOT)
@@ -105,7 +105,7 @@ class JournalBench(Bench):
                 if reason is not None:
                     self._refused.append((effect.forward, reason))
             elif isinstance(effect, Finish):
-                self.finished.append(effect.forward)
+                self.finished.append(effect.forward.record)
                 self.journal.finish(effect.forward)
             elif isinstance(effect, RecordReceived):
                 self._waiting.append((self.journal.receive(effect.forward), effect.then))
@@ -124,6 +124,7 @@ class JournalBench(Bench):
         if isinstance(effect, Keep):
             self.journal.keep(effect.record)
         elif isinstance(effect, FinishRun):
+            self.finished += range(effect.record, effect.record + effect.count)
             self.journal.finish_run(effect.record, effect.count)
         elif isinstance(effect, ReadAgain):
             self.asked_again.append(effect.records)

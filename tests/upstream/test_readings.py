@@ -175,6 +175,18 @@ def test_what_waits_goes_out_together_as_far_as_the_window_allows() -> None:
     assert readings(session.receive(b"", 1.0)) == []
 
 
+def test_so_it_does_at_qos_2_as_far_as_its_window_allows() -> None:
+    session = session_up()
+    publish(session, *(reading(qos=2) for _ in range(QOS2_IN_FLIGHT_MAX + 5)))
+    session.receive(b"".join(map(pubrec, (1, 2, 3))), 1.0)
+    effects = session.receive(b"".join(map(pubcomp, (1, 2, 3))), 1.0)
+    assert [packet.packet_id for packet in readings(effects)] == [
+        QOS2_IN_FLIGHT_MAX + number for number in (1, 2, 3)
+    ]
+    assert len(news(Transmit, effects)) == 1
+    assert len(session.readings.in_flight) == QOS2_IN_FLIGHT_MAX
+
+
 def test_they_are_stamped_by_the_clock_as_it_is_set_by_then() -> None:
     session = session_up(receive_max=1)
     publish(session, reading(at=1.0), reading(at=2.0))
