@@ -20,10 +20,12 @@ from gateway.part import DiscoveryChanged as DiscoveryChanged
 from gateway.part import Overheard as Overheard
 from gateway.part import Part as Part
 from gateway.reasons import Reason as Reason
+from gateway.runs import ByRecord as ByRecord
 from gateway.runs import FinishRun as FinishRun
 from gateway.runs import Keep as Keep
 from gateway.runs import KeptRun as KeptRun
 from gateway.runs import ReadAgain as ReadAgain
+from gateway.runs import Unpark as Unpark
 from gateway.saved import Change
 from gateway.saved import ClientId as ClientId
 from gateway.saved import State as State
@@ -412,9 +414,7 @@ Effect = (
     | UnsubscribeFrom
     | Store
     | Finish
-    | Keep
-    | FinishRun
-    | ReadAgain
+    | ByRecord
     | RecordConnect
     | RecordReceived
     | RecordRelease

@@ -1,5 +1,5 @@
-"""What custody and journal say to each other of readings that are kept until they are ingested, by
-their numbers in the journal (`record`); a part of the vocabulary in `effects.py`.
+"""What the core says to the journal of readings by their numbers there (`record`), most of it about
+those that are kept until they are ingested; a part of the vocabulary in `effects.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,13 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
+class Unpark:
+    """The core has a parked reading in memory still, and it goes on: it is not to be read back."""
+
+    record: int
+
+
+@dataclass(frozen=True, slots=True)
 class FinishRun:
     """As `Finish`, for so many readings from this one on."""
 
@@ -29,6 +36,9 @@ class ReadAgain:
     """Read these, in order, as many as are read at once; then say `read_again`."""
 
     records: tuple[int, ...]
+
+
+ByRecord = Keep | Unpark | FinishRun | ReadAgain
 
 
 @dataclass(frozen=True, slots=True)

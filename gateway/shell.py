@@ -15,14 +15,12 @@ from typing import Protocol, get_args
 
 from gateway.effects import (
     Broadcast,
+    ByRecord,
     DropUpstream,
     Effect,
     Finish,
-    FinishRun,
     Forward,
-    Keep,
     KeptRun,
-    ReadAgain,
     ReadBacklog,
     Reason,
     RecordConnect,
@@ -71,15 +69,7 @@ class BrokerConnection(Protocol):
 
 
 JournalWork = (
-    Store
-    | Finish
-    | Keep
-    | FinishRun
-    | RecordConnect
-    | RecordReceived
-    | RecordRelease
-    | ReadBacklog
-    | ReadAgain
+    Store | Finish | ByRecord | RecordConnect | RecordReceived | RecordRelease | ReadBacklog
 )
 _JOURNAL_WORK = frozenset(get_args(JournalWork))
 

@@ -17,7 +17,7 @@ Rule 2: without the journal (full, or failing) the broker alone must settle; whi
         sensors are told: congestion. What a failed write may have left there all the same is
         held before that (unsure.py), and what its client says next is refused meanwhile.
 Rule 3: what was acknowledged is not given up because the broker will not have it just now: it is
-        offered again after `OFFER_AGAIN_S`, at most `POSTPONED_MAX` at a time.
+        offered again (postponed.py).
 Rule 4: what is kept until it is ingested (custody/) is stored first, whatever its QoS above 0.
 
 Full: the journal by its budget; readings in memory by `in_flight.py`. Beyond `OVERFLOW` readings
@@ -27,7 +27,6 @@ that is being stored by `followers.py`.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from enum import Enum
 from math import inf
@@ -45,9 +44,11 @@ from gateway.effects import (
     Refused,
     Store,
     Transmit,
+    Unpark,
 )
 from gateway.followers import Followers
 from gateway.frames import ReturnCode
+from gateway.postponed import Postponed
 from gateway.routing.reading_rules import Acknowledge, ReadingRules, RulesByTopic
 from gateway.routing.reading_rules import UplinkRules as UplinkRules
 from gateway.session.session import Session
@@ -55,8 +56,6 @@ from gateway.unsure import Unsure
 from gateway.upstream.session import UpstreamSession
 
 OVERFLOW = 10_000
-POSTPONED_MAX = 1000
-OFFER_AGAIN_S = 10.0
 # A journal that could not write is not asked again for what the broker may settle meanwhile.
 SPILL_AGAIN_S = 1.0
 LOOK_AGAIN_S = 0.1
@@ -97,10 +96,9 @@ class Uplink:
         self._unsure = Unsure()  # of these, those that are stored again
         self._followers = Followers()
         self._storing_of = self._followers.storing
-        self._postponed: deque[Forward] = deque()
+        self._postponed = Postponed(self._in_flight.wait_again)
         self._is_overflowing = False
         self._spill_at = inf
-        self._offer_at = inf
         self._look_at = inf
 
     # From the sessions
@@ -159,8 +157,7 @@ class Uplink:
                 effects += self._pass_on(forward, now)
                 effects += self._let_follow(forward, now)
             elif way is _Way.PARKED:
-                coalesce = self._rules.of(forward.topic).coalesce_retained
-                self._backlog.parked(forward, coalesce=coalesce)
+                effects += self._parked(forward, now)
         return effects + self.read_more()
 
     def unsure(self, forwards: list[Forward], reason: Reason, now: float) -> list[Effect]:
@@ -218,7 +215,7 @@ class Uplink:
 
     def closed(self, now: float) -> list[Effect]:
         """The broker is away: what it has not settled is kept."""
-        self._offer_postponed()
+        self._postponed.offer()
         self._spill_at = inf
         return self._spill(now, older_than_s=0.0)
 
@@ -235,9 +232,7 @@ class Uplink:
         dropped = Dropped(news.reason, forward.client_id, news.detail)
         if forward.record < 0 or forward in self.storing:
             return [dropped, *self._tell(forward, news.return_code, now), *self._finished(forward)]
-        if news.return_code == ReturnCode.CONGESTION and len(self._postponed) < POSTPONED_MAX:
-            self._postponed.append(forward)
-            self._offer_at = min(self._offer_at, now + OFFER_AGAIN_S)
+        if news.return_code == ReturnCode.CONGESTION and self._postponed.take(forward, now):
             return [Dropped(news.reason, forward.client_id, news.detail, count=0)]
         return [dropped, *self._finished(forward)]
 
@@ -251,15 +246,15 @@ class Uplink:
     # Time
 
     def wake_at(self) -> float:
-        return min(self._spill_at, self._offer_at, self._look_at, self._unsure.store_at)
+        return min(self._spill_at, self._postponed.offer_at, self._look_at, self._unsure.store_at)
 
     def handle_time(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
         if now >= self._spill_at:
             self._spill_at = inf
             effects += self._spill(now, older_than_s=self._spill_after_s)
-        if now >= self._offer_at:
-            self._offer_postponed()
+        if now >= self._postponed.offer_at:
+            self._postponed.offer()
             effects += self._pump(now)
         if now >= self._look_at:
             self._look_at = inf
@@ -311,8 +306,19 @@ class Uplink:
         self._backlog.park(client_id)
         return [Store(forward, is_parked=True)]
 
-    def _pass_on(self, forward: Forward, now: float) -> list[Effect]:
-        sent = self._readings.publish(forward, ahead=self._is_overflowing)
+    def _parked(self, forward: Forward, now: float) -> list[Effect]:
+        """If none is parked before it, it goes on as it is: to read it back costs twice as much."""
+        backlog, waiting = self._backlog, self._in_flight.waiting
+        may_go = self._readings.is_open and not backlog.is_paused and len(waiting) < OVERFLOW
+        if may_go and backlog.is_drained:
+            backlog.not_parked(forward.client_id)
+            return [Unpark(forward.record), *self._pass_on(forward, now, ahead=True)]
+        coalesce = self._rules.of(forward.topic).coalesce_retained
+        backlog.parked(forward, coalesce=coalesce)
+        return []
+
+    def _pass_on(self, forward: Forward, now: float, *, ahead: bool = False) -> list[Effect]:
+        sent = self._readings.publish(forward, ahead=ahead or self._is_overflowing)
         if type(sent) is not Transmit:
             return self._kept(forward, sent, now)
         if forward.qos == 0 and forward.record >= 0:
@@ -380,7 +386,7 @@ class Uplink:
 
     def _end_overflow(self) -> None:
         """All that was parked has gone on, and memory has room again."""
-        if not self._backlog.of_clients and len(self._in_flight.waiting) < OVERFLOW:
+        if self._backlog.is_drained and len(self._in_flight.waiting) < OVERFLOW:
             self._is_overflowing = False
 
     # What is spilled
@@ -424,11 +430,6 @@ class Uplink:
         if rules.coalesce_retained and self._backlog.is_outdated(forward, self._readings.epoch):
             return Reason.COALESCED
         return None
-
-    def _offer_postponed(self) -> None:
-        self._offer_at = inf
-        while self._postponed:
-            self._in_flight.wait_again(self._postponed.pop())
 
     # What ends
 

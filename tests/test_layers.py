@@ -32,6 +32,7 @@ PURE = frozenset(
 )
 ONE_FILE = (
     *("saved", "part", "reasons", "runs", "effects", "nodes", "bequests", "unsure", "followers"),
+    *("postponed",),
     *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
     *("desk", "intake", "engine"),
 )
@@ -43,6 +44,7 @@ FORBIDDEN_TO_PURE = frozenset(
 EVERY_LAYER = (
     *("frames", "lines", "saved", "part", "reasons", "runs", "effects", "nodes"),
     *("session", "routing", "upstream", "bequests", "unsure", "followers", "custody"),
+    *("postponed",),
     *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
     *("desk", "intake", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
@@ -72,12 +74,14 @@ LAYERS = {
     "bequests": allowed("effects", "saved", "frames"),
     "unsure": allowed("effects"),
     "followers": allowed("effects"),
+    "postponed": allowed("effects"),
     "custody": allowed("effects"),
     "uplink": allowed(
         *(
             "bequests",
             "unsure",
             "followers",
+            "postponed",
             "custody",
             "routing",
             "session",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from statistics import median
 
 from tests.support.starting import OURS, REPOSITORY, seconds_of_imports, starts
 
-TRIES = 5  # the best counts: these machines are shared
+TRIES = 5  # these machines are shared
 READY_S_MAX = 1.0
 RSS_KIB_MAX = 40 * 1024
 # 200 ms where asyncio alone takes 25 ms, which is 8 times as long, and half of that for the noise
@@ -18,8 +19,9 @@ MODULES_MAX = 415
 
 
 def test_imports_are_within_their_budget() -> None:
-    ours = seconds_of_imports(OURS, TRIES)
-    assert ours <= TIMES_ASYNCIO_MAX * seconds_of_imports("asyncio", TRIES)
+    # In turns: a machine that others use is now slow and now fast.
+    times = [seconds_of_imports(OURS, 1) / seconds_of_imports("asyncio", 1) for _ in range(TRIES)]
+    assert median(times) <= TIMES_ASYNCIO_MAX
 
 
 def test_what_few_need_is_not_imported() -> None:

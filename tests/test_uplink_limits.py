@@ -5,7 +5,7 @@ from __future__ import annotations
 import mqtt5
 import pytest
 
-from gateway import uplink
+from gateway import postponed, uplink
 from gateway.effects import Dropped, Reason
 from gateway.journal import reading
 from gateway.routing.reading_rules import Acknowledge, ReadingRules
@@ -48,10 +48,10 @@ def test_what_was_acknowledged_is_offered_again_when_the_broker_has_no_room() ->
     refuse(bench, held_reading(bench), QUOTA_EXCEEDED)
     (dropped,) = bench.told(Dropped)
     assert (dropped.reason, dropped.count) == (Reason.BROKER_REFUSED, 0)
-    bench.wake(uplink.OFFER_AGAIN_S - 0.1)
+    bench.wake(postponed.OFFER_AGAIN_S - 0.1)
     assert sent(bench) == []
     bench.holds = False
-    bench.wake(uplink.OFFER_AGAIN_S)
+    bench.wake(postponed.OFFER_AGAIN_S)
     assert sent(bench) == [b"hi"]
     assert bench.journal.numbers.depth == 0
 
@@ -83,7 +83,7 @@ def test_what_the_broker_refuses_for_good_is_finished() -> None:
 def test_no_more_than_a_number_is_kept_to_be_offered_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(uplink, "POSTPONED_MAX", 1)
+    monkeypatch.setattr(postponed, "POSTPONED_MAX", 1)
     bench = bench_of(JOURNAL)
     hold(bench)
     for number in range(2):
@@ -199,6 +199,104 @@ def test_what_exceeds_memory_goes_through_the_journal_in_order(
     assert bench.hear(b"s1") == [puback(message_id) for message_id in (11, 13, 7, 9)]
     assert bench.say(b"s1", short(b"8", 1, 20)) == [puback(20)], "afterwards all is as before"
     assert bench.stores[-1].payload == b"7"
+
+
+def test_it_ends_when_nothing_stored_waits_any_more_though_more_is_being_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(uplink, "OVERFLOW", 2)
+    bench = JournalBench(connected=False)
+    bench.join(b"s1")
+    bench.join(b"s2")
+    bench.connect_broker(receive_max=1)
+    hold(bench)
+    for number in range(5):
+        bench.say(b"s1", short(b"%d" % number, 1, 7 + number))
+    bench.release()
+    bench.say(b"s1", short(b"behind", 1, 20))
+    assert bench.say(b"s2", short(b"free", 1, 21)) == [puback(21)]
+    assert [forward.payload for forward in bench.stores] == [b"3", b"4", b"behind"]
+    bench.flush()
+    assert sent(bench) == [b"1", b"2", b"free", b"3", b"4", b"behind"]
+    assert bench.journal.numbers.parked == bench.journal.numbers.depth == 0
+
+
+def parked_while_the_broker_comes_back(bench: JournalBench) -> None:
+    """One on the disk, and one on its way there."""
+    bench.say(b"s1", short(b"old", 1, 7))
+    bench.flush()
+    bench.say(b"s1", short(b"new", 1, 8))
+    bench.connect_broker()
+
+
+def test_what_was_being_parked_when_the_broker_came_back_is_not_read_back() -> None:
+    bench = bench_of(JOURNAL, connected=False)
+    bench.say(b"s1", short(b"hi", 1, 7))
+    bench.connect_broker()
+    hold(bench)
+    bench.write()
+    assert held_reading(bench).payload == b"hi"
+    assert not bench.read()
+    numbers = bench.journal.numbers
+    assert (numbers.parked, numbers.depth) == (0, 1)
+
+
+def test_but_it_is_behind_another_that_is_parked() -> None:
+    bench = bench_of(JOURNAL, connected=False)
+    parked_while_the_broker_comes_back(bench)
+    bench.write()
+    assert sent(bench) == []
+    bench.flush()
+    assert sent(bench) == [b"old", b"new"]
+
+
+def test_nor_does_it_go_on_while_the_drain_is_paused() -> None:
+    bench = bench_of(JOURNAL, connected=False)
+    bench.say(b"s1", short(b"hi", 1, 7))
+    bench.take(bench.engine.desk.pause_drain(is_paused=True))
+    bench.connect_broker()
+    bench.flush()
+    assert sent(bench) == []
+    assert bench.journal.numbers.parked == 1
+    bench.take(bench.engine.desk.pause_drain(is_paused=False))
+    bench.flush()
+    assert sent(bench) == [b"hi"]
+
+
+def test_what_is_parked_later_does_not_overtake_it() -> None:
+    bench = bench_of(JOURNAL, connected=False)
+    bench.say(b"s1", short(b"0", 1, 7))
+    bench.say(b"s1", short(b"1", 1, 8))
+    bench.connect_broker(receive_max=1)
+    hold(bench)
+    bench.write()
+    bench.lose_broker()
+    bench.say(b"s1", short(b"2", 1, 9))
+    bench.flush()
+    bench.holds = False
+    bench.seen()
+    bench.connect_broker(session_present=False)
+    bench.flush()
+    assert sent(bench) == [b"0", b"1", b"2"]
+
+
+def test_nor_does_what_stays_parked_for_a_pause() -> None:
+    bench = bench_of(JOURNAL, connected=False)
+    for number in range(3):
+        bench.say(b"s1", short(b"%d" % number, 1, 7 + number))
+    bench.connect_broker(receive_max=1)
+    hold(bench)
+    group = bench.journal.begin_group(bench.at)
+    assert group is not None
+    bench.say(b"s1", short(b"3", 1, 17))
+    bench.journal.write(group)
+    bench.take(bench.engine.stored(bench.journal.end_group(group, None).stored, bench.at))
+    bench.take(bench.engine.desk.pause_drain(is_paused=True))
+    bench.flush()
+    bench.take(bench.engine.desk.pause_drain(is_paused=False))
+    bench.flush()
+    bench.release()
+    assert sent(bench) == [b"1", b"2", b"3"], "the broker had the first one"
 
 
 def test_readings_go_on_when_a_clogged_connection_is_free_again() -> None:

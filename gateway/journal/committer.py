@@ -19,6 +19,7 @@ from functools import partial
 from typing import TypeVar, assert_never
 
 from gateway.effects import (
+    ByRecord,
     Effect,
     Finish,
     FinishRun,
@@ -31,6 +32,7 @@ from gateway.effects import (
     RecordReceived,
     RecordRelease,
     Store,
+    Unpark,
 )
 from gateway.journal.group import BacklogRequest, Group
 from gateway.journal.journal import Journal
@@ -44,7 +46,7 @@ BEAT_S = 0.1  # for what nobody waits for
 IDLE_S_MIN = 0.05  # between two looks that nobody asked for
 RETRY_READ_S = 1.0
 
-Rarer = Keep | FinishRun | RecordConnect | RecordReceived | ReadBacklog | ReadAgain
+Rarer = ByRecord | RecordConnect | RecordReceived | ReadBacklog
 Work = Store | Finish | RecordRelease | Rarer
 
 T = TypeVar("T")
@@ -128,6 +130,8 @@ class JournalCommitter:
                 self._reads = True
             case Keep():
                 journal.keep(effect.record)
+            case Unpark():
+                journal.unpark(effect.record)
             case FinishRun():
                 journal.finish_run(effect.record, effect.count)
             case ReadAgain():

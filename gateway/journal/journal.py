@@ -155,6 +155,12 @@ class Journal:
         self._numbers.finished += len(finished)
         self._marks.add_done(finished)
 
+    def unpark(self, number: int) -> None:
+        """A parked reading, stored just now, goes on without being read back."""
+        segment = self._ledger.find(number)
+        if segment is not None:
+            segment.take(number - segment.first)
+
     def keep(self, number: int) -> None:
         """The broker has it, and it stays until it is finished; lazily written."""
         segment = self._ledger.find(number)

@@ -44,6 +44,11 @@ class Backlog:
             return False
         return self._readable > 0 and len(self.ready) < READY_MAX
 
+    @property
+    def is_drained(self) -> bool:
+        """Whether none is parked before those that are on their way into the journal."""
+        return not (self._readable or self.ready or self.is_reading)
+
     # Into the journal
 
     def restore(self, parked: Mapping[ClientId, int]) -> None:
@@ -66,7 +71,7 @@ class Backlog:
                 self._newest[topic] = forward.sequence
 
     def not_parked(self, client_id: ClientId) -> None:
-        """A reading could not be written."""
+        """A reading could not be written, or goes on at once."""
         self._storing -= 1
         self.unpark(client_id)
 

@@ -216,8 +216,10 @@ class InFlight:
         if waiting and not (may_go and self._is_backlogs_turn) and self._may_go(waiting[0]):
             self._is_backlogs_turn = True
             return self._next_of_memory()
+        if not may_go:
+            return None  # and it stays the turn of whose it is
         self._is_backlogs_turn = False
-        return self.backlog.take() if may_go else None
+        return self.backlog.take()
 
     def _may_go(self, forward: Forward) -> bool:
         if not self._fits(forward):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from gateway.engine import EngineRules
 from gateway.followers import FOLLOWERS_MAX
+from gateway.postponed import POSTPONED_MAX
 from gateway.saved import PACKET_IDS
 from gateway.session.publishing import RECENT_MAX, RELEASES_MAX, UNSETTLED_MAX
-from gateway.uplink import POSTPONED_MAX
 from gateway.upstream.backlog import READY_MAX
 from gateway.upstream.rules import RECEIVE_MAX
 from tests.simulation.disk import SEGMENT_BYTES

@@ -26,6 +26,7 @@ from gateway.effects import (
     RecordReceived,
     RecordRelease,
     Store,
+    Unpark,
 )
 from gateway.engine import EngineRules
 from gateway.journal.journal import Journal
@@ -123,6 +124,8 @@ class JournalBench(Bench):
     def _take_of_custody(self, effect: Effect) -> None:
         if isinstance(effect, Keep):
             self.journal.keep(effect.record)
+        elif isinstance(effect, Unpark):
+            self.journal.unpark(effect.record)
         elif isinstance(effect, FinishRun):
             self.finished += range(effect.record, effect.record + effect.count)
             self.journal.finish_run(effect.record, effect.count)

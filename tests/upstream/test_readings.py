@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.effects import Dropped, Effect, Forward, Reason, Refused, Settled, Transmit
+from gateway.effects import ClientId, Dropped, Effect, Forward, Reason, Refused, Settled, Transmit
 from gateway.frames import ReturnCode
 from gateway.saved import PACKET_IDS
 from gateway.upstream.in_flight import OVERHEAD_BYTES, InFlight
@@ -185,6 +185,23 @@ def test_so_it_does_at_qos_2_as_far_as_its_window_allows() -> None:
     ]
     assert len(news(Transmit, effects)) == 1
     assert len(session.readings.in_flight) == QOS2_IN_FLIGHT_MAX
+
+
+def test_what_was_read_back_takes_turns_with_it_though_the_window_frees_one_at_a_time() -> None:
+    session = session_up(receive_max=1)
+    in_flight = session.readings.in_flight
+    publish(session, *(reading(b"%d" % number) for number in range(4)))
+    for payload in (b"a", b"b"):
+        in_flight.backlog.park(ClientId("s2"))
+        parked = reading(payload, client="s2")
+        session.readings.tag(parked)
+        in_flight.backlog.parked(parked, coalesce=False)
+        in_flight.backlog.read_back([parked])
+    gone = []
+    for _ in range(5):
+        (packet_id,) = in_flight.published
+        gone += readings(session.receive(puback(packet_id), 1.0))
+    assert [packet.payload for packet in gone] == [b"1", b"a", b"2", b"b", b"3"]
 
 
 def test_they_are_stamped_by_the_clock_as_it_is_set_by_then() -> None:
