@@ -289,8 +289,7 @@ def test_nor_does_what_stays_parked_for_a_pause() -> None:
     group = bench.journal.begin_group(bench.at)
     assert group is not None
     bench.say(b"s1", short(b"3", 1, 17))
-    bench.journal.write(group)
-    bench.take(bench.engine.stored(bench.journal.end_group(group, None).stored, bench.at))
+    bench.end_write(group)
     bench.take(bench.engine.desk.pause_drain(is_paused=True))
     bench.flush()
     bench.take(bench.engine.desk.pause_drain(is_paused=False))

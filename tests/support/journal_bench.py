@@ -29,7 +29,7 @@ from gateway.effects import (
     Unpark,
 )
 from gateway.engine import EngineRules
-from gateway.journal.journal import Journal
+from gateway.journal.journal import Group, Journal
 from gateway.journal.rules import JournalRules
 from gateway.routing.reading_rules import Acknowledge, ReadingRules
 from gateway.uplink import UplinkRules
@@ -148,6 +148,11 @@ class JournalBench(Bench):
         group = self.journal.begin_group(self.at)
         if group is None:
             return False
+        self.end_write(group)
+        return True
+
+    def end_write(self, group: Group) -> None:
+        """Of one that was begun before, so that things may happen meanwhile."""
         error: OSError | None = None
         try:
             self.journal.write(group)
@@ -160,7 +165,6 @@ class JournalBench(Bench):
             self.take(self.engine.unsure(outcome.unsure, outcome.reason, self.at))
         if outcome.not_stored:
             self.take(self.engine.not_stored(outcome.not_stored, outcome.reason, self.at))
-        return True
 
     def read(self, *, and_loses: bool = False) -> bool:
         """One look at the backlog, if the engine asked; `and_loses`: nothing of it can be read."""
