@@ -154,7 +154,7 @@ class Uplink:
                 self._unsure.let_go(forward)
             way = ways.pop(forward)
             if way is _Way.PASS_ON:
-                effects += self._pass_on(forward, now)
+                effects += self._pass_on(forward, now, ahead=self._is_before_parked(forward))
                 effects += self._let_follow(forward, now)
             elif way is _Way.PARKED:
                 effects += self._parked(forward, now)
@@ -272,6 +272,10 @@ class Uplink:
             return True
         return client_id in self._backlog.of_clients
 
+    def _is_before_parked(self, forward: Forward) -> bool:
+        """Of one that was being stored: others of its client came while the broker was away."""
+        return forward.client_id in self._backlog.of_clients
+
     def _take_qos_0(self, forward: Forward, rules: ReadingRules, now: float) -> list[Effect]:
         wanted = rules.stores_qos_0
         if not self._readings.is_open:
@@ -376,7 +380,7 @@ class Uplink:
         """The reading went on, or never will: those that waited behind it may go."""
         effects: list[Effect] = []
         for follower in self._followers.end(forward):
-            effects += self._pass_on(follower, now)
+            effects += self._pass_on(follower, now, ahead=self._is_before_parked(follower))
         return effects
 
     def _begin_overflow(self) -> None:

@@ -298,6 +298,25 @@ def test_nor_does_what_stays_parked_for_a_pause() -> None:
     assert sent(bench) == [b"1", b"2", b"3"], "the broker had the first one"
 
 
+def test_nor_does_what_came_while_it_was_being_stored_and_the_broker_away() -> None:
+    bench = bench_of(JOURNAL)
+    for number in range(3):
+        bench.say(b"s1", short(b"%d" % number, 1, 7 + number))
+    group = bench.journal.begin_group(bench.at)
+    assert group is not None
+    bench.lose_broker()
+    bench.say(b"s1", short(b"3", 1, 17))
+    hold(bench)
+    bench.connect_broker(receive_max=1)
+    bench.take(bench.engine.desk.pause_drain(is_paused=True))
+    bench.end_write(group)
+    bench.flush()
+    bench.take(bench.engine.desk.pause_drain(is_paused=False))
+    bench.flush()
+    bench.release()
+    assert sent(bench) == [b"1", b"2", b"3"], "the broker had the first one"
+
+
 def test_readings_go_on_when_a_clogged_connection_is_free_again() -> None:
     bench = bench_of(AUTO, connected=False)
     bench.say(b"s1", short(b"hi", 1, 7))
