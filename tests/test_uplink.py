@@ -121,6 +121,19 @@ def test_the_topic_decides_who_must_have_a_reading() -> None:
     assert bench.stores == []
 
 
+def test_what_the_broker_settles_out_of_order_is_finished_in_several_runs() -> None:
+    bench = bench_of(JOURNAL)
+    hold(bench)
+    for number in range(5):
+        bench.say(b"s1", short(b"%d" % number, 1, 7 + number))
+    bench.flush()
+    packets = bench.seen_of(mqtt5.PublishPacket)
+    answers = [mqtt5.PubAckPacket(packets[place].packet_id or 0).write() for place in (1, 2, 4, 0)]
+    bench.from_broker(b"".join(answers))
+    assert bench.finished == [1, 2, 4, 0]
+    assert bench.journal.numbers.depth == 1
+
+
 def test_what_was_unsettled_when_the_broker_went_is_stored_at_once() -> None:
     bench = bench_of(AUTO)
     hold(bench)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -24,6 +26,8 @@ START_S_MAX = 30.0
 END_S_MAX = 10.0
 POLL_S = 0.05
 TAIL_LINES = 12
+# Linux gives the ones above to any socket that asks for one, before our programs have theirs.
+PORTS = range(20_000, 32_000)
 
 
 class ChainError(Exception):
@@ -36,10 +40,12 @@ def mosquitto() -> str | None:
 
 
 def free_port(kind: socket.SocketKind) -> int:
-    with socket.socket(socket.AF_INET, kind) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Raises ChainError."""
+    for port in random.sample(PORTS, 100):
+        with socket.socket(socket.AF_INET, kind) as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise ChainError(f"no port of 127.0.0.1 is free between {PORTS[0]} and {PORTS[-1]}")
 
 
 def wait_until(happened: Callable[[], bool], what: str, seconds: float = START_S_MAX) -> None:

@@ -10,18 +10,12 @@ from typing import Any
 from gateway.frames import Connack, Connect, Frame, Puback, Publish, Regack, Register, encode
 from gateway.frames import decode as decoded
 from hil.rig.gateway import GatewayProcess
+from hil.rig.ports import free_port
 from tests.cli.tidegate import tidegate
 
 READINGS = 5
 NOBODY = "mqtt://127.0.0.1:1"
 DEADLINE_S = 20.0
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
 
 
 def ask(sensor: socket.socket, frame: Frame, answer: type[Frame]) -> Frame:
@@ -57,7 +51,7 @@ def exported(gateway: GatewayProcess) -> list[str]:
 
 
 def test_what_waits_is_told_by_the_gateway_and_by_its_files(tmp_path: Path) -> None:
-    admin = free_port()
+    admin = free_port(socket.SOCK_STREAM)
     gateway = GatewayProcess(tmp_path, NOBODY, f'[admin]\nlisten = "127.0.0.1:{admin}"\n')
     in_order = [str(number) for number in range(READINGS)]
     with gateway:

@@ -30,7 +30,7 @@ from gateway.frames import (
     encode,
 )
 from hil.rig.gateway import GatewayProcess
-from tests.cli.test_buffer_live import free_port
+from hil.rig.ports import free_port
 from tests.cli.tidegate import tidegate
 
 NOBODY = "mqtt://127.0.0.1:1"
@@ -85,7 +85,8 @@ def until(gateway: GatewayProcess, client_id: str, **wanted: object) -> Any:
 @pytest.fixture
 def gateway(tmp_path: Path) -> Iterator[GatewayProcess]:
     """With its broker away, so that subscriptions are taken on at once."""
-    with GatewayProcess(tmp_path, NOBODY, CONFIG.format(admin=free_port())) as running:
+    config = CONFIG.format(admin=free_port(socket.SOCK_STREAM))
+    with GatewayProcess(tmp_path, NOBODY, config) as running:
         yield running
 
 
@@ -112,7 +113,7 @@ def test_sleepers_are_shown_asleep_until_overdue_and_lost(gateway: GatewayProces
             ["9", "pumps/one"],
             ["1", "pump/1/set"],
         ]
-        ask(opened, Disconnect(8), Disconnect)
+        ask(opened, Disconnect(12), Disconnect)  # overdue for six seconds after these
         until(gateway, "pump-1", state="asleep", overdue=True)
         assert "asleep, overdue by " in verb(gateway, "clients", "--overdue")
         assert "1 of these overdue" in verb(gateway, "status")
@@ -169,7 +170,8 @@ def test_who_is_not_known_is_a_failure(gateway: GatewayProcess) -> None:
 
 @pytest.mark.parametrize("name", ["status", "clients", "topics"])
 def test_without_a_gateway_it_says_so_and_what_to_do(name: str, tmp_path: Path) -> None:
-    done = tidegate(name, "--set", f"admin.listen=127.0.0.1:{free_port()}", folder=tmp_path)
+    admin = f"127.0.0.1:{free_port(socket.SOCK_STREAM)}"
+    done = tidegate(name, "--set", f"admin.listen={admin}", folder=tmp_path)
     assert (done.returncode, done.stdout) == (69, "")
     assert f"tidegate {name}: no gateway answers at http://127.0.0.1:" in done.stderr
     assert "start one with `tidegate run`" in done.stderr

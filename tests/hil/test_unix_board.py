@@ -152,8 +152,8 @@ def test_a_soft_reset_ends_its_sleep_and_keeps_its_memory(bench: Bench) -> None:
 
 
 def test_a_soft_reset_ends_what_it_is_doing(bench: Bench) -> None:
-    power = bench.start(SLEEPER.format(end="reset_cause()\nwhile True: pass"))
-    bench.wait_for("woke 1")
+    power = bench.start(SLEEPER.format(end="reset_cause()\nprint('busy')\nwhile True: pass"))
+    bench.wait_for("woke 1.*busy")
     power.soft_reset()
     bench.wait_for("woke 5 b'x'")
 

@@ -14,6 +14,7 @@ import pytest
 from gateway.links.broker import BrokerFailure, BrokerLink, explain
 from gateway.links.broker_failures import diagnose
 from gateway.links.tls import client_context
+from hil.rig.ports import free_port
 from tests.links.certificates import Certificates
 from tests.links.conftest import Run
 from tests.links.eventually import eventually
@@ -73,16 +74,9 @@ async def reason_for(
     return failure, reason
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def test_a_port_where_nobody_listens(run: Run) -> None:
     async def story() -> None:
-        failure, said = await reason_for("localhost", port := free_port())
+        failure, said = await reason_for("localhost", port := free_port(socket.SOCK_STREAM))
         assert failure is BrokerFailure.REFUSED
         assert said.startswith(f"nothing listens on localhost:{port}")
 

@@ -43,6 +43,8 @@ SLEEPERS = {1: Pace(sleep_s=3), 2: Pace(sleep_s=3, wake_after=1.25)}
 START_SPREAD_S = 0.002  # between two sensors: 200 CONNECTs at once would be a flood, not a demo
 SETTLE_S = 2.0
 REAP_S = 1.0  # from the end of a connection to the news that the process behind it has ended
+# Linux gives the ones above to any socket that asks for one, before our programs have theirs.
+PORTS = range(20_000, 32_000)
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 T = TypeVar("T")
@@ -197,12 +199,13 @@ class Play:
 
 
 def free_port(kind: str) -> int:
-    """A port of 127.0.0.1 that was free a moment ago; "tcp" or "udp"."""
+    """A port of 127.0.0.1 that was free a moment ago; "tcp" or "udp". Raises DemoError."""
     family = socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM
-    with socket.socket(socket.AF_INET, family) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    for port in Random().sample(PORTS, 100):
+        with socket.socket(socket.AF_INET, family) as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise DemoError(f"No {kind} port of 127.0.0.1 is free between {PORTS[0]} and {PORTS[-1]}.")
 
 
 @contextlib.contextmanager
