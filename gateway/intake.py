@@ -70,7 +70,7 @@ class Intake:
         for address, datagram in datagrams:
             session = members.get(address)
             if session is not None:
-                if len(datagram) <= PUBACK_OCTETS:
+                if len(datagram) <= PUBACK_OCTETS:  # hardly a reading
                     answered = session.plain_answer(datagram, now)
                     if answered is not None:
                         kind = Pubrel if datagram[1] == Pubrel.KIND else Puback

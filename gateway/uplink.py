@@ -92,7 +92,7 @@ class Uplink:
         self._perform = perform
         self._custody = custody
         self._custody.keeps = lambda topic: self._rules.of(topic).keeps
-        self.storing: dict[Forward, _Way] = {}
+        self.storing: dict[Forward, _Way] = {}  # what becomes of them when they are durable
         self._unsure = Unsure()  # of these, those that are stored again
         self._followers = Followers()
         self._storing_of = self._followers.storing
