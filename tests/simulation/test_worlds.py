@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway import uplink
 from gateway.effects import Send
 from gateway.frames import Puback, ReturnCode
 from tests.simulation.gateway_host import GatewayHost
@@ -27,6 +28,7 @@ HARD_WORLDS = 150  # of each kind
 HARD_WORLDS_SOAKED = 3000
 WORLDS_SOAKED = 20_000
 CHUNK = 50
+OVERFLOW = 2  # readings in memory; ten thousand are more than a world has
 SEEN_MIN = 5  # in 450 worlds
 ON_DISK = (
     *("stored", "not stored", "read back", "recovered"),
@@ -55,6 +57,13 @@ def test_the_gateway_keeps_its_promises_in_every_world(first: int) -> None:
 def test_the_gateway_keeps_its_promises_in_hard_worlds(kind: str, first: int) -> None:
     found = failures(range(first, first + CHUNK), kind)
     assert not found, "\n\n".join(found)
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_so_does_one_that_is_overrun_soon(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uplink, "OVERFLOW", OVERFLOW)
+    found = failures(range(CHUNK), kind)
+    assert not found, "\n\n".join([f"with uplink.OVERFLOW = {OVERFLOW}", *found])
 
 
 @pytest.mark.soak
