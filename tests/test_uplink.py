@@ -24,6 +24,7 @@ from tests.support.uplink_stories import (
     hold,
     puback,
     reasons,
+    say_numbers,
     sent,
     silence_disk,
 )
@@ -124,8 +125,7 @@ def test_the_topic_decides_who_must_have_a_reading() -> None:
 def test_what_the_broker_settles_out_of_order_is_finished_in_several_runs() -> None:
     bench = bench_of(JOURNAL)
     hold(bench)
-    for number in range(5):
-        bench.say(b"s1", short(b"%d" % number, 1, 7 + number))
+    say_numbers(bench, 5)
     bench.flush()
     packets = bench.seen_of(mqtt5.PublishPacket)
     answers = [mqtt5.PubAckPacket(packets[place].packet_id or 0).write() for place in (1, 2, 4, 0)]
@@ -208,8 +208,7 @@ def test_what_waited_in_memory_goes_before_what_was_parked_after_it() -> None:
     bench.lose_broker()
     bench.connect_broker(receive_max=1)
     hold(bench)
-    for number in range(3):
-        bench.say(b"s1", short(b"%d" % number, 1, 7 + number))
+    say_numbers(bench, 3)
     bench.lose_broker()
     bench.say(b"s1", short(b"3", 1, 10))
     bench.flush()

@@ -19,6 +19,7 @@ from tests.support.uplink_stories import (
     hold,
     puback,
     reasons,
+    say_numbers,
     sent,
 )
 
@@ -59,8 +60,7 @@ def test_what_was_acknowledged_is_offered_again_when_the_broker_has_no_room() ->
 def test_what_is_to_be_offered_again_is_offered_to_the_next_connection_first() -> None:
     bench = bench_of(JOURNAL)
     hold(bench)
-    for number in range(2):
-        bench.say(b"s1", short(b"%d" % number, 1, 7 + number))
+    say_numbers(bench, 2)
     bench.flush()
     for packet in bench.seen_of(mqtt5.PublishPacket):
         refuse(bench, packet, QUOTA_EXCEEDED)
@@ -86,8 +86,7 @@ def test_no_more_than_a_number_is_kept_to_be_offered_again(
     monkeypatch.setattr(postponed, "POSTPONED_MAX", 1)
     bench = bench_of(JOURNAL)
     hold(bench)
-    for number in range(2):
-        bench.say(b"s1", short(b"%d" % number, 1, 7 + number))
+    say_numbers(bench, 2)
     bench.flush()
     for packet in bench.seen_of(mqtt5.PublishPacket):
         refuse(bench, packet, QUOTA_EXCEEDED)
@@ -126,10 +125,8 @@ def test_a_reading_that_waited_too_long_is_dropped_and_counted() -> None:
 
 
 def test_so_is_one_that_is_stored_and_waits_for_the_window() -> None:
-    rules = rules_of(ReadingRules(Acknowledge.JOURNAL, expiry_s=60.0))
-    bench = JournalBench(rules, connected=False)
+    bench = bench_of(ReadingRules(Acknowledge.JOURNAL, expiry_s=60.0), connected=False)
     bench.connect_broker(receive_max=1)
-    bench.join(b"s1")
     hold(bench)
     for number in range(4):
         bench.say(b"s1", short(b"%d" % number, 1, 7 + number))
@@ -183,9 +180,7 @@ def test_what_exceeds_memory_goes_through_the_journal_in_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(uplink, "OVERFLOW", 3)
-    bench = JournalBench(connected=False)
-    bench.join(b"s1")
-    bench.join(b"s2")
+    bench = bench_of(AUTO, connected=False)
     bench.connect_broker(receive_max=1)
     hold(bench)
     for number in range(8):
@@ -205,13 +200,10 @@ def test_it_ends_when_nothing_stored_waits_any_more_though_more_is_being_stored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(uplink, "OVERFLOW", 2)
-    bench = JournalBench(connected=False)
-    bench.join(b"s1")
-    bench.join(b"s2")
+    bench = bench_of(AUTO, connected=False)
     bench.connect_broker(receive_max=1)
     hold(bench)
-    for number in range(5):
-        bench.say(b"s1", short(b"%d" % number, 1, 7 + number))
+    say_numbers(bench, 5)
     bench.release()
     bench.say(b"s1", short(b"behind", 1, 20))
     assert bench.say(b"s2", short(b"free", 1, 21)) == [puback(21)]
@@ -219,14 +211,6 @@ def test_it_ends_when_nothing_stored_waits_any_more_though_more_is_being_stored(
     bench.flush()
     assert sent(bench) == [b"1", b"2", b"free", b"3", b"4", b"behind"]
     assert bench.journal.numbers.parked == bench.journal.numbers.depth == 0
-
-
-def parked_while_the_broker_comes_back(bench: JournalBench) -> None:
-    """One on the disk, and one on its way there."""
-    bench.say(b"s1", short(b"old", 1, 7))
-    bench.flush()
-    bench.say(b"s1", short(b"new", 1, 8))
-    bench.connect_broker()
 
 
 def test_what_was_being_parked_when_the_broker_came_back_is_not_read_back() -> None:
@@ -243,7 +227,10 @@ def test_what_was_being_parked_when_the_broker_came_back_is_not_read_back() -> N
 
 def test_but_it_is_behind_another_that_is_parked() -> None:
     bench = bench_of(JOURNAL, connected=False)
-    parked_while_the_broker_comes_back(bench)
+    bench.say(b"s1", short(b"old", 1, 7))
+    bench.flush()
+    bench.say(b"s1", short(b"new", 1, 8))
+    bench.connect_broker()
     bench.write()
     assert sent(bench) == []
     bench.flush()
@@ -265,8 +252,7 @@ def test_nor_does_it_go_on_while_the_drain_is_paused() -> None:
 
 def test_what_is_parked_later_does_not_overtake_it() -> None:
     bench = bench_of(JOURNAL, connected=False)
-    bench.say(b"s1", short(b"0", 1, 7))
-    bench.say(b"s1", short(b"1", 1, 8))
+    say_numbers(bench, 2)
     bench.connect_broker(receive_max=1)
     hold(bench)
     bench.write()
@@ -282,8 +268,7 @@ def test_what_is_parked_later_does_not_overtake_it() -> None:
 
 def test_nor_does_what_stays_parked_for_a_pause() -> None:
     bench = bench_of(JOURNAL, connected=False)
-    for number in range(3):
-        bench.say(b"s1", short(b"%d" % number, 1, 7 + number))
+    say_numbers(bench, 3)
     bench.connect_broker(receive_max=1)
     hold(bench)
     group = bench.journal.begin_group(bench.at)
@@ -300,8 +285,7 @@ def test_nor_does_what_stays_parked_for_a_pause() -> None:
 
 def test_nor_does_what_came_while_it_was_being_stored_and_the_broker_away() -> None:
     bench = bench_of(JOURNAL)
-    for number in range(3):
-        bench.say(b"s1", short(b"%d" % number, 1, 7 + number))
+    say_numbers(bench, 3)
     group = bench.journal.begin_group(bench.at)
     assert group is not None
     bench.lose_broker()

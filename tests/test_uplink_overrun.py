@@ -23,7 +23,6 @@ CLIENTS = (b"s1", b"s2", b"s3")
 OVERFLOWS, WINDOW = (1, 4, 100), 2
 RUNS, STEPS = 60, 400
 UNSETTLED_MAX = 12  # of a client; it is not what is tested
-TP = int.from_bytes(b"tp", "big")
 
 
 class Overrun(JournalBench):

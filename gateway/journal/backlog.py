@@ -33,7 +33,7 @@ class Backlog:
         self, request: BacklogRequest, forwards: list[Forward]
     ) -> tuple[list[Forward], list[int]]:
         """The readings that go to the core, and the numbers of those that could not be read."""
-        taken = [forward for forward in forwards if self._take(forward.record)]
+        taken = [forward for forward in forwards if self._ledger.take(forward.record)]
         lost: list[int] = []
         for stretch in request.stretches:
             segment = stretch.segment
@@ -44,7 +44,3 @@ class Backlog:
                 wanted = filter(segment.is_wanted, range(len(segment.flags)))
                 lost += [segment.first + index for index in wanted]
         return taken, lost
-
-    def _take(self, number: int) -> bool:
-        segment = self._ledger.find(number)
-        return segment is not None and segment.take(number - segment.first)

@@ -157,9 +157,7 @@ class Journal:
 
     def unpark(self, number: int) -> None:
         """A parked reading, stored just now, goes on without being read back."""
-        segment = self._ledger.find(number)
-        if segment is not None:
-            segment.take(number - segment.first)
+        self._ledger.take(number)
 
     def keep(self, number: int) -> None:
         """The broker has it, and it stays until it is finished; lazily written."""

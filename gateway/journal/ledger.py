@@ -122,7 +122,7 @@ class Segment:
         return index < len(self.flags) and self.flags[index] & _WANTED_MASK == WANTED
 
     def take(self, index: int) -> bool:
-        """It goes to the core, if it is still to be read back."""
+        """As `Ledger.take`."""
         if not self.is_wanted(index):
             return False
         self.flags[index] |= TAKEN
@@ -224,14 +224,15 @@ class Ledger:
 
     def finish(self, first: int, end: int) -> list[int]:
         """Those of these numbers that were unfinished."""
-        firsts, finished = self._firsts, list[int]()
-        place = max(bisect_right(firsts, first) - 1, 0)
-        while place < len(firsts) and firsts[place] < end:
-            segment, begin = self.segments[place], firsts[place]
-            place += 1
-            stop = min(end, firsts[place]) if place < len(firsts) else end
-            finished += segment.finish(max(first - begin, 0), stop - begin)
+        finished: list[int] = []
+        for segment in self.between(first, end - 1):
+            finished += segment.finish(max(first - segment.first, 0), end - segment.first)
         return finished
+
+    def take(self, number: int) -> bool:
+        """It goes to the core, if it is still to be read back."""
+        segment = self.find(number)
+        return segment is not None and segment.take(number - segment.first)
 
     def between(self, first: int, last: int) -> list[Segment]:
         """The segments whose readings may be among these numbers."""

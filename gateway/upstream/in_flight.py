@@ -160,11 +160,14 @@ class InFlight:
         run: list[Forward] = []
         if self.turns.aside or self.backlog.ready:
             return run
-        room = self.window - len(published) - len(released)
-        while waiting and len(run) < room:
+        while waiting:
             forward = waiting[0]
             qos, packet_id = forward.qos, forward.packet_id
-            if not self._is_plain(qos) or forward.upstream_qos or forward.epoch != epoch:
+            if not 0 < qos <= self.qos_max or not self.has_room(qos):
+                break
+            if qos == 1 and self.turns.completing:
+                break
+            if forward.upstream_qos or forward.epoch != epoch:
                 break
             if packet_id in published or packet_id in released:
                 break
@@ -172,22 +175,11 @@ class InFlight:
                 break
             waiting.popleft()
             forward.upstream_qos = qos
-            published[packet_id] = forward
-            if qos == 2:
-                self._qos2 += 1
-                self.turns.begin(forward)
+            self.publish(forward)
             run.append(forward)
         self._waiting_bytes -= sum(map(_cost, run))
         self._ahead = max(0, self._ahead - len(run))
         return run
-
-    def _is_plain(self, qos: int) -> bool:
-        """Whether there is nothing else to look at for a reading of this QoS: none that it could
-        overtake, and a broker that takes it.
-        """
-        if qos == 2:
-            return self.qos_max == 2 and self._qos2 < QOS2_IN_FLIGHT_MAX
-        return qos == 1 and self.qos_max > 0 and not self.turns.completing
 
     def next_waiting(self) -> Forward | None:
         """The reading whose turn it is, if it may go out now; none of its client overtakes it."""

@@ -8,6 +8,7 @@ from gateway.effects import Dropped, Reason
 from gateway.frames import Puback
 from gateway.journal.rules import RETRY_AFTER_S
 from gateway.routing.reading_rules import Acknowledge, ReadingRules
+from tests.support.engine_bench import short
 from tests.support.journal_bench import JournalBench, rules_of
 
 TP = int.from_bytes(b"tp", "big")
@@ -25,6 +26,12 @@ def bench_of(rules: ReadingRules = AUTO, *, connected: bool = True) -> JournalBe
     bench.join(b"s2")
     bench.seen()
     return bench
+
+
+def say_numbers(bench: JournalBench, count: int) -> None:
+    """So many readings of one sensor, from 0 on, with message ids from 7 on."""
+    for number in range(count):
+        bench.say(b"s1", short(b"%d" % number, 1, 7 + number))
 
 
 def sent(bench: JournalBench) -> list[bytes]:
