@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -156,6 +157,23 @@ def test_a_database_that_is_written_to_is_one_moment(
         over.set()
         writer.join()
     assert len(values) > COPIES / 2, "it was written to meanwhile"
+
+
+def test_one_whose_log_begins_anew_during_every_copy_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy, log = snapshot._copy, tmp_path / f"{DATABASE_FILE}-wal"
+    heads = count()
+
+    def begin_anew_meanwhile(source: Path, target: Path) -> None:
+        copy(source, target)
+        log.write_bytes(b"%032d" % next(heads))
+
+    (tmp_path / DATABASE_FILE).touch()
+    monkeypatch.setattr(snapshot, "_copy", begin_anew_meanwhile)
+    with pytest.raises(BackupError, match="changes too fast to be copied: try again"):
+        copy_database(tmp_path, tmp_path / "copy")
+    assert next(heads) == 2 * snapshot.TRIES_MAX
 
 
 def test_a_database_that_a_commit_found_damaged_is_no_backup(tmp_path: Path) -> None:
