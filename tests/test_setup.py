@@ -47,6 +47,7 @@ class Machine:
         self.has("python3", PYTHON)
         self.has("qemu-system-arm", "")
         self.microbit_firmware = self.programs / "qemu-system-arm"  # any file that is there
+        self.python = ""  # that was asked for
 
     def has(self, name: str, script: str) -> None:
         (self.programs / name).write_text(script)
@@ -60,6 +61,8 @@ class Machine:
                 "PATH": f"{self.programs}:/usr/bin:/bin",
                 "HOME": os.environ.get("HOME", "/"),
                 "MICROBIT_FIRMWARE": str(self.microbit_firmware),
+                "SYSTEM_PYTHON": str(self.programs / "system-python3"),
+                "PYTHON": self.python,
             },
             capture_output=True,
             text=True,
@@ -123,6 +126,23 @@ def test_a_python_too_old_is_named_with_what_to_do(machine: Machine) -> None:
     assert run.returncode == 69
     assert "3.11 or newer is needed; python3 here is Python 3.9.2" in run.stderr
     assert "make setup PYTHON=" in run.stderr
+
+
+def test_the_systems_python_comes_before_another_on_path(machine: Machine) -> None:
+    machine.has("system-python3", PYTHON)
+    assert f"({machine.programs}/system-python3)" in machine.set_up().stdout
+
+
+@pytest.mark.parametrize("why", ["it is too old", "it makes no environment", "another is asked for"])
+def test_the_systems_python_is_passed_over_where(machine: Machine, why: str) -> None:
+    no_venv = PYTHON.replace("[ ! -e no-ensurepip ]", "false")
+    scripts = {"it is too old": OLD_PYTHON, "it makes no environment": no_venv}
+    machine.has("system-python3", scripts.get(why, PYTHON))
+    if why == "another is asked for":
+        machine.python = "python3"
+    run = machine.set_up()
+    assert run.returncode == 0, run.stderr
+    assert f"({machine.programs}/python3)" in run.stdout
 
 
 def test_too_little_disk_is_said_before_anything_is_written(machine: Machine) -> None:
