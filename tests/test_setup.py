@@ -133,12 +133,12 @@ def test_the_systems_python_comes_before_another_on_path(machine: Machine) -> No
     assert f"({machine.programs}/system-python3)" in machine.set_up().stdout
 
 
-@pytest.mark.parametrize("why", ["it is too old", "it makes no environment", "another is asked for"])
+@pytest.mark.parametrize("why", ["it is too old", "it makes no environment", "another is wanted"])
 def test_the_systems_python_is_passed_over_where(machine: Machine, why: str) -> None:
     no_venv = PYTHON.replace("[ ! -e no-ensurepip ]", "false")
     scripts = {"it is too old": OLD_PYTHON, "it makes no environment": no_venv}
     machine.has("system-python3", scripts.get(why, PYTHON))
-    if why == "another is asked for":
+    if why == "another is wanted":
         machine.python = "python3"
     run = machine.set_up()
     assert run.returncode == 0, run.stderr

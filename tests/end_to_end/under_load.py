@@ -6,6 +6,7 @@ Each reading has a topic of its own, so that it can be recognised wherever it tu
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import aiomqtt
@@ -115,8 +116,11 @@ class Count:
                     clean_start=False,
                     properties=properties,
                 ) as client:
-                    await client.subscribe(self._filter, qos=2)
-                    self.ready.set()
+                    # At QoS 1, because a new client knows of no PUBREC that its last one sent; and
+                    # what was acknowledged before the connection broke is heard all the same.
+                    with suppress(aiomqtt.MqttError):
+                        await client.subscribe(self._filter, qos=1)
+                        self.ready.set()
                     async for message in client.messages:
                         self._note(message)
             except aiomqtt.MqttError:
