@@ -28,7 +28,7 @@ from math import inf
 
 from gateway.effects import ClientId, Peer, State
 from gateway.notices.documents import Device, Notice, device_json, device_of
-from gateway.notices.standing import GONE, Standing, is_overdue, standing_in, standing_of
+from gateway.notices.standing import GONE, Standing, standing_in, standing_of
 from gateway.notices.topics import Topics
 from gateway.session.session import Session
 
@@ -41,6 +41,7 @@ LEFT_MAX = 1000
 
 _NOT_WELL = frozenset({Standing.OVERDUE, *GONE})
 _FIRST, _NEW, _REST = range(3)  # Rule 1
+_WAITS = object()  # noted of a session whose client is due, and was never told of
 
 
 class _Said:
@@ -82,7 +83,7 @@ class Board:
         self._left: OrderedDict[ClientId, tuple[Device, float]] = OrderedDict()
         self._due: tuple[OrderedDict[ClientId, None], ...] = tuple(OrderedDict() for _ in range(3))
         self._connection = 0
-        self._round: list[ClientId] = []
+        self._round: list[Session] = []
         self._tally: Counter[Standing] = Counter()
 
     # From the connection
@@ -128,31 +129,29 @@ class Board:
         if not self._round:
             self._begin_round(now)
         slice_size = max(SLICE_MIN, -(-len(self._sessions) // ROUND_LOOKS))
-        said_of, sessions, connection = self._said, self._sessions, self._connection
+        connection = self._connection
         found: list[Standing] = []
-        new = self._due[_NEW]
-        for client_id in self._round[-slice_size:]:
-            session, said = sessions.get(client_id), said_of.get(client_id)
-            if session is None:
-                if said is not None and client_id not in self._left:
-                    self._due[_FIRST][client_id] = None
-            elif (  # nearly always, so it takes no detour
-                said is not None
-                and said.heard_at == session.heard_at
-                and said.state is session.state
-                and said.connection == connection
-                and now <= said.look_at
-            ):
-                found.append(said.standing)
-            elif (  # while very many are new: the same as below, and cheaper
-                said is None
+        for session in self._round[-slice_size:]:
+            said = session.noted  # in no table, because each of those is a cache miss or two
+            if type(said) is _Said:
+                if (  # nearly always, so it takes no detour
+                    said.heard_at is session.heard_at
+                    and said.state is session.state
+                    and said.connection == connection
+                    and now <= said.look_at
+                ):
+                    found.append(said.standing)
+                    continue
+            elif (  # while very many are new
+                said is _WAITS
                 and session.state is State.ASLEEP
-                and client_id in new
-                and not is_overdue(session, now)
+                and now <= session.heard_at + session.sleep_s
             ):
                 found.append(Standing.ASLEEP)
-            else:
-                found.append(self._look_at(session, said, now))
+                continue
+            standing = self._look_at(session.client_id, now)
+            if standing is not None:
+                found.append(standing)
         del self._round[-slice_size:]
         for standing in Standing:  # to hash a member costs more than to find them all
             if count := found.count(standing):
@@ -186,14 +185,19 @@ class Board:
                 break
             del self._left[client_id]
         sessions = self._sessions
-        gone = [each for each in self._said if each not in sessions]
-        self._round = [*gone, *reversed(list(sessions))]
+        for client_id in self._said:
+            if client_id not in sessions and client_id not in self._left:
+                self._due[_FIRST][client_id] = None
+        self._round = list(sessions.values())[::-1]
 
-    def _look_at(self, session: Session, said: _Said | None, now: float) -> Standing:
-        client_id = session.client_id
+    def _look_at(self, client_id: ClientId, now: float) -> Standing | None:
+        session, said = self._sessions.get(client_id), self._said.get(client_id)
+        if session is None:
+            return None  # since the round began; the next one says so
         standing = standing_of(session, now)
         if said is None:
             self._due[_FIRST if standing in _NOT_WELL else _NEW][client_id] = None
+            session.noted = _WAITS
         elif said.standing is not standing:
             is_news = said.standing in _NOT_WELL or standing in _NOT_WELL
             self._due[_FIRST if is_news else _REST][client_id] = None
@@ -215,7 +219,9 @@ class Board:
             return Notice(topic, b"", client_id) if was_said else None
         is_first = client_id not in self._said
         session = self._sessions.get(client_id)
-        self._said[client_id] = _Said(device, session, now, self._connection)
+        said = self._said[client_id] = _Said(device, session, now, self._connection)
+        if session is not None:
+            session.noted = said
         payload = device_json(device, self.unix_s_at_zero)
         return Notice(topic, payload, client_id, is_first)
 

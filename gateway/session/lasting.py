@@ -28,7 +28,8 @@ class LastingSession:
     __slots__ = (
         "_interrupted", "_publishing", "_row", "_rules", "_saved_positions", "_saved_state",
         "_subscribing", "_testament", "_topics", "clean", "client_id", "delivering", "heard_at",
-        "keep_alive_s", "peer", "scheduled_at", "silence_max_s", "sleep_s", "state", "withheld",
+        "keep_alive_s", "noted", "peer", "scheduled_at", "silence_max_s", "sleep_s", "state",
+        "withheld",
     )  # fmt: skip
 
     def __init__(
@@ -49,6 +50,7 @@ class LastingSession:
         self.heard_at = 0.0
         self.silence_max_s = inf
         self.scheduled_at = inf  # the engine's own note: when it will look at this session next
+        self.noted: object = None  # of whoever goes through all sessions (notices/board.py)
         self.withheld: tuple[Effect, ...] = ()  # and which frames to it wait for the disk
         # Of the row as it was saved last: its hash, its state, and the positions reserved in it.
         self._row: int | None = None

@@ -170,6 +170,31 @@ def test_many_devices_are_looked_at_in_slices_and_all_of_them_in_a_round() -> No
     assert ROUND_LOOKS >= 3
 
 
+def test_a_device_forgotten_during_a_round_is_cleared_with_the_next() -> None:
+    fleet = Fleet()
+    for number in range(3 * SLICE_MIN):
+        fleet.asleep(f"s{number}", 0.0)
+    for _ in range(3):
+        fleet.said(1.0)
+    fleet.said(2.0)
+    last = ClientId(f"s{3 * SLICE_MIN - 1}")
+    fleet.wakes_up(last, 3.0)
+    del fleet.sessions[last]
+    assert [fleet.said(4.0), fleet.said(4.0)] == [[], []]
+    assert sum(fleet.board.counts.values()) == 3 * SLICE_MIN - 1
+    (cleared,) = fleet.said(5.0)
+    assert (cleared.client_id, cleared.payload) == (last, b"")
+
+
+def test_a_session_in_place_of_another_is_seen() -> None:
+    fleet = Fleet()
+    fleet.asleep("tank", 0.0)
+    fleet.said(0.0)
+    del fleet.sessions[ClientId("tank")]
+    fleet.awake("tank", 1.0)
+    assert fleet.states(1.0) == {"tank": "awake"}
+
+
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("waskgf"), st.integers(0, 90))))
 def test_whatever_happens_the_broker_knows_it_in_the_end(
     happenings: list[tuple[str, str, int]],
