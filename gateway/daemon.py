@@ -369,6 +369,7 @@ def _broker_link(upstream: UpstreamSettings, shell: Shell, tls: SSLContext | Non
         on_open=shell.on_open,
         on_bytes=shell.on_bytes,
         on_closed=shell.on_closed,
+        on_room=shell.on_room,
         connect_timeout_s=upstream.connect_timeout_s,
         reconnect_delay_s_min=upstream.reconnect_delay_s_min,
         reconnect_delay_s_max=upstream.reconnect_delay_s_max,

@@ -159,9 +159,18 @@ class Engine:
         self.custody.closed()
         return self._perform(self.downlink.closed(), now) + self.uplink.closed(now)
 
-    def set_clogged(self, *, is_clogged: bool) -> None:
-        """Say whether what was to be transmitted piles up in the shell."""
-        self.upstream.readings.is_clogged = is_clogged
+    @property
+    def is_clogged(self) -> bool:
+        return self.upstream.readings.is_clogged
+
+    def clogged(self) -> None:
+        """What was to be transmitted piles up in the shell: nothing more is, until `unclogged`."""
+        self.upstream.readings.is_clogged = True
+
+    def unclogged(self, now: float) -> list[Effect]:
+        """There is room again."""
+        self.upstream.readings.is_clogged = False
+        return self.uplink.unclogged(now)
 
     def set_wall_clock(self, unix_ms_at_zero: float) -> None:
         """Unix milliseconds at the zero of the monotonic clock, for the time stamps of readings."""

@@ -42,6 +42,7 @@ from gateway.saved import Change, ClientId, Exchanges, SavedState
 
 # Half of what makes the broker link give up a connection that takes nothing.
 CLOGGED_BYTES = 4 << 20
+UNCLOGGED_BYTES = 2 << 20
 
 
 class SensorLink(Protocol):
@@ -104,7 +105,6 @@ class Shell:
         self._loop = loop
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = inf
-        self._is_clogged = False
         self._is_deaf = False
 
     # From the links
@@ -134,6 +134,11 @@ class Shell:
 
     def on_bytes(self, data: bytes) -> None:
         self._perform(self._engine.receive_upstream(data, now()))
+
+    def on_room(self) -> None:
+        """The broker takes what was written, having taken nothing for a while."""
+        if self._engine.is_clogged and self.broker.unsent_bytes <= UNCLOGGED_BYTES:
+            self._perform(self._engine.unclogged(now()))
 
     def on_closed(self, _reason: str) -> None:
         self._perform(self._engine.closed(now()))
@@ -264,10 +269,8 @@ class Shell:
 
     def _write(self, packets: list[bytes]) -> None:
         self.broker.write(packets)
-        is_clogged = self.broker.unsent_bytes > CLOGGED_BYTES
-        if is_clogged is not self._is_clogged:
-            self._is_clogged = is_clogged
-            self._engine.set_clogged(is_clogged=is_clogged)
+        if self.broker.unsent_bytes > CLOGGED_BYTES:
+            self._engine.clogged()
 
     # Time
 

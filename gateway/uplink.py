@@ -58,7 +58,6 @@ from gateway.upstream.session import UpstreamSession
 OVERFLOW = 10_000
 # A journal that could not write is not asked again for what the broker may settle meanwhile.
 SPILL_AGAIN_S = 1.0
-LOOK_AGAIN_S = 0.1
 
 
 class _Way(Enum):
@@ -99,7 +98,6 @@ class Uplink:
         self._postponed = Postponed(self._in_flight.wait_again)
         self._is_overflowing = False
         self._spill_at = inf
-        self._look_at = inf
 
     # From the sessions
 
@@ -213,6 +211,10 @@ class Uplink:
         """The broker is there, and what it had not settled goes out again."""
         return self.read_more()
 
+    def unclogged(self, now: float) -> list[Effect]:
+        """What waits may be written again."""
+        return self._pump(now)
+
     def closed(self, now: float) -> list[Effect]:
         """The broker is away: what it has not settled is kept."""
         self._postponed.offer()
@@ -246,7 +248,7 @@ class Uplink:
     # Time
 
     def wake_at(self) -> float:
-        return min(self._spill_at, self._postponed.offer_at, self._look_at, self._unsure.store_at)
+        return min(self._spill_at, self._postponed.offer_at, self._unsure.store_at)
 
     def handle_time(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -255,9 +257,6 @@ class Uplink:
             effects += self._spill(now, older_than_s=self._spill_after_s)
         if now >= self._postponed.offer_at:
             self._postponed.offer()
-            effects += self._pump(now)
-        if now >= self._look_at:
-            self._look_at = inf
             effects += self._pump(now)
         for forward in self._unsure.due(now):
             effects.append(Store(forward, is_parked=self.storing[forward] is _Way.PARKED))
@@ -419,10 +418,7 @@ class Uplink:
     # The backlog
 
     def _pump(self, now: float) -> list[Effect]:
-        effects = self._perform(self._readings.pump(now), now)
-        if self._readings.is_clogged and self._in_flight.has_waiting:
-            self._look_at = now + LOOK_AGAIN_S
-        return effects + self.read_more()
+        return self._perform(self._readings.pump(now), now) + self.read_more()
 
     def _objection(self, forward: Forward, now: float) -> Reason | None:
         """Why a reading that waited in the journal is not worth sending any more."""

@@ -214,7 +214,10 @@ class World:
             self.close()
 
     def clog(self) -> None:
-        self.bench.engine.set_clogged(is_clogged=self.dice.random() < 0.5)
+        if self.dice.random() < 0.5:
+            self.bench.engine.clogged()
+        else:
+            self.bench.take(self.bench.engine.unclogged(self.bench.at))
 
     # Time
 

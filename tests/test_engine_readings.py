@@ -136,10 +136,10 @@ def test_qos_0_readings_are_dropped_while_the_broker_is_away_or_clogged() -> Non
     bench.say(b"s1", short(b"hi", 0, 0))
     assert reasons(bench) == [Reason.BROKER_AWAY]
     bench.connect_broker()
-    bench.engine.set_clogged(is_clogged=True)
+    bench.engine.clogged()
     bench.say(b"s1", short(b"hi", 0, 0))
     assert reasons(bench) == [Reason.BROKER_SLOW]
-    bench.engine.set_clogged(is_clogged=False)
+    bench.take(bench.engine.unclogged(bench.at))
     bench.say(b"s1", short(b"hi", 0, 0))
     assert reasons(bench) == []
 

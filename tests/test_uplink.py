@@ -291,7 +291,7 @@ def test_qos_0_is_stored_if_the_operator_wants_it(rules: ReadingRules) -> None:
 def test_a_stored_qos_0_reading_that_the_broker_is_too_slow_for_is_dropped_and_finished() -> None:
     bench = bench_of(ReadingRules(Acknowledge.AUTO, stores_qos_0=True))
     bench.say(b"s1", short(b"hi", 0, 0))
-    bench.engine.set_clogged(is_clogged=True)
+    bench.engine.clogged()
     bench.flush()
     assert reasons(bench) == [Reason.BROKER_SLOW]
     assert bench.journal.numbers.depth == 0

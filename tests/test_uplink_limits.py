@@ -306,11 +306,10 @@ def test_readings_go_on_when_a_clogged_connection_is_free_again() -> None:
     bench.say(b"s1", short(b"hi", 1, 7))
     bench.flush()
     bench.connect_broker()
-    bench.engine.set_clogged(is_clogged=True)
+    bench.engine.clogged()
     bench.flush()
     assert sent(bench) == []
-    bench.engine.set_clogged(is_clogged=False)
-    bench.wake(bench.at + uplink.LOOK_AGAIN_S)
+    bench.take(bench.engine.unclogged(bench.at))
     assert sent(bench) == [b"hi"]
 
 

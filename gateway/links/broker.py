@@ -7,6 +7,8 @@ into the loop.
 - `on_open` is called once for each connection, `on_closed` once for each `on_open`, `on_bytes`
   between them, never after `drop`. Tries that never open are seen in `reason`, in the counters and
   in the log.
+- `on_room`: the connection takes bytes again, having taken none for a while; `unsent_bytes` tells
+  how many are left.
 - Log: one line when the broker goes, one when it is back (that is: settled), and while it is away
   each reason again at growing intervals.
 - What the broker does not take is held up to `unsent_bytes_max`; beyond that the connection is
@@ -81,6 +83,7 @@ class BrokerLink:
         on_open: Callable[[], None],
         on_bytes: Callable[[bytes], None],
         on_closed: Callable[[str], None],
+        on_room: Callable[[], None],
         connect_timeout_s: float,
         reconnect_delay_s_min: float,
         reconnect_delay_s_max: float,
@@ -94,6 +97,7 @@ class BrokerLink:
         self._host, self._port, self._tls = host, port, tls
         self._where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._on_open, self._on_bytes, self._on_closed = on_open, on_bytes, on_closed
+        self._on_room = on_room
         self._connect_timeout_s = connect_timeout_s
         self._unsent_bytes_max = unsent_bytes_max
         self._backoff = Backoff(
@@ -189,6 +193,10 @@ class BrokerLink:
             self.drop(spoke_tls(self._host, self._port))
         else:
             self._on_bytes(data)
+
+    def _drained(self) -> None:
+        if self._outflow is not None:
+            self._on_room()
 
     def _closed(self, error: Exception | None, *, answered: bool) -> tuple[BrokerFailure, str]:
         self.state, self._outflow = LinkState.CLOSING, None
@@ -289,6 +297,7 @@ class _Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._outflow.resume()
+        self._link._drained()
 
     def connection_lost(self, exc: Exception | None) -> None:
         outcome = self._link._closed(exc, answered=self._answered)

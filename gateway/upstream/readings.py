@@ -60,7 +60,9 @@ class Readings:
     def __init__(self, rules: UpstreamRules) -> None:
         self.in_flight = InFlight(rules.waiting_messages_max, rules.waiting_bytes_max)
         self.is_open = False
-        self.is_clogged = False  # the shell cannot write as fast as we ask; QoS 0 is dropped
+        self.is_clogged = (
+            False  # the shell cannot write as fast as we ask; QoS 0 is dropped, others wait
+        )
         self.unix_ms_at_zero = 0.0
         # Why a reading that waited is not worth sending any more, by the uplink.
         self.objection: Callable[[Forward, float], Reason | None] = _never
@@ -223,7 +225,8 @@ class Readings:
                 return Dropped(Reason.BROKER_AWAY, forward.client_id)
             if self.is_clogged:
                 return Dropped(Reason.BROKER_SLOW, forward.client_id)
-        if self.is_open and not in_flight.waiting and in_flight.has_room(qos):
+        may_write = self.is_open and not self.is_clogged
+        if may_write and not in_flight.waiting and in_flight.has_room(qos):
             turns = in_flight.turns
             if not (turns.is_busy and turns.must_wait(forward)) and (
                 qos < 2 or in_flight.is_id_free(forward)

@@ -23,6 +23,7 @@ class Upper:
     opens: list[str] = field(default_factory=list)
     received: bytearray = field(default_factory=bytearray)
     on_bytes: Callable[[], None] = lambda: None
+    on_room: Callable[[], None] = lambda: None
 
     def opened(self) -> None:
         self.told.append("open")
@@ -95,6 +96,7 @@ def link_to(
         on_open=upper.opened,
         on_bytes=upper.bytes,
         on_closed=upper.closed,
+        on_room=lambda: upper.on_room(),
         connect_timeout_s=20,
         reconnect_delay_s_min=delays_s[0],
         reconnect_delay_s_max=delays_s[1],

@@ -54,6 +54,7 @@ def link_to(host: str, port: int, tls: ssl.SSLContext | None, timeout_s: float) 
         on_open=lambda: None,
         on_bytes=lambda _: None,
         on_closed=lambda _: None,
+        on_room=lambda: None,
         connect_timeout_s=timeout_s,
         reconnect_delay_s_min=60,
         reconnect_delay_s_max=60,

@@ -168,9 +168,9 @@ def test_while_readings_wait_for_the_broker_a_tenth_is_said(tmp_path: Path) -> N
 
 def test_while_the_broker_takes_nothing_nothing_is_said(tmp_path: Path) -> None:
     house = House(tmp_path)
-    house.bench.engine.set_clogged(is_clogged=True)
+    house.bench.engine.clogged()
     assert house.beat(8) == []
-    house.bench.engine.set_clogged(is_clogged=False)
+    house.bench.engine.unclogged(house.bench.at)
     assert house.beat(8) != []
 
 
