@@ -214,6 +214,15 @@ class GatewayHost:
         if self.is_listening:
             self._perform(self.engine.desk.pause_drain(is_paused=is_paused))
 
+    def clog(self, *, is_clogged: bool) -> None:
+        """The broker takes nothing for a while, or takes again what is written."""
+        if not self.is_listening or self.engine.upstream.phase is not Phase.UP:
+            return
+        if is_clogged:
+            self.engine.clogged()
+        elif self.engine.is_clogged:
+            self._perform(self.engine.unclogged(self._agenda.now))
+
     def receive(self, address: bytes, datagram: bytes) -> None:
         if self.is_listening:
             self._perform(self.engine.receive(0, [(address, datagram)], self._agenda.now))

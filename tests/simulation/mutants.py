@@ -20,6 +20,7 @@ import mqtt5
 import pytest
 
 from gateway.effects import Forward, Message, Send
+from gateway.engine import Engine
 from gateway.frames import Puback, Pubrec
 from gateway.routing.retained import Kept, Retained
 from gateway.session import publishing
@@ -111,6 +112,10 @@ def forget_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
         self.in_flight.released.clear()
 
     monkeypatch.setattr(Readings, "close", mutant)
+
+
+def stay_clogged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Engine, "unclogged", lambda *_: [])
 
 
 def number_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,6 +248,7 @@ MUTANTS = (
     Mutant("no hold-down after PUBREL", constant(publishing, "HOLD_DOWN_S", 0.0), ONCE, within=64),
     Mutant("topic ids begin again in each session", topic_ids_again, ONCE, within=1000),
     Mutant("sequences are left out", leave_out_sequences, NO_HOLES, within=8),
+    Mutant("a connection that takes bytes again stays clogged", stay_clogged, SAFE, within=32),
     Mutant("QoS 0 overtakes what waits", qos0_overtakes, IN_ORDER, within=250),
     Mutant("two messages under way to a sensor", two_under_way, ONE_AT_A_TIME, within=8),
     Mutant("the newest command first", newest_first, COMMANDS_IN_ORDER, within=1000),

@@ -131,10 +131,14 @@ class World:
         for event in self.plan.events:
             agenda.at(event.at, self._trouble, event)
         agenda.at(CALM_AT_S, self._calm_down)
-        fill_with_pauses(agenda, self.seed, self.kind, self._pause)
+        fill_with_pauses(agenda, self.seed, self.kind, self._pause, self._clog)
 
     def _pause(self, is_paused: bool) -> None:
         self.gateway.pause_drain(is_paused=is_paused)
+
+    def _clog(self, is_clogged: bool) -> None:
+        self._note("clogged" if is_clogged else "not clogged")
+        self.gateway.clog(is_clogged=is_clogged)
 
     def _add_sensor(self, plan: SensorPlan) -> Sleeper:
         sensor = Sleeper(plan, self.agenda, self._from_sensor, self.plan.weather.lifetime_s)
