@@ -309,7 +309,9 @@ def test_readings_go_on_when_a_clogged_connection_is_free_again() -> None:
     bench.engine.clogged()
     bench.flush()
     assert sent(bench) == []
+    assert bench.engine.is_clogged
     bench.take(bench.engine.unclogged(bench.at))
+    assert not bench.engine.is_clogged
     assert sent(bench) == [b"hi"]
 
 
