@@ -136,11 +136,10 @@ class Herald:
 
     def _messages(self) -> int:
         """How many may go now."""
-        readings = self._engine.upstream.readings
-        if readings.is_clogged:
+        if self._engine.is_clogged:
             return 0
         pace = self._per_beat
-        if readings.in_flight.has_waiting:
+        if self._engine.upstream.readings.in_flight.has_waiting:
             pace /= WHILE_READINGS_WAIT
         self._credit = min(self._credit + pace, self._together)
         whole = int(self._credit)

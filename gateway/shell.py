@@ -40,7 +40,8 @@ from gateway.links.clock import now
 from gateway.nodes import split
 from gateway.saved import Change, ClientId, Exchanges, SavedState
 
-# Half of what makes the broker link give up a connection that takes nothing.
+# A quarter of what makes the broker link give up a connection that takes nothing, and what of it
+# may be left when the engine goes on.
 CLOGGED_BYTES = 4 << 20
 UNCLOGGED_BYTES = 2 << 20
 

@@ -16,6 +16,7 @@ from tests.support.uplink_stories import (
     AUTO,
     JOURNAL,
     bench_of,
+    drain_paused,
     hold,
     puback,
     reasons,
@@ -240,12 +241,11 @@ def test_but_it_is_behind_another_that_is_parked() -> None:
 def test_nor_does_it_go_on_while_the_drain_is_paused() -> None:
     bench = bench_of(JOURNAL, connected=False)
     bench.say(b"s1", short(b"hi", 1, 7))
-    bench.take(bench.engine.desk.pause_drain(is_paused=True))
-    bench.connect_broker()
-    bench.flush()
-    assert sent(bench) == []
-    assert bench.journal.numbers.parked == 1
-    bench.take(bench.engine.desk.pause_drain(is_paused=False))
+    with drain_paused(bench):
+        bench.connect_broker()
+        bench.flush()
+        assert sent(bench) == []
+        assert bench.journal.numbers.parked == 1
     bench.flush()
     assert sent(bench) == [b"hi"]
 
@@ -275,9 +275,8 @@ def test_nor_does_what_stays_parked_for_a_pause() -> None:
     assert group is not None
     bench.say(b"s1", short(b"3", 1, 17))
     bench.end_write(group)
-    bench.take(bench.engine.desk.pause_drain(is_paused=True))
-    bench.flush()
-    bench.take(bench.engine.desk.pause_drain(is_paused=False))
+    with drain_paused(bench):
+        bench.flush()
     bench.flush()
     bench.release()
     assert sent(bench) == [b"1", b"2", b"3"], "the broker had the first one"
@@ -292,10 +291,9 @@ def test_nor_does_what_came_while_it_was_being_stored_and_the_broker_away() -> N
     bench.say(b"s1", short(b"3", 1, 17))
     hold(bench)
     bench.connect_broker(receive_max=1)
-    bench.take(bench.engine.desk.pause_drain(is_paused=True))
-    bench.end_write(group)
-    bench.flush()
-    bench.take(bench.engine.desk.pause_drain(is_paused=False))
+    with drain_paused(bench):
+        bench.end_write(group)
+        bench.flush()
     bench.flush()
     bench.release()
     assert sent(bench) == [b"1", b"2", b"3"], "the broker had the first one"

@@ -28,7 +28,7 @@ from math import inf
 
 from gateway.effects import ClientId, Peer, State
 from gateway.notices.documents import Device, Notice, device_json, device_of
-from gateway.notices.standing import GONE, Standing, standing_in, standing_of
+from gateway.notices.standing import GONE, Standing, is_overdue, standing_in, standing_of
 from gateway.notices.topics import Topics
 from gateway.session.session import Session
 
@@ -133,24 +133,19 @@ class Board:
         found: list[Standing] = []
         for session in self._round[-slice_size:]:
             said = session.noted  # in no table, because each of those is a cache miss or two
-            if type(said) is _Said:
-                if (  # nearly always, so it takes no detour
-                    said.heard_at is session.heard_at
-                    and said.state is session.state
-                    and said.connection == connection
-                    and now <= said.look_at
-                ):
-                    found.append(said.standing)
-                    continue
-            elif (  # while very many are new
-                said is _WAITS
-                and session.state is State.ASLEEP
-                and now <= session.heard_at + session.sleep_s
+            if (  # nearly always, so it takes no detour
+                type(said) is _Said
+                and said.heard_at is session.heard_at
+                and said.state is session.state
+                and said.connection == connection
+                and now <= said.look_at
+            ):
+                found.append(said.standing)
+            elif (  # while very many are new: the same as below, and cheaper
+                said is _WAITS and session.state is State.ASLEEP and not is_overdue(session, now)
             ):
                 found.append(Standing.ASLEEP)
-                continue
-            standing = self._look_at(session.client_id, now)
-            if standing is not None:
+            elif (standing := self._look_at(session.client_id, now)) is not None:
                 found.append(standing)
         del self._round[-slice_size:]
         for standing in Standing:  # to hash a member costs more than to find them all

@@ -60,9 +60,8 @@ class Readings:
     def __init__(self, rules: UpstreamRules) -> None:
         self.in_flight = InFlight(rules.waiting_messages_max, rules.waiting_bytes_max)
         self.is_open = False
-        self.is_clogged = (
-            False  # the shell cannot write as fast as we ask; QoS 0 is dropped, others wait
-        )
+        # The shell cannot write as fast as we ask: QoS 0 is dropped, others wait.
+        self.is_clogged = False
         self.unix_ms_at_zero = 0.0
         # Why a reading that waited is not worth sending any more, by the uplink.
         self.objection: Callable[[Forward, float], Reason | None] = _never

@@ -96,7 +96,7 @@ def link_to(
         on_open=upper.opened,
         on_bytes=upper.bytes,
         on_closed=upper.closed,
-        on_room=lambda: upper.on_room(),
+        on_room=upper.on_room,
         connect_timeout_s=20,
         reconnect_delay_s_min=delays_s[0],
         reconnect_delay_s_max=delays_s[1],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import mqtt5
 
 from gateway.effects import Dropped, Reason
@@ -32,6 +35,14 @@ def say_numbers(bench: JournalBench, count: int) -> None:
     """So many readings of one sensor, from 0 on, with message ids from 7 on."""
     for number in range(count):
         bench.say(b"s1", short(b"%d" % number, 1, 7 + number))
+
+
+@contextmanager
+def drain_paused(bench: JournalBench) -> Iterator[None]:
+    """By the operator."""
+    bench.take(bench.engine.desk.pause_drain(is_paused=True))
+    yield
+    bench.take(bench.engine.desk.pause_drain(is_paused=False))
 
 
 def sent(bench: JournalBench) -> list[bytes]:
