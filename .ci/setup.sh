@@ -38,7 +38,12 @@ contents() { cat pyproject.toml requirements.lock .ci/setup.sh | sha256sum; }
 has_mosquitto() { PATH=$PATH:/usr/sbin:/usr/local/sbin command -v mosquitto >/dev/null; }
 has_microbit() { command -v qemu-system-arm >/dev/null && [[ -e $MICROBIT_FIRMWARE ]]; }
 has_uv() { command -v uv >/dev/null; }
-is_placed() { [[ -r $READY && -x $VENV/bin/python && $(head -n 1 "$READY") == "$(place)" ]]; }
+made_by() { sed -n 2p "$READY"; } # the Python that made the environment
+is_wanted() { [[ -z ${PYTHON:-} || $(command -v "$PYTHON") == "$(made_by)" ]]; }
+is_placed() {
+    [[ -r $READY && -x $VENV/bin/python && $(head -n 1 "$READY") == "$(place)" ]] &&
+        [[ -x $(made_by) ]] && is_wanted
+}
 is_ready() {
     is_placed && [[ -x $VENV/bin/tidegate && $(tail -n 1 "$READY") == "$(contents)" ]] && has_mosquitto
 }
@@ -182,7 +187,7 @@ main() {
 
     local python packages
     python=$(find_python)
-    is_placed || rm -rf "$VENV"
+    if is_placed; then python=$(made_by); else rm -rf "$VENV"; fi
     if ! has_uv && ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1; then rm -rf "$VENV"; fi
     [[ -x $VENV/bin/python ]] || check_disk
     packages=$(missing_packages "$python")
@@ -193,7 +198,7 @@ main() {
     [[ -x $VENV/bin/python ]] || make_environment "$python"
     install_python_packages "$python"
     install_microbit
-    { place && contents; } >"$READY"
+    { place && echo "$python" && contents; } >"$READY"
     say "ready in $((SECONDS - started)) s: $VENV/bin/tidegate"
 }
 

@@ -112,6 +112,13 @@ def test_a_moved_repository_gets_a_new_environment(machine: Machine) -> None:
     assert "making" in machine.set_up().stdout
 
 
+def test_an_environment_whose_python_is_gone_is_made_anew(machine: Machine) -> None:
+    machine.has("system-python3", PYTHON)
+    machine.set_up()
+    (machine.programs / "system-python3").unlink()
+    assert f"({machine.programs}/python3)" in machine.set_up().stdout
+
+
 def test_an_interrupted_run_is_done_again(machine: Machine) -> None:
     machine.set_up()
     (machine.repository / ".venv/.ready").unlink()
@@ -143,6 +150,16 @@ def test_the_systems_python_is_passed_over_where(machine: Machine, why: str) -> 
     run = machine.set_up()
     assert run.returncode == 0, run.stderr
     assert f"({machine.programs}/python3)" in run.stdout
+
+
+def test_another_python_makes_the_environment_anew_and_once(machine: Machine) -> None:
+    machine.set_up()
+    machine.has("another-python", PYTHON)
+    machine.python = "another-python"
+    assert f"({machine.programs}/another-python)" in machine.set_up().stdout
+    assert machine.set_up().stdout == ""
+    machine.python = ""
+    assert machine.set_up().stdout == "", "and it stays"
 
 
 def test_too_little_disk_is_said_before_anything_is_written(machine: Machine) -> None:
