@@ -76,7 +76,7 @@ bench: setup ## rate, CPU per message, latency and memory against a real mosquit
 	@if ! command -v gcc >/dev/null; then \
 	  echo "make bench compiles its load generator:  sudo apt-get install gcc libc6-dev" >&2; \
 	  exit 69; fi
-	@$(BIN)/python -m $(if $(ARGS),tests.bench $(ARGS),tests.bench.everything --write-docs)
+	@$(BIN)/python -m $(if $(ARGS),tests.bench $(ARGS),tests.bench.everything --write-docs --json build/bench/json)
 
 soak: setup ## the long tests, an hour and more
 	@$(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)
