@@ -141,17 +141,22 @@ def test_every_part_with_a_clock_is_there_and_in_the_table() -> None:
         for owner, name in functions:
             assert callable(owner.__dict__[name])
     assert set(where.SAID) == {*PARTS, where.ENCODE, where.OTHER}
-    assert set(where.SENT) <= {row.name for row in MATRIX}
+
+
+def test_every_row_with_a_goal_for_its_cpu_or_its_wait_is_taken_apart() -> None:
+    goals = ("gateway CPU at most", "PUBACK p50")
+    asked = {row.name for row in MATRIX if any(each.text.startswith(goals) for each in row.goals)}
+    assert asked == {name for group in where.SENT.values() for name in group}
 
 
 def test_the_parts_of_a_message_are_told_beside_the_whole() -> None:
     seconds = {**dict.fromkeys(PARTS, 0.0), "shell": 0.003, "recvmmsg": 0.001}
     parts = where.parts_of({"seconds": seconds, "other_threads_s": 0.001}, 1000, 0.5)
     assert (parts["shell"], parts["recvmmsg"], parts[where.ENCODE]) == (2.5, 1.0, 0.5)
-    row = next(row for row in MATRIX if row.name in where.SENT)
-    split = where.Split(row, parts, whole=4.0, kernel_share=0.25, per_look=20.0)
+    split = where.Split(MATRIX[0], parts, whole=4.0, kernel_share=0.25, per_look=20.0)
     assert split.timed == 5.0
-    (table,) = where.result([split]).tables
+    (table,) = where.result({"of a reading": [split]}).tables
+    assert table.title == "of a reading"
     assert ("kernel: `recvmmsg`, datagrams in", "1.00", "20%") in table.lines
     assert table.lines[-3:] == (
         ("all of it, with clocks", "5.00", "100%"),
@@ -161,7 +166,7 @@ def test_the_parts_of_a_message_are_told_beside_the_whole() -> None:
 
 
 def test_encoding_is_timed() -> None:
-    assert where.encode_us([Puback(1, 1, 0)]) > 0
+    assert where.encode_us([Puback(1, 1, 0)]) > 0 == where.encode_us([])
 
 
 def test_sleepers_are_judged_beside_their_figures() -> None:

@@ -3,7 +3,7 @@
     python -m tests.bench.where [--quick] [--write-docs] [--json FILE]
 
 Each load runs as in the matrix, and again through a gateway with clocks at the doors of its parts
-(timed_gateway.py), in turns. Encoding is timed by itself, in process, for the frames that were
+(timed_gateway.py), in turns: all rows that have a goal in microseconds. Encoding is timed by itself, in process, for the frames that were
 sent. How much of it all is the kernel's, the kernel says.
 """
 
@@ -39,11 +39,24 @@ OTHER, ENCODE = "other threads", "encode"
 TIMED = (sys.executable, "-m", "tests.bench.timed_gateway")
 REPORT = "parts.json"
 
-# What a sensor is sent for a message, by the rows that are taken apart.
-SENT: Mapping[str, tuple[Frame, ...]] = {
-    "qos1-up-100": (Puback(1, 1, 0),),
-    "qos2-up-100": (Pubrec(1), Pubcomp(1)),
-    "qos1-down-100": (Publish(1, 1, bytes(64), 1),),
+# What a sensor is sent for a message, by the rows that are taken apart, by the tables they are in.
+SENT: Mapping[str, Mapping[str, tuple[Frame, ...]]] = {
+    "CPU time of a reading that is acknowledged, by part": {
+        "qos1-up-1": (Puback(1, 1, 0),),
+        "qos1-up-100": (Puback(1, 1, 0),),
+        "qos1-up-1000": (Puback(1, 1, 0),),
+        "qos2-up-100": (Pubrec(1), Pubcomp(1)),
+    },
+    "CPU time of a reading at QoS 0, by part": {
+        "qos0-up-100": (),
+        "qos0-up-1000": (),
+        "qos0-up-100-at-5000": (),
+    },
+    "CPU time of a delivery, by part": {
+        "fan-out-100": (Publish(1, 0, bytes(64), 0),),
+        "qos1-down-100": (Publish(1, 1, bytes(64), 1),),
+        "qos1-down-1000": (Publish(1, 1, bytes(64), 1),),
+    },
 }
 SAID = {
     "recvmmsg": "kernel: `recvmmsg`, datagrams in",
@@ -82,6 +95,8 @@ class Split:
 
 def encode_us(frames: Sequence[Frame]) -> float:
     """To encode all of these once; the best of some rounds."""
+    if not frames:
+        return 0.0
     best = float("inf")
     for _ in range(ENCODE_ROUNDS):
         began = time.thread_time()
@@ -115,11 +130,11 @@ def run_once(scenario: Scenario, setting: Setting) -> tuple[Mapping[str, Any], M
         return said, timed
 
 
-def split(scenario: Scenario, setting: Setting, repeats: int) -> Split:
+def split(scenario: Scenario, sent: Sequence[Frame], setting: Setting, repeats: int) -> Split:
     timed_setting = replace(
         setting, gateway_command=(*TIMED, "{report}", "run", "--config", "{config}")
     )
-    encoding_us = encode_us(SENT[scenario.name])
+    encoding_us = encode_us(sent)
     plain: list[Measurement] = []
     parts: list[dict[str, float]] = []
     per_look: list[float] = []
@@ -141,7 +156,7 @@ def split(scenario: Scenario, setting: Setting, repeats: int) -> Split:
     )
 
 
-def table(splits: Sequence[Split]) -> Table:
+def table(title: str, splits: Sequence[Split]) -> Table:
     lines = [(said, *_in_all(splits, partial(_share_of, name))) for name, said in SAID.items()]
     lines.append(
         ("all of it, with clocks", *_in_all(splits, lambda each: (each.timed, each.timed)))
@@ -150,7 +165,7 @@ def table(splits: Sequence[Split]) -> Table:
     in_kernel = _in_all(splits, lambda each: (each.whole * each.kernel_share, each.whole))
     lines.append(("of that in the kernel", *in_kernel))
     header = [cell for each in splits for cell in (f"{each.scenario.title}, µs", "share")]
-    return Table("CPU time of a message, by part", ("part", *header), tuple(lines))
+    return Table(title, ("part", *header), tuple(lines))
 
 
 def _in_all(
@@ -172,7 +187,9 @@ def remarks(splits: Sequence[Split]) -> tuple[str, ...]:
     return (f"Messages for each look at the UDP socket: {looks}.",)
 
 
-def result(splits: Sequence[Split]) -> part.Result:
+def result(tables: Mapping[str, Sequence[Split]]) -> part.Result:
+    """`tables`: by title."""
+    splits = [each for group in tables.values() for each in group]
     figures = {
         "splits": [
             {
@@ -185,11 +202,12 @@ def result(splits: Sequence[Split]) -> part.Result:
             for each in splits
         ]
     }
-    return part.Result((table(splits),), figures, remarks=remarks(splits))
+    drawn = tuple(table(title, group) for title, group in tables.items())
+    return part.Result(drawn, figures, remarks=remarks(splits))
 
 
 def _measure(asked: argparse.Namespace) -> part.Result:
-    rows = [row for row in MATRIX if row.name in SENT]
+    rows = {row.name: row for row in MATRIX}
     setting = Setting(
         generator=generator.build(),
         gateway_command=DEFAULT_COMMAND,
@@ -197,7 +215,12 @@ def _measure(asked: argparse.Namespace) -> part.Result:
         mqtt_version=5,
     )
     repeats = 1 if asked.quick else REPEATS
-    return result([split(row, setting, repeats) for row in rows])
+    return result(
+        {
+            title: [split(rows[name], sent, setting, repeats) for name, sent in group.items()]
+            for title, group in SENT.items()
+        }
+    )
 
 
 def main(words: Sequence[str]) -> int:
