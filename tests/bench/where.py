@@ -2,9 +2,10 @@
 
     python -m tests.bench.where [--quick] [--write-docs] [--json FILE]
 
-Each load runs as in the matrix, and again through a gateway with clocks at the doors of its parts
-(timed_gateway.py), in turns: all rows that have a goal in microseconds. Encoding is timed by itself, in process, for the frames that were
-sent. How much of it all is the kernel's, the kernel says.
+Each row that has a goal for its CPU time or its wait runs as in the matrix, and again through a
+gateway with clocks at the doors of its parts (timed_gateway.py), in turns. Encoding is timed by
+itself, in process, for the frames that were sent. How much of it all is the kernel's, the kernel
+says.
 """
 
 from __future__ import annotations
