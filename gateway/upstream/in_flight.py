@@ -160,12 +160,14 @@ class InFlight:
         run: list[Forward] = []
         if self.turns.aside or self.backlog.ready:
             return run
-        while waiting:
+        room = self.window - len(published) - len(released)
+        completing, cost = self.turns.completing, 0
+        while waiting and room > 0:
             forward = waiting[0]
             qos, packet_id = forward.qos, forward.packet_id
-            if not 0 < qos <= self.qos_max or not self.has_room(qos):
+            if not 0 < qos <= self.qos_max:
                 break
-            if qos == 1 and self.turns.completing:
+            if (qos == 1 and completing) or (qos == 2 and not self.has_room(qos)):
                 break
             if forward.upstream_qos or forward.epoch != epoch:
                 break
@@ -175,9 +177,14 @@ class InFlight:
                 break
             waiting.popleft()
             forward.upstream_qos = qos
-            self.publish(forward)
+            if qos == 1:
+                published[packet_id] = forward  # what `publish` would do
+            else:
+                self.publish(forward)
+            room -= 1
+            cost += len(forward.payload) + len(forward.topic) + OVERHEAD_BYTES
             run.append(forward)
-        self._waiting_bytes -= sum(map(_cost, run))
+        self._waiting_bytes -= cost
         self._ahead = max(0, self._ahead - len(run))
         return run
 
