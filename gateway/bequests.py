@@ -49,7 +49,7 @@ class Bequests:
         self._tag = tag
         self._due: dict[ClientId, Forward] = {}
         self._refused: dict[ClientId, Forward] = {}  # of these, those with nowhere to go
-        self._offer_at = inf
+        self.due_at = inf  # when to offer the refused again
 
     @property
     def is_any(self) -> bool:
@@ -65,7 +65,7 @@ class Bequests:
             will.epoch, will.sequence = row.epoch, row.sequence
             will.packet_id, will.unix_ms = row.packet_id, row.unix_ms
             self._due[row.client_id] = self._refused[row.client_id] = will
-            self._offer_at = now
+            self.due_at = now
 
     def received(self, forwards: list[Forward]) -> list[Effect]:
         """Those that the journal knows at the broker are due no more."""
@@ -103,13 +103,13 @@ class Bequests:
             return self.settled(forward)
         if forward in self:
             self._refused[forward.client_id] = forward
-            self._offer_at = min(self._offer_at, now + OFFER_AGAIN_S)
+            self.due_at = min(self.due_at, now + OFFER_AGAIN_S)
         return []
 
     def opened(self, now: float) -> None:
         """The broker is back, and may take what had nowhere to go."""
         if self._refused:
-            self._offer_at = now
+            self.due_at = now
 
     def _make_room(self, client_id: ClientId) -> list[Effect]:
         if client_id in self._due or len(self._due) < DUE_MAX:
@@ -121,15 +121,12 @@ class Bequests:
 
     # Time
 
-    def wake_at(self) -> float:
-        return self._offer_at
-
     def offer(self, now: float) -> list[Forward]:
         """Those that shall go their way once more."""
-        if now < self._offer_at:
+        if now < self.due_at:
             return []
         offered = list(islice(self._refused.values(), OFFERS_MAX))
         for will in offered:
             del self._refused[will.client_id]
-        self._offer_at = now + OFFER_AGAIN_S if self._refused else inf
+        self.due_at = now + OFFER_AGAIN_S if self._refused else inf
         return offered

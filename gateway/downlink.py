@@ -49,7 +49,7 @@ from gateway.routing.subscriptions import Change, Subscriptions
 from gateway.saved import SavedRetained, SavedSubscription, SubscriptionGone
 from gateway.session.rules import SessionRules
 from gateway.session.session import LISTENING, Session
-from gateway.upstream.session import Phase, UpstreamSession
+from gateway.upstream.session import UP, UpstreamSession
 
 REPLAY_WINDOW_S = 30.0
 
@@ -273,7 +273,7 @@ class Downlink:
         return cover
 
     def _is_up(self) -> bool:
-        return self._upstream.phase is Phase.UP
+        return self._upstream.phase is UP
 
     def _forget_unheard(self, topic_filter: str) -> list[Effect]:
         """What nobody is subscribed to is no longer kept up to date, so it is not kept."""

@@ -147,6 +147,8 @@ class Engine:
                 effects += self._settled(effect.forwards, now)
             elif type(effect) is Transmit:
                 effects.append(effect)
+            elif type(effect) is Arrived:
+                effects += _arrived(self, effect, now)
             else:
                 effects += self._perform([effect], now)
         if self.upstream.readings.in_flight.backlog.wants_more:
@@ -218,9 +220,16 @@ class Engine:
 
     def wake_at(self) -> float:
         """When `handle_time` is due, in the core's seconds; infinity for never."""
-        links = min(self.upstream.wake_at(), self.uplink.wake_at(), self.downlink.wake_at())
-        door = min(self._door.callers.wake_at(), self.discovery.due_at, self.custody.wake_at())
-        return min(links, self.members.wake_at(), door, self._bequests.wake_at())
+        return min(
+            self.upstream.wake_at(),
+            self.uplink.wake_at(),
+            self.downlink.wake_at(),
+            self.members.wake_at(),
+            self._door.callers.due_at,
+            self.discovery.due_at,
+            self.custody.due_at,
+            self._bequests.due_at,
+        )
 
     def handle_time(self, now: float) -> list[Effect]:
         effects = self.upstream.handle_time(now)
@@ -350,9 +359,13 @@ def _joined(engine: Engine, effect: Join, now: float) -> list[Effect]:
 
 
 def _arrived(engine: Engine, effect: Arrived, now: float) -> list[Effect]:
-    receipt = engine.custody.arrived(effect, engine.upstream.readings.in_flight.in_order, now)
     effects = engine.downlink.arrived(effect, now)
-    return receipt + (effects if engine._rules.saves else engine._perform(effects, now))
+    if not engine._rules.saves:
+        effects = engine._perform(effects, now)
+    if not engine.custody.is_on:
+        return effects
+    in_order = engine.upstream.readings.in_flight.in_order
+    return engine.custody.arrived(effect, in_order, now) + effects
 
 
 def _kept(engine: Engine, effect: Kept, now: float) -> list[Effect]:
@@ -401,7 +414,6 @@ _PERFORMERS: dict[type, Callable[[Engine, Any, float], list[Effect]]] = {
     SubscribeTo: _subscribe,
     UnsubscribeFrom: _unsubscribe,
     Join: _joined,
-    Arrived: _arrived,
     InGoodHands: lambda engine, news, _: engine.upstream.acknowledge(news.arrived),
     CompleteUpstream: lambda engine, news, _: engine.upstream.complete(news),
     Kept: _kept,

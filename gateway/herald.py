@@ -25,7 +25,7 @@ from gateway.engine import Engine
 from gateway.links.clock import now, unix_ms_at_zero
 from gateway.notices.saying import ONLINE, Saying
 from gateway.notices.standing import GONE, standing_in
-from gateway.upstream.session import Phase
+from gateway.upstream.session import UP
 
 if TYPE_CHECKING:
     from gateway.admin.latest import Latest, Strand
@@ -119,7 +119,7 @@ class Herald:
     def beat(self, at: float) -> None:
         """Each BEAT_S: look at the next devices, and say what may go now."""
         upstream = self._engine.upstream
-        if upstream.phase is not Phase.UP:
+        if upstream.phase is not UP:
             return
         if self._saying.board is not None:
             self._saying.board.unix_s_at_zero = unix_ms_at_zero() / 1000

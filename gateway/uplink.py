@@ -68,6 +68,10 @@ class _Way(Enum):
     SPILLED = "nothing, it is on its way"
 
 
+# To find a member in its class costs ten times what a name does.
+_PASS_ON, _PARKED, _SPILLED = _Way
+
+
 class Uplink:
     def __init__(
         self,
@@ -151,10 +155,10 @@ class Uplink:
             if self._unsure.is_any:
                 self._unsure.let_go(forward)
             way = ways.pop(forward)
-            if way is _Way.PASS_ON:
+            if way is _PASS_ON:
                 effects += self._pass_on(forward, now, ahead=self._is_before_parked(forward))
                 effects += self._let_follow(forward, now)
-            elif way is _Way.PARKED:
+            elif way is _PARKED:
                 effects += self._parked(forward, now)
         return effects + self.read_more()
 
@@ -259,7 +263,7 @@ class Uplink:
             self._postponed.offer()
             effects += self._pump(now)
         for forward in self._unsure.due(now):
-            effects.append(Store(forward, is_parked=self.storing[forward] is _Way.PARKED))
+            effects.append(Store(forward, is_parked=self.storing[forward] is _PARKED))
         return effects
 
     # Ways
@@ -302,10 +306,10 @@ class Uplink:
             and not self._is_overflowing
             and client_id not in self._backlog.of_clients
         ):
-            self.storing[forward] = _Way.PASS_ON
+            self.storing[forward] = _PASS_ON
             self._followers.begin(forward)
             return [Store(forward)]
-        self.storing[forward] = _Way.PARKED
+        self.storing[forward] = _PARKED
         self._backlog.park(client_id)
         return [Store(forward, is_parked=True)]
 
@@ -342,7 +346,7 @@ class Uplink:
         """Whether it shall be stored again: not a QoS 1 reading that may go on instead, nor one
         that is on its way already.
         """
-        if self.storing[forward] is _Way.SPILLED:
+        if self.storing[forward] is _SPILLED:
             return False
         may_go = forward.qos < 2 and self._may_do_without(forward)
         return not may_go and self._unsure.hold(forward, now)
@@ -353,10 +357,10 @@ class Uplink:
         """Without the journal (Rule 2); and whether it is refused."""
         self._unsure.let_go(forward)
         way = self.storing.pop(forward)
-        if way is _Way.SPILLED:
+        if way is _SPILLED:
             self._spill_at = now + SPILL_AGAIN_S
             return False, []
-        if way is _Way.PARKED:
+        if way is _PARKED:
             self._backlog.not_parked(forward.client_id)
         may_go = self._may_do_without(forward)
         effects = self._pass_on(forward, now) if may_go else self._refuse(forward, reason, now)
@@ -404,7 +408,7 @@ class Uplink:
             if due_at > now:
                 self._spill_at = min(self._spill_at, due_at)
             else:
-                self.storing[forward] = _Way.SPILLED
+                self.storing[forward] = _SPILLED
                 effects.append(Store(forward))
         return effects
 

@@ -215,12 +215,12 @@ def test_only_so_many_are_offered_at_once() -> None:
     ]
     kept = Bequests(lambda _: None)
     kept.restore(rows, 5.0)
-    assert kept.wake_at() == 5.0
+    assert kept.due_at == 5.0
     assert [each.sequence for each in kept.offer(5.0)] == list(range(bequests.OFFERS_MAX))
     assert kept.offer(5.0) == []
     (last,) = kept.offer(5.0 + bequests.OFFER_AGAIN_S)
     assert last.sequence == bequests.OFFERS_MAX
-    assert kept.wake_at() == float("inf")
+    assert kept.due_at == float("inf")
 
 
 def test_beyond_the_limit_the_oldest_is_given_up_and_counted(

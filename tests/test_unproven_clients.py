@@ -143,7 +143,7 @@ def test_callers_are_forgotten_when_they_were_silent_for_longer_than_they_declar
     assert callers(bench) == 1, "without a keep-alive it may be silent for ever"
     assert bench.say(b"y", Pingreq()) == [Pingresp()]
     bench.wake(bench.at + SWEEP_S)
-    assert bench.engine._door.callers.wake_at() > bench.at + SWEEP_S
+    assert bench.engine._door.callers.due_at > bench.at + SWEEP_S
 
 
 def test_when_there_are_too_many_callers_the_first_one_gives_way() -> None:

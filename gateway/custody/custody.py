@@ -96,7 +96,7 @@ class Custody:
         self._is_open = False
         self._early: set[tuple[int, int]] = set()  # ingested before the broker said PUBACK
         self._asked: list[Run] = []  # from the journal
-        self._look_at = inf
+        self.due_at = inf  # when to look for what is overdue
         self._lost_at = -inf  # the broker's sessions
         self._progress_at = -inf  # something of ours was ingested
         self._ingested_up_to = -inf  # by the time at which the broker took it
@@ -122,12 +122,12 @@ class Custody:
         self._progress_at = now
         if not session_present:
             self._lost_at = now
-        self._look_at = now + self._look_every_s if self.is_on else inf
+        self.due_at = now + self._look_every_s if self.is_on else inf
 
     def closed(self) -> None:
         self._is_open = False
         self.refusal = None
-        self._look_at = inf
+        self.due_at = inf
 
     def settled(self, forward: Forward, now: float) -> list[Effect]:
         """The broker has taken a reading, which may have to be kept nevertheless."""
@@ -220,7 +220,7 @@ class Custody:
         asked, self._asked = self._asked, []
         if not self._is_open:
             return [], []
-        self._look_at = now + AGAIN_EVERY_S
+        self.due_at = now + AGAIN_EVERY_S
         if not forwards:
             return [], self._give_up_unreadable(asked)
         going: list[Forward] = []
@@ -254,13 +254,10 @@ class Custody:
 
     # Time
 
-    def wake_at(self) -> float:
-        return self._look_at
-
     def handle_time(self, now: float) -> list[Effect]:
-        if now < self._look_at:
+        if now < self.due_at:
             return []
-        self._look_at = now + self._look_every_s
+        self.due_at = now + self._look_every_s
         if self._asked or now - self.heard_at > ALIVE_S:
             return []
         overdue = (run for run in self.kept if self._is_overdue(run, now))

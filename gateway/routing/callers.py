@@ -54,7 +54,7 @@ class Callers:
         self._welcomed: dict[Peer, Caller] = {}  # the first to call first
         self._handshakes: dict[Peer, Caller] = {}
         self._by_client: dict[ClientId, Caller] = {}
-        self._sweep_at = inf
+        self.due_at = inf  # when to look for those that say nothing
 
     def __len__(self) -> int:
         return len(self._by_client)
@@ -84,7 +84,7 @@ class Callers:
             effects.append(_forgotten(oldest, f"{most} newer ones called"))
         table[caller.peer] = caller
         self._by_client[caller.client_id] = caller
-        self._sweep_at = min(self._sweep_at, now + SWEEP_S)
+        self.due_at = min(self.due_at, now + SWEEP_S)
         return effects
 
     def take(self, peer: Peer, now: float) -> Caller | None:
@@ -103,16 +103,13 @@ class Callers:
 
     # Time
 
-    def wake_at(self) -> float:
-        return self._sweep_at
-
     def handle_time(self, now: float) -> list[Effect]:
-        if now < self._sweep_at:
+        if now < self.due_at:
             return []
         silent = [each for each in self._by_client.values() if now >= self._deadline(each)]
         for caller in silent:
             self._remove(caller)
-        self._sweep_at = now + SWEEP_S if self._by_client else inf
+        self.due_at = now + SWEEP_S if self._by_client else inf
         if not silent:
             return []
         return [_forgotten(silent[-1], "silent for longer than it declared", len(silent))]

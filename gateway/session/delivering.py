@@ -48,9 +48,13 @@ from gateway.saved import SavedMessage
 from gateway.session.allowance import publish_bytes
 from gateway.session.outbox import (
     NOWHERE,
+    PUBCOMP,
+    RECEIPT,
+    REGACK,
+    RELEASING,
+    SAVING,
     Outbox,
     Queued,
-    Stage,
     cost_of,
     gone,
     let_go,
@@ -63,6 +67,8 @@ from gateway.session.sending import Sending
 # Positions are reserved in blocks, so that a session's row changes once for a block of messages.
 POSITIONS_BLOCK = 1024
 PUBACK_OCTETS = 7
+_PUBACK = Puback.KIND
+_ACCEPTED = int(ReturnCode.ACCEPTED)
 # A client does not ask twice within so many seconds; the network does, by making copies.
 ASKED_AGAIN_S = 1.0
 
@@ -155,7 +161,7 @@ class Delivering(Sending):
     def receive_regack(
         self, frame: Regack, client_id: ClientId, peer: Peer, now: float
     ) -> list[Effect]:
-        current = self._current(Stage.REGACK, frame.message_id)
+        current = self._current(REGACK, frame.message_id)
         if current is None:
             return [Dropped(Reason.OUT_OF_TURN, client_id, "REGACK")]
         topic = current.message.topic
@@ -173,9 +179,9 @@ class Delivering(Sending):
         """The client has the message under way, and no other waits; None for all else, with
         nothing done.
         """
-        if datagram[0] != PUBACK_OCTETS or datagram[1] != Puback.KIND or self._outbox:
+        if datagram[0] != PUBACK_OCTETS or datagram[1] != _PUBACK or self._outbox:
             return None
-        if datagram[6] != ReturnCode.ACCEPTED:
+        if datagram[6] != _ACCEPTED:
             return None
         current = self._published(datagram[4] << 8 | datagram[5], 1)
         if current is None:
@@ -199,12 +205,12 @@ class Delivering(Sending):
         """
         current = self._published(message_id, 2)
         if current is None:
-            is_recorded_yet = self._current(Stage.RELEASING, message_id) is None
+            is_recorded_yet = self._current(RELEASING, message_id) is None
             # A former life sent it, and that the ones before it are done with was lost with the
             # power: it is told in its turn, or it would come a second time.
             waits = self._outbox is not None and self._outbox.has(message_id, self._restored_to)
             return [Send(peer, Pubrel(message_id))] if is_recorded_yet and not waits else []
-        current.stage = Stage.RELEASING
+        current.stage = RELEASING
         current.tries = 0
         if self._is_listening:
             self.due_at = inf
@@ -215,7 +221,7 @@ class Delivering(Sending):
     def receive_pubcomp(
         self, message_id: int, client_id: ClientId, peer: Peer, now: float
     ) -> list[Effect]:
-        if self._current(Stage.PUBCOMP, message_id) is None:
+        if self._current(PUBCOMP, message_id) is None:
             return [Dropped(Reason.OUT_OF_TURN, client_id, "PUBCOMP")]
         return self._finish(client_id, peer, now)
 
@@ -273,14 +279,14 @@ class Delivering(Sending):
         current = self.under_way
         if current is None or current.position != position:
             return []
-        if news.is_released and current.stage is Stage.RELEASING:
-            current.stage = Stage.PUBCOMP
+        if news.is_released and current.stage is RELEASING:
+            current.stage = PUBCOMP
             if self._is_listening:
                 self.due_at = now + self._rules.retry_after_s
             return [Send(peer, Pubrel(current.message_id))]
-        if current.stage is not Stage.SAVING:
+        if current.stage is not SAVING:
             return []
-        current.stage = Stage.REGACK  # or what `_publish` finds
+        current.stage = REGACK  # or what `_publish` finds
         return self._publish(current, news.client_id, peer, now) if self._is_listening else []
 
     def end(self, client_id: ClientId) -> list[Effect]:
@@ -304,7 +310,7 @@ class Delivering(Sending):
             is_first = self.under_way is None and self._outbox is None
             if is_first and (each.is_released or self._topics.knows(each.topic)):
                 current = self._begin(message, each.position, None)
-                current.stage = Stage.PUBCOMP if each.is_released else Stage.RECEIPT
+                current.stage = PUBCOMP if each.is_released else RECEIPT
                 current.reference = self._topics.reference(each.topic)
                 continue
             if self._outbox is None:
@@ -323,7 +329,7 @@ class Delivering(Sending):
         """A PUBACK that says no: it may come at any QoS, and at any stage of QoS 2 but the last."""
         detail = f"PUBACK {frame.return_code} for topic id {frame.topic_id:#06x}"
         refused = Dropped(Reason.CLIENT_REFUSED, client_id, detail)
-        current = self._current(Stage.RECEIPT, frame.message_id)
+        current = self._current(RECEIPT, frame.message_id)
         if current is None and frame.message_id != 0:
             return [Dropped(Reason.OUT_OF_TURN, client_id, detail)]
         if current is None:  # QoS 0, which is not kept

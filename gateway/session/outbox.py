@@ -36,6 +36,10 @@ class Stage(Enum):
     PUBCOMP = "PUBCOMP"
 
 
+# To find a member in its class costs ten times what a name does.
+SAVING, REGACK, RECEIPT, RELEASING, PUBCOMP = Stage
+
+
 @dataclass(slots=True)
 class Queued:
     """A message in its place; `arrived` counts what becomes of it."""
@@ -53,7 +57,7 @@ class UnderWay:
     position: int
     message_id: int
     arrived: Arrived | None = None
-    stage: Stage = Stage.REGACK
+    stage: Stage = REGACK
     published: bool = False  # a PUBLISH went out, so the next one is a repeat
     tries: int = 0  # repeats since the client was last heard about it
     disowned: int = 0  # how often the client did not know the number of its topic

@@ -25,6 +25,11 @@ from gateway.frames import Pubrel, Register, TopicIdType
 from gateway.session.allowance import PUBREL_BYTES, Rationed, publish_bytes, register_bytes
 from gateway.session.outbox import (
     NOWHERE,
+    PUBCOMP,
+    RECEIPT,
+    REGACK,
+    RELEASING,
+    SAVING,
     Outbox,
     Queued,
     Stage,
@@ -97,10 +102,10 @@ class Sending(Rationed):
 
     def _send(self, current: UnderWay, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
         """Send, perhaps once more, what the message under way waits for."""
-        if current.stage is Stage.RELEASING or current.stage is Stage.SAVING:
+        if current.stage is RELEASING or current.stage is SAVING:
             self.due_at = inf
             return []
-        if current.stage is not Stage.PUBCOMP:
+        if current.stage is not PUBCOMP:
             return self._publish(current, client_id, peer, now)
         self.due_at = now + self._rules.retry_after_s
         if not self._may_send(PUBREL_BYTES):
@@ -120,7 +125,7 @@ class Sending(Rationed):
             fresh = self._topics.take_fresh(client_id)
             if fresh:
                 return fresh + self._save_first(current, client_id)
-            current.stage = Stage.REGACK
+            current.stage = REGACK
             if not self._may_send(register_bytes(message.topic)):
                 return self._ask(peer, now)
             return [Send(peer, Register(topic_id, current.message_id, message.topic.encode()))]
@@ -131,7 +136,7 @@ class Sending(Rationed):
         if message.qos == 0:
             sent = Send(peer, publish_frame(message, reference, 0, dup=False))
             return [sent, *self._finish(client_id, peer, now)]
-        current.stage = Stage.RECEIPT
+        current.stage = RECEIPT
         current.reference = reference
         frame = publish_frame(message, reference, current.message_id, dup=current.published)
         current.published = True
@@ -147,11 +152,11 @@ class Sending(Rationed):
         topic = current.message.topic
         if kind is not TopicIdType.NORMAL or not self._may_ask(register_bytes(topic)):
             return self._ask(peer, now)
-        current.stage = Stage.REGACK
+        current.stage = REGACK
         return [Send(peer, Register(topic_id, current.message_id, topic.encode()))]
 
     def _save_first(self, current: UnderWay, client_id: ClientId) -> list[Effect]:
-        current.stage = Stage.SAVING
+        current.stage = SAVING
         self.due_at = inf
         return [WhenSaved([Kept(client_id, current.position, is_released=False)])]
 
@@ -182,7 +187,7 @@ class Sending(Rationed):
         current = self.under_way
         if current is None or current.message_id != message_id or current.message.qos != qos:
             return None
-        is_received = current.stage is Stage.RELEASING or current.stage is Stage.PUBCOMP
+        is_received = current.stage is RELEASING or current.stage is PUBCOMP
         return current if current.published and not is_received else None
 
     def _take_position(self) -> int:

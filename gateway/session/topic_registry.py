@@ -45,6 +45,11 @@ class Told(Enum):
     UNWANTED = "the number, and it refused it"
 
 
+# Asked of every message: to find a member in its class costs ten times what a name does.
+_NORMAL = TopicIdType.NORMAL
+_NUMBER = Told.NUMBER
+
+
 @dataclass(slots=True)
 class Topic:
     name: str
@@ -55,7 +60,7 @@ class Topic:
 @lru_cache(REFERENCES_MAX)
 def _normal(topic_id: int) -> Reference:
     """One for all clients: they number alike, and there are very many of them."""
-    return TopicIdType.NORMAL, topic_id
+    return _NORMAL, topic_id
 
 
 def _id_of(topic: Topic) -> int:
@@ -121,7 +126,7 @@ class TopicRegistry:
 
     def topic_of(self, topic_id: int, topic_id_type: TopicIdType) -> str | None:
         """The name behind what a PUBLISH carries, or None where there is none."""
-        if topic_id_type is TopicIdType.NORMAL:
+        if topic_id_type is _NORMAL:
             topic = self._at(topic_id)
             return None if topic is None else topic.name
         if topic_id_type is TopicIdType.PREDEFINED:
@@ -154,7 +159,7 @@ class TopicRegistry:
         if self._spelled is not None and name in self._spelled:
             return self._spelled[name]
         topic = self._find(name)
-        return topic.reference if topic is not None and topic.told is Told.NUMBER else None
+        return topic.reference if topic is not None and topic.told is _NUMBER else None
 
     def number(self, name: str) -> int | None:
         """The number of a name, given now if it has none; None when the table is full."""

@@ -49,6 +49,8 @@ Key = tuple[type, object]
 # Whose row it is: a client's, or the gateway's own.
 Owner = ClientId | None
 
+_LATER_S = Urgency.LATER.value  # once: to ask for it costs as much as all else in `put`
+
 
 @dataclass(slots=True)
 class Batch:
@@ -149,7 +151,7 @@ class Pending:
         else:
             self._put(change)
         if self._owners:
-            self.due_at = min(self.due_at, now + Urgency.LATER.value)
+            self.due_at = min(self.due_at, now + _LATER_S)
 
     def wait(self, effects: list[Effect], urgency: Urgency, now: float) -> None:
         """With nothing to wait for they are due at once, in a batch without changes."""

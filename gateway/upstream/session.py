@@ -54,7 +54,7 @@ from gateway.upstream.packets import (
 )
 from gateway.upstream.readings import REFUSED, Readings
 from gateway.upstream.reasons import spoken
-from gateway.upstream.receiving import Receiving, Verdict
+from gateway.upstream.receiving import HELD, KNOWN, NEW, Receiving, Verdict
 from gateway.upstream.rules import RECEIVE_MAX, UpstreamRules
 from gateway.upstream.subscribing import UpstreamSubscriptions
 
@@ -69,9 +69,13 @@ class Phase(Enum):
     UP = "up"
 
 
+# To find a member in its class costs ten times what a name does.
+CLOSED, RECORDING, CONNECTING, UP = Phase
+
+
 class UpstreamSession:
     def __init__(self, rules: UpstreamRules) -> None:
-        self.phase = Phase.CLOSED
+        self.phase = CLOSED
         self.said = 0  # messages of the gateway's own
         self.readings = Readings(rules)
         self.subscriptions = UpstreamSubscriptions(rules.topic_prefix)
@@ -103,19 +107,19 @@ class UpstreamSession:
         self._transport += 1
         if not self.readings.may_be_on_record():
             return self._connect(now)
-        self.phase = Phase.RECORDING
+        self.phase = RECORDING
         self._deadline_at = now + RECORD_S
         return [RecordConnect(ConnectUpstream(self._transport))]
 
     def connect(self, word: ConnectUpstream, now: float) -> list[Effect]:
         """That we are about to is durable."""
-        if self.phase is not Phase.RECORDING or word.transport != self._transport:
+        if self.phase is not RECORDING or word.transport != self._transport:
             return []
         return self._connect(now)
 
     def _connect(self, now: float) -> list[Effect]:
         rules = self._rules
-        self.phase = Phase.CONNECTING
+        self.phase = CONNECTING
         self._deadline_at = now + rules.connack_timeout_s
         will = mqtt5.Will(
             rules.presence_topic,
@@ -153,11 +157,11 @@ class UpstreamSession:
 
     def closed(self) -> None:
         """The transport is gone."""
-        if self.phase is Phase.CONNECTING:
+        if self.phase is CONNECTING:
             # The broker may have begun a new session for this CONNECT, and will call it present
             # when it answers the next one: it need not know what the old one had released.
             self.readings.in_flight.unrelease()
-        self.phase = Phase.CLOSED
+        self.phase = CLOSED
         self._partial = b""
         self._deadline_at = inf
         self._receiving.close()
@@ -187,7 +191,7 @@ class UpstreamSession:
         """Something of the gateway's own, retained; `topic` as the broker has it. At QoS 0, which
         needs no packet id, no place in the window and none in the journal: it delays no reading.
         """
-        if self.phase is not Phase.UP:
+        if self.phase is not UP:
             return []
         said = self._retained(topic, payload)
         if len(said.packet) > self.readings.packet_bytes_max:
@@ -197,14 +201,14 @@ class UpstreamSession:
 
     def stop(self) -> list[Effect]:
         """Say goodbye: presence `offline`, then DISCONNECT, which discards the will."""
-        if self.phase is not Phase.UP:
+        if self.phase is not UP:
             return []
         return [self._presence(b"offline"), Transmit(mqtt5.DisconnectPacket().write())]
 
     # Time
 
     def wake_at(self) -> float:
-        if self.phase is Phase.UP:
+        if self.phase is UP:
             return self._pinged_at + self._keep_alive_s / 2 if self._keep_alive_s else inf
         return self._deadline_at
 
@@ -212,9 +216,9 @@ class UpstreamSession:
         """Ping at half the keep-alive; silence from one ping to the next is a dead link."""
         if now < self.wake_at():
             return []
-        if self.phase is Phase.RECORDING:
+        if self.phase is RECORDING:
             return self._connect(now)
-        if self.phase is not Phase.UP:
+        if self.phase is not UP:
             waited = self._rules.connack_timeout_s
             return [self._drop(f"no CONNACK within {waited:g} s; is it an MQTT 5 broker?")]
         if self._heard_at < self._pinged_at:
@@ -228,9 +232,9 @@ class UpstreamSession:
     def _receive_packets(self, data: bytes, now: float, effects: list[Effect]) -> int:
         """Handle whole packets; returns where the first incomplete one begins."""
         position, size = 0, len(data)
-        while position < size and self.phase is not Phase.CLOSED:
+        while position < size and self.phase is not CLOSED:
             receive_run = _RUN_RECEIVERS.get(data[position])
-            if receive_run is not None and self.phase is Phase.UP:
+            if receive_run is not None and self.phase is UP:
                 packet_ids = plain_answers(data, position)
                 if packet_ids:
                     effects += receive_run(self.readings, packet_ids)
@@ -241,7 +245,7 @@ class UpstreamSession:
                 return position
             effects += self._receive_packet(memoryview(data)[position:end], now)
             position = end
-        return size if self.phase is Phase.CLOSED else position
+        return size if self.phase is CLOSED else position
 
     def _receive_packet(self, octets: memoryview, now: float) -> list[Effect]:
         packet = read_packet(octets)
@@ -262,7 +266,7 @@ class UpstreamSession:
             self._heed_refusal(code)
             reason = spoken("CONNACK", code, packet.reason_str)
             return [UpstreamRefused(reason), self._drop(reason)]
-        self.phase = Phase.UP
+        self.phase = UP
         self._heard_at = self._pinged_at = now
         self._keep_alive_s = self._rules.keep_alive_s
         if packet.server_keep_alive is not None:
@@ -295,11 +299,11 @@ class UpstreamSession:
         return effects
 
     def _answer(self, arrived: Arrived, verdict: Verdict) -> list[Effect]:
-        if verdict is Verdict.NEW:
+        if verdict is NEW:
             return [arrived]
-        if verdict is Verdict.KNOWN:
+        if verdict is KNOWN:
             return _receipt(arrived)
-        if verdict is Verdict.HELD or not arrived.message.qos:
+        if verdict is HELD or not arrived.message.qos:
             return []
         saved = self._receiving.keep(arrived)
         return [*saved, WhenSaved([InGoodHands(arrived)])] if saved else self.acknowledge(arrived)
@@ -366,11 +370,11 @@ _Receiver = Callable[[UpstreamSession, Any, float], list[Effect]]
 
 # What may come when; anything else is a protocol error (MQTT 5, 4.13).
 _RECEIVERS: dict[Phase, dict[type, _Receiver]] = {
-    Phase.RECORDING: {},
-    Phase.CONNECTING: {
+    RECORDING: {},
+    CONNECTING: {
         mqtt5.ConnAckPacket: UpstreamSession._receive_connack,
     },
-    Phase.UP: {
+    UP: {
         mqtt5.PublishPacket: UpstreamSession._receive_publish,
         mqtt5.PubAckPacket: UpstreamSession._receive_puback,
         mqtt5.PubRecPacket: UpstreamSession._receive_pubrec,
