@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hil.rig.mosquitto import Mosquitto
 from tests.bench import generator, trouble
+from tests.bench.fleet import Fleet
 from tests.bench.gateway_process import GatewayProcess
 from tests.bench.line_relay import LineRelay
 from tests.bench.measurement import Measurement, MeasurementError
@@ -91,7 +92,14 @@ def _through_gateway(scenario: Scenario, setting: Setting, stack: ExitStack) -> 
             return trouble.through_an_outage(
                 setting.generator, arguments, broker, scenario.away_s, timeout_s
             )
+        fleet = None
+        if scenario.sensors_beside:
+            fleet = stack.enter_context(
+                Fleet(folder, port, scenario.sensors_beside, scenario.interval_s)
+            )
         output = generated(scenario, setting, [*where, *at_broker(broker, setting)])
+        if fleet is not None:
+            fleet.finish()
         if scenario.kind is Kind.RESTART:
             return trouble.restarted(gateway, output)
     except MeasurementError as error:

@@ -86,6 +86,9 @@ class Scenario:
     clients_max: int = CLIENTS_MAX
     # OUTAGE: how long the broker is away.
     away_s: float = 0.0
+    # So many sensors beside those of the generator, each with a reading after so many seconds.
+    sensors_beside: int = 0
+    interval_s: float = 0.0
     # Whether the gateway is asked how much it wrote.
     counts_journal: bool = False
     # Clients are nodes behind a radio bridge on a serial line, framed as hdlc; with its speed in
