@@ -27,9 +27,9 @@ def test_a_fleet_is_served(gateway: GatewayProcess, tmp_path: Path) -> None:
 
 
 def test_a_fleet_that_was_not_served_is_told(gateway: GatewayProcess, tmp_path: Path) -> None:
-    with Fleet(tmp_path, gateway.port, 3, 0.1) as fleet:
-        gateway.kill()
-        fleet.wait_for_log(r"[1-9]\d* open", 30.0)
+    """It stops in disorder here; who waits for acknowledgements in vain does after some time."""
+    with Fleet(tmp_path, gateway.port, 3, 1.0) as fleet:
+        fleet.kill()
         with pytest.raises(MeasurementError, match="3 more sensors were not served"):
             fleet.finish()
 
