@@ -188,7 +188,7 @@ class Downlink:
     def refused(self, news: SubscriptionRefused) -> list[Effect]:
         """The broker refuses a filter: its subscribers lose it, narrower ones get theirs."""
         refused = news.topic_filter
-        if refused not in self.subscriptions.covering:
+        if self.subscriptions.cover_qos(refused) is None:
             return []  # given up, or a wider one took its place meanwhile
         effects: list[Effect] = []
         losers = self.subscriptions.subscribers_of(refused)

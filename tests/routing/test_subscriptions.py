@@ -71,6 +71,9 @@ class Wishes(RuleBasedStateMachine):
     @invariant()
     def what_was_said_to_the_broker_is_the_covering_set(self) -> None:
         assert self.broker == self.subscriptions.covering
+        assert self.subscriptions.covering_count == len(self.broker)
+        for topic_filter in {*self.highest, "c"}:
+            assert self.subscriptions.cover_qos(topic_filter) == self.broker.get(topic_filter)
 
     @invariant()
     def the_covering_set_is_exactly_the_widest_filters(self) -> None:
