@@ -133,6 +133,14 @@ def test_a_covered_filter_of_higher_quality_raises_its_cover() -> None:
     assert subscriptions.ask("a/c", 1) == Change()
 
 
+def test_a_covered_filter_comes_and_goes_without_a_word_to_the_broker() -> None:
+    subscriptions = Subscriptions()
+    subscriptions.ask("a/#", 0)
+    assert subscriptions.ask("a/b", 0) == Change()
+    assert subscriptions.withdraw("a/b") == Change()
+    assert list(subscriptions) == ["a/#"]
+
+
 @pytest.mark.parametrize("others", [["c2"], ["c2", "c3"]])
 def test_who_does_not_hear_by_a_filter_leaves_it_to_the_others(others: list[str]) -> None:
     subscriptions = Subscriptions()
