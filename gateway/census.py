@@ -105,7 +105,7 @@ class Census:
             unproven_clients=len(engine.callers),
             clients_overdue=overdue,
             subscriptions=len(downlink.subscriptions),
-            covering_subscriptions=len(downlink.subscriptions.covering),
+            covering_subscriptions=downlink.subscriptions.covering_count,
             retained_messages=len(downlink.retained),
             retained_bytes=downlink.retained.size_bytes,
             upstream_connected=self._is_connected,

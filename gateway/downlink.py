@@ -82,8 +82,8 @@ class Downlink:
         # By the covering filter they wait for, then by client and message id.
         self._asked: dict[str, dict[_Key, SubscribeTo]] = {}
         self._saving: dict[_Key, SubscribeTo] = {}  # granted, and not durable yet
-        # Until when a replay is theirs, in order; infinity for those that joined with the broker
-        # away.
+        # When they joined, in order, for a replay is theirs for a while; infinity for those that
+        # joined with the broker away. Not until when: many join at once, and share the number.
         self._newcomers: dict[ClientId, float] = {}
         self._confirm_until = inf
         self._overheard: str | None = None  # a filter of the gateway's own
@@ -188,7 +188,7 @@ class Downlink:
     def refused(self, news: SubscriptionRefused) -> list[Effect]:
         """The broker refuses a filter: its subscribers lose it, narrower ones get theirs."""
         refused = news.topic_filter
-        if refused not in self.subscriptions.covering:
+        if self.subscriptions.cover_qos(refused) is None:
             return []  # given up, or a wider one took its place meanwhile
         effects: list[Effect] = []
         losers = self.subscriptions.subscribers_of(refused)
@@ -215,7 +215,7 @@ class Downlink:
         self.retained.doubt()
         self._confirm_until = now + REPLAY_WINDOW_S
         self._forget_old_newcomers(now)
-        self._newcomers = dict.fromkeys(self._newcomers, now + REPLAY_WINDOW_S)
+        self._newcomers = dict.fromkeys(self._newcomers, now)
 
     def closed(self) -> list[Effect]:
         """Nobody waits for a broker that is away: the subscriptions are made when it is back."""
@@ -286,13 +286,13 @@ class Downlink:
     def _welcome(self, client_id: ClientId, now: float) -> None:
         self._forget_old_newcomers(now)
         self._newcomers.pop(client_id, None)
-        self._newcomers[client_id] = now + REPLAY_WINDOW_S if self._is_up() else inf
+        self._newcomers[client_id] = now if self._is_up() else inf
 
     def _forget_old_newcomers(self, now: float) -> None:
         newcomers = self._newcomers
         while newcomers:
             oldest = next(iter(newcomers))
-            if newcomers[oldest] > now:
+            if newcomers[oldest] + REPLAY_WINDOW_S > now:
                 return
             del newcomers[oldest]
 
@@ -394,7 +394,7 @@ class Downlink:
             return [too_large]
         effects = self.save_late()
         for client_id, qos in matches:
-            is_new = self._newcomers.get(client_id, 0.0) > now
+            is_new = self._newcomers.get(client_id, -inf) + REPLAY_WINDOW_S > now
             if is_new or kept is not KeptAs.FULL:
                 qos = min(qos, message.qos)
                 copy = Message(message.topic, message.payload, qos, is_new)

@@ -233,7 +233,7 @@ class Roster:
                 for client_id, qos in heard_by.items():
                     topic.subscribed.add(client_id, qos)
                 topic.cover = subscriptions.cover_of(name)
-                topic.cover_qos = subscriptions.covering.get(topic.cover or "")
+                topic.cover_qos = subscriptions.cover_qos(topic.cover or "")
 
     def _gather_registered(self, gathering: _Gathering, clients: Sequence[str]) -> None:
         for client_id in clients:

@@ -67,7 +67,7 @@ class SavedWorld(World):
             each.topic: each.payload for each in retained
         }
         assert {row.packet_id for row in saved.packets} == engine.upstream._receiving._saved
-        assert set(saved.filters) == engine.upstream.subscriptions._saved
+        assert set(saved.filters) == engine.upstream.subscriptions._saved.keys()
         assert engine.upstream.subscriptions._wanted.keys() <= set(saved.filters) or (
             not self.is_up()
         )

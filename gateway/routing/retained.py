@@ -101,19 +101,13 @@ class Retained:
 
     def doubt(self) -> None:
         """The connection broke: what was cleared meanwhile will not be told."""
-        for topic in self._entries:
-            entry = self._entries.get(topic)
-            assert entry is not None
+        for _, entry in self._entries.all():
             entry.confirmed = False
 
     def forget_unconfirmed(self) -> list[Effect]:
         """The broker has had time to send everything again; what it did not is gone."""
-        gone = [topic for topic in self._entries if not self._confirmed(topic)]
+        gone = [topic for topic, entry in self._entries.all() if not entry.confirmed]
         return [effect for topic in gone for effect in self.forget(topic)]
-
-    def _confirmed(self, topic: str) -> bool:
-        entry = self._entries.get(topic)
-        return entry is not None and entry.confirmed
 
     def _has_room(self, topic: str, payload: bytes) -> bool:
         size = len(topic) + len(payload)

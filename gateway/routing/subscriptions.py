@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from gateway.effects import ClientId
 from gateway.routing.topic_tree import TopicTree
 from gateway.saved import SavedSubscription
+from gateway.session.qos_table import QosTable
 
 MATCHES_MAX = 4096
 
@@ -24,47 +25,20 @@ Matches = list[tuple[ClientId, int]]
 Subscribers = dict[ClientId, int]
 
 
-class _Filter:
-    """One filter: who hears by it, and how many asked for it and wait for the broker's word.
+class _Filter(QosTable[ClientId]):
+    """One filter: who hears by it, and how many asked for it and wait for the broker's word."""
 
-    Most have one hearer: the dictionary is made for the second one.
-    """
-
-    __slots__ = ("_hearers", "_only", "asked", "qos")
+    __slots__ = ("asked", "cover_qos", "qos")
 
     def __init__(self) -> None:
+        super().__init__()
         self.asked = 0
         self.qos = 0  # the highest ever asked for; it does not fall while the filter lives
-        self._only: tuple[ClientId, int] | None = None
-        self._hearers: Subscribers | None = None
+        self.cover_qos: int | None = None  # at which it is in the covering set, if it is
 
     @property
     def is_unused(self) -> bool:
-        return self._only is None and not self._hearers and not self.asked
-
-    def hearers(self) -> Matches:
-        """Who hears by it, and with which QoS."""
-        if self._hearers is not None:
-            return list(self._hearers.items())
-        return [] if self._only is None else [self._only]
-
-    def put(self, client_id: ClientId, qos: int) -> None:
-        if self._hearers is not None:
-            self._hearers[client_id] = qos
-        elif self._only is None or self._only[0] == client_id:
-            self._only = (client_id, qos)
-        else:
-            self._hearers = {self._only[0]: self._only[1], client_id: qos}
-            self._only = None
-
-    def pop(self, client_id: ClientId) -> bool:
-        """Whether it heard by it until now."""
-        if self._hearers is not None:
-            return self._hearers.pop(client_id, None) is not None
-        if self._only is None or self._only[0] != client_id:
-            return False
-        self._only = None
-        return True
+        return not self and not self.asked
 
 
 @dataclass(slots=True)
@@ -79,7 +53,7 @@ class Subscriptions:
     def __init__(self) -> None:
         self._tree: TopicTree[_Filter] = TopicTree()
         self._matches: dict[str, Matches] = {}
-        self.covering: dict[str, int] = {}
+        self.covering_count = 0
 
     def __len__(self) -> int:
         return len(self._tree)
@@ -88,13 +62,22 @@ class Subscriptions:
         """Every filter that somebody hears by, or has asked for."""
         return iter(self._tree)
 
+    @property
+    def covering(self) -> dict[str, int]:
+        """The covering set, with the QoS of each. All filters are looked at for it."""
+        return {
+            topic_filter: entry.cover_qos
+            for topic_filter, entry in self._tree.all()
+            if entry.cover_qos is not None
+        }
+
     def matching(self, topic: str) -> Matches:
         """Each client that hears this topic, once, with the highest QoS of its matching filters."""
         matches = self._matches.get(topic)
         if matches is None:
             best: Subscribers = {}
             for _, entry in self._tree.above(topic):
-                for client_id, qos in entry.hearers():
+                for client_id, qos in entry.items():
                     best[client_id] = max(qos, best.get(client_id, 0))
             if len(self._matches) >= MATCHES_MAX:
                 self._matches.clear()
@@ -104,17 +87,22 @@ class Subscriptions:
     def subscribers_of(self, topic_filter: str) -> list[ClientId]:
         """The clients that hear by exactly this filter."""
         entry = self._tree.get(topic_filter)
-        return [] if entry is None else [client_id for client_id, _ in entry.hearers()]
+        return [] if entry is None else [client_id for client_id, _ in entry.items()]
 
     def heard_by(self, topic_filter: str) -> Mapping[ClientId, int]:
         """The same, with the QoS of each."""
         entry = self._tree.get(topic_filter)
-        return {} if entry is None else dict(entry.hearers())
+        return {} if entry is None else dict(entry.items())
 
     def cover_of(self, topic_filter: str) -> str | None:
         """The filter of the covering set that brings what `topic_filter` matches."""
         above = self._tree.above(topic_filter)
-        return next((key for key, _ in above if key in self.covering), None)
+        return next((key for key, entry in above if entry.cover_qos is not None), None)
+
+    def cover_qos(self, topic_filter: str) -> int | None:
+        """At which a filter is in the covering set; None where it is not."""
+        entry = self._tree.get(topic_filter)
+        return None if entry is None else entry.cover_qos
 
     # A subscription is asked for, then joined or withdrawn, at last left
 
@@ -159,23 +147,24 @@ class Subscriptions:
                 self._tree.put(row.topic_filter, entry)
             entry.put(row.client_id, row.qos)
             entry.qos = max(entry.qos, row.qos)
-        for topic_filter in self._tree:
+        for topic_filter, entry in self._tree.all():
             if len(self._tree.above(topic_filter)) == 1:
-                self.covering[topic_filter] = self._highest_under(topic_filter)
+                self._raise(topic_filter, entry, self._highest_under(topic_filter), Change())
 
     # The covering set
 
     def _cover(self, topic_filter: str, entry: _Filter) -> Change:
         change = Change()
-        above = [key for key, _ in self._tree.above(topic_filter) if key in self.covering]
-        if above and above != [topic_filter]:
-            for key in above:
-                self._raise(key, entry.qos, change)
+        above = self._tree.above(topic_filter)
+        covers = [(key, each) for key, each in above if each.cover_qos is not None]
+        if covers and covers != [(topic_filter, entry)]:
+            for key, cover in covers:
+                self._raise(key, cover, entry.qos, change)
             return change
-        self._raise(topic_filter, self._highest_under(topic_filter), change)
-        for key, _ in self._tree.under(topic_filter):
-            if key != topic_filter and self.covering.pop(key, None) is not None:
-                change.unwanted.append(key)
+        self._raise(topic_filter, entry, self._highest_under(topic_filter), change)
+        for key, narrower in self._tree.under(topic_filter):
+            if key != topic_filter:
+                self._uncover(key, narrower, change)
         return change
 
     def _drop_unused(self, topic_filter: str, entry: _Filter) -> Change:
@@ -183,18 +172,29 @@ class Subscriptions:
         if not entry.is_unused:
             return change
         self._tree.pop(topic_filter)
-        if self.covering.pop(topic_filter, None) is None:
+        if not self._uncover(topic_filter, entry, change):
             return change
-        change.unwanted.append(topic_filter)
-        for key, _ in self._tree.under(topic_filter):
+        for key, narrower in self._tree.under(topic_filter):
             if len(self._tree.above(key)) == 1:
-                self._raise(key, self._highest_under(key), change)
+                self._raise(key, narrower, self._highest_under(key), change)
         return change
 
-    def _raise(self, topic_filter: str, qos: int, change: Change) -> None:
-        before = self.covering.get(topic_filter)
-        if before is None or qos > before:
-            self.covering[topic_filter] = change.wanted[topic_filter] = qos
+    def _raise(self, topic_filter: str, entry: _Filter, qos: int, change: Change) -> None:
+        """To this QoS at least; it may be new in the covering set."""
+        if entry.cover_qos is None:
+            self.covering_count += 1
+        elif qos <= entry.cover_qos:
+            return
+        entry.cover_qos = change.wanted[topic_filter] = qos
+
+    def _uncover(self, topic_filter: str, entry: _Filter, change: Change) -> bool:
+        """Whether it was in the covering set until now."""
+        if entry.cover_qos is None:
+            return False
+        entry.cover_qos = None
+        self.covering_count -= 1
+        change.unwanted.append(topic_filter)
+        return True
 
     def _highest_under(self, topic_filter: str) -> int:
         return max(entry.qos for _, entry in self._tree.under(topic_filter))

@@ -4,6 +4,11 @@ One tree serves both directions, because "filter F matches topic T" is the case 
 covers filter G" in which G has no wildcard: `above(T)` are the filters that match a topic,
 `under(F)` the topics, or narrower filters, that a filter covers. A wildcard at the first level
 covers nothing that begins with `$` (MQTT 5, 4.7.2).
+
+Rule: a key is a leaf behind the first level that it shares with no other key, and the levels that
+      are left are only in its name. So there is a branch for each beginning that two keys or more
+      have in common, and `field/7/valve` costs a leaf, if nobody else has a place in `field/7`. The
+      design that lost had a node for each level, and a dictionary of all keys besides.
 """
 
 from __future__ import annotations
@@ -14,108 +19,120 @@ from typing import Generic, TypeVar
 Value = TypeVar("Value")
 
 
-class _Node(Generic[Value]):
-    """One level of a name. Most have one child or none, and a dictionary for it would be as large
-    as the rest of a filter: it is made for the second one.
-    """
+class _Leaf(Generic[Value]):
+    """A key, and what is kept under it."""
 
-    __slots__ = ("_child", "_level", "_others", "key", "value")
+    __slots__ = ("key", "value")
+
+    def __init__(self, key: str, value: Value) -> None:
+        self.key = key
+        self.value = value
+
+
+class _Branch(Generic[Value]):
+    """Where keys part after what they have in common; one of them may end there."""
+
+    __slots__ = ("children", "ending")
 
     def __init__(self) -> None:
-        self._level = ""
-        self._child: _Node[Value] | None = None
-        self._others: dict[str, _Node[Value]] | None = None
-        self.key: str | None = None  # set where a value is
-        self.value: Value | None = None
+        self.ending: _Leaf[Value] | None = None
+        self.children: dict[str, _Leaf[Value] | _Branch[Value]] = {}
 
-    @property
-    def has_children(self) -> bool:
-        return self._child is not None or bool(self._others)
-
-    def child(self, level: str) -> _Node[Value] | None:
-        if self._child is not None and self._level == level:
-            return self._child
-        return None if self._others is None else self._others.get(level)
-
-    def children(self) -> Iterator[tuple[str, _Node[Value]]]:
-        if self._child is not None:
-            yield self._level, self._child
-        if self._others is not None:
-            yield from self._others.items()
-
-    def grow(self, level: str) -> _Node[Value]:
-        """A new child, where there is none of this name."""
-        grown: _Node[Value] = _Node()
-        if self._child is None:
-            self._level, self._child = level, grown
-            return grown
-        if self._others is None:
-            self._others = {}
-        self._others[level] = grown
-        return grown
-
-    def cut(self, level: str) -> None:
-        """Take a child off that is there."""
-        if self._child is not None and self._level == level:
-            self._child = None
-            return
-        assert self._others is not None
-        del self._others[level]
-        if not self._others:
-            self._others = None
+    def only_leaf(self) -> _Leaf[Value] | None:
+        """The one that is left of the branch, if there is no more."""
+        if not self.children:
+            return self.ending
+        if self.ending is not None or len(self.children) > 1:
+            return None
+        (child,) = self.children.values()
+        return child if isinstance(child, _Leaf) else None
 
 
+_Place = _Leaf[Value] | _Branch[Value]
 Found = list[tuple[str, Value]]
 
 
 class TopicTree(Generic[Value]):
     def __init__(self) -> None:
-        self._root: _Node[Value] = _Node()
-        self._nodes: dict[str, _Node[Value]] = {}
+        self._root: _Branch[Value] = _Branch()
+        self._count = 0
 
     def __len__(self) -> int:
-        return len(self._nodes)
+        return self._count
 
     def __contains__(self, key: str) -> bool:
-        return key in self._nodes
+        return self._find(key) is not None
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._nodes)
+        return (key for key, _ in self.all())
+
+    def all(self) -> Iterator[tuple[str, Value]]:
+        """All, neighbours together. Nothing may be put in or taken out meanwhile."""
+        waiting: list[_Place[Value]] = [self._root]
+        while waiting:
+            place = waiting.pop()
+            if isinstance(place, _Leaf):
+                yield place.key, place.value
+                continue
+            waiting += reversed(place.children.values())
+            if place.ending is not None:
+                waiting.append(place.ending)
 
     def get(self, key: str) -> Value | None:
-        node = self._nodes.get(key)
-        return None if node is None else node.value
+        leaf = self._find(key)
+        return None if leaf is None else leaf.value
 
     def put(self, key: str, value: Value) -> None:
-        node = self._nodes.get(key)
-        if node is None:
-            node = self._root
-            for level in key.split("/"):
-                node = node.child(level) or node.grow(level)
-            node.key = key
-            self._nodes[key] = node
-        node.value = value
+        branch = self._root
+        for depth, level in enumerate(key.split("/"), 1):
+            below = branch.children.get(level)
+            if below is None:
+                branch.children[level] = _Leaf(key, value)
+                self._count += 1
+                return
+            if isinstance(below, _Leaf):
+                if below.key == key:
+                    below.value = value
+                    return
+                below = branch.children[level] = _branch_with(below, depth)
+            branch = below
+        if branch.ending is None:
+            self._count += 1
+        branch.ending = _Leaf(key, value)
 
     def pop(self, key: str) -> Value | None:
-        """Take a key out, with the branches that led only to it."""
-        node = self._nodes.pop(key, None)
-        if node is None:
+        """Take a key out; a branch with one leaf left gives it its place."""
+        leaf = self._find(key)
+        if leaf is None:
             return None
-        value, node.key, node.value = node.value, None, None
-        for parent, level, child in reversed(list(self._path(key))):
-            if child.has_children or child.key is not None:
+        self._count -= 1
+        levels = key.split("/")
+        way = [self._root]
+        for level in levels:
+            below = way[-1].children[level]
+            if isinstance(below, _Leaf):
+                del way[-1].children[level]
                 break
-            parent.cut(level)
-        return value
+            way.append(below)
+        else:
+            way[-1].ending = None
+        for depth in range(len(way) - 1, 0, -1):
+            only = way[depth].only_leaf()
+            if only is None:
+                break
+            way[depth - 1].children[levels[depth - 1]] = only
+        return leaf.value
 
-    def _path(self, key: str) -> Iterator[tuple[_Node[Value], str, _Node[Value]]]:
-        """Each step to a key that is there: from where, by which level, to where."""
-        node = self._root
+    def _find(self, key: str) -> _Leaf[Value] | None:
+        branch = self._root
         for level in key.split("/"):
-            below = node.child(level)
-            assert below is not None, f"{key!r} is in the tree"
-            yield node, level, below
-            node = below
+            below = branch.children.get(level)
+            if isinstance(below, _Leaf):
+                return below if below.key == key else None
+            if below is None:
+                return None
+            branch = below
+        return branch.ending
 
     def above(self, key: str) -> Found[Value]:
         """What covers `key`, itself included: for a topic, the filters that match it."""
@@ -130,49 +147,82 @@ class TopicTree(Generic[Value]):
         return found
 
 
-def _climb(node: _Node[Value], levels: list[str], depth: int, found: Found[Value]) -> None:
-    hidden = depth == 0 and levels[0].startswith("$")
-    if not hidden:
-        _take(node.child("#"), found)
+def _branch_with(leaf: _Leaf[Value], depth: int) -> _Branch[Value]:
+    """What takes a leaf's place, with the leaf in it, where another key goes on as well."""
+    branch: _Branch[Value] = _Branch()
+    levels = leaf.key.split("/")
     if depth == len(levels):
-        _take(node, found)
+        branch.ending = leaf
+    else:
+        branch.children[levels[depth]] = leaf
+    return branch
+
+
+def _climb(place: _Place[Value], levels: list[str], depth: int, found: Found[Value]) -> None:
+    if isinstance(place, _Leaf):
+        if _covers(place.key.split("/"), levels, depth):
+            _take(place, found)
+        return
+    children = place.children
+    hidden = depth == 0 and levels[0].startswith("$")
+    if not hidden and (below := children.get("#")) is not None:
+        _climb(below, levels, depth, found)
+    if depth == len(levels):
+        _take(place.ending, found)
         return
     level = levels[depth]
     if level == "#":
         return  # nothing narrower than "#" covers it, and "#" itself was taken above
-    below = None if level == "+" else node.child(level)
-    if below is not None:
+    if level != "+" and (below := children.get(level)) is not None:
         _climb(below, levels, depth + 1, found)
-    below = None if hidden else node.child("+")
-    if below is not None:
+    if not hidden and (below := children.get("+")) is not None:
         _climb(below, levels, depth + 1, found)
 
 
-def _descend(node: _Node[Value], levels: list[str], depth: int, found: Found[Value]) -> None:
+def _descend(place: _Place[Value], levels: list[str], depth: int, found: Found[Value]) -> None:
+    if isinstance(place, _Leaf):
+        if _covers(levels, place.key.split("/"), depth):
+            _take(place, found)
+        return
     if depth == len(levels):
-        _take(node, found)
+        _take(place.ending, found)
         return
     level = levels[depth]
     if level == "#":
-        _take(node, found)  # "a/#" covers "a" too
-        _descend_all(node, depth, found)
+        _take(place.ending, found)  # "a/#" covers "a" too
+        _descend_all(place, depth, found)
     elif level == "+":
-        for name, child in node.children():
+        for name, child in place.children.items():
             if name != "#" and not (depth == 0 and name.startswith("$")):
                 _descend(child, levels, depth + 1, found)
-    else:
-        below = node.child(level)
-        if below is not None:
-            _descend(below, levels, depth + 1, found)
+    elif (below := place.children.get(level)) is not None:
+        _descend(below, levels, depth + 1, found)
 
 
-def _descend_all(node: _Node[Value], depth: int, found: Found[Value]) -> None:
-    for name, child in node.children():
-        if not (depth == 0 and name.startswith("$")):
+def _descend_all(branch: _Branch[Value], depth: int, found: Found[Value]) -> None:
+    for name, child in branch.children.items():
+        if depth == 0 and name.startswith("$"):
+            continue
+        if isinstance(child, _Leaf):
             _take(child, found)
+        else:
+            _take(child.ending, found)
             _descend_all(child, depth + 1, found)
 
 
-def _take(node: _Node[Value] | None, found: Found[Value]) -> None:
-    if node is not None and node.key is not None:
-        found.append((node.key, node.value))  # type: ignore[arg-type]
+def _covers(wide: list[str], narrow: list[str], depth: int) -> bool:
+    """Whether `wide` covers `narrow`, where it is known of the levels before `depth`."""
+    for place in range(depth, len(wide)):
+        level = wide[place]
+        if level == "#":
+            return True  # "a/#" covers "a" too
+        if place == len(narrow):
+            return False
+        if level != narrow[place] and (level != "+" or narrow[place] == "#"):
+            return False
+    return len(wide) == len(narrow)
+
+
+def _take(leaf: _Leaf[Value] | None, found: Found[Value]) -> None:
+    if leaf is not None:
+        found.append((leaf.key, leaf.value))

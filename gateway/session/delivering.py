@@ -90,6 +90,8 @@ class Delivering(Sending):
     @property
     def reserved_positions(self) -> int:
         """The end of the block that the next position is in."""
+        if self.next_position < POSITIONS_BLOCK:
+            return POSITIONS_BLOCK  # nearly all, so they share the number
         return (self.next_position // POSITIONS_BLOCK + 1) * POSITIONS_BLOCK
 
     # From the broker

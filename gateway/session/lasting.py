@@ -58,7 +58,7 @@ class LastingSession:
         self._saved_positions = 0
         self._interrupted: Interrupted | None = None  # by the will handshake that is on
         self._rules = rules
-        self._testament = Testament(rules)
+        self._testament: Testament | None = None  # made when a will is spoken of
         self._topics = TopicRegistry(predefined, rules.topics_max, first_topic_id)
         self._publishing = Publishing(self._topics, rules)
         self._subscribing = Subscribing(self._topics, rules)
@@ -66,7 +66,7 @@ class LastingSession:
 
     @property
     def will(self) -> Will | None:
-        return self._testament.will
+        return None if self._testament is None else self._testament.will
 
     def restore(self, saved: SavedClient, now: float, *, is_here: bool, send_at: float) -> None:
         """What a former life left. Every client has its full time again: that it was silent while
@@ -80,7 +80,8 @@ class LastingSession:
         is_connected = self.state is State.ACTIVE or self.state is State.ASLEEP
         self.clean = row.clean
         self.keep_alive_s, self.sleep_s = row.keep_alive_s, row.sleep_s
-        self._testament.will = None if row.will is None else Will.of(row.will)
+        if row.will is not None:
+            self._open_testament().will = Will.of(row.will)
         told = Told.NUMBER if is_connected else Told.NOTHING
         self._topics.restore(saved.topics, row.next_topic_id, told)
         self._subscribing.restore(saved.subscriptions)
@@ -122,6 +123,12 @@ class LastingSession:
         return self.heard_at + self.silence_max_s - (deadline_s(declared_s) - declared_s)
 
     # For the session
+
+    def _open_testament(self) -> Testament:
+        """To be read or changed by what the client says of its will."""
+        if self._testament is None:
+            self._testament = Testament(self._rules)
+        return self._testament
 
     def _changed_row(self, state: State | None = None) -> list[Effect]:
         """The session's row, if it is another than the one saved last; `state` if it is not yet."""

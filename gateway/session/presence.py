@@ -157,7 +157,8 @@ class Presence(Whereabouts):
         self.delivering.pause()
         self._publishing.end_connection()
         self._subscribing.end_connection()
-        self._testament.end_connection()
+        if self._testament is not None:
+            self._testament.end_connection()
 
     def _until_drained(self, effects: list[Effect]) -> list[Effect]:
         """PINGRESP, and asleep again, as soon as one that is awake has acknowledged all (A14.2)."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 
 # Keep-alive and sleep are supervised with a tolerance (1.2, 7.2).
 TOLERANCE_UP_TO_A_MINUTE = 1.5
 TOLERANCE_ABOVE = 1.1
+DEADLINES_MAX = 1024
 
 
 class WhenOutboxFull(Enum):
@@ -57,6 +59,10 @@ class PredefinedTopics:
         return PredefinedTopics(names, {name: topic_id for topic_id, name in names.items()})
 
 
+@lru_cache(DEADLINES_MAX)
 def deadline_s(declared_s: float) -> float:
-    """How long a client that declared this keep-alive or sleep may be silent, in seconds."""
+    """How long a client that declared this keep-alive or sleep may be silent, in seconds.
+
+    Very many declare the same, and share the number.
+    """
     return declared_s * (TOLERANCE_UP_TO_A_MINUTE if declared_s <= 60 else TOLERANCE_ABOVE)

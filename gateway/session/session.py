@@ -262,8 +262,8 @@ class Session(Presence):
         match frame:
             case WillTopic():
                 return self._receive_will_topic(frame, now)
-            case WillMsg() if self._testament.is_named:
-                refused = self._testament.receive_message(frame)
+            case WillMsg() if self._open_testament().is_named:
+                refused = self._open_testament().receive_message(frame)
                 return self._refuse(refused) if refused else self._admit(Input.ADMITTED, now)
             case Disconnect() if self._interrupted is None or not frame.duration_s:
                 return self._receive_disconnect(Disconnect(), now)  # nobody who could sleep yet
@@ -274,7 +274,7 @@ class Session(Presence):
 
     def _receive_will_topic(self, frame: WillTopic, now: float) -> list[Effect]:
         """A copy gets the same answer: that one was lost."""
-        refused = self._testament.receive_topic(frame)
+        refused = self._open_testament().receive_topic(frame)
         if refused is not None:
             return self._refuse(refused)
         if not frame.topic:
@@ -352,10 +352,10 @@ class Session(Presence):
         return [answer, *moved, *row] if may_sleep else [*row, answer, *moved]
 
     def _receive_will_topic_upd(self, frame: WillTopicUpd, _now: float) -> list[Effect]:
-        return self._answer_update(self._testament.update_topic(frame), WillTopicResp)
+        return self._answer_update(self._open_testament().update_topic(frame), WillTopicResp)
 
     def _receive_will_msg_upd(self, frame: WillMsgUpd, _now: float) -> list[Effect]:
-        return self._answer_update(self._testament.update_message(frame), WillMsgResp)
+        return self._answer_update(self._open_testament().update_message(frame), WillMsgResp)
 
     def _answer_update(
         self, refused: Reason | None, answer: type[WillTopicResp] | type[WillMsgResp]
@@ -367,7 +367,7 @@ class Session(Presence):
 
     def _receive_copied_will(self, frame: WillTopic | WillMsg, _now: float) -> list[Effect]:
         """A client repeats the end of its handshake when CONNACK was lost (1.2, 6.13)."""
-        if self.state is not State.ACTIVE or not self._testament.ends_handshake(frame):
+        if self.state is not State.ACTIVE or not self._open_testament().ends_handshake(frame):
             return self._out_of_turn(frame)
         return [Send(self.peer, Connack(ReturnCode.ACCEPTED))]
 

@@ -31,6 +31,7 @@ from gateway.effects import (
 )
 from gateway.frames import ReturnCode, Suback, Subscribe, TopicIdType, Unsuback, Unsubscribe
 from gateway.saved import SavedSubscription, SubscriptionGone
+from gateway.session.qos_table import QosTable
 from gateway.session.rules import SessionRules
 from gateway.session.topic_registry import TopicRegistry
 from gateway.session.topic_rules import has_wildcard, topic_filter
@@ -43,14 +44,20 @@ class Wish:
     is_awaited: bool = True  # whether SUBACK would be understood
 
 
-class Subscribing:
-    __slots__ = ("_rules", "_topics", "_wishes", "filters")
+class Subscribing(QosTable[str]):
+    """A client's filters, with the QoS of each, and its wishes for more."""
+
+    __slots__ = ("_rules", "_topics", "_wishes")
 
     def __init__(self, topics: TopicRegistry, rules: SessionRules) -> None:
+        super().__init__()
         self._topics = topics
         self._rules = rules
         self._wishes: dict[int, Wish] | None = None  # while one waits; by message id
-        self.filters: dict[str, int] = {}
+
+    @property
+    def filters(self) -> dict[str, int]:
+        return dict(self.items())
 
     # From the client
 
@@ -81,7 +88,7 @@ class Subscribing:
         wanted = self._filter_of(frame)
         if any(asked.topic_filter == wanted for asked in self.asking()):
             return [Dropped(Reason.OUT_OF_TURN, client_id, "UNSUBSCRIBE before SUBACK")]
-        if wanted is None or wanted not in self.filters:
+        if wanted is None or wanted not in self:
             return [answer]
         self.forget(wanted)
         gone = Save(SubscriptionGone(client_id, wanted))
@@ -116,20 +123,20 @@ class Subscribing:
         wish = self._answered(asked.message_id)
         frame, topic_id = wish.frame, _echoed_id(wish.frame)
         if return_code == ReturnCode.ACCEPTED:
-            self.filters[asked.topic_filter] = frame.qos
+            self.put(asked.topic_filter, frame.qos)
             topic_id = self._reference(wish, topic_id)
         if not wish.is_awaited:
             return []
         return [Send(peer, Suback(topic_id, asked.message_id, return_code, frame.qos))]
 
     def forget(self, topic_filter: str) -> None:
-        self.filters.pop(topic_filter, None)
+        self.pop(topic_filter)
         self._topics.unspell(topic_filter)
 
     def restore(self, saved: list[SavedSubscription]) -> None:
         """Subscriptions of a former life, as the client spelt them."""
         for each in saved:
-            self.filters[each.topic_filter] = each.qos
+            self.put(each.topic_filter, each.qos)
             kind = TopicIdType(each.topic_id_type)
             # A predefined id may be another name's since, by the configuration.
             is_known = self._topics.topic_of(each.topic_id, kind) == each.topic_filter
@@ -174,8 +181,8 @@ class Subscribing:
             return ReturnCode.NOT_SUPPORTED, Reason.BAD_FILTER
         if wanted is None:
             return ReturnCode.INVALID_TOPIC_ID, Reason.UNKNOWN_TOPIC_ID
-        used = len(self.filters) + len(self._wishes or ())
-        if wanted not in self.filters and used >= self._rules.subscriptions_max:
+        used = len(self) + len(self._wishes or ())
+        if wanted not in self and used >= self._rules.subscriptions_max:
             return ReturnCode.CONGESTION, Reason.SUBSCRIPTIONS_FULL
         is_named = kind is TopicIdType.NORMAL and not has_wildcard(wanted)
         if is_named and self._topics.number(wanted) is None:

@@ -17,7 +17,7 @@ from the broker on it is dropped and counted).
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -81,9 +81,10 @@ class TopicRegistry:
         # Where the ids would run out, they begin again.
         self._next_id = first_id if first_id + topics_max <= TOPIC_ID_MAX else TOPIC_ID_MIN
         self.first_id = self._next_id  # of this life
-        self._topics: list[Topic] = []  # in the order of their ids
-        # Few are found as fast by looking at each, without the 184 octets of a dictionary.
-        self._by_name: dict[str, Topic] | None = None
+        # In the order of their ids. Few are a tuple, which takes no room for more, and are found by
+        # looking at each as fast as in a dictionary of 184 octets; many are a list.
+        self._topics: tuple[Topic, ...] | list[Topic] = ()
+        self._by_name: dict[str, Topic] | None = None  # of many
         self._fresh: list[Topic] | None = None  # numbered, and not said to be saved yet
         # How the client itself spells a name: with a predefined id or as a short name. Most
         # clients never do, and an empty dictionary would cost each of them 64 bytes.
@@ -113,10 +114,8 @@ class TopicRegistry:
 
     def restore(self, saved: list[SavedTopic], next_id: int, told: Told) -> None:
         """Topics of a former life; new ones begin behind them, and not before this life's ids."""
-        self._topics = [Topic(row.name, _normal(row.topic_id), told) for row in saved]
-        self._topics.sort(key=_id_of)
-        self._by_name = None
-        self._index_if_many()
+        topics = [Topic(row.name, _normal(row.topic_id), told) for row in saved]
+        self._keep(sorted(topics, key=_id_of))
         last = _id_of(self._topics[-1]) if self._topics else 0
         next_id = max(next_id, self._next_id, last + 1)
         self.first_id = next_id
@@ -208,23 +207,23 @@ class TopicRegistry:
         assert topic is not None, f"{name!r} has no number"
         return topic
 
-    def _index_if_many(self) -> None:
-        if len(self._topics) > FEW_TOPICS:
-            self._by_name = {topic.name: topic for topic in self._topics}
+    def _keep(self, topics: list[Topic]) -> None:
+        """These are all, in the order of their ids."""
+        if len(topics) > FEW_TOPICS:
+            self._topics, self._by_name = topics, {topic.name: topic for topic in topics}
+        else:
+            self._topics, self._by_name = tuple(topics), None
 
     def _number(self, name: str, topic_id: int) -> Topic:
         while self._at(topic_id) is not None:  # only after the ids began again
             topic_id += 1
         topic = Topic(name, _normal(topic_id))
-        topics = self._topics
-        if topics and _id_of(topics[-1]) > topic_id:
-            topics.insert(bisect_left(topics, topic_id, key=_id_of), topic)
-        else:
-            topics.append(topic)
-        if self._by_name is not None:
+        if isinstance(self._topics, list):
+            assert self._by_name is not None, "they are many"
+            insort(self._topics, topic, key=_id_of)
             self._by_name[name] = topic
         else:
-            self._index_if_many()
+            self._keep(sorted((*self._topics, topic), key=_id_of))
         self._next_id = topic_id + 1
         if self._fresh is None:
             self._fresh = []

@@ -34,7 +34,6 @@ finds none waits for an answer. The number of filters is bounded by the sessions
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 from zlib import crc32
 
@@ -53,21 +52,16 @@ IDENTIFIERS = (1 << 27) - 2  # even ones above that, within the 28 bits there ar
 # SUBSCRIBE packets that wait for an answer: two for each filter, and one id left to give up with.
 ASKED_MAX = CONTROL_ID_LAST - CONTROL_ID_FIRST - 1
 WILDCARD_QOS = 2
-
-
-@dataclass(slots=True)
-class _Actual:
-    """A subscription as the broker has it, or will have when it answers."""
-
-    qos: int
-    granted: bool = False
+UNASKED = -1  # in place of a QoS: of a former connection or life, and not asked for in this one
 
 
 class UpstreamSubscriptions:
     def __init__(self, topic_prefix: str) -> None:
         self._prefix = topic_prefix
         self._wanted: dict[str, int] = {}
-        self._actual: dict[str, _Actual] = {}
+        # What the broker may have from us, and is saved: at which QoS, when it has answered.
+        self._saved: dict[str, int] = {}
+        self._unanswered: set[str] = set()  # of these, asked for and not granted yet
         self._wildcards: set[str] = set()  # of the wanted ones
         self._always: dict[str, int] = {}  # our own, whatever clients want
         self._overhearing: dict[int, str] = {}  # asked for, by packet id
@@ -79,7 +73,6 @@ class UpstreamSubscriptions:
         self._stale: dict[str, None] = {}  # no longer wanted, in the order given
         # Refused by the broker, and the engine has not said yet what it wants in their place.
         self._refused: set[str] = set()
-        self._saved: set[str] = set()  # what the broker may have from us, and is saved
         self._last_packet_id = CONTROL_ID_LAST
         self.tells_retained = True  # subscription identifiers are available, so rule 2 works
         self.is_open = False
@@ -96,15 +89,16 @@ class UpstreamSubscriptions:
         return bool(self._is_heir or self._stale or self._giving_up or len(self._wildcards) > 1)
 
     def is_granted(self, topic_filter: str) -> bool:
-        actual = self._actual.get(topic_filter)
-        return actual is not None and actual.granted
+        return (
+            self.is_open and self._is_asked(topic_filter) and topic_filter not in self._unanswered
+        )
 
     # From the engine
 
     def restore(self, filters: list[str]) -> None:
         """What the broker may have from a former life; what is wanted again is known by now."""
         self._is_heir = True
-        self._saved = set(filters)
+        self._saved = dict.fromkeys(filters, UNASKED)
         self._stale = {each: None for each in filters if each not in self._wanted}
 
     def want_always(self, topic_filter: str) -> None:
@@ -118,11 +112,10 @@ class UpstreamSubscriptions:
             qos = WILDCARD_QOS
             self._wildcards.add(topic_filter)
         self._wanted[topic_filter] = qos
-        actual = self._actual.get(topic_filter)
-        if topic_filter in self._stale or actual is None:
+        if topic_filter in self._stale or not self._is_asked(topic_filter):
             self._stale.pop(topic_filter, None)
             self._missing[topic_filter] = retained
-        elif qos > actual.qos:
+        elif qos > self._saved[topic_filter]:
             # What is retained is known at the lower QoS only, so it is asked for again.
             self._missing[topic_filter] = retained or self._missing.get(topic_filter, False)
 
@@ -134,7 +127,7 @@ class UpstreamSubscriptions:
         self._refused.discard(topic_filter)
         self._missing.pop(topic_filter, None)
         # Before the first connection only what is saved tells what the broker may have.
-        if topic_filter in self._actual or (not self.is_open and topic_filter in self._saved):
+        if self._is_asked(topic_filter) or (not self.is_open and topic_filter in self._saved):
             self._stale[topic_filter] = None
 
     def advance(self) -> list[Effect]:
@@ -172,11 +165,14 @@ class UpstreamSubscriptions:
         self._asked.clear()
         self._overhearing.clear()
         for topic_filter in [key for filters in self._giving_up.values() for key in filters]:
-            if topic_filter not in self._wanted:
-                self._stale[topic_filter] = None  # who knows whether the broker heard it
+            # Who knows whether the broker heard it; unless it refused to have it again since.
+            if topic_filter not in self._wanted and topic_filter in self._saved:
+                self._stale[topic_filter] = None
         self._giving_up.clear()
         self._refused.clear()
-        self._actual = {each: _Actual(_qos_at_least(each)) for each in self._stale}
+        self._saved = dict.fromkeys(self._saved, UNASKED)
+        self._saved |= {each: _qos_at_least(each) for each in self._stale}
+        self._unanswered = set(self._stale)
         self._wanted |= self._always
         self._wildcards |= self._always.keys()
         self._missing = dict.fromkeys(self._wanted, True)
@@ -184,8 +180,6 @@ class UpstreamSubscriptions:
 
     def close(self) -> None:
         self.is_open = False
-        for actual in self._actual.values():
-            actual.granted = False
 
     def receive_suback(self, packet_id: int, codes: list[int]) -> list[Effect]:
         filters = self._asked.pop(packet_id, [])
@@ -196,14 +190,12 @@ class UpstreamSubscriptions:
         if topic is not None and max(codes, default=0) >= REFUSED:
             effects.append(SubscriptionRefused(topic, spoken("SUBACK", max(codes), None)))
         for topic_filter, code in zip(filters, codes, strict=False):
-            actual = self._actual.get(topic_filter)
-            if actual is None:
+            if not self._is_asked(topic_filter):
                 continue
+            self._unanswered.discard(topic_filter)
             if code < REFUSED:
-                actual.granted = True
                 effects.append(Granted(topic_filter))
             else:
-                del self._actual[topic_filter]
                 self._stale.pop(topic_filter, None)
                 effects += self._forget(topic_filter)
                 if topic_filter in self._always:
@@ -217,13 +209,23 @@ class UpstreamSubscriptions:
     def receive_unsuback(self, packet_id: int) -> list[Effect]:
         effects: list[Effect] = []
         for topic_filter in self._giving_up.pop(packet_id, []):
-            if topic_filter not in self._actual:  # or it was asked for again meanwhile
+            if not self._is_asked(topic_filter):  # or it was asked for again meanwhile
                 effects += self._forget(topic_filter)
         return effects + self.advance()
 
+    # What the broker has
+
+    def _is_asked(self, topic_filter: str) -> bool:
+        """Whether it has the filter, or will when it answers, as far as this connection knows."""
+        return self._saved.get(topic_filter, UNASKED) != UNASKED
+
+    def _ask(self, topic_filter: str, qos: int) -> None:
+        self._saved[topic_filter] = qos
+        self._unanswered.add(topic_filter)
+
     def _forget(self, topic_filter: str) -> list[Effect]:
         """The broker does not have it any more."""
-        self._saved.discard(topic_filter)
+        self._saved.pop(topic_filter, None)
         return [Save(FilterGone(topic_filter))]
 
     # Packets
@@ -237,10 +239,9 @@ class UpstreamSubscriptions:
         effects: list[Effect] = []
         for topic_filter in filters:
             del self._missing[topic_filter]
-            self._actual[topic_filter] = _Actual(self._wanted[topic_filter])
             if topic_filter not in self._saved:
-                self._saved.add(topic_filter)
                 effects.append(Save(SavedFilter(topic_filter)))
+            self._ask(topic_filter, self._wanted[topic_filter])
         if not self.tells_retained:
             return [*effects, self._subscribe(filters, live=False, answers=filters)]
         if retained:
@@ -252,11 +253,11 @@ class UpstreamSubscriptions:
         """The filters without wildcards that are to give way to one that is missing."""
         if not self.tells_retained or self._wildcards.isdisjoint(self._missing):
             return []
-        return [each for each in self._stale if self._actual[each].qos < WILDCARD_QOS]
+        return [each for each in self._stale if self._saved[each] < WILDCARD_QOS]
 
     def _raise(self, filters: list[str]) -> Transmit:
         for topic_filter in filters:
-            self._actual[topic_filter] = _Actual(WILDCARD_QOS)  # a broker may refuse it now
+            self._ask(topic_filter, WILDCARD_QOS)  # a broker may refuse it now
         return self._subscribe(filters, live=True, answers=[])
 
     def _alike(self, retained: bool) -> list[str]:
@@ -274,7 +275,7 @@ class UpstreamSubscriptions:
         topic_filters = [
             mqtt5.TopicFilter(
                 self._prefix + topic_filter,
-                max_qos=mqtt5.QoS(self._actual[topic_filter].qos),
+                max_qos=mqtt5.QoS(self._saved[topic_filter]),
                 retain_as_published=self.tells_retained,
                 retain_handling=handling,
             )
@@ -294,7 +295,8 @@ class UpstreamSubscriptions:
         filters = list(self._stale)[:FILTERS_PER_PACKET_MAX]
         for topic_filter in filters:
             del self._stale[topic_filter]
-            self._actual.pop(topic_filter, None)
+            self._saved[topic_filter] = UNASKED
+            self._unanswered.discard(topic_filter)
         packet_id = self._new_packet_id()
         self._giving_up[packet_id] = filters
         patterns = [self._prefix + topic_filter for topic_filter in filters]

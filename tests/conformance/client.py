@@ -129,7 +129,7 @@ class Client:
         if session is None:
             return self._called()
         if session.state is State.CONNECTING:
-            return "message-due" if session._testament.is_named else "topic-due"
+            return "message-due" if session._open_testament().is_named else "topic-due"
         return str(session.state.value)
 
     def _called(self) -> str:

@@ -71,6 +71,9 @@ class Wishes(RuleBasedStateMachine):
     @invariant()
     def what_was_said_to_the_broker_is_the_covering_set(self) -> None:
         assert self.broker == self.subscriptions.covering
+        assert self.subscriptions.covering_count == len(self.broker)
+        for topic_filter in {*self.highest, "c"}:
+            assert self.subscriptions.cover_qos(topic_filter) == self.broker.get(topic_filter)
 
     @invariant()
     def the_covering_set_is_exactly_the_widest_filters(self) -> None:
@@ -128,6 +131,14 @@ def test_a_covered_filter_of_higher_quality_raises_its_cover() -> None:
     subscriptions.ask("a/#", 0)
     assert subscriptions.ask("a/b", 2) == Change({"a/#": 2}, [])
     assert subscriptions.ask("a/c", 1) == Change()
+
+
+def test_a_covered_filter_comes_and_goes_without_a_word_to_the_broker() -> None:
+    subscriptions = Subscriptions()
+    subscriptions.ask("a/#", 0)
+    assert subscriptions.ask("a/b", 0) == Change()
+    assert subscriptions.withdraw("a/b") == Change()
+    assert list(subscriptions) == ["a/#"]
 
 
 @pytest.mark.parametrize("others", [["c2"], ["c2", "c3"]])

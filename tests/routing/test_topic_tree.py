@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from random import Random
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.routing.topic_tree import TopicTree
+from gateway.routing.topic_tree import TopicTree, _Branch
 from tests.routing.topics import covers, filters, matches, names
 
 
@@ -96,13 +97,57 @@ def test_taking_everything_out_leaves_no_branch(keys: list[str], dice: Random) -
     shuffled = sorted(keys, key=lambda _: dice.random())
     while shuffled:
         tree.pop(shuffled.pop())
-        assert branches_of(tree) == branches_of(tree_of(shuffled))
+        assert branches_of(tree) == beginnings_shared_by(shuffled)
 
 
-def branches_of(tree: TopicTree[int]) -> int:
-    count, nodes = 0, [tree._root]
-    while nodes:
-        children = [child for _, child in nodes.pop().children()]
-        count += len(children)
-        nodes += children
-    return count
+@given(st.lists(filters, unique=True))
+def test_keys_have_a_branch_for_each_beginning_that_two_of_them_share(keys: list[str]) -> None:
+    assert branches_of(tree_of(keys)) == beginnings_shared_by(keys)
+
+
+@given(st.lists(filters, unique=True), st.lists(filters), filters)
+def test_what_is_found_is_the_same_after_others_came_and_went(
+    keys: list[str], others: list[str], looked_for: str
+) -> None:
+    tree = tree_of(keys)
+    for other in others:
+        if other not in keys:
+            tree.put(other, -1)
+    for other in others:
+        if other not in keys:
+            tree.pop(other)
+    fresh = tree_of(keys)
+    assert sorted(tree.above(looked_for)) == sorted(fresh.above(looked_for))
+    assert sorted(tree.under(looked_for)) == sorted(fresh.under(looked_for))
+    assert sorted(tree.all()) == sorted(fresh.all())
+
+
+def test_a_key_below_another_parts_from_it_and_comes_back() -> None:
+    tree = tree_of(["a/b"])
+    assert branches_of(tree) == []
+    tree.put("a/b/c/d", 1)
+    assert branches_of(tree) == ["a", "a/b"]
+    tree.pop("a/b")
+    assert branches_of(tree) == []
+    assert keys_of(tree.above("a/b/c/d")) == ["a/b/c/d"]
+
+
+def branches_of(tree: TopicTree[int]) -> list[str]:
+    """By the levels that lead to each, without the root."""
+    found: list[str] = []
+    waiting = [([level], place) for level, place in tree._root.children.items()]
+    while waiting:
+        way, place = waiting.pop()
+        if isinstance(place, _Branch):
+            found.append("/".join(way))
+            waiting += [([*way, level], below) for level, below in place.children.items()]
+    return sorted(found)
+
+
+def beginnings_shared_by(keys: list[str]) -> list[str]:
+    shared = Counter(
+        "/".join(levels[:count])
+        for levels in (key.split("/") for key in keys)
+        for count in range(1, len(levels) + 1)
+    )
+    return sorted(beginning for beginning, count in shared.items() if count > 1)

@@ -361,6 +361,18 @@ def test_unsubscribe_waits_until_the_wish_for_its_filter_is_answered() -> None:
     assert UnsubscribeFrom(DEV1, "c/d") in client.effects
 
 
+def test_of_two_filters_the_other_stays_with_its_qos() -> None:
+    client = connected()
+    for topic, qos in ((b"c/#", 2), (b"d/#", 0)):
+        client.says(Subscribe(3, topic, qos))
+        is_granted(client, client.wishes[0])
+    assert client.session.filters == {"c/#": 2, "d/#": 0}
+    client.says(Unsubscribe(9, b"c/#"))
+    assert client.session.filters == {"d/#": 0}
+    client.says(Unsubscribe(9, b"d/#"))
+    assert client.session.filters == {}
+
+
 def test_after_unsubscribe_a_predefined_id_is_not_used_for_the_name_any_more() -> None:
     client = connected()
     client.subscribes(b"\x00\x07", PREDEFINED)

@@ -122,7 +122,7 @@ def forget_will(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def mutant(self: LastingSession, *given: Any, **named: Any) -> None:
         restore(self, *given, **named)
-        self._testament.will = None
+        self._testament = None
 
     monkeypatch.setattr(LastingSession, "restore", mutant)
 
