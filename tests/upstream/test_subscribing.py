@@ -321,6 +321,19 @@ def test_what_was_to_be_given_up_before_a_break_is_given_up_after_it() -> None:
     assert sorted(given_up(grant(subscriptions, effects))) == ["site/sent", "site/stale"]
 
 
+def test_what_the_broker_refused_since_is_not_given_up_after_a_break() -> None:
+    """Its refusal says that it has read the UNSUBSCRIBE before it."""
+    subscriptions = subscriptions_up()
+    grant(subscriptions, wanting(subscriptions, "a/b"))
+    subscriptions.unwant("a/b")
+    assert given_up(subscriptions.advance()) == ["site/a/b"]  # and no answer comes
+    grant(subscriptions, wanting(subscriptions, "a/b"), 0x87)
+    subscriptions.unwant("a/b")
+    subscriptions.close()
+    again = subscriptions.open(identifiers_available=True)
+    assert (asked(again), given_up(again)) == ([], [])
+
+
 def test_what_was_given_up_and_is_wanted_again_survives_a_break() -> None:
     subscriptions = subscriptions_up()
     grant(subscriptions, wanting(subscriptions, "a"))
