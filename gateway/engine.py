@@ -268,6 +268,7 @@ class Engine:
     def _settled(self, forwards: list[Forward], now: float) -> list[Effect]:
         """What is in the journal is finished in runs, as it was sent in its order."""
         effects: list[Effect] = []
+        self.uplink.spilling.settled_at = now
         sessions, bequests, custody = self.sessions, self._bequests, self.custody
         storing = self.uplink.storing
         first = count = 0

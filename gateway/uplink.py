@@ -4,8 +4,8 @@ A reading is acknowledged by whichever has it first, as its topic's rules allow:
 journal. Its ways, by name:
 
 - **straight**: to the broker at once, acknowledged when settled. With `auto` a QoS 1 reading that
-  is unsettled after `spill_after_s`, or when the connection breaks, is *spilled*: written to the
-  journal as well, and whoever is first acknowledges it.
+  is unsettled for too long (spilling.py), or when the connection breaks, is *spilled*: written to
+  the journal as well, and whoever is first acknowledges it.
 - **stored first**: QoS 2, and QoS 1 with `journal`: to the broker only when it is durable, or a
   crash would let its sensor send it a second time, under another tag.
 - **parked**: stored, and kept nowhere else, because the broker is away or others of its client are
@@ -27,7 +27,7 @@ that is being stored by `followers.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from math import inf
 
@@ -52,12 +52,11 @@ from gateway.postponed import Postponed
 from gateway.routing.reading_rules import Acknowledge, ReadingRules, RulesByTopic
 from gateway.routing.reading_rules import UplinkRules as UplinkRules
 from gateway.session.session import Session
+from gateway.spilling import Spilling
 from gateway.unsure import Unsure
 from gateway.upstream.session import UpstreamSession
 
 OVERFLOW = 10_000
-# A journal that could not write is not asked again for what the broker may settle meanwhile.
-SPILL_AGAIN_S = 1.0
 
 
 class _Way(Enum):
@@ -90,7 +89,7 @@ class Uplink:
         self._readings.objection = self._objection
         self._rules = RulesByTopic(rules.default, rules.overrides)
         self._known = self._rules.known
-        self._spill_after_s = rules.spill_after_s
+        self.spilling = Spilling(rules.spill_after_s)
         self._bequests = bequests
         self._perform = perform
         self._custody = custody
@@ -101,7 +100,6 @@ class Uplink:
         self._storing_of = self._followers.storing
         self._postponed = Postponed(self._in_flight.wait_again)
         self._is_overflowing = False
-        self._spill_at = inf
 
     # From the sessions
 
@@ -115,8 +113,8 @@ class Uplink:
             and self._readings.is_open
             and not (self._storing_of or self._backlog.of_clients or self._is_overflowing)
         ):
-            if qos and rules.spills and self._spill_at == inf:
-                self._spill_at = now + self._spill_after_s
+            if qos and rules.spills and self.spilling.due_at == inf:
+                self.spilling.expect(now)
             sent = self._readings.publish(forward)
             return [sent] if type(sent) is Transmit else self._kept(forward, sent, now)
         if rules.is_refused:
@@ -128,8 +126,7 @@ class Uplink:
         if rules.acknowledge is Acknowledge.UPSTREAM:
             return self._pass_on(forward, now)
         if rules.goes_straight[qos] and self._readings.is_open and not self._is_behind(forward):
-            if self._spill_at == inf:
-                self._spill_at = now + self._spill_after_s
+            self.spilling.expect(now)
             return self._pass_on(forward, now)
         return self._store_first(forward, now)
 
@@ -222,8 +219,8 @@ class Uplink:
     def closed(self, now: float) -> list[Effect]:
         """The broker is away: what it has not settled is kept."""
         self._postponed.offer()
-        self._spill_at = inf
-        return self._spill(now, older_than_s=0.0)
+        self.spilling.rest()
+        return self._spill(self._spillable())
 
     def read_more(self) -> list[Effect]:
         """Ask for parked readings while there is room for them."""
@@ -252,13 +249,12 @@ class Uplink:
     # Time
 
     def wake_at(self) -> float:
-        return min(self._spill_at, self._postponed.offer_at, self._unsure.store_at)
+        return min(self.spilling.due_at, self._postponed.offer_at, self._unsure.store_at)
 
     def handle_time(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        if now >= self._spill_at:
-            self._spill_at = inf
-            effects += self._spill(now, older_than_s=self._spill_after_s)
+        if now >= self.spilling.due_at:
+            effects += self._spill(self.spilling.take_due(self._spillable(), now))
         if now >= self._postponed.offer_at:
             self._postponed.offer()
             effects += self._pump(now)
@@ -358,7 +354,7 @@ class Uplink:
         self._unsure.let_go(forward)
         way = self.storing.pop(forward)
         if way is _SPILLED:
-            self._spill_at = now + SPILL_AGAIN_S
+            self.spilling.failed(now)
             return False, []
         if way is _PARKED:
             self._backlog.not_parked(forward.client_id)
@@ -398,19 +394,16 @@ class Uplink:
 
     # What is spilled
 
-    def _spill(self, now: float, *, older_than_s: float) -> list[Effect]:
-        """Store what has waited long enough for the broker; look again when more will have."""
+    def _spill(self, forwards: Iterable[Forward]) -> list[Effect]:
         effects: list[Effect] = []
-        for forward in self._in_flight.unsettled():
-            if not self._may_spill(forward):
-                continue
-            due_at = forward.received_at + older_than_s
-            if due_at > now:
-                self._spill_at = min(self._spill_at, due_at)
-            else:
-                self.storing[forward] = _SPILLED
-                effects.append(Store(forward))
+        for forward in forwards:
+            self.storing[forward] = _SPILLED
+            effects.append(Store(forward))
         return effects
+
+    def _spillable(self) -> Iterator[Forward]:
+        """All that the broker has not settled and no disk has or shall have, the oldest first."""
+        return filter(self._may_spill, self._in_flight.unsettled())
 
     def _may_spill(self, forward: Forward) -> bool:
         if forward.qos == 0 or forward.record >= 0 or forward in self.storing:

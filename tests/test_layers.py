@@ -32,7 +32,7 @@ PURE = frozenset(
 )
 ONE_FILE = (
     *("saved", "part", "reasons", "runs", "effects", "nodes", "bequests", "unsure", "followers"),
-    *("postponed",),
+    *("postponed", "spilling"),
     *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
     *("desk", "intake", "engine"),
 )
@@ -44,7 +44,7 @@ FORBIDDEN_TO_PURE = frozenset(
 EVERY_LAYER = (
     *("frames", "lines", "saved", "part", "reasons", "runs", "effects", "nodes"),
     *("session", "routing", "upstream", "bequests", "unsure", "followers", "custody"),
-    *("postponed",),
+    *("postponed", "spilling"),
     *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
     *("desk", "intake", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
@@ -75,6 +75,7 @@ LAYERS = {
     "unsure": allowed("effects"),
     "followers": allowed("effects"),
     "postponed": allowed("effects"),
+    "spilling": allowed("effects"),
     "custody": allowed("effects"),
     "uplink": allowed(
         *(
@@ -82,6 +83,7 @@ LAYERS = {
             "unsure",
             "followers",
             "postponed",
+            "spilling",
             "custody",
             "routing",
             "session",

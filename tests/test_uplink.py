@@ -9,7 +9,7 @@ from __future__ import annotations
 import mqtt5
 import pytest
 
-from gateway import uplink
+from gateway import spilling
 from gateway.effects import Reason
 from gateway.followers import FOLLOWERS_MAX
 from gateway.frames import Frame, Pubcomp, Publish, Pubrec, Pubrel, Regack, Register
@@ -68,6 +68,22 @@ def test_a_reading_that_comes_later_is_spilled_later() -> None:
     assert [forward.payload for forward in bench.stores] == [b"first"]
     bench.wake(0.03 + SPILL_AFTER_S)
     assert [forward.payload for forward in bench.stores] == [b"first", b"second"]
+
+
+def test_nothing_is_spilled_while_the_broker_settles_others() -> None:
+    bench = bench_of(AUTO)
+    hold(bench)
+    bench.say(b"s1", short(b"held", 1, 7))
+    (held,) = bench.seen_of(mqtt5.PublishPacket)
+    bench.wake(0.03)
+    bench.holds = False
+    bench.say(b"s2", short(b"settled", 1, 7))
+    bench.wake(SPILL_AFTER_S)
+    assert bench.stores == []
+    bench.wake(0.03 + SPILL_AFTER_S)
+    assert [forward.payload for forward in bench.stores] == [b"held"], "it has fallen silent"
+    bench.answer(held)
+    assert bench.hear(b"s1") == [puback(7)]
 
 
 def test_auto_is_acknowledged_by_the_broker_if_it_is_faster_than_the_disk() -> None:
@@ -391,7 +407,7 @@ def test_a_spill_that_failed_is_tried_again_and_nothing_is_said_meanwhile() -> N
     assert reasons(bench) == []
     bench.at += 0.1
     heal_disk(bench)
-    bench.wake(SPILL_AFTER_S + uplink.SPILL_AGAIN_S)
+    bench.wake(SPILL_AFTER_S + spilling.AGAIN_S)
     bench.flush()
     assert bench.hear(b"s1") == [puback(7)]
 

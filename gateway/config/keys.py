@@ -219,7 +219,7 @@ JOURNAL = Table("journal", "Readings on disk: when one counts as safe, and how m
                 settings=JournalSettings, parts=(
     Key("acknowledge", ACKNOWLEDGE,
         "Who must have a reading before its sensor hears of success: auto is the broker while it "
-        "answers within spill_after_ms, else the journal, and for QoS 2 always the journal; "
+        "answers (spill_after_ms), else the journal, and for QoS 2 always the journal; "
         "journal is always the journal; upstream is always the broker, and nothing is written",
         "safe against a power cut, and no wear of the card while the broker answers"),
     Key("size_max", Size(JOURNAL_BYTES_MIN, 1024 * GIB),
@@ -231,7 +231,8 @@ JOURNAL = Table("journal", "Readings on disk: when one counts as safe, and how m
         "and without it its sensor is told: congestion; or the oldest ones, which are counted",
         "a sensor that is told can try again"),
     Key("spill_after_ms", Number(1, 5000),
-        "Time that the broker has for a reading before auto writes it to the journal",
+        "Time in which the broker settles nothing until auto writes what waits to the journal; "
+        "while it settles others, a reading has ten times that",
         "a broker that is well needs less, also over a mobile link; a sensor waits 10 s"),
     Key("linger_ms", Number(0, 1000),
         "Time that the first reading to be written waits for others, 0 for none",
