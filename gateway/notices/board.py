@@ -28,7 +28,15 @@ from math import inf
 
 from gateway.effects import ClientId, Peer, State
 from gateway.notices.documents import Device, Notice, device_json, device_of
-from gateway.notices.standing import GONE, Standing, is_overdue, standing_in, standing_of
+from gateway.notices.standing import (
+    ASLEEP,
+    GONE,
+    SLEEPS,
+    Standing,
+    is_overdue,
+    standing_in,
+    standing_of,
+)
 from gateway.notices.topics import Topics
 from gateway.session.session import Session
 
@@ -39,7 +47,7 @@ AGAIN_S = 6 * 3600.0
 LEFT_S = 7 * 24 * 3600.0
 LEFT_MAX = 1000
 
-_NOT_WELL = frozenset({Standing.OVERDUE, *GONE})
+_NOT_WELL = (Standing.OVERDUE, *GONE)  # no set: to hash a member costs more than to find it here
 _FIRST, _NEW, _REST = range(3)  # Rule 1
 _WAITS = object()  # noted of a session whose client is due, and was never told of
 
@@ -142,9 +150,9 @@ class Board:
             ):
                 found.append(said.standing)
             elif (  # while very many are new: the same as below, and cheaper
-                said is _WAITS and session.state is State.ASLEEP and not is_overdue(session, now)
+                said is _WAITS and session.state is SLEEPS and not is_overdue(session, now)
             ):
-                found.append(Standing.ASLEEP)
+                found.append(ASLEEP)
             elif (standing := self._look_at(session.client_id, now)) is not None:
                 found.append(standing)
         del self._round[-slice_size:]
