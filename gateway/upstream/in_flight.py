@@ -161,7 +161,7 @@ class InFlight:
         if self.turns.aside or self.backlog.ready:
             return run
         room = self.window - len(published) - len(released)
-        completing, cost = self.turns.completing, 0
+        completing = self.turns.completing
         while waiting and room > 0:
             forward = waiting[0]
             qos, packet_id = forward.qos, forward.packet_id
@@ -182,9 +182,8 @@ class InFlight:
             else:
                 self.publish(forward)
             room -= 1
-            cost += len(forward.payload) + len(forward.topic) + OVERHEAD_BYTES
             run.append(forward)
-        self._waiting_bytes -= cost
+        self._waiting_bytes -= sum(map(_cost, run))
         self._ahead = max(0, self._ahead - len(run))
         return run
 
