@@ -157,11 +157,11 @@ class Custody:
     def arrived(
         self, arrived: Arrived, on_the_wire: Callable[[], list[tuple[int, Forward]]], now: float
     ) -> list[Effect]:
-        """From the broker, perhaps a receipt. `on_the_wire`: what it may have passed on before it
-        says that it has it.
+        """From the broker, perhaps a receipt; asked where custody is on. `on_the_wire`: what it
+        may have passed on before it says that it has it.
         """
         topic, payload = arrived.message.topic, arrived.message.payload
-        if not self.is_on or not (topic == self._topic or topic.startswith(f"{self._topic}/")):
+        if topic != self._topic and not topic.startswith(f"{self._topic}/"):
             return []
         if not payload:
             return []  # somebody cleared a retained one
