@@ -17,7 +17,7 @@ BIN := .venv/bin
 # machine is one for it (.ci/fits-spark.sh).
 SPARK ?= auto
 
-.PHONY: help setup demo test check bench soak lock wheel deb deb-test clean
+.PHONY: help setup compile demo test check bench soak lock wheel deb deb-test clean
 .PHONY: spark-setup spark-demo spark-test spark-test-if-wanted kafka-test kafka-test-if-there
 
 help: ## list what can be made
@@ -26,6 +26,9 @@ help: ## list what can be made
 
 setup: ## make .venv and install what is missing; the others do it themselves
 	@bash .ci/setup.sh
+
+compile: setup ## compile what every message goes through anew, after a change; a minute
+	@$(BIN)/python .ci/compile.py $(ARGS)
 
 demo: setup ## five simulated sensors, a broker and the gateway, live in this terminal
 	@$(BIN)/tidegate demo $(ARGS)
@@ -97,5 +100,5 @@ deb-test: deb ## install, run, upgrade, remove and purge the .deb in a Debian of
 	@$(BIN)/python -m pytest -m soak --timeout 3600 tests/service/test_deb.py $(ARGS)
 
 clean: ## remove .venv, caches and everything built
-	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.*
+	@rm -rf .venv build dist gateway/compiled_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.*
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -30,6 +30,7 @@ from gateway.admin.numbers import NoticeNumbers
 from gateway.assembly import engine_rules
 from gateway.census import Census
 from gateway.cli.exit_codes import ExitCode
+from gateway.compiled import Form
 from gateway.config import Configuration, HostPort
 from gateway.config.settings import Settings, UpstreamSettings
 from gateway.credentials import read_credentials
@@ -67,13 +68,17 @@ GC_THRESHOLD = (100_000, 50, 50)
 
 
 def serve(
-    configuration: Configuration, manager: ServiceManager, load: Callable[[], Configuration]
+    configuration: Configuration,
+    manager: ServiceManager,
+    load: Callable[[], Configuration],
+    form: Form,
 ) -> int:
     """Run until told to stop; returns the exit code. `load` reads the configuration anew."""
     outlive_reload()
     settings, log_tail = configuration.settings, LogTail()
     _configure_log(settings, log_tail)
-    log.info("Tidegate %s, gateway %s", version(), settings.gateway.name)
+    level = logging.WARNING if form in (Form.STALE, Form.BROKEN) else logging.INFO
+    log.log(level, "Tidegate %s (%s), gateway %s", version(), form.value, settings.gateway.name)
     for warning in configuration.warnings:
         log.warning("%s", warning)
     try:

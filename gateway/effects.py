@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 from zlib import crc32
 
 from gateway.frames import Frame
@@ -363,7 +364,7 @@ class Withheld:
     """Frames that may go to a client, if `session` still is where they were meant for."""
 
     client_id: ClientId
-    session: object
+    session: Any  # only ever compared: what it is, this layer does not know
     sends: list[Effect]
 
 

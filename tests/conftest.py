@@ -1,11 +1,15 @@
 """For all tests: no example of a property has to be done in a given time, and coverage is not of
 all of them.
 
+With TIDEGATE_COMPILED=yes the compiled modules are tested (docs/performance.md), but for tests that
+change a class of theirs, which cannot be changed: those are marked `plain`.
+
 The machines that run these tests are shared, and a Raspberry Pi is twenty times slower than some.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -14,6 +18,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from gateway import compiled
 
 # The same examples each time: whoever changes one thing shall not be told of another. New ones are
 # looked for by `make soak`, many of them.
@@ -36,9 +42,17 @@ MEASURED_BY_OTHERS = (
     "test_engine_any_input_saved.py",
 )
 _HERE = Path(__file__).parent
+_IS_COMPILED = os.environ.get(compiled.VARIABLE) == "yes"
+
+if _IS_COMPILED and (_form := compiled.use(os.environ)) is not compiled.Form.COMPILED:
+    raise pytest.UsageError(_form.value)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if _IS_COMPILED:
+        plain = [item for item in items if item.get_closest_marker("plain")]
+        config.hook.pytest_deselected(items=plain)
+        items[:] = [item for item in items if item not in plain]
     for item in items:
         path = item.path.relative_to(_HERE)
         is_beside = len(path.parts) > 1 and path.parts[0] not in MEASURED

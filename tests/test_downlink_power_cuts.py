@@ -139,6 +139,7 @@ def forget_releases(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Delivering, "restore", mutant)
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize(
     ("mistake", "qos"),
     [
@@ -165,6 +166,7 @@ def test_a_mistake_is_seen(
     pytest.fail("nothing was lost, and nothing came twice")
 
 
+@pytest.mark.plain
 def test_that_what_came_before_is_saved_later_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Downlink, "save_late", lambda _: [])
     with pytest.raises(AssertionError, match="in order"):

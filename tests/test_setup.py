@@ -48,6 +48,7 @@ class Machine:
         self.has("qemu-system-arm", "")
         self.microbit_firmware = self.programs / "qemu-system-arm"  # any file that is there
         self.python = ""  # that was asked for
+        self.compile = "no"
 
     def has(self, name: str, script: str) -> None:
         (self.programs / name).write_text(script)
@@ -63,6 +64,7 @@ class Machine:
                 "MICROBIT_FIRMWARE": str(self.microbit_firmware),
                 "SYSTEM_PYTHON": str(self.programs / "system-python3"),
                 "PYTHON": self.python,
+                "COMPILE": self.compile,
             },
             capture_output=True,
             text=True,

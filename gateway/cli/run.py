@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from gateway import compiled
 from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import complain
 from gateway.cli.sources import USUAL_PATH, add_source_arguments, configuration_from, used_path
@@ -38,9 +39,10 @@ def run(arguments: argparse.Namespace) -> int:
         if mended is None:
             return ExitCode.CONFIGURATION
         configuration = mended
+    form = compiled.use(os.environ)
     from gateway.daemon import serve
 
-    return serve(configuration, manager, lambda: configuration_for(arguments, os.environ))
+    return serve(configuration, manager, lambda: configuration_for(arguments, os.environ), form)
 
 
 def _mended(

@@ -37,7 +37,7 @@ class Layout:
 
     def missing_after(self, octets: int) -> str:
         """Where a message of too few octets ends: "before its topic id", "inside its topic id"."""
-        where = "before" if octets in (0, *self.ends) else "inside"
+        where = "before" if not octets or octets in self.ends else "inside"
         return f"{where} its {in_words(self.names[bisect_right(self.ends, octets)])}"
 
 

@@ -91,6 +91,10 @@ class Outbox:
     def __len__(self) -> int:
         return len(self._queue)
 
+    def __bool__(self) -> bool:
+        """As `len` says; but compiled, of one that may be None only this is asked."""
+        return bool(self._queue)
+
     @property
     def size_bytes(self) -> int:
         return self._bytes

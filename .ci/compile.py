@@ -1,0 +1,229 @@
+"""Compiles with mypyc what every message goes through, for `tidegate run` (gateway/compiled.py).
+
+    .venv/bin/python .ci/compile.py [--if-needed] [--jobs N]
+
+Rules
+- What is compiled are the very sources, but for `slots=True`: a compiled class has slots, and a
+  dataclass that makes itself anew for them cannot be one.
+- All of it is put in place at once, when it is whole: interrupted anywhere, what was there stays.
+- A file for each module, so that a small board has the memory, and so that processors share them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import chdir, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+# Before mypyc, which takes distutils otherwise; Python 3.12 has none.
+import setuptools  # noqa: F401 # isort: skip
+from mypyc.build import mypycify
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(REPOSITORY))
+
+from gateway.compiled import LIST, PACKAGE, SUFFIX, VARIABLE, Form, folder_of, list_text, use  # noqa: E402
+
+PACKAGES = ("session", "upstream", "routing", "custody")
+FILES = (
+    *("saved", "part", "reasons", "runs", "effects", "nodes", "bequests", "unsure", "followers"),
+    *("postponed", "spilling", "uplink", "downlink", "rules", "withholding", "restoring", "door"),
+    *("desk", "intake", "engine", "shell"),
+    *("frames/fields", "frames/layout", "frames/codec"),
+    *("links/broker", "links/broker_socket", "links/clock", "links/datagrams", "links/loan"),
+    *("links/outflow", "links/places", "links/tick", "links/udp", "links/udp_socket"),
+)
+# A program of its own, which has no use for it.
+LEFT_OUT = ("session/states_drawing",)
+OPTIMISE = "2"  # 1 takes three quarters of the time, and a tenth more for each message
+DATACLASS = re.compile(r"^@dataclass\(([^)\n]*)\)", re.MULTILINE)
+MYPY_INI = "[mypy]\nstrict = True\nfollow_imports = silent\nignore_missing_imports = True\n"
+
+
+class CompileError(Exception):
+    """What went wrong, in a sentence."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Compile what every message goes through.")
+    parser.add_argument("--if-needed", action="store_true", help="only if it was not, or is stale")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compilers at once")
+    arguments = parser.parse_args()
+    if arguments.if_needed and use({}) is Form.COMPILED:
+        return 0
+    began = time.monotonic()
+    try:
+        count = compile_all(arguments.jobs)
+    except CompileError as error:
+        print(f"compile: {error}", file=sys.stderr)
+        return 1
+    took = time.monotonic() - began
+    print(f"compile: {count} modules in {took:.0f} s; {VARIABLE}=no runs the sources")
+    return 0
+
+
+def modules() -> dict[str, Path]:
+    """Names and sources of all that is compiled."""
+    found = [path for name in PACKAGES for path in sorted((PACKAGE / name).glob("*.py"))]
+    found += [PACKAGE / f"{name}.py" for name in FILES]
+    left_out = {PACKAGE / f"{name}.py" for name in LEFT_OUT}
+    return {
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path
+        for path in found
+        if path.name != "__init__.py" and path not in left_out
+    }
+
+
+def without_slots(text: str) -> str:
+    """The same lines, without `slots=True` in any @dataclass."""
+
+    def decorator(found: re.Match[str]) -> str:
+        words = [word for word in found[1].split(", ") if word != "slots=True"]
+        return f"@dataclass({', '.join(words)})" if words else "@dataclass"
+
+    changed = DATACLASS.sub(decorator, text)
+    if "slots=True" in changed:
+        raise CompileError("`slots=True` stands where it cannot be taken away")
+    return changed
+
+
+def compile_all(jobs: int) -> int:
+    """How many modules were compiled, into their place."""
+    sources = modules()
+    with TemporaryDirectory(prefix="tidegate-compile-") as temporary:
+        work = Path(temporary)
+        paths = copied(sources, work)
+        with chdir(work):
+            extensions = translated(paths)
+            build(extensions, jobs)
+        put(work, extensions, sources)
+    return len(sources)
+
+
+def copied(sources: dict[str, Path], work: Path) -> list[str]:
+    """The whole package for mypy, and what is to be compiled as it can be; returns that's paths."""
+    shutil.copytree(
+        PACKAGE,
+        work / PACKAGE.name,
+        ignore=shutil.ignore_patterns("__pycache__", folder_of(PACKAGE).parent.name, "*.so"),
+    )
+    paths = []
+    for source in sources.values():
+        path = source.relative_to(PACKAGE.parent)
+        (work / path).write_text(without_slots(source.read_text()))
+        paths.append(str(path))
+    (work / "mypy.ini").write_text(MYPY_INI)
+    return paths
+
+
+def translated(paths: list[str]) -> list[Any]:
+    """To C, in the current folder."""
+    said = StringIO()  # remarks too, which help nobody
+    try:
+        with redirect_stdout(said):
+            return mypycify(
+                ["--config-file=mypy.ini", *paths],
+                opt_level=OPTIMISE,
+                debug_level="0",
+                multi_file=True,
+                target_dir="c",
+            )
+    except SystemExit as end:
+        raise CompileError(f"mypyc refused the sources:\n{said.getvalue().strip()}") from end
+
+
+def build(extensions: Iterable[Any], jobs: int) -> None:
+    """Compile and link, `jobs` files at once."""
+    extensions = list(extensions)
+    todo = [(each, source) for each in extensions for source in each.sources]
+    with ThreadPoolExecutor(jobs) as pool:
+        for done, _ in enumerate(pool.map(lambda one: compiled(*one), todo), 1):
+            progress(done, len(todo))
+        for each in extensions:
+            pool.submit(link, each).result()
+
+
+def progress(done: int, all_of_them: int) -> None:
+    if sys.stdout.isatty():
+        end = "\n" if done == all_of_them else "\r"
+        print(f"compile: {done} of {all_of_them} files", end=end, flush=True)
+
+
+def compiled(extension: Any, source: str) -> None:
+    folders = [*extension.include_dirs, sysconfig.get_path("include")]
+    command = [
+        *shlex.split(sysconfig.get_config_var("CC")),
+        *shlex.split(sysconfig.get_config_var("CFLAGS")),
+        *shlex.split(sysconfig.get_config_var("CCSHARED") or ""),
+        *(f"-I{folder}" for folder in folders),
+        *extension.extra_compile_args,
+        *("-g0", "-c", source, "-o", object_of(source)),
+    ]
+    run(command)
+
+
+def link(extension: Any) -> None:
+    command = shlex.split(sysconfig.get_config_var("LDSHARED"))
+    objects = map(object_of, extension.sources)
+    run([*command, "-s", *objects, "-o", extension.name + SUFFIX])
+
+
+def object_of(source: str) -> str:
+    return source.removesuffix(".c") + ".o"
+
+
+def run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CompileError(f"{command[0]} failed:\n{done.stderr.strip()[-2000:]}")
+
+
+def put(work: Path, extensions: list[Any], sources: dict[str, Path]) -> None:
+    """In place of what was there, at once."""
+    place = folder_of(PACKAGE)
+    place.parent.mkdir(exist_ok=True)
+    new, old = place.with_name(f"{place.name}.new"), place.with_name(f"{place.name}.old")
+    for folder in (new, old):
+        shutil.rmtree(folder, ignore_errors=True)
+    new.mkdir()
+    for each in extensions:
+        shutil.copy(work / (each.name + SUFFIX), new)
+    library = next(each.name for each in extensions if each.name not in sources)
+    (new / LIST).write_text(list_text(library, sources))
+    sync(new)
+    if place.exists():
+        place.rename(old)
+    new.rename(place)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def sync(folder: Path) -> None:
+    """A power cut leaves no half files under a whole name."""
+    for path in files_of(folder):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def files_of(folder: Path) -> Iterator[Path]:
+    yield from sorted(folder.iterdir())
+    yield folder
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,186 @@
+"""The compiled modules: taken whole and fresh, or not at all; and they are what runs.
+
+That they do what the sources do is tested by the tests of the sources, with TIDEGATE_COMPILED=yes
+(Makefile), and by all that run the daemon.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from gateway import compiled
+from gateway.compiled import LIST, PACKAGE, SUFFIX, Form, folder_of, list_text, use
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+LIBRARY = "0123__mypyc"
+# As `tidegate run` begins.
+ASKED = """
+import os
+from gateway import compiled
+form = compiled.use(os.environ)
+from gateway import daemon, engine
+from gateway.frames import fields
+print(form.name, engine.__file__, fields.__file__, daemon.__file__, sep="\\n")
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """One of two modules, with files in place of what a compiler makes."""
+    package = tmp_path / "gateway"
+    (package / "session").mkdir(parents=True)
+    sources = {
+        "gateway.engine": package / "engine.py",
+        "gateway.session.will": package / "session/will.py",
+    }
+    folder = folder_of(package)
+    folder.mkdir(parents=True)
+    for name, source in sources.items():
+        source.write_text(f"# {name}\n")
+        (folder / (name + SUFFIX)).write_text("a stub")
+    (folder / (LIBRARY + SUFFIX)).write_text("no library")
+    (folder / LIST).write_text(list_text(LIBRARY, sources))
+    return package
+
+
+def asked(package: Path) -> Form:
+    """And the list of finders is as it was."""
+    before = list(sys.meta_path)
+    form = use({}, package)
+    assert sys.meta_path == before
+    return form
+
+
+def test_without_any_the_sources_run(package: Path) -> None:
+    shutil.rmtree(folder_of(package).parent)
+    assert asked(package) is Form.ABSENT
+
+
+def test_those_for_another_python_are_not_for_this_one(package: Path) -> None:
+    folder_of(package).rename(folder_of(package).with_name("cpython-399-x86_64-linux-gnu"))
+    assert asked(package) is Form.ABSENT
+
+
+def test_whoever_wants_the_sources_gets_them(package: Path) -> None:
+    assert use({compiled.VARIABLE: "no"}, package) is Form.UNWANTED
+
+
+@pytest.mark.parametrize("text", ["# gateway.session.will \n", "", "# gateway.session.wilm\n"])
+def test_one_changed_source_is_enough(package: Path, text: str) -> None:
+    (package / "session/will.py").write_text(text)
+    assert asked(package) is Form.STALE
+
+
+def test_a_source_that_is_gone_is_a_change(package: Path) -> None:
+    (package / "engine.py").unlink()
+    assert asked(package) is Form.STALE
+
+
+def test_a_missing_stub_is_noticed_before_anything_is_taken(package: Path) -> None:
+    (folder_of(package) / ("gateway.engine" + SUFFIX)).unlink()
+    assert asked(package) is Form.BROKEN
+
+
+def test_a_library_that_is_none_is_not_taken(package: Path) -> None:
+    assert asked(package) is Form.BROKEN
+
+
+@pytest.mark.parametrize("octets", [b"", b"\xff\xfe", b"lib\ngateway.engine\n", b"lib\na b c\n"])
+def test_a_list_that_cannot_be_read_is_none(package: Path, octets: bytes) -> None:
+    (folder_of(package) / LIST).write_bytes(octets)
+    assert asked(package) is Form.BROKEN
+
+
+def test_each_form_says_what_it_is() -> None:
+    assert [form.value for form in Form if form.value.startswith("compiled")] == ["compiled"]
+    assert all("make compile" in form.value for form in (Form.STALE, Form.BROKEN))
+
+
+# What is compiled
+
+
+@pytest.fixture(scope="module")
+def compiling() -> ModuleType:
+    pytest.importorskip("mypyc", reason="not run: mypyc has no build for this machine")
+    spec = importlib.util.spec_from_file_location("compiling", REPOSITORY / ".ci/compile.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_sources_keep_their_lines(compiling: ModuleType) -> None:
+    modules = compiling.modules()
+    assert {"gateway.engine", "gateway.session.session", "gateway.links.udp"} <= set(modules)
+    for source in modules.values():
+        text = source.read_text()
+        changed = compiling.without_slots(text)
+        assert changed.count("\n") == text.count("\n")
+        assert "slots=True" not in changed
+
+
+def test_slots_that_cannot_be_taken_away_are_refused(compiling: ModuleType) -> None:
+    assert (
+        compiling.without_slots("@dataclass(frozen=True, slots=True)\n")
+        == "@dataclass(frozen=True)\n"
+    )
+    assert compiling.without_slots("@dataclass(slots=True)  # why\n") == "@dataclass  # why\n"
+    with pytest.raises(compiling.CompileError):
+        compiling.without_slots("@dataclass(\n    slots=True,\n)\n")
+
+
+# What was compiled here
+
+
+def running(repository: Path, environment: dict[str, str]) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", ASKED],
+        cwd=repository,
+        env={**os.environ, "PYTHONPATH": str(repository), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split("\n")[:4]
+
+
+@pytest.fixture
+def form() -> Form:
+    """Of this working copy, whatever this very process runs."""
+    name, *_ = running(REPOSITORY, {compiled.VARIABLE: "yes"})
+    form = Form[name]
+    if form is not Form.COMPILED:
+        pytest.skip(f"not run: {form.value}")
+    return form
+
+
+@pytest.mark.usefixtures("form")
+def test_compiled_modules_run_and_all_others_do_as_well() -> None:
+    _, engine, fields, daemon = running(REPOSITORY, {compiled.VARIABLE: "yes"})
+    assert engine.endswith(SUFFIX)
+    assert fields.endswith(SUFFIX)
+    assert daemon == str(PACKAGE / "daemon.py")
+    name, engine, fields, _ = running(REPOSITORY, {compiled.VARIABLE: "no"})
+    assert (name, engine, fields) == (
+        *("UNWANTED", str(PACKAGE / "engine.py"), str(PACKAGE / "frames/fields.py")),
+    )
+
+
+@pytest.mark.usefixtures("form")
+def test_what_was_edited_is_what_runs(tmp_path: Path) -> None:
+    shutil.copytree(PACKAGE, tmp_path / "gateway")
+    assert running(tmp_path, {compiled.VARIABLE: "yes"})[0] == "COMPILED"
+    with (tmp_path / "gateway/session/will.py").open("a") as file:
+        file.write("\n# changed\n")
+    name, engine, *_ = running(tmp_path, {compiled.VARIABLE: "yes"})
+    assert (name, engine) == ("STALE", str(tmp_path / "gateway/engine.py"))
