@@ -16,8 +16,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from importlib import import_module
-from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
-from importlib.util import spec_from_file_location
+from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from zlib import crc32
@@ -48,7 +47,12 @@ class _Finder:
         self, name: str, _path: Sequence[str] | None, _target: ModuleType | None = None
     ) -> ModuleSpec | None:
         file = self._files.get(name)
-        return None if file is None else spec_from_file_location(name, file)
+        if file is None:
+            return None
+        loader = ExtensionFileLoader(name, str(file))
+        spec = ModuleSpec(name, loader, origin=str(file))
+        spec.has_location = True
+        return spec
 
 
 def folder_of(package: Path) -> Path:
@@ -88,11 +92,11 @@ def use(environment: Mapping[str, str], package: Path = PACKAGE) -> Form:
     if not all(file.exists() for file in files.values()):
         return Form.BROKEN
     finder = _Finder(files)
-    sys.meta_path.insert(0, finder)  # type: ignore[arg-type] # a protocol there, a class here
+    sys.meta_path.insert(0, finder)
     try:
         import_module(library)  # what can fail fails here, before anything of it is in use
     except ImportError:
-        sys.meta_path.remove(finder)  # type: ignore[arg-type]
+        sys.meta_path.remove(finder)
         return Form.BROKEN
     return Form.COMPILED
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import gc
 import logging
 import signal
@@ -50,6 +49,7 @@ from gateway.service.status_line import status_line
 from gateway.service.supervision import InForce, Supervision
 from gateway.service.terminal import outlive_reload
 from gateway.service.vitals import DISK_PATIENCE_S, Organ, Vitals
+from gateway.settling import settle
 from gateway.shell import Shell
 from gateway.state.errors import StateError
 from gateway.version import version
@@ -61,10 +61,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("tidegate")
 
 HOUSEKEEPING_S = 1.0
-
-# The default looks at everything after a few thousand new objects; with 100,000 sessions one look
-# takes a third of a second. The core makes no reference cycles, so there is little to find.
-GC_THRESHOLD = (100_000, 50, 50)
 
 
 def serve(
@@ -88,7 +84,7 @@ def serve(
         return ExitCode.CONFIGURATION
     manager.status("reading the journal")
     # What a former life left is a million objects and no garbage: to look for some among them
-    # again and again is a third of the time that it takes. Until `_settle_memory`.
+    # again and again is a third of the time that it takes. Until `settle`.
     gc.disable()
     try:
         return _serve_from_disk(in_force, manager, load, log_tail)
@@ -245,7 +241,7 @@ async def _serve(
     parts.keep_house()
     try:
         await parts.start(loop)
-        _settle_memory()
+        settle()
         await _until_told(loop, parts, supervision)
     except (LinkError, AdminError) as error:
         log.error("%s", error)
@@ -392,18 +388,6 @@ def _roster(settings: Settings, engine: Engine, links: SensorLinks) -> Roster:
             client_id: client.predefined_topics for client_id, client in settings.clients.items()
         },
     )
-
-
-def _settle_memory() -> None:
-    """What is there now stays until the end, so the collector need never look at it again. What the
-    recovery of the journal has used goes back to the system: some megabytes.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLD)
-    gc.enable()
-    with contextlib.suppress(AttributeError, OSError):  # of glibc alone
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 async def _until_told(

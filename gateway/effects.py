@@ -34,9 +34,7 @@ from gateway.saved import State as State
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Where a client is: its link, and its address there in the link's own raw form, or that of a
-    node behind a forwarder (`nodes.py`).
-    """
+    """Where a client is: its link and its raw address there, or a forwarder's node (`nodes.py`)."""
 
     link: int
     address: bytes

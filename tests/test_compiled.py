@@ -180,7 +180,7 @@ def test_compiled_modules_run_and_all_others_do_as_well() -> None:
 def test_what_was_edited_is_what_runs(tmp_path: Path) -> None:
     shutil.copytree(PACKAGE, tmp_path / "gateway")
     assert running(tmp_path, {compiled.VARIABLE: "yes"})[0] == "COMPILED"
-    with (tmp_path / "gateway/session/will.py").open("a") as file:
+    with (tmp_path / "gateway/session/session.py").open("a") as file:
         file.write("\n# changed\n")
     name, engine, *_ = running(tmp_path, {compiled.VARIABLE: "yes"})
     assert (name, engine) == ("STALE", str(tmp_path / "gateway/engine.py"))

@@ -40,7 +40,6 @@ FORBIDDEN_TO_PURE = frozenset(
     {"asyncio", "socket", "time", "random", "logging", "os", "threading", "sqlite3"}
 )
 
-
 EVERY_LAYER = (
     *("frames", "lines", "saved", "part", "reasons", "runs", "effects", "nodes"),
     *("session", "routing", "upstream", "bequests", "unsure", "followers", "custody"),
@@ -51,7 +50,7 @@ EVERY_LAYER = (
     *("roster", "census", "keeping", "sensor_links", "lookout", "clerk", "buffer_reader"),
     *("admin_parts", "mending", "flashing", "credentials", "service", "backup"),
     *("notices", "announced", "herald", "herald_parts", "home_assistant_parts"),
-    *("version", "daemon", "cli", "__main__"),
+    *("compiled", "settling", "version", "daemon", "cli", "__main__"),
 )
 EVERY_PACKAGE = (
     *("aiomqtt", "cbor2", "google_crc32c", "microdot", "mqtt5", "paho"),
@@ -138,6 +137,8 @@ LAYERS = {
     "backup": allowed("config", "journal", "state", "version"),
     "service": allowed("census", "config", "credentials", "links"),
     "flashing": allowed("config", "frames", "lines", "links", packages=("serial",)),
+    "compiled": allowed(),
+    "settling": allowed(),
     "version": allowed(),
     "daemon": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),
     "cli": allowed(*EVERY_LAYER, packages=EVERY_PACKAGE),

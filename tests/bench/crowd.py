@@ -15,12 +15,12 @@ from random import Random
 
 import mqtt5
 
-from gateway.daemon import GC_THRESHOLD
 from gateway.effects import Effect, Send, Transmit
 from gateway.engine import EngineRules
 from gateway.frames import Puback, Publish, encode
 from gateway.routing.admission import AdmissionRules
 from gateway.session.rules import SessionRules
+from gateway.settling import GC_THRESHOLD
 from tests.support.engine_bench import UPSTREAM, Bench, granted_id, short
 
 BATCH = 10
