@@ -13,22 +13,25 @@ export PATH := $(PATH):/usr/sbin:/usr/local/sbin
 
 BIN := .venv/bin
 
+COMPILED_TESTS = tests/session tests/upstream tests/routing tests/simulation/test_worlds.py \
+  $(wildcard tests/test_engine*.py tests/test_downlink*.py tests/test_uplink*.py)
+
 # Whether `make test` has the tests of the tables too: yes, no, or auto, where Spark is installed or the
 # machine is one for it (.ci/fits-spark.sh).
 SPARK ?= auto
 
 .PHONY: help setup compile demo test check bench soak lock wheel deb deb-test clean
-.PHONY: spark-setup spark-demo spark-test spark-test-if-wanted kafka-test kafka-test-if-there
+.PHONY: compiled-test spark-setup spark-demo spark-test spark-test-if-wanted kafka-test kafka-test-if-there
 
 help: ## list what can be made
 	@echo "Tidegate: MQTT-SN sensors to an MQTT 5 broker. Begin with: make demo"; echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## make .venv and install what is missing; the others do it themselves
 	@bash .ci/setup.sh
 
 compile: setup ## compile what every message goes through anew, after a change; a minute
-	@$(BIN)/python .ci/compile.py $(ARGS)
+	@$(BIN)/python .ci/compile.py --if-needed $(ARGS)
 
 demo: setup ## five simulated sensors, a broker and the gateway, live in this terminal
 	@$(BIN)/tidegate demo $(ARGS)
@@ -40,7 +43,14 @@ test: setup ## all tests but the soak tests, ten minutes; ARGS="-k name" for som
 	@bash .ci/setup-micropython.sh
 	@$(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist loadfile \
 	  --ignore tests/spark_ingest/with_spark --ignore tests/spark_ingest/with_kafka $(or $(ARGS),--cov)
-	@$(if $(ARGS),,$(MAKE) --no-print-directory spark-test-if-wanted kafka-test-if-there)
+	@$(if $(ARGS),,$(MAKE) --no-print-directory compiled-test spark-test-if-wanted kafka-test-if-there)
+
+# The same tests on what `tidegate run` takes where it was compiled.
+compiled-test: setup ## the tests of sessions, routing and the broker's side on the compiled modules
+	@form=$$($(BIN)/python -c 'from gateway.compiled import use; print(use({}).value)'); \
+	if [[ $$form == compiled ]]; then \
+	  TIDEGATE_COMPILED=yes $(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist loadfile $(COMPILED_TESTS) $(ARGS); \
+	else echo "The tests on compiled modules were left out, they are $$form"; fi
 
 spark-setup: setup ## add Spark to .venv, half a gigabyte; only the tables need it
 	@bash .ci/setup-spark.sh

@@ -83,6 +83,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compilers at once")
     arguments = parser.parse_args()
     if arguments.if_needed and use({}) is Form.COMPILED:
+        print("compile: what is compiled is of these very sources")
         return 0
     began = time.monotonic()
     try:

@@ -234,3 +234,18 @@ def test_without_a_micro_bit_the_set_up_is_done_all_the_same(machine: Machine) -
     assert "tests on a micro:bit will not be run" in run.stdout
     assert (machine.repository / ".venv/.ready").exists()
     assert (machine.set_up().stdout, machine.set_up().stderr) == ("", "")
+
+
+def test_what_cannot_be_compiled_runs_as_it_is(machine: Machine) -> None:
+    machine.compile = ""  # as it is by itself; there are no sources to compile in this repository
+    done = machine.set_up()
+    assert done.returncode == 0, done.stderr
+    assert "compiling what every message goes through" in done.stdout
+    assert "that failed (.venv/setup.log says why): it runs as it is" in done.stdout
+    assert "tidegate" in done.stdout.splitlines()[-1]
+
+
+def test_whoever_does_not_want_it_compiled_waits_for_no_compiler(machine: Machine) -> None:
+    done = machine.set_up()
+    assert done.returncode == 0, done.stderr
+    assert "compil" not in done.stdout
