@@ -47,7 +47,7 @@ test: setup ## all tests but the soak tests, ten minutes; ARGS="-k name" for som
 
 # The same tests on what `tidegate run` takes where it was compiled.
 compiled-test: setup ## the tests of sessions, routing and the broker's side on the compiled modules
-	@form=$$($(BIN)/python -c 'from gateway.compiled import use; print(use({}).value)'); \
+	@form=$$($(BIN)/python -c 'from gateway.compiled import found; print(found()[0].value)'); \
 	if [[ $$form == compiled ]]; then \
 	  TIDEGATE_COMPILED=yes $(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist loadfile $(COMPILED_TESTS) $(ARGS); \
 	else echo "The tests on compiled modules were left out, they are $$form"; fi

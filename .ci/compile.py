@@ -35,7 +35,7 @@ from mypyc.build import mypycify
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
 
-from gateway.compiled import LIST, PACKAGE, SUFFIX, VARIABLE, Form, folder_of, list_text, use  # noqa: E402
+from gateway.compiled import LIST, PACKAGE, SUFFIX, VARIABLE, Form, folder_of, found, list_text  # noqa: E402
 
 # What each message goes through, and the base classes of that: a compiled class has compiled bases.
 # The rest is no faster for it, and larger in memory.
@@ -82,7 +82,7 @@ def main() -> int:
     parser.add_argument("--if-needed", action="store_true", help="only if it was not, or is stale")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compilers at once")
     arguments = parser.parse_args()
-    if arguments.if_needed and use({}) is Form.COMPILED:
+    if arguments.if_needed and found()[0] is Form.COMPILED:
         print("compile: what is compiled is of these very sources")
         return 0
     began = time.monotonic()

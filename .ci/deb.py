@@ -9,6 +9,8 @@ Rules
 - Compiled packages are inside once for each Python of PYTHONS, side by side: the package survives
   the upgrade of Debian 12 to 13. Wheels are downloaded, never compiled, so that any machine builds
   for all architectures.
+- What every message goes through is inside compiled too, if it was compiled here: for this Python
+  and machine. For others, and if it cannot be loaded there, the sources run.
 - Two files of one name must be the same file, or the build stops.
 """
 
@@ -31,6 +33,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(REPOSITORY))
+
+from gateway.compiled import PACKAGE, Form, folder_of, found  # noqa: E402
+
 SCRIPTS = Path(__file__).resolve().parent / "deb"
 DIST = REPOSITORY / "dist"
 PYTHONS = (
@@ -96,6 +102,7 @@ def build(architecture: str, version: str) -> Path:
         root.mkdir()
         for wheel in wheels(architecture, work):
             unpack(wheel, root / INSIDE)
+        add_compiled(root / INSIDE, architecture)
         add_files(root)
         add_control(root, architecture, version)
         DIST.mkdir(exist_ok=True)
@@ -175,6 +182,12 @@ def unpack(wheel: Path, folder: Path) -> None:
                 raise BuildError(f"{wheel.name} has another {name} than the wheel before it")
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(octets)
+
+
+def add_compiled(inside: Path, architecture: str) -> None:
+    if architecture == this_architecture() and found()[0] is Form.COMPILED:
+        folder = folder_of(PACKAGE)
+        shutil.copytree(folder, inside / folder.relative_to(PACKAGE.parent))
 
 
 def add_files(root: Path) -> None:

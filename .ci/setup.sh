@@ -189,7 +189,7 @@ compile_modules() {
     elif (($(awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo) < COMPILE_KIB_MIN)); then
         say "not compiled, for which $((COMPILE_KIB_MIN / 1024)) MiB of memory are needed: it runs as it is"
     else
-        say "compiling what every message goes through (a minute, some on a small board; COMPILE=no leaves it out)"
+        say "compiling what every message goes through (half a minute, some on a small board; not with COMPILE=no)"
         "$VENV/bin/python" .ci/compile.py --if-needed >>"$LOG" 2>&1 ||
             say "that failed ($LOG says why): it runs as it is"
     fi

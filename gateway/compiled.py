@@ -6,7 +6,8 @@ sources as they were. `tidegate run` takes it; all else runs the sources.
 
 Rules
 - Compiled modules call each other directly, so all are taken, or none.
-- If one source is another one than was compiled, none is: what was edited is what runs.
+- If one source is another one than was compiled, none is: what was edited is what runs. Nor if one
+  of them was imported already.
 - The sources always do. `TIDEGATE_COMPILED=no` asks for them.
 """
 
@@ -33,6 +34,7 @@ class Form(Enum):
     COMPILED = "compiled"
     UNWANTED = f"not compiled: {VARIABLE}=no"
     ABSENT = "not compiled"
+    LATE = "not compiled: its sources run already"
     STALE = "not compiled: the sources have changed since (make compile)"
     BROKEN = "not compiled: its files cannot be loaded (make compile)"
 
@@ -71,6 +73,23 @@ def list_text(library: str, sources: Mapping[str, Path]) -> str:
     return "\n".join([library, *(f"{name} {digest(path)}" for name, path in sources.items()), ""])
 
 
+def found(package: Path = PACKAGE) -> tuple[Form, Mapping[str, Path]]:
+    """What is there, and for COMPILED the files by their modules' names; nothing is loaded."""
+    folder = folder_of(package)
+    try:
+        library, *lines = (folder / LIST).read_text().splitlines()
+        sources = dict(line.split(" ") for line in lines)
+    except FileNotFoundError:
+        return Form.ABSENT, {}
+    except (OSError, ValueError):
+        return Form.BROKEN, {}
+    if not all(_is(package.parent / _path_of(name), wanted) for name, wanted in sources.items()):
+        return Form.STALE, {}
+    files = {name: folder / (name + SUFFIX) for name in (library, *sources)}
+    whole = all(file.exists() for file in files.values())
+    return (Form.COMPILED, files) if whole else (Form.BROKEN, {})
+
+
 def use(environment: Mapping[str, str], package: Path = PACKAGE) -> Form:
     """Let what is imported from now on be compiled, if it was, from these sources.
 
@@ -78,23 +97,15 @@ def use(environment: Mapping[str, str], package: Path = PACKAGE) -> Form:
     """
     if environment.get(VARIABLE) == "no":
         return Form.UNWANTED
-    folder = folder_of(package)
-    try:
-        library, *lines = (folder / LIST).read_text().splitlines()
-        sources = dict(line.split(" ") for line in lines)
-    except FileNotFoundError:
-        return Form.ABSENT
-    except (OSError, ValueError):
-        return Form.BROKEN
-    if not all(_is(package.parent / _path_of(name), wanted) for name, wanted in sources.items()):
-        return Form.STALE
-    files = {name: folder / (name + SUFFIX) for name in (library, *sources)}
-    if not all(file.exists() for file in files.values()):
-        return Form.BROKEN
+    form, files = found(package)
+    if form is not Form.COMPILED:
+        return form
+    if not sys.modules.keys().isdisjoint(files):
+        return Form.LATE
     finder = _Finder(files)
     sys.meta_path.insert(0, finder)
     try:
-        import_module(library)  # what can fail fails here, before anything of it is in use
+        import_module(next(iter(files)))  # the library: what can fail fails before any is in use
     except ImportError:
         sys.meta_path.remove(finder)
         return Form.BROKEN

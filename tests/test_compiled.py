@@ -38,8 +38,8 @@ def package(tmp_path: Path) -> Path:
     package = tmp_path / "gateway"
     (package / "session").mkdir(parents=True)
     sources = {
-        "gateway.engine": package / "engine.py",
-        "gateway.session.will": package / "session/will.py",
+        "gateway.hub": package / "hub.py",
+        "gateway.session.testament": package / "session/testament.py",
     }
     folder = folder_of(package)
     folder.mkdir(parents=True)
@@ -73,19 +73,28 @@ def test_whoever_wants_the_sources_gets_them(package: Path) -> None:
     assert use({compiled.VARIABLE: "no"}, package) is Form.UNWANTED
 
 
-@pytest.mark.parametrize("text", ["# gateway.session.will \n", "", "# gateway.session.wilm\n"])
+@pytest.mark.parametrize(
+    "text", ["# gateway.session.testamenl \n", "", "# gateway.session.testamenm\n"]
+)
 def test_one_changed_source_is_enough(package: Path, text: str) -> None:
-    (package / "session/will.py").write_text(text)
+    (package / "session/testament.py").write_text(text)
     assert asked(package) is Form.STALE
 
 
 def test_a_source_that_is_gone_is_a_change(package: Path) -> None:
-    (package / "engine.py").unlink()
+    (package / "hub.py").unlink()
     assert asked(package) is Form.STALE
 
 
+def test_none_is_taken_when_one_source_runs_already(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "gateway.hub", ModuleType("gateway.hub"))
+    assert asked(package) is Form.LATE
+
+
 def test_a_missing_stub_is_noticed_before_anything_is_taken(package: Path) -> None:
-    (folder_of(package) / ("gateway.engine" + SUFFIX)).unlink()
+    (folder_of(package) / ("gateway.hub" + SUFFIX)).unlink()
     assert asked(package) is Form.BROKEN
 
 
@@ -93,7 +102,7 @@ def test_a_library_that_is_none_is_not_taken(package: Path) -> None:
     assert asked(package) is Form.BROKEN
 
 
-@pytest.mark.parametrize("octets", [b"", b"\xff\xfe", b"lib\ngateway.engine\n", b"lib\na b c\n"])
+@pytest.mark.parametrize("octets", [b"", b"\xff\xfe", b"lib\ngateway.hub\n", b"lib\na b c\n"])
 def test_a_list_that_cannot_be_read_is_none(package: Path, octets: bytes) -> None:
     (folder_of(package) / LIST).write_bytes(octets)
     assert asked(package) is Form.BROKEN

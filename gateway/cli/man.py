@@ -27,6 +27,10 @@ SIGNALS = (
 )
 ENVIRONMENT = (
     ("TIDEGATE_TABLE__KEY", "A key of the configuration, such as TIDEGATE_UPSTREAM__URL."),
+    (
+        "TIDEGATE_COMPILED",
+        "no: run the sources, also of what was compiled. The first line of the log says what runs.",
+    ),
     ("CREDENTIALS_DIRECTORY", "Where the secrets are that credential:NAME names; see systemd."),
     ("NOTIFY_SOCKET, WATCHDOG_USEC", "How systemd hears of the service; see sd_notify(3)."),
     ("SOURCE_DATE_EPOCH", "The date of this page, when it is written by `tidegate man`."),

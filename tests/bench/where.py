@@ -3,9 +3,10 @@
     python -m tests.bench.where [--quick] [--write-docs] [--json FILE]
 
 Each row that has a goal for its CPU time or its wait runs as in the matrix, and again through a
-gateway with clocks at the doors of its parts (timed_gateway.py), in turns. Encoding is timed by
-itself, in process, for the frames that were sent. How much of it all is the kernel's, the kernel
-says.
+gateway with clocks at the doors of its parts (timed_gateway.py), in turns. Both run the sources:
+compiled modules call each other by no door. How much less these take is told beside it. Encoding is
+timed by itself, in process, for the frames that were sent. How much of it all is the kernel's, the
+kernel says.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from gateway import compiled
 from gateway.frames import Frame, Puback, Pubcomp, Publish, Pubrec, encode
 from hil.rig.mosquitto import Mosquitto
 from tests.bench import generator, part
@@ -39,6 +41,8 @@ ENCODE_ROUNDS, ENCODED = 20, 5000
 OTHER, ENCODE = "other threads", "encode"
 TIMED = (sys.executable, "-m", "tests.bench.timed_gateway")
 REPORT = "parts.json"
+# As `tidegate run` is without its compiled modules.
+SOURCES = ("env", f"{compiled.VARIABLE}=no")
 
 # What a sensor is sent for a message, by the rows that are taken apart, by the tables they are in.
 SENT: Mapping[str, Mapping[str, tuple[Frame, ...]]] = {
@@ -86,6 +90,7 @@ class Split:
     scenario: Scenario
     parts: Mapping[str, float]
     whole: float  # without clocks
+    as_run: float  # with whatever is compiled here
     kernel_share: float
     per_look: float  # messages for each look at the UDP socket
 
@@ -132,17 +137,20 @@ def run_once(scenario: Scenario, setting: Setting) -> tuple[Mapping[str, Any], M
 
 
 def split(scenario: Scenario, sent: Sequence[Frame], setting: Setting, repeats: int) -> Split:
+    sources_setting = replace(setting, gateway_command=(*SOURCES, *setting.gateway_command))
     timed_setting = replace(
-        setting, gateway_command=(*TIMED, "{report}", "run", "--config", "{config}")
+        setting, gateway_command=(*SOURCES, *TIMED, "{report}", "run", "--config", "{config}")
     )
     encoding_us = encode_us(sent)
     plain: list[Measurement] = []
+    as_run: list[Measurement] = []
     parts: list[dict[str, float]] = []
     per_look: list[float] = []
     for repeat in range(repeats):
         part.say(f"{scenario.title}: {repeat + 1} of {repeats}, without clocks and with them")
-        said, _ = run_once(scenario, setting)
-        plain.append(Measurement.from_output(json.dumps(said)))
+        for each, runs in ((setting, as_run), (sources_setting, plain)):
+            said, _ = run_once(scenario, each)
+            runs.append(Measurement.from_output(json.dumps(said)))
         said, report = run_once(scenario, timed_setting)
         if not said["received"]:
             raise MeasurementError(f"{scenario.title}: nothing arrived")
@@ -152,12 +160,13 @@ def split(scenario: Scenario, sent: Sequence[Frame], setting: Setting, repeats: 
         scenario,
         {name: median(each[name] for each in parts) for name in parts[0]},
         median(run.figures.gateway_cpu_us or 0.0 for run in plain),
+        median(run.figures.gateway_cpu_us or 0.0 for run in as_run),
         median(run.figures.kernel_share or 0.0 for run in plain),
         median(per_look),
     )
 
 
-def table(title: str, splits: Sequence[Split]) -> Table:
+def table(title: str, splits: Sequence[Split], form: str) -> Table:
     lines = [(said, *_in_all(splits, partial(_share_of, name))) for name, said in SAID.items()]
     lines.append(
         ("all of it, with clocks", *_in_all(splits, lambda each: (each.timed, each.timed)))
@@ -165,6 +174,8 @@ def table(title: str, splits: Sequence[Split]) -> Table:
     lines.append(("the gateway without clocks", *_in_all(splits, lambda each: (each.whole, 0.0))))
     in_kernel = _in_all(splits, lambda each: (each.whole * each.kernel_share, each.whole))
     lines.append(("of that in the kernel", *in_kernel))
+    as_run = _in_all(splits, lambda each: (each.as_run, each.whole))
+    lines.append((f"the gateway as it is run here ({form})", *as_run))
     header = [cell for each in splits for cell in (f"{each.scenario.title}, µs", "share")]
     return Table(title, ("part", *header), tuple(lines))
 
@@ -188,8 +199,8 @@ def remarks(splits: Sequence[Split]) -> tuple[str, ...]:
     return (f"Messages for each look at the UDP socket: {looks}.",)
 
 
-def result(tables: Mapping[str, Sequence[Split]]) -> part.Result:
-    """`tables`: by title."""
+def result(tables: Mapping[str, Sequence[Split]], form: str) -> part.Result:
+    """`tables`: by title; `form`: which of the gateway's runs here."""
     splits = [each for group in tables.values() for each in group]
     figures = {
         "splits": [
@@ -197,13 +208,14 @@ def result(tables: Mapping[str, Sequence[Split]]) -> part.Result:
                 "name": each.scenario.name,
                 "parts_us": dict(each.parts),
                 "whole_us": each.whole,
+                "as_run_us": each.as_run,
                 "kernel_share": each.kernel_share,
                 "messages_per_look": each.per_look,
             }
             for each in splits
         ]
     }
-    drawn = tuple(table(title, group) for title, group in tables.items())
+    drawn = tuple(table(title, group, form) for title, group in tables.items())
     return part.Result(drawn, figures, remarks=remarks(splits))
 
 
@@ -220,7 +232,8 @@ def _measure(asked: argparse.Namespace) -> part.Result:
         {
             title: [split(rows[name], sent, setting, repeats) for name, sent in group.items()]
             for title, group in SENT.items()
-        }
+        },
+        compiled.found()[0].value,
     )
 
 

@@ -13,6 +13,8 @@ from types import ModuleType
 
 import pytest
 
+from gateway.compiled import PACKAGE, Form, folder_of, found
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPTS = REPOSITORY / ".ci" / "deb"
 
@@ -25,6 +27,10 @@ def deb() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def names_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
 
 
 def names(pinned: list[str]) -> set[str]:
@@ -108,3 +114,16 @@ def test_an_unknown_architecture_is_wrong_usage() -> None:
     )
     assert done.returncode == 2
     assert "invalid choice: 'vax'" in done.stderr
+
+
+def test_compiled_modules_are_inside_for_the_machine_that_compiled_them(
+    deb: ModuleType, tmp_path: Path
+) -> None:
+    form, _ = found()
+    if form is not Form.COMPILED:
+        pytest.skip(f"not run: {form.value}")
+    deb.add_compiled(tmp_path, "vax")
+    assert not list(tmp_path.iterdir())
+    deb.add_compiled(tmp_path, deb.this_architecture())
+    folder = tmp_path / "gateway/compiled_modules" / folder_of(PACKAGE).name
+    assert names_in(folder) == names_in(folder_of(PACKAGE))
