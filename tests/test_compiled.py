@@ -185,6 +185,26 @@ def test_compiled_modules_run_and_all_others_do_as_well() -> None:
     )
 
 
+def test_the_daemon_says_what_runs(form: Form, tmp_path: Path) -> None:
+    (tmp_path / "state").touch()  # no folder: it says its first line, and ends
+    settings = f"""
+        gateway.state_dir = "{tmp_path / "state"}"
+        upstream.url = "mqtt://127.0.0.1:1"
+        udp = [{{ listen = "127.0.0.1:0" }}]
+    """
+    (tmp_path / "config.toml").write_text(settings)
+    for wanted, said in (("yes", form.value), ("no", Form.UNWANTED.value)):
+        done = subprocess.run(
+            [sys.executable, "-m", "gateway", "run", "--config", tmp_path / "config.toml"],
+            cwd=REPOSITORY,
+            env={**os.environ, compiled.VARIABLE: wanted},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert f"({said})" in done.stderr.splitlines()[0]
+
+
 @pytest.mark.usefixtures("form")
 def test_what_was_edited_is_what_runs(tmp_path: Path) -> None:
     shutil.copytree(PACKAGE, tmp_path / "gateway")

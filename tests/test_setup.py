@@ -237,7 +237,8 @@ def test_without_a_micro_bit_the_set_up_is_done_all_the_same(machine: Machine) -
 
 
 def test_what_cannot_be_compiled_runs_as_it_is(machine: Machine) -> None:
-    machine.compile = ""  # as it is by itself; there are no sources to compile in this repository
+    machine.compile = ""  # as it is by itself
+    (machine.repository / ".ci/compile.py").write_text("raise SystemExit(1)\n")
     done = machine.set_up()
     assert done.returncode == 0, done.stderr
     assert "compiling what every message goes through" in done.stdout

@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    form = compiled.use(os.environ)  # first: a page for a wrong configuration imports some of it
     manager = ServiceManager.of(os.environ, os.getpid())
     try:
         configuration = configuration_for(arguments, os.environ)
@@ -39,7 +40,6 @@ def run(arguments: argparse.Namespace) -> int:
         if mended is None:
             return ExitCode.CONFIGURATION
         configuration = mended
-    form = compiled.use(os.environ)
     from gateway.daemon import serve
 
     return serve(configuration, manager, lambda: configuration_for(arguments, os.environ), form)
