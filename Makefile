@@ -89,6 +89,7 @@ bench: setup ## rate, CPU per message, latency and memory against a real mosquit
 	@if ! command -v gcc >/dev/null; then \
 	  echo "make bench compiles its load generator:  sudo apt-get install gcc libc6-dev" >&2; \
 	  exit 69; fi
+	@if [[ $${TIDEGATE_COMPILED:-} != no ]]; then $(BIN)/python .ci/compile.py --if-needed || true; fi
 	@$(BIN)/python -m $(if $(ARGS),tests.bench $(ARGS),tests.bench.everything --write-docs --json build/bench/json)
 
 soak: setup ## the long tests, an hour and more

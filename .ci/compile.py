@@ -28,14 +28,27 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-# Before mypyc, which takes distutils otherwise; Python 3.12 has none.
-import setuptools  # noqa: F401 # isort: skip
-from mypyc.build import mypycify
+try:
+    # Before mypyc, which takes distutils otherwise; Python 3.12 has none.
+    import setuptools  # noqa: F401 # isort: skip
+    from mypyc.build import mypycify
+except ImportError as error:
+    sys.exit(f"compile: {error}; it comes with `make setup`, on 64-bit machines alone")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
 
-from gateway.compiled import LIST, PACKAGE, SUFFIX, VARIABLE, Form, folder_of, found, list_text  # noqa: E402
+from gateway.compiled import (  # noqa: E402
+    LIST,
+    PACKAGE,
+    SUFFIX,
+    VARIABLE,
+    Form,
+    digest,
+    folder_of,
+    found,
+    list_text,
+)
 
 # What each message goes through, and the base classes of that: a compiled class has compiled bases.
 # The rest is no faster for it, and larger in memory.
@@ -88,8 +101,9 @@ def main() -> int:
     began = time.monotonic()
     try:
         count = compile_all(arguments.jobs)
-    except CompileError as error:
+    except (CompileError, OSError) as error:
         print(f"compile: {error}", file=sys.stderr)
+        print("It wants gcc and Python's headers: apt-get install gcc python3-dev", file=sys.stderr)
         return 1
     took = time.monotonic() - began
     print(f"compile: {count} modules in {took:.0f} s; {VARIABLE}=no runs the sources")
@@ -120,18 +134,20 @@ def without_slots(text: str) -> str:
 def compile_all(jobs: int) -> int:
     """How many modules were compiled, into their place."""
     sources = modules()
+    # As they are now: what is edited meanwhile is not what is compiled.
+    digests = {name: digest(source) for name, source in sources.items()}
     with TemporaryDirectory(prefix="tidegate-compile-") as temporary:
         work = Path(temporary)
         paths = copied(sources, work)
         with chdir(work):
             extensions = translated(paths)
             build(extensions, jobs)
-        put(work, extensions, sources)
+        put(work, extensions, digests)
     return len(sources)
 
 
 def copied(sources: dict[str, Path], work: Path) -> list[str]:
-    """The whole package for mypy, and what is to be compiled as it can be; returns that's paths."""
+    """The whole package, for mypy; returns the paths of what is compiled, without slots there."""
     shutil.copytree(
         PACKAGE,
         work / PACKAGE.name,
@@ -208,7 +224,7 @@ def run(command: list[str]) -> None:
         raise CompileError(f"{command[0]} failed:\n{done.stderr.strip()[-2000:]}")
 
 
-def put(work: Path, extensions: list[Any], sources: dict[str, Path]) -> None:
+def put(work: Path, extensions: list[Any], digests: dict[str, str]) -> None:
     """In place of what was there, at once."""
     place = folder_of(PACKAGE)
     place.parent.mkdir(exist_ok=True)
@@ -218,8 +234,8 @@ def put(work: Path, extensions: list[Any], sources: dict[str, Path]) -> None:
     new.mkdir()
     for each in extensions:
         shutil.copy(work / (each.name + SUFFIX), new)
-    library = next(each.name for each in extensions if each.name not in sources)
-    (new / LIST).write_text(list_text(library, sources))
+    library = next(each.name for each in extensions if each.name not in digests)
+    (new / LIST).write_text(list_text(library, digests))
     sync(new)
     if place.exists():
         place.rename(old)

@@ -68,9 +68,9 @@ def digest(source: Path) -> str:
     return f"{len(octets)}-{crc32(octets):08x}"
 
 
-def list_text(library: str, sources: Mapping[str, Path]) -> str:
-    """What the list says: the library, then a line for each module."""
-    return "\n".join([library, *(f"{name} {digest(path)}" for name, path in sources.items()), ""])
+def list_text(library: str, digests: Mapping[str, str]) -> str:
+    """What the list says: the library, then a line for each module and its source."""
+    return "\n".join([library, *(f"{name} {wanted}" for name, wanted in digests.items()), ""])
 
 
 def found(package: Path = PACKAGE) -> tuple[Form, Mapping[str, Path]]:

@@ -17,7 +17,7 @@ from types import ModuleType
 import pytest
 
 from gateway import compiled
-from gateway.compiled import LIST, PACKAGE, SUFFIX, Form, folder_of, list_text, use
+from gateway.compiled import LIST, PACKAGE, SUFFIX, Form, digest, folder_of, list_text, use
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 LIBRARY = "0123__mypyc"
@@ -47,7 +47,9 @@ def package(tmp_path: Path) -> Path:
         source.write_text(f"# {name}\n")
         (folder / (name + SUFFIX)).write_text("a stub")
     (folder / (LIBRARY + SUFFIX)).write_text("no library")
-    (folder / LIST).write_text(list_text(LIBRARY, sources))
+    (folder / LIST).write_text(
+        list_text(LIBRARY, {name: digest(source) for name, source in sources.items()})
+    )
     return package
 
 

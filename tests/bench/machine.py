@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
+from gateway import compiled
 from hil.rig.mosquitto import mosquitto_version
 from tests.bench.gateway_process import PROJECT_DIR
 
@@ -23,6 +24,7 @@ class Machine:
     system: str
     kernel: str
     python: str
+    form: str  # in which the gateway's modules are run
     mosquitto: str
     compiler: str
     revision: str
@@ -36,8 +38,9 @@ class Machine:
                 f"{self.processor}, {self.cores} cores, {self.memory_gib:.0f} GiB; "
                 f"{self.system}, kernel {self.kernel}; load average {self.load_average:.1f} "
                 "at the start.",
-                f"Python {self.python}, mosquitto {self.mosquitto} with its default "
-                f"configuration, generator built by gcc {self.compiler} -O2.",
+                f"Python {self.python}, modules of the gateway {self.form}; mosquitto "
+                f"{self.mosquitto} with its default configuration, generator built "
+                f"by gcc {self.compiler} -O2.",
             ]
         )
 
@@ -51,11 +54,17 @@ def this_machine() -> Machine:
         system=_system(),
         kernel=platform.release(),
         python=platform.python_version(),
+        form=_form().value,
         mosquitto=mosquitto_version(),
         compiler=_first_line("gcc", "-dumpfullversion"),
         revision=_revision(),
         load_average=os.getloadavg()[0],
     )
+
+
+def _form() -> compiled.Form:
+    is_wanted = os.environ.get(compiled.VARIABLE) != "no"
+    return compiled.found()[0] if is_wanted else compiled.Form.UNWANTED
 
 
 def processor(board: str, cpuinfo: str) -> str:

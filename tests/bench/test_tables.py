@@ -18,6 +18,7 @@ MACHINE = Machine(
     system="Debian",
     kernel="6.12",
     python="3.13.5",
+    form="compiled",
     mosquitto="2.0.21",
     compiler="14.2.0",
     revision="abc1234",
@@ -159,7 +160,7 @@ def test_the_section_tells_machine_versions_and_command() -> None:
         "abc1234",
         "A processor, 4 cores, 4 GiB",
         "kernel 6.12",
-        "Python 3.13.5, mosquitto 2.0.21",
+        "Python 3.13.5, modules of the gateway compiled; mosquitto 2.0.21",
         "3 interleaved runs per row",
         "| QoS 1 up, 100 clients | 5,000 |",
     ):
