@@ -13,6 +13,7 @@ export PATH := $(PATH):/usr/sbin:/usr/local/sbin
 
 BIN := .venv/bin
 
+# The harder half of the worlds; `make soak` has all.
 COMPILED_TESTS = tests/session tests/upstream tests/routing tests/simulation/test_worlds.py \
   $(wildcard tests/test_engine*.py tests/test_downlink*.py tests/test_uplink*.py)
 
@@ -49,7 +50,8 @@ test: setup ## all tests but the soak tests, ten minutes; ARGS="-k name" for som
 compiled-test: setup ## the tests of sessions, routing and the broker's side on the compiled modules
 	@form=$$($(BIN)/python -c 'from gateway.compiled import found; print(found()[0].value)'); \
 	if [[ $$form == compiled ]]; then \
-	  TIDEGATE_COMPILED=yes $(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist loadfile $(COMPILED_TESTS) $(ARGS); \
+	  TIDEGATE_COMPILED=yes $(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist loadfile $(COMPILED_TESTS) \
+	    $(or $(ARGS),-k "not every_world and not full_of_trouble"); \
 	else echo "The tests on compiled modules were left out, they are $$form"; fi
 
 spark-setup: setup ## add Spark to .venv, half a gigabyte; only the tables need it
@@ -94,6 +96,7 @@ bench: setup ## rate, CPU per message, latency and memory against a real mosquit
 
 soak: setup ## the long tests, an hour and more
 	@$(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)
+	@$(if $(ARGS),,$(MAKE) --no-print-directory compiled-test ARGS="--timeout 1200")
 	@$(if $(ARGS),,$(BIN)/python -m pytest -m "hypothesis and not soak" --hypothesis-profile new --timeout 1200 \
 	  -n $(WORKERS) --dist loadfile --ignore tests/spark_ingest/with_spark --ignore tests/spark_ingest/with_kafka)
 
