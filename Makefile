@@ -13,7 +13,7 @@ export PATH := $(PATH):/usr/sbin:/usr/local/sbin
 
 BIN := .venv/bin
 
-# The harder half of the worlds; `make soak` has all.
+# Of sessions, routing and the broker's side. Of the worlds only the harder half, `make soak` has all.
 COMPILED_TESTS = tests/session tests/upstream tests/routing tests/simulation/test_worlds.py \
   $(wildcard tests/test_engine*.py tests/test_downlink*.py tests/test_uplink*.py)
 
@@ -48,7 +48,7 @@ test: setup ## all tests but the soak tests, ten minutes; ARGS="-k name" for som
 
 # The same tests on what `tidegate run` takes where it was compiled.
 compiled-test: setup ## the tests of sessions, routing and the broker's side on the compiled modules
-	@form=$$($(BIN)/python -c 'from gateway.compiled import found; print(found()[0].value)'); \
+	@form=$$($(BIN)/python -c 'from gateway.compiled import found; print(found({})[0].value)'); \
 	if [[ $$form == compiled ]]; then \
 	  TIDEGATE_COMPILED=yes $(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist loadfile $(COMPILED_TESTS) \
 	    $(or $(ARGS),-k "not every_world and not full_of_trouble"); \

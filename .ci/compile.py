@@ -20,7 +20,6 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir, redirect_stdout
 from io import StringIO
@@ -95,7 +94,7 @@ def main() -> int:
     parser.add_argument("--if-needed", action="store_true", help="only if it was not, or is stale")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compilers at once")
     arguments = parser.parse_args()
-    if arguments.if_needed and found()[0] is Form.COMPILED:
+    if arguments.if_needed and found({})[0] is Form.COMPILED:
         print("compile: what is compiled is of these very sources")
         return 0
     began = time.monotonic()
@@ -178,15 +177,13 @@ def translated(paths: list[str]) -> list[Any]:
         raise CompileError(f"mypyc refused the sources:\n{said.getvalue().strip()}") from end
 
 
-def build(extensions: Iterable[Any], jobs: int) -> None:
+def build(extensions: list[Any], jobs: int) -> None:
     """Compile and link, `jobs` files at once."""
-    extensions = list(extensions)
     todo = [(each, source) for each in extensions for source in each.sources]
     with ThreadPoolExecutor(jobs) as pool:
         for done, _ in enumerate(pool.map(lambda one: compiled(*one), todo), 1):
             progress(done, len(todo))
-        for each in extensions:
-            pool.submit(link, each).result()
+        list(pool.map(link, extensions))
 
 
 def progress(done: int, all_of_them: int) -> None:
@@ -245,17 +242,12 @@ def put(work: Path, extensions: list[Any], digests: dict[str, str]) -> None:
 
 def sync(folder: Path) -> None:
     """A power cut leaves no half files under a whole name."""
-    for path in files_of(folder):
+    for path in (*folder.iterdir(), folder):
         handle = os.open(path, os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def files_of(folder: Path) -> Iterator[Path]:
-    yield from sorted(folder.iterdir())
-    yield folder
 
 
 if __name__ == "__main__":

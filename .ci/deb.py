@@ -185,7 +185,7 @@ def unpack(wheel: Path, folder: Path) -> None:
 
 
 def add_compiled(inside: Path, architecture: str) -> None:
-    if architecture == this_architecture() and found()[0] is Form.COMPILED:
+    if architecture == this_architecture() and found({})[0] is Form.COMPILED:
         folder = folder_of(PACKAGE)
         shutil.copytree(folder, inside / folder.relative_to(PACKAGE.parent))
 

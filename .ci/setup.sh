@@ -17,7 +17,7 @@ SYSTEM_PYTHON=${SYSTEM_PYTHON:-/usr/bin/python3}
 MICROBIT_FIRMWARE=${MICROBIT_FIRMWARE:-/usr/share/firmware-microbit-micropython/firmware.hex}
 MICROBIT_PACKAGES="qemu-system-arm firmware-microbit-micropython" # 60 MB
 DISK_FREE_KIB_MIN=737280 # measured: 565 MiB of environment, 155 MiB of downloads on their way
-COMPILE_KIB_MIN=1048576 # measured: 420 MiB for mypyc, 150 for each compiler
+COMPILE_KIB_MIN=1048576 # measured: 530 MiB for mypyc, then 70 for each compiler
 started=$SECONDS
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -179,11 +179,13 @@ install_python_packages() { # python
         explain "Installing tidegate"
 }
 
-# What every message goes through, for `tidegate run`: half the processor time for it. Where it cannot be
-# had the sources run, and nobody is asked for anything.
+# What every message goes through, for `tidegate run`: a fifth to a third less of the processor under load
+# (docs/performance.md). Where it cannot be had the sources run, and nobody is asked for anything.
 compile_modules() {
-    local include=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
-    if [[ ${COMPILE:-} == no ]] || ! "$VENV/bin/python" -c 'import mypyc, setuptools' 2>/dev/null; then return; fi
+    local include
+    if [[ ${COMPILE:-} == no ]]; then return; fi
+    include=$("$VENV/bin/python" -c 'import mypyc, setuptools, sysconfig; print(sysconfig.get_path("include"))' 2>/dev/null) ||
+        return 0 # no mypyc for this machine
     if [[ ! -e $include/Python.h ]] || ! command -v gcc >/dev/null; then
         say "not compiled, for which gcc and Python's headers are needed: it runs as it is"
     elif (($(awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo) < COMPILE_KIB_MIN)); then

@@ -73,8 +73,12 @@ def list_text(library: str, digests: Mapping[str, str]) -> str:
     return "\n".join([library, *(f"{name} {wanted}" for name, wanted in digests.items()), ""])
 
 
-def found(package: Path = PACKAGE) -> tuple[Form, Mapping[str, Path]]:
-    """What is there, and for COMPILED the files by their modules' names; nothing is loaded."""
+def found(
+    environment: Mapping[str, str], package: Path = PACKAGE
+) -> tuple[Form, Mapping[str, Path]]:
+    """What would run, and for COMPILED the files by their modules' names; nothing is loaded."""
+    if environment.get(VARIABLE) == "no":
+        return Form.UNWANTED, {}
     folder = folder_of(package)
     try:
         library, *lines = (folder / LIST).read_text().splitlines()
@@ -95,9 +99,7 @@ def use(environment: Mapping[str, str], package: Path = PACKAGE) -> Form:
 
     To be called before the first of them is imported.
     """
-    if environment.get(VARIABLE) == "no":
-        return Form.UNWANTED
-    form, files = found(package)
+    form, files = found(environment, package)
     if form is not Form.COMPILED:
         return form
     if not sys.modules.keys().isdisjoint(files):

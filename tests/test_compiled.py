@@ -6,7 +6,6 @@ That they do what the sources do is tested by the tests of the sources, with TID
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -18,6 +17,7 @@ import pytest
 
 from gateway import compiled
 from gateway.compiled import LIST, PACKAGE, SUFFIX, Form, digest, folder_of, list_text, use
+from tests.support.ci_scripts import ci_script
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 LIBRARY = "0123__mypyc"
@@ -76,7 +76,7 @@ def test_whoever_wants_the_sources_gets_them(package: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["# gateway.session.testamenl \n", "", "# gateway.session.testamenm\n"]
+    "text", ["# gateway.session.testament \n", "", "# gateway.session.testaments"]
 )
 def test_one_changed_source_is_enough(package: Path, text: str) -> None:
     (package / "session/testament.py").write_text(text)
@@ -121,12 +121,7 @@ def test_each_form_says_what_it_is() -> None:
 @pytest.fixture(scope="module")
 def compiling() -> ModuleType:
     pytest.importorskip("mypyc", reason="not run: mypyc has no build for this machine")
-    spec = importlib.util.spec_from_file_location("compiling", REPOSITORY / ".ci/compile.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return ci_script("compile")
 
 
 def test_the_sources_keep_their_lines(compiling: ModuleType) -> None:

@@ -54,17 +54,12 @@ def this_machine() -> Machine:
         system=_system(),
         kernel=platform.release(),
         python=platform.python_version(),
-        form=_form().value,
+        form=compiled.found(os.environ)[0].value,
         mosquitto=mosquitto_version(),
         compiler=_first_line("gcc", "-dumpfullversion"),
         revision=_revision(),
         load_average=os.getloadavg()[0],
     )
-
-
-def _form() -> compiled.Form:
-    is_wanted = os.environ.get(compiled.VARIABLE) != "no"
-    return compiled.found()[0] if is_wanted else compiled.Form.UNWANTED
 
 
 def processor(board: str, cpuinfo: str) -> str:

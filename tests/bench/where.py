@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
@@ -233,7 +234,7 @@ def _measure(asked: argparse.Namespace) -> part.Result:
             title: [split(rows[name], sent, setting, repeats) for name, sent in group.items()]
             for title, group in SENT.items()
         },
-        compiled.found()[0].value,
+        compiled.found(os.environ)[0].value,
     )
 
 

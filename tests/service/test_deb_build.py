@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from types import ModuleType
 import pytest
 
 from gateway.compiled import PACKAGE, Form, folder_of, found
+from tests.support.ci_scripts import ci_script
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPTS = REPOSITORY / ".ci" / "deb"
@@ -21,12 +21,7 @@ SCRIPTS = REPOSITORY / ".ci" / "deb"
 
 @pytest.fixture(scope="module")
 def deb() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("deb", REPOSITORY / ".ci" / "deb.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return ci_script("deb")
 
 
 def names_in(folder: Path) -> set[str]:
@@ -119,7 +114,7 @@ def test_an_unknown_architecture_is_wrong_usage() -> None:
 def test_compiled_modules_are_inside_for_the_machine_that_compiled_them(
     deb: ModuleType, tmp_path: Path
 ) -> None:
-    form, _ = found()
+    form, _ = found({})
     if form is not Form.COMPILED:
         pytest.skip(f"not run: {form.value}")
     deb.add_compiled(tmp_path, "vax")
