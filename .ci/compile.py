@@ -20,6 +20,7 @@ import subprocess
 import sys
 import sysconfig
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir, redirect_stdout
 from io import StringIO
@@ -85,6 +86,17 @@ DATACLASS = re.compile(r"^@dataclass\(([^)\n]*)\)", re.MULTILINE)
 MYPY_INI = "[mypy]\nstrict = True\nfollow_imports = silent\nignore_missing_imports = True\n"
 
 
+# Prints where the modules of a package are that come with those that are named.
+IMPORTED = """
+import importlib, sys
+package, *names = sys.argv[1:]
+for name in names:
+    importlib.import_module(name)
+ours = (name for name in sorted(sys.modules) if name.partition(".")[0] == package)
+print(*(sys.modules[name].__file__ for name in ours), sep="\\n")
+"""
+
+
 class CompileError(Exception):
     """What went wrong, in a sentence."""
 
@@ -134,15 +146,21 @@ def compile_all(jobs: int) -> int:
     """How many modules were compiled, into their place."""
     sources = modules()
     # As they are now: what is edited meanwhile is not what is compiled.
-    digests = {name: digest(source) for name, source in sources.items()}
+    digests = {path: digest(PACKAGE.parent / path) for path in imported(sources)}
     with TemporaryDirectory(prefix="tidegate-compile-") as temporary:
         work = Path(temporary)
         paths = copied(sources, work)
         with chdir(work):
             extensions = translated(paths)
             build(extensions, jobs)
-        put(work, extensions, digests)
+        put(work, extensions, sources, digests)
     return len(sources)
+
+
+def imported(names: Iterable[str]) -> list[str]:
+    """The sources of these and of all of ours that they import, from the folder of the package."""
+    said = run([sys.executable, "-c", IMPORTED, PACKAGE.name, *names], cwd=PACKAGE.parent)
+    return [str(Path(path).relative_to(PACKAGE.parent)) for path in said.splitlines()]
 
 
 def copied(sources: dict[str, Path], work: Path) -> list[str]:
@@ -215,13 +233,17 @@ def object_of(source: str) -> str:
     return source.removesuffix(".c") + ".o"
 
 
-def run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def run(command: list[str], cwd: Path | None = None) -> str:
+    """What it says, on its standard output."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
     if done.returncode:
         raise CompileError(f"{command[0]} failed:\n{done.stderr.strip()[-2000:]}")
+    return done.stdout
 
 
-def put(work: Path, extensions: list[Any], digests: dict[str, str]) -> None:
+def put(
+    work: Path, extensions: list[Any], sources: dict[str, Path], digests: dict[str, str]
+) -> None:
     """In place of what was there, at once."""
     place = folder_of(PACKAGE)
     place.parent.mkdir(exist_ok=True)
@@ -231,8 +253,8 @@ def put(work: Path, extensions: list[Any], digests: dict[str, str]) -> None:
     new.mkdir()
     for each in extensions:
         shutil.copy(work / (each.name + SUFFIX), new)
-    library = next(each.name for each in extensions if each.name not in digests)
-    (new / LIST).write_text(list_text(library, digests))
+    library = next(each.name for each in extensions if each.name not in sources)
+    (new / LIST).write_text(list_text([library, *sources], digests))
     sync(new)
     if place.exists():
         place.rename(old)

@@ -6,15 +6,16 @@ sources as they were. `tidegate run` takes it; all else runs the sources.
 
 Rules
 - Compiled modules call each other directly, so all are taken, or none.
-- If one source is another one than was compiled, none is: what was edited is what runs. Nor if one
-  of them was imported already.
+- If one source is another one than was compiled, none is: what was edited is what runs. Those that
+  compiled ones import count too, as what is compiled relies on their types. Nor is any taken if one
+  was imported already.
 - The sources always do. `TIDEGATE_COMPILED=no` asks for them.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec
@@ -68,9 +69,12 @@ def digest(source: Path) -> str:
     return f"{len(octets)}-{crc32(octets):08x}"
 
 
-def list_text(library: str, digests: Mapping[str, str]) -> str:
-    """What the list says: the library, then a line for each module and its source."""
-    return "\n".join([library, *(f"{name} {wanted}" for name, wanted in digests.items()), ""])
+def list_text(names: Iterable[str], digests: Mapping[str, str]) -> str:
+    """What the list says: the library and the compiled modules, then sources, each with its digest.
+
+    `digests`: by paths from the folder of the package, which count whether compiled or not.
+    """
+    return "\n".join([" ".join(names), *(f"{path} {said}" for path, said in digests.items()), ""])
 
 
 def found(
@@ -81,15 +85,15 @@ def found(
         return Form.UNWANTED, {}
     folder = folder_of(package)
     try:
-        library, *lines = (folder / LIST).read_text().splitlines()
+        names, *lines = (folder / LIST).read_text().splitlines()
         sources = dict(line.split(" ") for line in lines)
     except FileNotFoundError:
         return Form.ABSENT, {}
     except (OSError, ValueError):
         return Form.BROKEN, {}
-    if not all(_is(package.parent / _path_of(name), wanted) for name, wanted in sources.items()):
+    if not all(_is(package.parent / path, wanted) for path, wanted in sources.items()):
         return Form.STALE, {}
-    files = {name: folder / (name + SUFFIX) for name in (library, *sources)}
+    files = {name: folder / (name + SUFFIX) for name in names.split(" ")}
     whole = all(file.exists() for file in files.values())
     return (Form.COMPILED, files) if whole else (Form.BROKEN, {})
 
@@ -112,10 +116,6 @@ def use(environment: Mapping[str, str], package: Path = PACKAGE) -> Form:
         sys.meta_path.remove(finder)
         return Form.BROKEN
     return Form.COMPILED
-
-
-def _path_of(module: str) -> str:
-    return module.replace(".", "/") + ".py"
 
 
 def _is(source: Path, wanted: str) -> bool:

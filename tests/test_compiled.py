@@ -34,7 +34,7 @@ print(form.name, engine.__file__, fields.__file__, daemon.__file__, sep="\\n")
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """One of two modules, with files in place of what a compiler makes."""
+    """One of three modules, two of them with files in place of what a compiler makes."""
     package = tmp_path / "gateway"
     (package / "session").mkdir(parents=True)
     sources = {
@@ -47,9 +47,12 @@ def package(tmp_path: Path) -> Path:
         source.write_text(f"# {name}\n")
         (folder / (name + SUFFIX)).write_text("a stub")
     (folder / (LIBRARY + SUFFIX)).write_text("no library")
-    (folder / LIST).write_text(
-        list_text(LIBRARY, {name: digest(source) for name, source in sources.items()})
-    )
+    (package / "plain.py").write_text("# imported by what is compiled\n")
+    digests = {
+        str(path.relative_to(tmp_path)): digest(path)
+        for path in (*sources.values(), package / "plain.py")
+    }
+    (folder / LIST).write_text(list_text([LIBRARY, *sources], digests))
     return package
 
 
@@ -80,6 +83,11 @@ def test_whoever_wants_the_sources_gets_them(package: Path) -> None:
 )
 def test_one_changed_source_is_enough(package: Path, text: str) -> None:
     (package / "session/testament.py").write_text(text)
+    assert asked(package) is Form.STALE
+
+
+def test_one_that_is_only_imported_by_compiled_ones_counts_too(package: Path) -> None:
+    (package / "plain.py").write_text("# of another type now\n")
     assert asked(package) is Form.STALE
 
 
