@@ -7,6 +7,7 @@ That they do what the sources do is tested by the tests of the sources, with TID
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -137,9 +138,32 @@ def test_the_sources_keep_their_lines(compiling: ModuleType) -> None:
     assert {"gateway.engine", "gateway.session.session", "gateway.links.udp"} <= set(modules)
     for source in modules.values():
         text = source.read_text()
-        changed = compiling.without_slots(text)
+        changed = compiling.marked(compiling.without_slots(text))
         assert changed.count("\n") == text.count("\n")
         assert "slots=True" not in changed
+        assert ("mypyc_attr" in changed) is (
+            "from __future__ import annotations; from typing" in changed
+        )
+
+
+def test_a_class_without_cycles_is_marked_in_the_line_before_it(compiling: ModuleType) -> None:
+    text = (
+        "from __future__ import annotations\n\nimport os\n\n\n@dataclass\nclass Peer:\n    a: int\n"
+    )
+    marked = compiling.marked(text).split("\n")
+    assert marked[1].startswith("if TYPE_CHECKING: from mypy_extensions")
+    assert marked[4:7] == ["@mypyc_attr(acyclic=True)", "@dataclass", "class Peer:"]
+    assert compiling.marked(text.replace("Peer", "Other")) == text.replace("Peer", "Other")
+
+
+def test_each_name_of_a_class_without_cycles_is_one(compiling: ModuleType) -> None:
+    texts = [compiling.marked(source.read_text()) for source in compiling.modules().values()]
+    marked = [
+        name
+        for text in texts
+        for name in re.findall(r"\n@mypyc_attr\(acyclic=True\)\n(?:@.*\n)*class (\w+)", text)
+    ]
+    assert sorted(marked) == sorted(compiling.ACYCLIC)
 
 
 def test_slots_that_cannot_be_taken_away_are_refused(compiling: ModuleType) -> None:

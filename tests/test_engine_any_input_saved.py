@@ -57,7 +57,7 @@ class SavedWorld(World):
             ]
             assert client.session.next_position + 2 * POSITIONS_BLOCK > delivering.next_position
             assert [(row.topic_id, row.name) for row in client.topics] == [
-                (topic.reference[1], topic.name) for topic in session._topics._topics
+                (topic.topic_id, topic.name) for topic in session._topics._topics
             ]
             assert {
                 row.topic_filter: row.qos for row in client.subscriptions

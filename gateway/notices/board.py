@@ -143,7 +143,7 @@ class Board:
             said = session.noted  # in no table, because each of those is a cache miss or two
             if (  # nearly always, so it takes no detour
                 type(said) is _Said
-                and said.heard_at is session.heard_at
+                and said.heard_at == session.heard_at
                 and said.state is session.state
                 and said.connection == connection
                 and now <= said.look_at

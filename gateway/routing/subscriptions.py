@@ -25,7 +25,7 @@ Matches = list[tuple[ClientId, int]]
 Subscribers = dict[ClientId, int]
 
 
-class _Filter(QosTable[ClientId]):
+class _Filter(QosTable):
     """One filter: who hears by it, and how many asked for it and wait for the broker's word."""
 
     __slots__ = ("asked", "cover_qos", "qos")

@@ -14,31 +14,33 @@ Rule: a key is a leaf behind the first level that it shares with no other key, a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Value = TypeVar("Value")
 
 
-class _Leaf(Generic[Value]):
-    """A key, and what is kept under it."""
+class _Leaf:
+    """A key, and what is kept under it: a value of the tree's, which alone is generic, as a leaf
+    would be 16 octets larger for it, compiled.
+    """
 
     __slots__ = ("key", "value")
 
-    def __init__(self, key: str, value: Value) -> None:
+    def __init__(self, key: str, value: Any) -> None:
         self.key = key
         self.value = value
 
 
-class _Branch(Generic[Value]):
+class _Branch:
     """Where keys part after what they have in common; one of them may end there."""
 
     __slots__ = ("children", "ending")
 
     def __init__(self) -> None:
-        self.ending: _Leaf[Value] | None = None
-        self.children: dict[str, _Leaf[Value] | _Branch[Value]] = {}
+        self.ending: _Leaf | None = None
+        self.children: dict[str, _Leaf | _Branch] = {}
 
-    def only_leaf(self) -> _Leaf[Value] | None:
+    def only_leaf(self) -> _Leaf | None:
         """The one that is left of the branch, if there is no more."""
         if not self.children:
             return self.ending
@@ -48,13 +50,13 @@ class _Branch(Generic[Value]):
         return child if isinstance(child, _Leaf) else None
 
 
-_Place = _Leaf[Value] | _Branch[Value]
+_Place = _Leaf | _Branch
 Found = list[tuple[str, Value]]
 
 
 class TopicTree(Generic[Value]):
     def __init__(self) -> None:
-        self._root: _Branch[Value] = _Branch()
+        self._root = _Branch()
         self._count = 0
 
     def __len__(self) -> int:
@@ -68,7 +70,7 @@ class TopicTree(Generic[Value]):
 
     def all(self) -> Iterator[tuple[str, Value]]:
         """All, neighbours together. Nothing may be put in or taken out meanwhile."""
-        waiting: list[_Place[Value]] = [self._root]
+        waiting: list[_Place] = [self._root]
         while waiting:
             place = waiting.pop()
             if isinstance(place, _Leaf):
@@ -121,9 +123,10 @@ class TopicTree(Generic[Value]):
             if only is None:
                 break
             way[depth - 1].children[levels[depth - 1]] = only
-        return leaf.value
+        value: Value | None = leaf.value
+        return value
 
-    def _find(self, key: str) -> _Leaf[Value] | None:
+    def _find(self, key: str) -> _Leaf | None:
         branch = self._root
         for level in key.split("/"):
             below = branch.children.get(level)
@@ -147,9 +150,9 @@ class TopicTree(Generic[Value]):
         return found
 
 
-def _branch_with(leaf: _Leaf[Value], depth: int) -> _Branch[Value]:
+def _branch_with(leaf: _Leaf, depth: int) -> _Branch:
     """What takes a leaf's place, with the leaf in it, where another key goes on as well."""
-    branch: _Branch[Value] = _Branch()
+    branch = _Branch()
     levels = leaf.key.split("/")
     if depth == len(levels):
         branch.ending = leaf
@@ -158,7 +161,7 @@ def _branch_with(leaf: _Leaf[Value], depth: int) -> _Branch[Value]:
     return branch
 
 
-def _climb(place: _Place[Value], levels: list[str], depth: int, found: Found[Value]) -> None:
+def _climb(place: _Place, levels: list[str], depth: int, found: Found[Any]) -> None:
     if isinstance(place, _Leaf):
         if _covers(place.key.split("/"), levels, depth):
             _take(place, found)
@@ -179,7 +182,7 @@ def _climb(place: _Place[Value], levels: list[str], depth: int, found: Found[Val
         _climb(below, levels, depth + 1, found)
 
 
-def _descend(place: _Place[Value], levels: list[str], depth: int, found: Found[Value]) -> None:
+def _descend(place: _Place, levels: list[str], depth: int, found: Found[Any]) -> None:
     if isinstance(place, _Leaf):
         if _covers(levels, place.key.split("/"), depth):
             _take(place, found)
@@ -199,7 +202,7 @@ def _descend(place: _Place[Value], levels: list[str], depth: int, found: Found[V
         _descend(below, levels, depth + 1, found)
 
 
-def _descend_all(branch: _Branch[Value], depth: int, found: Found[Value]) -> None:
+def _descend_all(branch: _Branch, depth: int, found: Found[Any]) -> None:
     for name, child in branch.children.items():
         if depth == 0 and name.startswith("$"):
             continue
@@ -223,6 +226,6 @@ def _covers(wide: list[str], narrow: list[str], depth: int) -> bool:
     return len(wide) == len(narrow)
 
 
-def _take(leaf: _Leaf[Value] | None, found: Found[Value]) -> None:
+def _take(leaf: _Leaf | None, found: Found[Any]) -> None:
     if leaf is not None:
         found.append((leaf.key, leaf.value))

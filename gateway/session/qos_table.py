@@ -3,38 +3,39 @@
 Mostly there is one or none, and 100,000 sleepers with a filter each have 200,000 of these. So a
 dictionary, which is 184 octets, is made for the second one.
 
+A name is text or a `ClientId`, and comes out as it was put in. The table is not generic, as each
+would be 16 octets larger for that, compiled.
+
 Bounded by who keeps it: filters of a client, clients of the gateway.
 """
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
-
-Name = TypeVar("Name", bound=str)
+from typing import Any
 
 
-class QosTable(Generic[Name]):
+class QosTable:
     __slots__ = ("_many", "_one", "_qos_of_one")
 
     def __init__(self) -> None:
-        self._one: Name | None = None
+        self._one: str | None = None
         self._qos_of_one = 0
-        self._many: dict[Name, int] | None = None  # from the second one on, all of them
+        self._many: dict[str, int] | None = None  # from the second one on, all of them
 
     def __len__(self) -> int:
         if self._many is not None:
             return len(self._many)
         return self._one is not None
 
-    def __contains__(self, name: Name) -> bool:
+    def __contains__(self, name: str) -> bool:
         return name == self._one if self._many is None else name in self._many
 
-    def items(self) -> list[tuple[Name, int]]:
+    def items(self) -> list[tuple[Any, int]]:
         if self._many is not None:
             return list(self._many.items())
         return [] if self._one is None else [(self._one, self._qos_of_one)]
 
-    def put(self, name: Name, qos: int) -> None:
+    def put(self, name: str, qos: int) -> None:
         if self._many is not None:
             self._many[name] = qos
         elif self._one is None or self._one == name:
@@ -43,7 +44,7 @@ class QosTable(Generic[Name]):
             self._many = {self._one: self._qos_of_one, name: qos}
             self._one = None
 
-    def pop(self, name: Name) -> bool:
+    def pop(self, name: str) -> bool:
         """Whether it was there."""
         if self._many is not None:
             return self._many.pop(name, None) is not None

@@ -44,7 +44,7 @@ class Wish:
     is_awaited: bool = True  # whether SUBACK would be understood
 
 
-class Subscribing(QosTable[str]):
+class Subscribing(QosTable):
     """A client's filters, with the QoS of each, and its wishes for more."""
 
     __slots__ = ("_rules", "_topics", "_wishes")

@@ -31,7 +31,7 @@ from gateway.session.topic_rules import topic_name
 Reference = tuple[TopicIdType, int]
 
 FEW_TOPICS = 8
-REFERENCES_MAX = 4096
+SHARED_IDS_MAX = 4096
 SHORT_NAME_OCTETS = 2
 TOPIC_ID_MIN = 1
 TOPIC_ID_MAX = 0xFFFE  # 0x0000 and 0xFFFF are reserved (1.2, 5.3.11)
@@ -53,18 +53,18 @@ _NUMBER = Told.NUMBER
 @dataclass(slots=True)
 class Topic:
     name: str
-    reference: Reference
+    topic_id: int
     told: Told = Told.NOTHING
 
 
-@lru_cache(REFERENCES_MAX)
-def _normal(topic_id: int) -> Reference:
-    """One for all clients: they number alike, and there are very many of them."""
-    return _NORMAL, topic_id
+@lru_cache(SHARED_IDS_MAX)
+def _shared(topic_id: int) -> int:
+    """One object for all clients: they number alike, and there are very many of them."""
+    return topic_id
 
 
 def _id_of(topic: Topic) -> int:
-    return topic.reference[1]
+    return topic.topic_id
 
 
 class TopicRegistry:
@@ -114,7 +114,7 @@ class TopicRegistry:
 
     def restore(self, saved: list[SavedTopic], next_id: int, told: Told) -> None:
         """Topics of a former life; new ones begin behind them, and not before this life's ids."""
-        topics = [Topic(row.name, _normal(row.topic_id), told) for row in saved]
+        topics = [Topic(row.name, _shared(row.topic_id), told) for row in saved]
         self._keep(sorted(topics, key=_id_of))
         last = _id_of(self._topics[-1]) if self._topics else 0
         next_id = max(next_id, self._next_id, last + 1)
@@ -158,7 +158,9 @@ class TopicRegistry:
         if self._spelled is not None and name in self._spelled:
             return self._spelled[name]
         topic = self._find(name)
-        return topic.reference if topic is not None and topic.told is _NUMBER else None
+        if topic is None or topic.told is not _NUMBER:
+            return None
+        return _NORMAL, topic.topic_id
 
     def number(self, name: str) -> int | None:
         """The number of a name, given now if it has none; None when the table is full."""
@@ -217,7 +219,7 @@ class TopicRegistry:
     def _number(self, name: str, topic_id: int) -> Topic:
         while self._at(topic_id) is not None:  # only after the ids began again
             topic_id += 1
-        topic = Topic(name, _normal(topic_id))
+        topic = Topic(name, _shared(topic_id))
         if isinstance(self._topics, list):
             assert self._by_name is not None, "they are many"
             insort(self._topics, topic, key=_id_of)
@@ -234,13 +236,13 @@ class TopicRegistry:
         topics = self._topics
         if not topics:
             return None
-        first = topics[0].reference[1]
+        first = topics[0].topic_id
         if first <= topic_id < first + len(topics):  # where it is if there are no gaps
             topic = topics[topic_id - first]
-            if topic.reference[1] == topic_id:
+            if topic.topic_id == topic_id:
                 return topic
         place = bisect_left(topics, topic_id, key=_id_of)
-        if place == len(topics) or topics[place].reference[1] != topic_id:
+        if place == len(topics) or topics[place].topic_id != topic_id:
             return None
         return topics[place]
 

@@ -13,7 +13,7 @@ qualities = st.integers(0, 2)
 
 @given(st.lists(st.tuples(names, qualities | st.none())))
 def test_a_table_holds_what_a_dictionary_would(steps: list[tuple[str, int | None]]) -> None:
-    table: QosTable[str] = QosTable()
+    table = QosTable()
     model: dict[str, int] = {}
     for name, qos in steps:
         if qos is None:
