@@ -12,6 +12,7 @@ Rules
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 import re
 import shlex
@@ -64,8 +65,8 @@ MODULES = {
         "spilling",
         "uplink",
     ),
-    "frames": ("codec", "fields", "layout"),
-    "links": ("broker_socket", "datagrams", "outflow", "tick", "udp", "udp_socket"),
+    "frames": ("codec", "fields", "layout", "messages", "shapes"),
+    "links": ("broker_socket", "datagrams", "mmsg", "outflow", "tick", "udp", "udp_socket"),
     "notices": ("board", "standing"),
     "routing": (
         *("admission", "members", "not_saved", "reading_rules", "subscriptions", "topic_tree"),
@@ -159,6 +160,88 @@ def without_slots(text: str) -> str:
     return changed
 
 
+def rewritten(text: str) -> str:
+    """The same lines, but what of a @dataclass mypyc makes slow or does not understand.
+
+    - The `__init__` that @dataclass makes is not compiled and costs three times as much: it is
+      written out, but for frozen ones, which may not set what they have.
+    - A `ClassVar` counts as a field: it is set behind the class.
+    """
+    lines = [*text.split("\n"), ""]  # one more, for a class at the end
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.ClassDef) and node.decorator_list:
+            decorator = ast.unparse(node.decorator_list[0])
+            if re.match(r"dataclass\b", decorator):
+                behind = node.end_lineno or 0
+                if any(lines[behind : behind + 2]):
+                    raise CompileError(f"no two empty lines behind class {node.name}")
+                given = None if "frozen=True" in decorator else init_of(node)
+                lines[behind : behind + 2] = [
+                    "" if given is None else given,
+                    class_variables_out(lines, node),
+                ]
+                if given is not None:
+                    at = node.decorator_list[0].lineno - 1
+                    lines[at] = with_word(lines[at], decorator, "init=False")
+    return "\n".join(lines)
+
+
+def with_word(line: str, decorator: str, word: str) -> str:
+    wanted = f"{decorator[:-1]}, {word})" if decorator.endswith(")") else f"{decorator}({word})"
+    changed = line.replace(decorator, wanted)
+    if changed == line:
+        raise CompileError(f"`{line}` is not written as {decorator}")
+    return changed
+
+
+def class_variables_out(lines: list[str], node: ast.ClassDef) -> str:
+    """What sets them, in a line; where they were set, nothing is any more."""
+    sets = []
+    for field in node.body:
+        if (
+            isinstance(field, ast.AnnAssign)
+            and field.value is not None
+            and is_class_variable(field)
+        ):
+            sets.append(f"{node.name}.{ast.unparse(field.target)} = {ast.unparse(field.value)}")
+            lines[field.lineno - 1] = "    pass"
+            for at in range(field.lineno, field.end_lineno or 0):
+                lines[at] = ""
+    return "; ".join(sets)
+
+
+def init_of(node: ast.ClassDef) -> str | None:
+    """In a line; None for a class that has one, or what makes a new value for each object."""
+    parameters, sets = ["self"], []
+    for field in node.body:
+        if isinstance(field, ast.FunctionDef) and field.name in ("__init__", "__post_init__"):
+            return None
+        if not isinstance(field, ast.AnnAssign) or is_class_variable(field):
+            continue
+        default = field.value
+        if isinstance(default, ast.Call) and ast.unparse(default.func) == "field":
+            words = {word.arg: word.value for word in default.keywords}
+            if "default_factory" in words:
+                return None
+            default = words.get("default")
+        name = ast.unparse(field.target)
+        given = "" if default is None else f" = {ast.unparse(default)}"
+        parameters.append(f"{name}: {ast.unparse(field.annotation)}{given}")
+        sets.append(f"self.{name} = {name}")
+    if not sets:
+        return None
+    return f"    def __init__({', '.join(parameters)}) -> None: {'; '.join(sets)}"
+
+
+def is_class_variable(field: ast.AnnAssign) -> bool:
+    return ast.unparse(field.annotation).startswith("ClassVar")
+
+
+def prepared(text: str) -> str:
+    """A source as mypyc is given it, each line where it was."""
+    return marked(rewritten(without_slots(text)))
+
+
 def marked(text: str) -> str:
     """The same, on as many lines, with the `ACYCLIC` classes marked as such."""
 
@@ -200,7 +283,7 @@ def copied(sources: dict[str, Path], work: Path) -> list[str]:
     paths = []
     for source in sources.values():
         path = source.relative_to(PACKAGE.parent)
-        (work / path).write_text(marked(without_slots(source.read_text())))
+        (work / path).write_text(prepared(source.read_text()))
         paths.append(str(path))
     (work / "mypy.ini").write_text(MYPY_INI)
     return paths

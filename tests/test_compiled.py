@@ -33,6 +33,18 @@ print(form.name, engine.__file__, fields.__file__, daemon.__file__, sep="\\n")
 """
 
 
+DATACLASSES = """@dataclass(eq=False)
+class Plain:
+    KIND: ClassVar[int] = 12
+    name: str
+    octets: int = field(default=7)
+
+
+after = 1
+"""
+WRITTEN_OUT = "    def __init__(self, "
+
+
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     """One of three modules, two of them with files in place of what a compiler makes."""
@@ -133,17 +145,59 @@ def compiling() -> ModuleType:
     return ci_script("compile")
 
 
+def places(text: str) -> list[tuple[int, str]]:
+    """Where functions and classes begin, but those that were written out."""
+    lines = enumerate(text.split("\n"))
+    return [
+        (at, line)
+        for at, line in lines
+        if re.match(r" *(async def|def|class) ", line) and not line.startswith(WRITTEN_OUT)
+    ]
+
+
 def test_the_sources_keep_their_lines(compiling: ModuleType) -> None:
     modules = compiling.modules()
     assert {"gateway.engine", "gateway.session.session", "gateway.links.udp"} <= set(modules)
     for source in modules.values():
         text = source.read_text()
-        changed = compiling.marked(compiling.without_slots(text))
-        assert changed.count("\n") == text.count("\n")
+        changed = compiling.prepared(text)
+        assert places(changed) == places(text)
         assert "slots=True" not in changed
         assert ("mypyc_attr" in changed) is (
             "from __future__ import annotations; from typing" in changed
         )
+
+
+def test_the_init_of_a_dataclass_is_written_out(compiling: ModuleType) -> None:
+    lines = compiling.rewritten(DATACLASSES).split("\n")
+    assert lines[0] == "@dataclass(eq=False, init=False)"
+    assert lines[2].strip() == "pass"
+    assert lines[5:7] == [
+        "    def __init__(self, name: str, octets: int = 7) -> None: "
+        "self.name = name; self.octets = octets",
+        "Plain.KIND = 12",
+    ]
+
+
+def test_frozen_ones_and_new_values_for_each_object_stay_with_dataclass(
+    compiling: ModuleType,
+) -> None:
+    for text in (
+        DATACLASSES.replace("eq=False", "frozen=True"),
+        DATACLASSES.replace("field(default=7)", "field(default_factory=int)"),
+    ):
+        changed = compiling.rewritten(text)
+        assert "__init__" not in changed
+        assert "Plain.KIND = 12" in changed
+
+
+def test_what_cannot_be_rewritten_is_refused(compiling: ModuleType) -> None:
+    for text in (
+        DATACLASSES.replace("\n\n\n", "\n"),
+        DATACLASSES.replace("(eq=False)", "(eq = False)"),
+    ):
+        with pytest.raises(compiling.CompileError):
+            compiling.rewritten(text)
 
 
 def test_a_class_without_cycles_is_marked_in_the_line_before_it(compiling: ModuleType) -> None:

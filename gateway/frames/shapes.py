@@ -12,7 +12,8 @@ long have their EXTRA_OCTETS_MAX. Octets after the declared length are another m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
 
 from gateway.frames.fields import (
     FLAGS_MEANING,
@@ -39,13 +40,10 @@ class OnAir:
     LAYOUT: ClassVar[Layout] = Layout()
     EXTRA_OCTETS_MAX: ClassVar[int] = 0
 
-    if TYPE_CHECKING:  # dataclass writes the real one, with the fields of each message
-
-        def __init__(self, *fields: Any) -> None: ...
-
     @classmethod
     def from_octets(cls, datagram: bytes, start: int, end: int) -> Self:
-        return cls(*cls.fixed_fields(datagram, start, end))
+        made_of: Callable[..., Self] = cls  # each message has its own fields
+        return made_of(*cls.fixed_fields(datagram, start, end))
 
     def to_octets(self) -> bytes:
         return framed(self.KIND, self.body())
@@ -86,8 +84,9 @@ class WithTail(OnAir):
 
     @classmethod
     def from_octets(cls, datagram: bytes, start: int, end: int) -> Self:
+        made_of: Callable[..., Self] = cls
         tail = cls.tail_start(start, end)
-        return cls(*cls.LAYOUT.unpack_from(datagram, start), datagram[tail:end])
+        return made_of(*cls.LAYOUT.unpack_from(datagram, start), datagram[tail:end])
 
     def body(self) -> bytes:
         tail: bytes = getattr(self, self.TAIL)
@@ -136,10 +135,11 @@ class ReplacesWillTopic(OnAir):
 
     @classmethod
     def from_octets(cls, datagram: bytes, start: int, end: int) -> Self:
+        made_of: Callable[..., Self] = cls
         if end - start < 2:
-            return cls()
+            return made_of()
         qos, retain, _, _ = FLAGS_MEANING[datagram[start]]
-        return cls(datagram[start + 1 : end], qos, retain)
+        return made_of(datagram[start + 1 : end], qos, retain)
 
     def body(self) -> bytes:
         if not self.topic:

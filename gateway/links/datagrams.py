@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gateway.links import mmsg
+from gateway.links.mmsg_slots import DATAGRAMS_PER_CALL
 from gateway.links.socket_address import (
     IPV4_BYTES,
     IPV4_NAME_BYTES,
@@ -51,7 +52,7 @@ class SingleDatagrams:
     def receive(self) -> tuple[int, list[tuple[bytes, bytes]]]:
         batch = []
         count = 0
-        while count < mmsg.DATAGRAMS_PER_CALL:
+        while count < DATAGRAMS_PER_CALL:
             try:
                 datagram, peer = self._socket.recvfrom(self._bytes_max + 1)
             except _NOTHING_THERE:

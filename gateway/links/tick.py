@@ -23,9 +23,7 @@ No clock, no loop, no socket: times and addresses come in, seconds go out.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from operator import itemgetter
 
 WINDOW_S = 0.05
 PATIENCE = 0.25
@@ -37,8 +35,6 @@ BUSY_SHARE_MAX = 0.7
 # no longer of interest, and not counted, which also bounds the memory of a window.
 COUNTED_MAX = int(DATAGRAMS_ENOUGH * WINDOW_S * 1000)
 
-_source = itemgetter(0)
-
 
 class AdaptiveTick:
     """The wait between two looks. `tick_ms_max` below 1 means never to wait."""
@@ -49,12 +45,14 @@ class AdaptiveTick:
         self._since: float | None = None
         self._arrived = 0
         self._busy_s = 0.0
-        self._by_source: Counter[bytes] = Counter()
+        self._by_source: dict[bytes, int] = {}
 
     def arrived(self, batch: Sequence[tuple[bytes, bytes]]) -> None:
         """What one call to the socket brought: (source, datagram)."""
         if self._arrived < COUNTED_MAX and self.tick_ms_max:
-            self._by_source.update(map(_source, batch))
+            counts = self._by_source
+            for source, _ in batch:
+                counts[source] = counts.get(source, 0) + 1
         self._arrived += len(batch)
 
     def wait_s(self, began: float, now: float, *, full: bool) -> float:
