@@ -97,10 +97,11 @@ FLAGS = ("-g0", "-fvisibility=hidden", "-fno-asynchronous-unwind-tables")
 DATACLASS = re.compile(r"^@dataclass\(([^)\n]*)\)", re.MULTILINE)
 CLASS = re.compile(r"\n\n((?:@.*\n)*class (\w+))")
 FUTURE = "from __future__ import annotations\n\n"
-MARK_IMPORT = (
-    "from __future__ import annotations; from typing import TYPE_CHECKING\n"
+FUTURE_AND_MARK = (
+    "from __future__ import annotations; from typing import TYPE_CHECKING, Final\n"
     "if TYPE_CHECKING: from mypy_extensions import mypyc_attr\n"
 )
+CONSTANT = re.compile(r"^(?!OVERFLOW |[A-Z][A-Z0-9_]*_MAX )(_?[A-Z][A-Z0-9_]*|_?[a-z]\w*)( = |: )")
 MYPY_INI = "[mypy]\nstrict = True\nfollow_imports = silent\nignore_missing_imports = True\n"
 
 
@@ -237,19 +238,43 @@ def is_class_variable(field: ast.AnnAssign) -> bool:
     return ast.unparse(field.annotation).startswith("ClassVar")
 
 
-def prepared(text: str) -> str:
-    """A source as mypyc is given it, each line where it was."""
-    return marked(rewritten(without_slots(text)))
-
-
 def marked(text: str) -> str:
-    """The same, on as many lines, with the `ACYCLIC` classes marked as such."""
+    """The same lines, with the `ACYCLIC` classes marked as such."""
 
     def mark(found: re.Match[str]) -> str:
         return f"\n@mypyc_attr(acyclic=True)\n{found[1]}" if found[2] in ACYCLIC else found[0]
 
-    changed = CLASS.sub(mark, text)
-    return text if changed == text else changed.replace(FUTURE, MARK_IMPORT, 1)
+    return CLASS.sub(mark, text)
+
+
+def with_constants(text: str) -> str:
+    """The same lines, with constants of the module as such: else each use looks for them by name.
+
+    Types, which have CapitalWords, are none. One that may be None is left alone, as mypyc makes C
+    of it that is refused, and so are limits, which tests make smaller.
+    """
+    lines = text.split("\n")
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.AnnAssign) and node.value is not None:
+            annotation = f": Final[{ast.unparse(node.annotation)}] = "
+        elif isinstance(node, ast.Assign):
+            annotation = ": Final = "
+        else:
+            continue
+        at = node.lineno - 1
+        found = CONSTANT.match(lines[at])
+        if found and not annotation.endswith("| None] = "):
+            _, _, value = lines[at].partition(" = ")
+            lines[at] = f"{found[1]}{annotation}{value}"
+    return "\n".join(lines)
+
+
+def prepared(text: str) -> str:
+    """A source as mypyc is given it, each line where it was."""
+    if FUTURE not in text:
+        raise CompileError(f"no line and an empty one behind it: {FUTURE!r}")
+    changed = marked(rewritten(with_constants(without_slots(text))))
+    return changed.replace(FUTURE, FUTURE_AND_MARK, 1)
 
 
 def compile_all(jobs: int) -> int:

@@ -30,6 +30,7 @@ PLAIN_PUBREL = b"\x62\x02"  # and the packet id
 RUN_MAX = 64  # looked at in one go
 USER_PROPERTY = b"\x26"
 REMAINING_LENGTH_OCTETS_MAX = 4
+PACKET_ID_OCTETS = 2
 
 
 class BadPacketError(Exception):
@@ -50,6 +51,7 @@ _VARINTS_MAX = 2048
 _VARINTS = tuple(varint(value) for value in range(_VARINTS_MAX))
 _PLAIN = Struct(">HH").iter_unpack
 _packet_id = Struct(">H").pack
+_FIRST = tuple(bytes((PUBLISH | flags,)) for flags in range(16))
 
 
 def user_property(name: str, value: str) -> bytes:
@@ -82,23 +84,31 @@ class PublishWriter:
         unix_ms, payload, qos = forward.unix_ms, forward.payload, forward.upstream_qos
         time = self._time[1] if self._time[0] == unix_ms else self._stamp(unix_ms)
         retain = forward.retain and self.retain_available
-        first = PUBLISH | qos << 1 | retain | dup << 3
+        first = _FIRST[qos << 1 | retain | dup << 3]
         head = self._topics.get(forward.topic) or self._topic(forward.topic)
         client = self._clients.get(forward.client_id) or self._client(forward.client_id)
+        size = len(time)
         if not qos:
-            number, tag, numbers = b"", client[0], b""
-        elif forward.epoch == self._epoch:  # nearly always
+            tag = client[0]
+            size += len(tag)
+            properties = _VARINTS[size] if size < _VARINTS_MAX else varint(size)
+            size += len(head) + len(properties) + len(payload)
+            length = _VARINTS[size] if size < _VARINTS_MAX else varint(size)
+            return b"".join((first, length, head, properties, tag, time, payload))
+        if forward.epoch == self._epoch:  # nearly always
             digits = b"%d" % forward.sequence
-            number, tag, numbers = _packet_id(packet_id), client[1], _VARINTS[len(digits)] + digits
+            tag, behind = client[1], _VARINTS[len(digits)]
         else:
-            number, tag, numbers = _packet_id(packet_id), client[0], _numbers(forward)
-        size = len(tag) + len(numbers) + len(time)
+            tag, behind, digits = client[0], b"", _numbers(forward)
+        size += len(tag) + len(behind) + len(digits)
         properties = _VARINTS[size] if size < _VARINTS_MAX else varint(size)
-        size += len(head) + len(number) + len(properties) + len(payload)
+        size += len(head) + PACKET_ID_OCTETS + len(properties) + len(payload)
         length = _VARINTS[size] if size < _VARINTS_MAX else varint(size)
-        # Formatting takes two thirds of the time of joining.
-        parts = (first, length, head, number, properties, tag, numbers, time, payload)
-        return b"%c%b%b%b%b%b%b%b%b" % parts
+        number = _packet_id(packet_id)
+        # Joining takes half the time of formatting.
+        return b"".join(
+            (first, length, head, number, properties, tag, behind, digits, time, payload)
+        )
 
     def _topic(self, topic: str) -> bytes:
         if len(self._topics) >= CACHE_MAX:
