@@ -13,8 +13,8 @@ export PATH := $(PATH):/usr/sbin:/usr/local/sbin
 
 BIN := .venv/bin
 
-# Of frames, links, sessions, routing and the broker's side. Of the worlds only the harder half, `make soak` has all.
-COMPILED_TESTS = tests/frames tests/links tests/session tests/upstream tests/routing tests/notices tests/simulation/test_worlds.py \
+# Of frames, journal, links, sessions, routing and the broker's side. Of the worlds only the harder half, `make soak` has all.
+COMPILED_TESTS = tests/frames tests/journal tests/links tests/session tests/upstream tests/routing tests/notices tests/simulation/test_worlds.py \
   $(wildcard tests/test_engine*.py tests/test_downlink*.py tests/test_uplink*.py)
 
 # Whether `make test` has the tests of the tables too: yes, no, or auto, where Spark is installed or the

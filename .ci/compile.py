@@ -66,6 +66,10 @@ MODULES = {
         "uplink",
     ),
     "frames": ("codec", "fields", "layout", "messages", "shapes"),
+    "journal": (
+        *("backlog", "committer", "group", "journal", "ledger", "marks", "numbers", "placing"),
+        *("reading", "records", "room", "segment", "volume"),
+    ),
     "links": ("broker_socket", "datagrams", "mmsg", "outflow", "tick", "udp", "udp_socket"),
     "notices": ("board", "standing"),
     "routing": (
@@ -101,7 +105,7 @@ FUTURE_AND_MARK = (
     "from __future__ import annotations; from typing import TYPE_CHECKING, Final\n"
     "if TYPE_CHECKING: from mypy_extensions import mypyc_attr\n"
 )
-CONSTANT = re.compile(r"^(?!OVERFLOW |[A-Z][A-Z0-9_]*_MAX )(_?[A-Z][A-Z0-9_]*|_?[a-z]\w*)( = |: )")
+CONSTANT = re.compile(r"^(?!OVERFLOW |[A-Z][A-Z0-9_]*_MAX )(_?[A-Z][A-Z0-9_]+|_?[a-z]\w*)( = |: )")
 MYPY_INI = "[mypy]\nstrict = True\nfollow_imports = silent\nignore_missing_imports = True\n"
 
 

@@ -198,7 +198,7 @@ def test_what_cannot_be_rewritten_is_refused(compiling: ModuleType) -> None:
 
 
 def test_a_class_without_cycles_is_marked_in_the_line_before_it(compiling: ModuleType) -> None:
-    text = "from __future__ import annotations\n\nimport os\n\n\n@dataclass\nclass Peer:\n    a: int"
+    text = "from __future__ import annotations\n\nimport x\n\n\n@dataclass\nclass Peer:\n    a: int"
     marked = compiling.prepared(text).split("\n")
     assert marked[1].startswith("if TYPE_CHECKING: from mypy_extensions")
     assert marked[4:7] == [

@@ -80,7 +80,7 @@ class JournalCommitter:
         self._loop = loop
         self._hearers = hearers
         self._linger_s = linger_s
-        self._thread = thread or WorkThread(loop, "journal")
+        self._worker = thread or WorkThread(loop, "journal")
         self._is_idle = asyncio.Event()  # no job runs
         self._is_idle.set()
         self._jobs = 0  # begun so far
@@ -146,8 +146,8 @@ class JournalCommitter:
             await self._is_idle.wait()
         if self._alarm is not None:
             self._alarm.cancel()
-        await self._thread.run(self._journal.close)
-        self._thread.stop()
+        await self._worker.run(self._journal.close)
+        self._worker.stop()
 
     def check(self) -> str | None:
         """What is wrong, for health; None if nothing is."""
@@ -255,7 +255,7 @@ class JournalCommitter:
     def _start(
         self, work: Callable[[T], R], job: T, end: Callable[[asyncio.Future[R]], None]
     ) -> None:
-        future = self._thread.run(work, job)
+        future = self._worker.run(work, job)
         self._jobs += 1
         self._is_idle.clear()
         future.add_done_callback(end)

@@ -1,6 +1,6 @@
 """One life: storing, finishing, reading back; and what a start brings back of it."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -51,8 +51,8 @@ def test_what_was_stored_comes_back_in_order_as_it_was(folder: Path) -> None:
     assert driven.recovered.report.waiting == 600
     after = driven.read()
     for old, new in zip(before, after, strict=True):
-        assert [getattr(new, name) for name in type(new).__slots__] == [
-            getattr(old, name) for name in type(old).__slots__
+        assert [getattr(new, field.name) for field in fields(new)] == [
+            getattr(old, field.name) for field in fields(old)
         ]
 
 
