@@ -16,8 +16,9 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from gateway.engine import Engine, EngineRules
@@ -40,7 +41,7 @@ from tests.support.engine_bench import UPSTREAM
 SIZES = (10, 100, 1000, 10_000, 100_000)
 REAL_SIZES = (100, 1000, 10_000, 20_000)
 STORED_SIZES = (1000, 10_000, 100_000)
-ROUNDS, REPEATS, SECONDS, LOADS = 7, 3, 5.0, 5
+PASSES, ROUNDS, REPEATS, SECONDS, LOADS = 3, 7, 3, 5.0, 3
 RATE_PER_S = 5000
 FILES_BESIDE = 64  # of the generator, beside the sockets of its clients
 LIMITS = """\
@@ -51,6 +52,8 @@ unproven_clients_max = 1000000
 PROMISED = "flat or logarithmic"
 
 Costs = tuple[tuple[float, float], ...]
+Cost = tuple[tuple[str, str], float]  # of what, by what; microseconds
+Measured = Callable[[int], Iterable[Cost]]  # of a size
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,23 +79,32 @@ READING, MESSAGE, REAL, LOADED = (
 )
 
 
-def in_the_engine(sizes: Sequence[int], rounds: int) -> Iterator[Curve]:
-    by_clients, by_topics, up, down = [], [], [], []
-    for size in sizes:
-        part.say(f"an engine with {size:,} clients, then topics, then filters")
-        crowd = Crowd(size)
-        by_clients.append((size, crowd.best_us(crowd.readings, rounds)))
-        crowd = Crowd(CLIENTS_OF_MANY, -(-size // CLIENTS_OF_MANY))
-        crowd.register(size)
-        by_topics.append((size, crowd.best_us(crowd.readings_on_topics, rounds)))
-        crowd = Crowd(CLIENTS_OF_MANY, -(-size // CLIENTS_OF_MANY))
-        crowd.subscribe(size)
-        down.append((size, crowd.best_us(crowd.messages, rounds)))
-        up.append((size, crowd.best_us(crowd.readings, rounds)))
-    yield Curve(READING, "clients", tuple(by_clients))
-    yield Curve(READING, "topics", tuple(by_topics))
-    yield Curve(READING, "subscriptions", tuple(up))
-    yield Curve(MESSAGE, "subscriptions", tuple(down))
+def best_of(passes: int, sizes: Sequence[int], measured: Measured) -> Iterator[Curve]:
+    """What each costs where the machine was kindest: all sizes are measured in turns, as a
+    neighbour who takes the caches stays for longer than one of them.
+    """
+    best: dict[tuple[str, str], dict[float, float]] = {}
+    for _ in range(passes):
+        for size in sizes:
+            for name, cost in measured(size):
+                costs = best.setdefault(name, {})
+                costs[size] = min(cost, costs.get(size, cost))
+    for (what, over), costs in best.items():
+        yield Curve(what, over, tuple(costs.items()))
+
+
+def in_the_engine(size: int, rounds: int) -> Iterator[Cost]:
+    part.say(f"an engine with {size:,} clients, then topics, then filters")
+    crowd = Crowd(size)
+    yield (READING, "clients"), crowd.best_us(crowd.readings, rounds)
+    crowd = Crowd(CLIENTS_OF_MANY, -(-size // CLIENTS_OF_MANY))
+    crowd.register(size)
+    yield (READING, "topics"), crowd.best_us(crowd.readings_on_topics, rounds)
+    crowd = Crowd(CLIENTS_OF_MANY, -(-size // CLIENTS_OF_MANY))
+    crowd.subscribe(size)
+    down = crowd.best_us(crowd.messages, rounds)
+    yield (READING, "subscriptions"), crowd.best_us(crowd.readings, rounds)
+    yield (MESSAGE, "subscriptions"), down
 
 
 def possible(clients: int) -> int:
@@ -171,12 +183,9 @@ def _load_once(folder: Path, count: int) -> float:
     return taken
 
 
-def at_the_start(sizes: Sequence[int], repeats: int) -> Curve:
-    costs = []
-    for size in sizes:
-        part.say(f"a state with {size:,} sessions is loaded")
-        costs.append((float(size), load_us(size, repeats)))
-    return Curve(LOADED, "sessions in the state", tuple(costs))
+def at_the_start(size: int, repeats: int) -> Iterator[Cost]:
+    part.say(f"a state with {size:,} sessions is loaded")
+    yield (LOADED, "sessions in the state"), load_us(size, repeats)
 
 
 def table(curves: Sequence[Curve]) -> Table:
@@ -250,15 +259,15 @@ def result(curves: Sequence[Curve]) -> part.Result:
 def _measure(asked: argparse.Namespace) -> part.Result:
     if asked.quick:
         curves = [
-            *in_the_engine(SIZES[:3], 1),
+            *best_of(1, SIZES[:3], partial(in_the_engine, rounds=1)),
             in_a_gateway(REAL_SIZES[:2], 1, 1.0),
-            at_the_start((100, 1000), 1),
+            *best_of(1, (100, 1000), partial(at_the_start, repeats=1)),
         ]
     else:
         curves = [
-            *in_the_engine(SIZES, ROUNDS),
+            *best_of(PASSES, SIZES, partial(in_the_engine, rounds=ROUNDS)),
             in_a_gateway(REAL_SIZES, REPEATS, SECONDS),
-            at_the_start(STORED_SIZES, LOADS),
+            *best_of(PASSES, STORED_SIZES, partial(at_the_start, repeats=LOADS)),
         ]
     return result(curves)
 
