@@ -3,8 +3,7 @@
     .venv/bin/python .ci/compile.py [--if-needed] [--jobs N]
 
 Rules
-- What is compiled are the very sources, but for `slots=True`: a compiled class has slots, and a
-  dataclass that makes itself anew for them cannot be one.
+- What is compiled are the very sources, prepared as for_mypyc.py says.
 - All of it is put in place at once, when it is whole: interrupted anywhere, what was there stays.
 - A file for each module, so that a small board has the memory, and so that processors share them.
 """
@@ -12,9 +11,7 @@ Rules
 from __future__ import annotations
 
 import argparse
-import ast
 import os
-import re
 import shlex
 import shutil
 import subprocess
@@ -32,12 +29,15 @@ from typing import Any
 try:
     # Before mypyc, which takes distutils otherwise; Python 3.12 has none.
     import setuptools  # noqa: F401 # isort: skip
+    import mypy.version
     from mypyc.build import mypycify
 except ImportError as error:
     sys.exit(f"compile: {error}; it comes with `make setup`, on 64-bit machines alone")
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(REPOSITORY))
+FOLDER = Path(__file__).resolve().parent
+sys.path[:0] = [str(FOLDER.parent), str(FOLDER)]
+
+from for_mypyc import SourceError, prepared  # noqa: E402
 
 from gateway.compiled import (  # noqa: E402
     LIST,
@@ -51,6 +51,8 @@ from gateway.compiled import (  # noqa: E402
     list_text,
 )
 
+RECIPE = ("compile.py", "for_mypyc.py")
+MADE_BY = "made-by"
 # What each message goes through, and the base classes of that: a compiled class has compiled bases.
 # The rest is no faster for it, and larger in memory.
 MODULES = {
@@ -85,27 +87,9 @@ MODULES = {
         *("subscribing", "turns"),
     ),
 }
-# Of these there are very many, or one for every message, and none refers to what may refer to it:
-# the collector of garbage need not know of them, and each is 16 octets smaller.
-ACYCLIC = (
-    # The sessions' and what they hold
-    *("Delivering", "Publishing", "QosTable", "Rationed", "Sending", "Subscribing", "Topic"),
-    *("TopicRegistry", "_Filter", "_Leaf", "_Said"),
-    # Effects, and what they carry
-    *("Arrived", "Finish", "Forward", "InGoodHands", "Message", "Peer", "Send"),
-    *("Settled", "Store", "Transmit", "UnderWay"),
-)
 OPTIMISE = "1"  # no slower here than 2, and compiled in two thirds of the time
 # Python alone finds something of it by name, and nothing throws: a tenth smaller without the rest.
 FLAGS = ("-g0", "-fvisibility=hidden", "-fno-asynchronous-unwind-tables")
-DATACLASS = re.compile(r"^@dataclass\(([^)\n]*)\)", re.MULTILINE)
-CLASS = re.compile(r"\n\n((?:@.*\n)*class (\w+))")
-FUTURE = "from __future__ import annotations\n\n"
-FUTURE_AND_MARK = (
-    "from __future__ import annotations; from typing import TYPE_CHECKING, Final\n"
-    "if TYPE_CHECKING: from mypy_extensions import mypyc_attr\n"
-)
-CONSTANT = re.compile(r"^(?!OVERFLOW |[A-Z][A-Z0-9_]*_MAX )(_?[A-Z][A-Z0-9_]+|_?[a-z]\w*)( = |: )")
 MYPY_INI = """[mypy]
 strict = True
 follow_imports = silent
@@ -134,13 +118,13 @@ def main() -> int:
     parser.add_argument("--if-needed", action="store_true", help="only if it was not, or is stale")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compilers at once")
     arguments = parser.parse_args()
-    if arguments.if_needed and found({})[0] is Form.COMPILED:
+    if arguments.if_needed and found({})[0] is Form.COMPILED and was_made_this_way():
         print("compile: what is compiled is of these very sources")
         return 0
     began = time.monotonic()
     try:
         count = compile_all(arguments.jobs)
-    except (CompileError, OSError) as error:
+    except (CompileError, SourceError, OSError) as error:
         print(f"compile: {error}", file=sys.stderr)
         print("It wants gcc and Python's headers: apt-get install gcc python3-dev", file=sys.stderr)
         return 1
@@ -149,142 +133,24 @@ def main() -> int:
     return 0
 
 
+def recipe() -> str:
+    """What besides the sources decides what comes out."""
+    return " ".join([mypy.version.__version__, *map(digest, (FOLDER / name for name in RECIPE))])
+
+
+def was_made_this_way() -> bool:
+    try:
+        return (folder_of(PACKAGE) / MADE_BY).read_text() == recipe()
+    except OSError:
+        return False
+
+
 def modules() -> dict[str, Path]:
     """Names and sources of all that is compiled."""
     names = (
         ".".join(filter(None, (folder, name))) for folder in MODULES for name in MODULES[folder]
     )
     return {f"{PACKAGE.name}.{name}": PACKAGE / (name.replace(".", "/") + ".py") for name in names}
-
-
-def without_slots(text: str) -> str:
-    """The same lines, without `slots=True` in any @dataclass."""
-
-    def decorator(found: re.Match[str]) -> str:
-        words = [word for word in found[1].split(", ") if word != "slots=True"]
-        return f"@dataclass({', '.join(words)})" if words else "@dataclass"
-
-    changed = DATACLASS.sub(decorator, text)
-    if "slots=True" in changed:
-        raise CompileError("`slots=True` stands where it cannot be taken away")
-    return changed
-
-
-def rewritten(text: str) -> str:
-    """The same lines, but what of a @dataclass mypyc makes slow or does not understand.
-
-    - The `__init__` that @dataclass makes is not compiled and costs three times as much, ten times
-      if it is frozen: it is written out.
-    - A `ClassVar` counts as a field: it is set behind the class.
-    """
-    lines = [*text.split("\n"), ""]  # one more, for a class at the end
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.ClassDef) and node.decorator_list:
-            decorator = ast.unparse(node.decorator_list[0])
-            if re.match(r"dataclass\b", decorator):
-                behind = node.end_lineno or 0
-                if any(lines[behind : behind + 2]):
-                    raise CompileError(f"no two empty lines behind class {node.name}")
-                given = init_of(node)
-                lines[behind : behind + 2] = [
-                    "" if given is None else given,
-                    class_variables_out(lines, node),
-                ]
-                if given is not None:
-                    at = node.decorator_list[0].lineno - 1
-                    lines[at] = with_word(lines[at], decorator, "init=False")
-    return "\n".join(lines)
-
-
-def with_word(line: str, decorator: str, word: str) -> str:
-    wanted = f"{decorator[:-1]}, {word})" if decorator.endswith(")") else f"{decorator}({word})"
-    changed = line.replace(decorator, wanted)
-    if changed == line:
-        raise CompileError(f"`{line}` is not written as {decorator}")
-    return changed
-
-
-def class_variables_out(lines: list[str], node: ast.ClassDef) -> str:
-    """What sets them, in a line; where they were set, nothing is any more."""
-    sets = []
-    for field in node.body:
-        if (
-            isinstance(field, ast.AnnAssign)
-            and field.value is not None
-            and is_class_variable(field)
-        ):
-            sets.append(f"{node.name}.{ast.unparse(field.target)} = {ast.unparse(field.value)}")
-            lines[field.lineno - 1] = "    pass"
-            for at in range(field.lineno, field.end_lineno or 0):
-                lines[at] = ""
-    return "; ".join(sets)
-
-
-def init_of(node: ast.ClassDef) -> str | None:
-    """In a line; None for a class that has one, or what makes a new value for each object."""
-    parameters, sets = ["self"], []
-    for field in node.body:
-        if isinstance(field, ast.FunctionDef) and field.name in ("__init__", "__post_init__"):
-            return None
-        if not isinstance(field, ast.AnnAssign) or is_class_variable(field):
-            continue
-        default = field.value
-        if isinstance(default, ast.Call) and ast.unparse(default.func) == "field":
-            words = {word.arg: word.value for word in default.keywords}
-            if "default_factory" in words:
-                return None
-            default = words.get("default")
-        name = ast.unparse(field.target)
-        given = "" if default is None else f" = {ast.unparse(default)}"
-        parameters.append(f"{name}: {ast.unparse(field.annotation)}{given}")
-        sets.append(f"self.{name} = {name}")
-    if not sets:
-        return None
-    # Compiled, it may set what is frozen; only mypy has to be told.
-    return f"    def __init__({', '.join(parameters)}) -> None: {'; '.join(sets)}  # type: ignore"
-
-
-def is_class_variable(field: ast.AnnAssign) -> bool:
-    return ast.unparse(field.annotation).startswith("ClassVar")
-
-
-def marked(text: str) -> str:
-    """The same lines, with the `ACYCLIC` classes marked as such."""
-
-    def mark(found: re.Match[str]) -> str:
-        return f"\n@mypyc_attr(acyclic=True)\n{found[1]}" if found[2] in ACYCLIC else found[0]
-
-    return CLASS.sub(mark, text)
-
-
-def with_constants(text: str) -> str:
-    """The same lines, with constants of the module as such: else each use looks for them by name.
-
-    Types, which have CapitalWords, are none. One that may be None is left alone, as mypyc makes C
-    of it that is refused, and so are limits, which tests make smaller.
-    """
-    lines = text.split("\n")
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.AnnAssign) and node.value is not None:
-            annotation = f": Final[{ast.unparse(node.annotation)}] = "
-        elif isinstance(node, ast.Assign):
-            annotation = ": Final = "
-        else:
-            continue
-        at = node.lineno - 1
-        found = CONSTANT.match(lines[at])
-        if found and not annotation.endswith("| None] = "):
-            _, _, value = lines[at].partition(" = ")
-            lines[at] = f"{found[1]}{annotation}{value}"
-    return "\n".join(lines)
-
-
-def prepared(text: str) -> str:
-    """A source as mypyc is given it, each line where it was."""
-    if FUTURE not in text:
-        raise CompileError(f"no line and an empty one behind it: {FUTURE!r}")
-    changed = marked(rewritten(with_constants(without_slots(text))))
-    return changed.replace(FUTURE, FUTURE_AND_MARK, 1)
 
 
 def compile_all(jobs: int) -> int:
@@ -400,6 +266,7 @@ def put(
         shutil.copy(work / (each.name + SUFFIX), new)
     library = next(each.name for each in extensions if each.name not in sources)
     (new / LIST).write_text(list_text([library, *sources], digests))
+    (new / MADE_BY).write_text(recipe())
     sync(new)
     if place.exists():
         place.rename(old)

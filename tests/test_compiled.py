@@ -156,6 +156,11 @@ def compiling() -> ModuleType:
     return ci_script("compile")
 
 
+@pytest.fixture(scope="module")
+def preparing() -> ModuleType:
+    return ci_script("for_mypyc")
+
+
 def places(text: str) -> list[tuple[int, str]]:
     """Where functions and classes begin, but those that were written out."""
     lines = enumerate(text.split("\n"))
@@ -166,19 +171,19 @@ def places(text: str) -> list[tuple[int, str]]:
     ]
 
 
-def test_the_sources_keep_their_lines(compiling: ModuleType) -> None:
+def test_the_sources_keep_their_lines(compiling: ModuleType, preparing: ModuleType) -> None:
     modules = compiling.modules()
     assert {"gateway.engine", "gateway.session.session", "gateway.links.udp"} <= set(modules)
     for source in modules.values():
         text = source.read_text()
-        changed = compiling.prepared(text)
+        changed = preparing.prepared(text)
         assert places(changed) == places(text)
         assert "slots=True" not in changed
 
 
 @pytest.mark.parametrize("words", ["eq=False", "frozen=True"])
-def test_the_init_of_a_dataclass_is_written_out(compiling: ModuleType, words: str) -> None:
-    lines = compiling.rewritten(DATACLASSES.replace("eq=False", words)).split("\n")
+def test_the_init_of_a_dataclass_is_written_out(preparing: ModuleType, words: str) -> None:
+    lines = preparing.rewritten(DATACLASSES.replace("eq=False", words)).split("\n")
     assert lines[0] == f"@dataclass({words}, init=False)"
     assert lines[2].strip() == "pass"
     assert lines[5:7] == [
@@ -188,36 +193,42 @@ def test_the_init_of_a_dataclass_is_written_out(compiling: ModuleType, words: st
     ]
 
 
-def test_new_values_for_each_object_stay_with_dataclass(compiling: ModuleType) -> None:
+def test_new_values_for_each_object_stay_with_dataclass(preparing: ModuleType) -> None:
     text = DATACLASSES.replace("field(default=7)", "field(default_factory=int)")
-    changed = compiling.rewritten(text)
+    changed = preparing.rewritten(text)
     assert "__init__" not in changed
     assert "Plain.KIND = 12" in changed
 
 
-def test_what_cannot_be_rewritten_is_refused(compiling: ModuleType) -> None:
-    for text in (
+@pytest.mark.parametrize(
+    "text",
+    [
         DATACLASSES.replace("\n\n\n", "\n"),
         DATACLASSES.replace("(eq=False)", "(eq = False)"),
-    ):
-        with pytest.raises(compiling.CompileError):
-            compiling.rewritten(text)
+        DATACLASSES.replace("eq=False", "kw_only=True"),
+        DATACLASSES.replace("@dataclass", "@final\n@dataclass"),
+        DATACLASSES + "\n\n@dataclass\nclass Wider(Plain):\n    more: int\n\n",
+    ],
+)
+def test_what_cannot_be_rewritten_is_refused(preparing: ModuleType, text: str) -> None:
+    with pytest.raises(preparing.SourceError):
+        preparing.rewritten(text)
 
 
-def test_a_class_without_cycles_is_marked_in_the_line_before_it(compiling: ModuleType) -> None:
+def test_a_class_without_cycles_is_marked_in_the_line_before_it(preparing: ModuleType) -> None:
     text = "from __future__ import annotations\n\nimport x\n\n\n@dataclass\nclass Peer:\n    a: int"
-    marked = compiling.prepared(text).split("\n")
+    marked = preparing.prepared(text).split("\n")
     assert marked[1].startswith("if TYPE_CHECKING: from mypy_extensions")
     assert marked[4:7] == [
         "@mypyc_attr(acyclic=True)",
         "@dataclass(init=False)",
         "class Peer:",
     ]
-    assert "mypyc_attr(" not in compiling.prepared(text.replace("Peer", "Other"))
+    assert "mypyc_attr(" not in preparing.prepared(text.replace("Peer", "Other"))
 
 
 def test_constants_are_told_but_for_limits_types_and_what_may_be_none(
-    compiling: ModuleType,
+    preparing: ModuleType,
 ) -> None:
     for line, wanted in (
         ("COPY_S = 90.0  # T_retry", "COPY_S: Final = 90.0  # T_retry"),
@@ -231,27 +242,40 @@ def test_constants_are_told_but_for_limits_types_and_what_may_be_none(
         ("__all__ = ()", "__all__ = ()"),
     ):
         text = line + ("}" if line.endswith("{") else "")
-        assert compiling.with_constants(text).removesuffix("}") == wanted
+        assert preparing.with_constants(text).removesuffix("}") == wanted
 
 
-def test_each_name_of_a_class_without_cycles_is_one(compiling: ModuleType) -> None:
-    texts = [compiling.prepared(source.read_text()) for source in compiling.modules().values()]
+def test_each_name_of_a_class_without_cycles_is_one(
+    compiling: ModuleType, preparing: ModuleType
+) -> None:
+    texts = [preparing.prepared(source.read_text()) for source in compiling.modules().values()]
     marked = [
         name
         for text in texts
         for name in re.findall(r"\n@mypyc_attr\(acyclic=True\)\n(?:@.*\n)*class (\w+)", text)
     ]
-    assert sorted(marked) == sorted(compiling.ACYCLIC)
+    assert sorted(marked) == sorted(preparing.ACYCLIC)
 
 
-def test_slots_that_cannot_be_taken_away_are_refused(compiling: ModuleType) -> None:
+def test_what_another_recipe_made_is_made_anew(
+    compiling: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiling, "folder_of", lambda _package: tmp_path)
+    assert not compiling.was_made_this_way()
+    (tmp_path / compiling.MADE_BY).write_text(compiling.recipe())
+    assert compiling.was_made_this_way()
+    (tmp_path / compiling.MADE_BY).write_text(compiling.recipe() + "0")
+    assert not compiling.was_made_this_way()
+
+
+def test_slots_that_cannot_be_taken_away_are_refused(preparing: ModuleType) -> None:
     assert (
-        compiling.without_slots("@dataclass(frozen=True, slots=True)\n")
+        preparing.without_slots("@dataclass(frozen=True, slots=True)\n")
         == "@dataclass(frozen=True)\n"
     )
-    assert compiling.without_slots("@dataclass(slots=True)  # why\n") == "@dataclass  # why\n"
-    with pytest.raises(compiling.CompileError):
-        compiling.without_slots("@dataclass(\n    slots=True,\n)\n")
+    assert preparing.without_slots("@dataclass(slots=True)  # why\n") == "@dataclass  # why\n"
+    with pytest.raises(preparing.SourceError):
+        preparing.without_slots("@dataclass(\n    slots=True,\n)\n")
 
 
 # What was compiled here
