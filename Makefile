@@ -13,8 +13,8 @@ export PATH := $(PATH):/usr/sbin:/usr/local/sbin
 
 BIN := .venv/bin
 
-# Of frames, journal, links, sessions, routing and the broker's side. Of the worlds only the harder half, `make soak` has all.
-COMPILED_TESTS = tests/frames tests/journal tests/links tests/session tests/upstream tests/routing tests/notices tests/simulation/test_worlds.py \
+# Of the worlds only the harder half, `make soak` has all.
+COMPILED_TESTS = $(addprefix tests/,frames journal links notices routing session upstream) tests/simulation/test_worlds.py \
   $(wildcard tests/test_engine*.py tests/test_downlink*.py tests/test_uplink*.py)
 
 # Whether `make test` has the tests of the tables too: yes, no, or auto, where Spark is installed or the
@@ -47,7 +47,7 @@ test: setup ## all tests but the soak tests, ten minutes; ARGS="-k name" for som
 	@$(if $(ARGS),,$(MAKE) --no-print-directory compiled-test spark-test-if-wanted kafka-test-if-there)
 
 # The same tests on what `tidegate run` takes where it was compiled.
-compiled-test: setup ## the tests of sessions, routing and the broker's side on the compiled modules
+compiled-test: setup ## the tests of what is compiled, on the compiled modules
 	@form=$$($(BIN)/python -c 'from gateway.compiled import found; print(found({})[0].value)'); \
 	if [[ $$form == compiled ]]; then \
 	  TIDEGATE_COMPILED=yes $(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist loadfile $(COMPILED_TESTS) \

@@ -37,7 +37,7 @@ except ImportError as error:
 FOLDER = Path(__file__).resolve().parent
 sys.path[:0] = [str(FOLDER.parent), str(FOLDER)]
 
-from for_mypyc import SourceError, prepared  # noqa: E402
+from for_mypyc import CompileError, prepared  # noqa: E402
 
 from gateway.compiled import (  # noqa: E402
     LIST,
@@ -72,7 +72,7 @@ MODULES = {
         *("backlog", "committer", "group", "journal", "ledger", "marks", "numbers", "placing"),
         *("reading", "records", "room", "segment", "volume"),
     ),
-    "links": ("broker_socket", "datagrams", "mmsg", "outflow", "tick", "udp", "udp_socket"),
+    "links": ("broker_socket", "datagrams", "outflow", "tick", "udp", "udp_socket"),
     "notices": ("board", "standing"),
     "routing": (
         *("admission", "members", "not_saved", "reading_rules", "subscriptions", "topic_tree"),
@@ -109,10 +109,6 @@ print(*(sys.modules[name].__file__ for name in ours), sep="\\n")
 """
 
 
-class CompileError(Exception):
-    """What went wrong, in a sentence."""
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description="Compile what every message goes through.")
     parser.add_argument("--if-needed", action="store_true", help="only if it was not, or is stale")
@@ -124,7 +120,7 @@ def main() -> int:
     began = time.monotonic()
     try:
         count = compile_all(arguments.jobs)
-    except (CompileError, SourceError, OSError) as error:
+    except (CompileError, OSError) as error:
         print(f"compile: {error}", file=sys.stderr)
         print("It wants gcc and Python's headers: apt-get install gcc python3-dev", file=sys.stderr)
         return 1
@@ -175,7 +171,7 @@ def imported(names: Iterable[str]) -> list[str]:
 
 
 def copied(sources: dict[str, Path], work: Path) -> list[str]:
-    """The whole package, for mypy; returns the paths of what is compiled, without slots there."""
+    """The whole package, for mypy; returns the paths of what is compiled, prepared there."""
     shutil.copytree(
         PACKAGE,
         work / PACKAGE.name,

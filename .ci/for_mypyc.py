@@ -7,7 +7,7 @@
 - Constants, which it would look up by name.
 - Classes that can be in no cycle.
 
-What cannot be done is a `SourceError`, never a module that means something else.
+What cannot be done is a `CompileError`, never a module that means something else.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ CONSTANT = re.compile(r"^(?!OVERFLOW |[A-Z][A-Z0-9_]*_MAX )(_?[A-Z][A-Z0-9_]+|_?
 WORDS = {"eq=False", "frozen=True", "unsafe_hash=True"}
 
 
-class SourceError(Exception):
-    """What stands in the way, in a sentence."""
+class CompileError(Exception):
+    """What went wrong, in a sentence."""
 
 
 def prepared(text: str) -> str:
     """A source as mypyc is given it, each line where it was."""
     if FUTURE not in text:
-        raise SourceError(f"no line and an empty one behind it: {FUTURE!r}")
+        raise CompileError(f"no line and an empty one behind it: {FUTURE!r}")
     changed = marked(rewritten(with_constants(without_slots(text))))
     return changed.replace(FUTURE, FUTURE_AND_MARK, 1)
 
@@ -58,15 +58,15 @@ def without_slots(text: str) -> str:
 
     changed = DATACLASS.sub(decorator, text)
     if "slots=True" in changed:
-        raise SourceError("`slots=True` stands where it cannot be taken away")
+        raise CompileError("`slots=True` stands where it cannot be taken away")
     return changed
 
 
 def rewritten(text: str) -> str:
     """The same lines, but what of a @dataclass mypyc makes slow or does not understand.
 
-    - The `__init__` that @dataclass makes is not compiled and costs three times as much, ten times
-      if it is frozen: it is written out.
+    - The `__init__` that @dataclass makes is not compiled and costs several times as much: it is
+      written out.
     - A `ClassVar` counts as a field: it is set behind the class.
     """
     lines = [*text.split("\n"), ""]  # one more, for a class at the end
@@ -76,10 +76,10 @@ def rewritten(text: str) -> str:
             continue
         dataclasses.add(node.name)
         if any(ast.unparse(base) in dataclasses for base in node.bases):
-            raise SourceError(f"class {node.name} has the fields of another one as well")
+            raise CompileError(f"class {node.name} has the fields of another one as well")
         behind = node.end_lineno or 0
         if any(lines[behind : behind + 2]):
-            raise SourceError(f"no two empty lines behind class {node.name}")
+            raise CompileError(f"no two empty lines behind class {node.name}")
         given = init_of(node)
         lines[behind : behind + 2] = [given or "", class_variables_out(lines, node)]
         if given is not None:
@@ -95,7 +95,7 @@ def dataclass_decorator(node: ast.ClassDef) -> str | None:
         return None
     _, _, words = written[0].removesuffix(")").partition("(")
     if len(written) > 1 or set(filter(None, words.split(", "))) - WORDS:
-        raise SourceError(f"class {node.name} is more than a plain dataclass: {written}")
+        raise CompileError(f"class {node.name} is more than a plain dataclass: {written}")
     return written[0]
 
 
@@ -103,7 +103,7 @@ def with_word(line: str, decorator: str, word: str) -> str:
     wanted = f"{decorator[:-1]}, {word})" if decorator.endswith(")") else f"{decorator}({word})"
     changed = line.replace(decorator, wanted)
     if changed == line:
-        raise SourceError(f"`{line}` is not written as {decorator}")
+        raise CompileError(f"`{line}` is not written as {decorator}")
     return changed
 
 

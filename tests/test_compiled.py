@@ -211,7 +211,7 @@ def test_new_values_for_each_object_stay_with_dataclass(preparing: ModuleType) -
     ],
 )
 def test_what_cannot_be_rewritten_is_refused(preparing: ModuleType, text: str) -> None:
-    with pytest.raises(preparing.SourceError):
+    with pytest.raises(preparing.CompileError):
         preparing.rewritten(text)
 
 
@@ -274,7 +274,7 @@ def test_slots_that_cannot_be_taken_away_are_refused(preparing: ModuleType) -> N
         == "@dataclass(frozen=True)\n"
     )
     assert preparing.without_slots("@dataclass(slots=True)  # why\n") == "@dataclass  # why\n"
-    with pytest.raises(preparing.SourceError):
+    with pytest.raises(preparing.CompileError):
         preparing.without_slots("@dataclass(\n    slots=True,\n)\n")
 
 

@@ -1,19 +1,20 @@
 """The system calls under a datagram socket, in one of two ways that behave alike.
 
-`BatchedDatagrams` (mmsg.py) moves up to 64 datagrams a call; `SingleDatagrams` moves one, for C
+`BatchedDatagrams` moves up to 64 datagrams a call (mmsg.py); `SingleDatagrams` moves one, for C
 libraries without recvmmsg. Neither waits, raises or keeps anything: what to do next is the link's
 decision.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import socket
+import struct
 from collections.abc import Sequence
 from typing import Protocol
 
 from gateway.links import mmsg
-from gateway.links.mmsg_slots import DATAGRAMS_PER_CALL
 from gateway.links.socket_address import (
     IPV4_BYTES,
     IPV4_NAME_BYTES,
@@ -22,6 +23,7 @@ from gateway.links.socket_address import (
     socket_address,
 )
 
+_MSG_DONTWAIT = 0x40  # the same on every Linux architecture
 _NOTHING_THERE = (BlockingIOError, InterruptedError)
 
 
@@ -52,7 +54,7 @@ class SingleDatagrams:
     def receive(self) -> tuple[int, list[tuple[bytes, bytes]]]:
         batch = []
         count = 0
-        while count < DATAGRAMS_PER_CALL:
+        while count < mmsg.DATAGRAMS_PER_CALL:
             try:
                 datagram, peer = self._socket.recvfrom(self._bytes_max + 1)
             except _NOTHING_THERE:
@@ -78,6 +80,70 @@ class SingleDatagrams:
         return len(batch), 0
 
 
+class BatchedDatagrams:
+    """One socket, up to 64 datagrams a call; `key_bytes` of each address identify the peer."""
+
+    def __init__(
+        self, socket_: socket.socket, *, name_bytes: int, key_bytes: int, datagram_bytes_max: int
+    ) -> None:
+        assert mmsg.CALLS is not None
+        self.truncated = 0
+        self.receive_failed = 0
+        self._recvmmsg, self._sendmmsg = mmsg.CALLS
+        self._descriptor = socket_.fileno()
+        self._bytes_max = datagram_bytes_max
+        # One byte more than allowed: a datagram that needs it was too long, whether cut or not.
+        self._in = mmsg.Slots(name_bytes, datagram_bytes_max + 1)
+        self._out = mmsg.Slots(name_bytes, datagram_bytes_max)
+        self._sizes = [datagram_bytes_max] * mmsg.DATAGRAMS_PER_CALL  # of what is in these
+        key = f"{key_bytes}s{name_bytes - key_bytes}x"
+        self._keys = [struct.Struct(key * count) for count in range(mmsg.DATAGRAMS_PER_CALL + 1)]
+
+    def receive(self) -> tuple[int, list[tuple[bytes, bytes]]]:
+        """How many datagrams there were, and those of them that are whole."""
+        slots = self._in
+        count = self._recvmmsg(
+            self._descriptor, slots.table, mmsg.DATAGRAMS_PER_CALL, _MSG_DONTWAIT, None
+        )
+        if count <= 0:
+            if count < 0 and ctypes.get_errno() not in (errno.EAGAIN, errno.EINTR):
+                self.receive_failed += 1
+            return 0, []
+        lengths = slots.received_bytes[:count].tolist()
+        data = slots.bytes
+        datagrams = [
+            data[start : start + length]
+            for start, length in zip(slots.starts, lengths, strict=False)
+        ]
+        batch = list(zip(self._keys[count].unpack_from(slots.names), datagrams, strict=True))
+        if max(lengths) > self._bytes_max:
+            batch = [entry for entry in batch if len(entry[1]) <= self._bytes_max]
+            self.truncated += count - len(batch)
+        return count, batch
+
+    def send(self, batch: Sequence[tuple[bytes, bytes]]) -> tuple[int, int]:
+        """How many the kernel took, and the errno of the next one if it took none. At most 64; one
+        longer than `datagram_bytes_max` fits no slot and never reaches the kernel.
+        """
+        slots, bytes_max, sizes = self._out, self._bytes_max, self._sizes
+        data, lengths = slots.bytes, slots.bytes_to_send
+        names: list[bytes] = []
+        for (address, datagram), start in zip(batch, slots.starts, strict=False):
+            size = len(datagram)
+            if size > bytes_max:
+                break
+            data[start : start + size] = datagram
+            index = len(names)
+            if sizes[index] != size:  # most are as long as what was there before
+                sizes[index] = lengths[index] = size
+            names.append(address)
+        if not names:
+            return 0, errno.EMSGSIZE
+        self._keys[len(names)].pack_into(slots.names, 0, *names)
+        taken = self._sendmmsg(self._descriptor, slots.table, len(names), _MSG_DONTWAIT)
+        return (taken, 0) if taken > 0 else (0, ctypes.get_errno())
+
+
 def datagram_calls(
     socket_: socket.socket, *, datagram_bytes_max: int, batched: bool | None
 ) -> DatagramCalls:
@@ -85,7 +151,7 @@ def datagram_calls(
     if not (mmsg.available() if batched is None else batched):
         return SingleDatagrams(socket_, datagram_bytes_max=datagram_bytes_max)
     ipv4 = socket_.family == socket.AF_INET
-    return mmsg.BatchedDatagrams(
+    return BatchedDatagrams(
         socket_,
         name_bytes=IPV4_NAME_BYTES if ipv4 else IPV6_BYTES,
         key_bytes=IPV4_BYTES if ipv4 else IPV6_BYTES,

@@ -23,7 +23,7 @@ from gateway.links.clock import now
 from gateway.links.datagrams import DatagramCalls, datagram_calls
 from gateway.links.errors import LinkError
 from gateway.links.group_socket import Place, send_to_group, speak_on
-from gateway.links.mmsg_slots import DATAGRAMS_PER_CALL
+from gateway.links.mmsg import DATAGRAMS_PER_CALL
 from gateway.links.socket_address import IPV4_BYTES, IPV6_BYTES, address_of, address_text
 from gateway.links.tick import AdaptiveTick
 from gateway.links.udp_socket import has_unread, open_udp_socket, receive_buffer_drops

@@ -101,7 +101,7 @@ class TopicRegistry:
 
     def numbered(self) -> list[tuple[int, str]]:
         """Each number of this client's own with its name, in the order of the numbers."""
-        return [(_id_of(topic), topic.name) for topic in self._topics]
+        return [(topic.topic_id, topic.name) for topic in self._topics]
 
     # What is saved
 
@@ -110,13 +110,13 @@ class TopicRegistry:
         if self._fresh is None:
             return []
         fresh, self._fresh = self._fresh, None
-        return [Save(SavedTopic(client_id, _id_of(topic), topic.name)) for topic in fresh]
+        return [Save(SavedTopic(client_id, topic.topic_id, topic.name)) for topic in fresh]
 
     def restore(self, saved: list[SavedTopic], next_id: int, told: Told) -> None:
         """Topics of a former life; new ones begin behind them, and not before this life's ids."""
         topics = [Topic(row.name, _shared(row.topic_id), told) for row in saved]
         self._keep(sorted(topics, key=_id_of))
-        last = _id_of(self._topics[-1]) if self._topics else 0
+        last = self._topics[-1].topic_id if self._topics else 0
         next_id = max(next_id, self._next_id, last + 1)
         self.first_id = next_id
         self._next_id = next_id if next_id + self._topics_max <= TOPIC_ID_MAX else TOPIC_ID_MIN
@@ -166,10 +166,10 @@ class TopicRegistry:
         """The number of a name, given now if it has none; None when the table is full."""
         topic = self._find(name)
         if topic is not None:
-            return _id_of(topic)
+            return topic.topic_id
         if len(self._topics) >= self._topics_max:
             return None
-        return _id_of(self._number(name, self._next_id))
+        return self._number(name, self._next_id).topic_id
 
     def knows(self, name: str) -> bool:
         """Whether a PUBLISH on this name may have gone out already."""

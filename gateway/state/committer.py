@@ -74,7 +74,7 @@ class StateCommitter:
         self._tell = tell
         self._pending = Pending(saved)
         self._numbers = StateNumbers()
-        self._thread = thread or WorkThread(loop, "state")
+        self._worker = thread or WorkThread(loop, "state")
         self._flight: asyncio.Future[float] | None = None
         self._batch = Batch([], [])  # what is under way
         self._begun_at = 0.0
@@ -122,8 +122,8 @@ class StateCommitter:
             self._alarm.cancel()
         await self._landed()
         await self._save_the_rest()
-        await self._thread.run(self._store.close)
-        self._thread.stop()
+        await self._worker.run(self._store.close)
+        self._worker.stop()
 
     async def _landed(self) -> None:
         while self._flight is not None:
@@ -178,7 +178,7 @@ class StateCommitter:
             return
         self._batch = batch
         self._begun_at = self._loop.time()
-        self._flight = self._thread.run(self._write, batch.changes)
+        self._flight = self._worker.run(self._write, batch.changes)
         self._flight.add_done_callback(self._land)
 
     # A commit
@@ -238,7 +238,7 @@ class StateCommitter:
         while (batch := self._pending.take(self._part)) is not None:
             try:
                 if batch.changes:
-                    await self._thread.run(self._write, batch.changes)
+                    await self._worker.run(self._write, batch.changes)
             except Exception as error:
                 self._pending.failed(batch)
                 if self._part is not None:

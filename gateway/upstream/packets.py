@@ -30,7 +30,6 @@ PLAIN_PUBREL = b"\x62\x02"  # and the packet id
 RUN_MAX = 64  # looked at in one go
 USER_PROPERTY = b"\x26"
 REMAINING_LENGTH_OCTETS_MAX = 4
-PACKET_ID_OCTETS = 2
 
 
 class BadPacketError(Exception):
@@ -87,24 +86,18 @@ class PublishWriter:
         first = _FIRST[qos << 1 | retain | dup << 3]
         head = self._topics.get(forward.topic) or self._topic(forward.topic)
         client = self._clients.get(forward.client_id) or self._client(forward.client_id)
-        size = len(time)
         if not qos:
-            tag = client[0]
-            size += len(tag)
-            properties = _VARINTS[size] if size < _VARINTS_MAX else varint(size)
-            size += len(head) + len(properties) + len(payload)
-            length = _VARINTS[size] if size < _VARINTS_MAX else varint(size)
-            return b"".join((first, length, head, properties, tag, time, payload))
-        if forward.epoch == self._epoch:  # nearly always
+            number, tag, behind, digits = b"", client[0], b"", b""
+        elif forward.epoch == self._epoch:  # nearly always
             digits = b"%d" % forward.sequence
-            tag, behind = client[1], _VARINTS[len(digits)]
+            number, tag, behind = _packet_id(packet_id), client[1], _VARINTS[len(digits)]
         else:
-            tag, behind, digits = client[0], b"", _numbers(forward)
-        size += len(tag) + len(behind) + len(digits)
+            number, tag, behind = _packet_id(packet_id), client[0], b""
+            digits = _numbers(forward)
+        size = len(tag) + len(behind) + len(digits) + len(time)
         properties = _VARINTS[size] if size < _VARINTS_MAX else varint(size)
-        size += len(head) + PACKET_ID_OCTETS + len(properties) + len(payload)
+        size += len(head) + len(number) + len(properties) + len(payload)
         length = _VARINTS[size] if size < _VARINTS_MAX else varint(size)
-        number = _packet_id(packet_id)
         # Joining takes half the time of formatting.
         return b"".join(
             (first, length, head, number, properties, tag, behind, digits, time, payload)

@@ -23,9 +23,9 @@ from typing import Any
 from gateway.__main__ import main as gateway_main
 from gateway.engine import Engine
 from gateway.journal.committer import JournalCommitter
-from gateway.links import broker, mmsg, mmsg_slots
+from gateway.links import broker, mmsg
 from gateway.links.broker import BrokerLink
-from gateway.links.mmsg import BatchedDatagrams
+from gateway.links.datagrams import BatchedDatagrams
 from gateway.links.udp import UdpLink
 from gateway.shell import Shell
 from gateway.state.committer import StateCommitter
@@ -117,12 +117,12 @@ def install(clocks: Clocks) -> None:
     for part, functions in METHODS.items():
         for owner, name in functions:
             setattr(owner, name, clocks.timed(part, owner.__dict__[name]))
-    assert mmsg_slots.CALLS is not None, "this C library has no recvmmsg"
+    assert mmsg.CALLS is not None, "this C library has no recvmmsg"
     receive, send = (
-        clocks.timed(name, _plain(call)) for name, call in zip(CALLS, mmsg_slots.CALLS, strict=True)
+        clocks.timed(name, _plain(call)) for name, call in zip(CALLS, mmsg.CALLS, strict=True)
     )
-    vars(mmsg)["CALLS"] = (receive, send)  # which it has from elsewhere, as
-    names = vars(broker)  # this one has that function
+    mmsg.CALLS = (receive, send)
+    names = vars(broker)  # it has this function from elsewhere
     names["acknowledge_at_once"] = clocks.timed(QUICK_ACK, names["acknowledge_at_once"])
 
 

@@ -115,9 +115,9 @@ def test_a_reading_comes_back_as_it_was(forward: Forward, number: int, parked: b
     (found,) = [item for item in found_in(octets) if isinstance(item, Found)]
     again = decode_reading(octets, found.offset, found.end)
     assert again.record == number
-    for name in [field.name for field in fields(Forward)]:
-        if name not in ("record", "received_at"):
-            assert getattr(again, name) == getattr(forward, name)
+    for field in fields(Forward):
+        if field.name not in ("record", "received_at"):
+            assert getattr(again, field.name) == getattr(forward, field.name)
     assert again.received_at == pytest.approx(forward.received_at, abs=0.001)
     keys = decode_keys(octets, found.offset)
     assert keys[0] == number

@@ -10,8 +10,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.links.mmsg import BatchedDatagrams, available
-from gateway.links.mmsg_slots import DATAGRAMS_PER_CALL, BatchEntry, IoVector, MessageHeader
+from gateway.links.datagrams import BatchedDatagrams
+from gateway.links.mmsg import (
+    DATAGRAMS_PER_CALL,
+    BatchEntry,
+    IoVector,
+    MessageHeader,
+    available,
+)
 
 # sizes: iovec, msghdr, mmsghdr; offsets: iov, iovlen, msg_len. From the kernel's headers, by
 # pointer size.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gateway.links.mmsg_slots import DATAGRAMS_PER_CALL
+from gateway.links.mmsg import DATAGRAMS_PER_CALL
 from gateway.links.udp import (
     CALLS_PER_TURN,
     SEND_QUEUE_MAX,
