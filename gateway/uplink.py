@@ -88,7 +88,6 @@ class Uplink:
         self._backlog = upstream.readings.in_flight.backlog
         self._readings.objection = self._objection
         self._rules = RulesByTopic(rules.default, rules.overrides)
-        self._known = self._rules.known
         self.spilling = Spilling(rules.spill_after_s)
         self._bequests = bequests
         self._perform = perform
@@ -107,7 +106,7 @@ class Uplink:
         """A reading: carry it to the broker, or keep it until that can be done."""
         qos = forward.qos
         self.taken[qos] += 1
-        rules = self._known.get(forward.topic) or self._rules.of(forward.topic)
+        rules = self._rules.of(forward.topic)
         if (  # nearly always, so it takes no detour
             rules.goes_straight[qos]
             and self._readings.is_open
@@ -421,7 +420,7 @@ class Uplink:
         """Why a reading that waited in the journal is not worth sending any more."""
         if forward.upstream_qos:  # the broker may have half of it
             return None
-        rules = self._known.get(forward.topic) or self._rules.of(forward.topic)
+        rules = self._rules.of(forward.topic)
         if rules.expiry_s and now - forward.received_at > rules.expiry_s:
             return Reason.EXPIRED
         if rules.coalesce_retained and self._backlog.is_outdated(forward, self._readings.epoch):

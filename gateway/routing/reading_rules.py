@@ -4,7 +4,7 @@ The first of the operator's filters that matches a topic decides; else the gatew
 What is said below `tidegate/` is believed to be the gateway's: who is there, what is ingested. A
 sensor that says it is refused, whatever the filters say.
 
-Limit: rules are remembered for `TOPICS_MAX` topics; when there are more, all are found anew.
+Limit: with filters, rules are remembered for `TOPICS_MAX` topics; of more all are found anew.
 """
 
 from __future__ import annotations
@@ -74,18 +74,19 @@ class RulesByTopic:
         self._places: TopicTree[int] = TopicTree()
         for place, (topic_filter, _) in reversed(list(enumerate(overrides))):
             self._places.put(topic_filter, place)
-        self.known: dict[str, ReadingRules] = {}
+        self._known: dict[str, ReadingRules] = {}
 
     def of(self, topic: str) -> ReadingRules:
-        return self.known.get(topic) or self._find(topic)
+        if topic.startswith(RESERVED):
+            return REFUSED
+        if not self._overrides:
+            return self._default
+        return self._known.get(topic) or self._find(topic)
 
     def _find(self, topic: str) -> ReadingRules:
-        rules = REFUSED if topic.startswith(RESERVED) else self._wanted(topic)
-        if len(self.known) >= TOPICS_MAX:
-            self.known.clear()
-        self.known[topic] = rules
-        return rules
-
-    def _wanted(self, topic: str) -> ReadingRules:
         places = [place for _, place in self._places.above(topic)]
-        return self._overrides[min(places)][1] if places else self._default
+        rules = self._overrides[min(places)][1] if places else self._default
+        if len(self._known) >= TOPICS_MAX:
+            self._known.clear()
+        self._known[topic] = rules
+        return rules

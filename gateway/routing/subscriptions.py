@@ -11,7 +11,7 @@ matches is emptied when it holds `MATCHES_MAX` topics or when any subscription c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gateway.effects import ClientId
@@ -75,13 +75,9 @@ class Subscriptions:
         """Each client that hears this topic, once, with the highest QoS of its matching filters."""
         matches = self._matches.get(topic)
         if matches is None:
-            best: Subscribers = {}
-            for _, entry in self._tree.above(topic):
-                for client_id, qos in entry.items():
-                    best[client_id] = max(qos, best.get(client_id, 0))
             if len(self._matches) >= MATCHES_MAX:
                 self._matches.clear()
-            matches = self._matches[topic] = list(best.items())
+            matches = self._matches[topic] = _highest(self._tree.above(topic))
         return matches
 
     def subscribers_of(self, topic_filter: str) -> list[ClientId]:
@@ -198,3 +194,14 @@ class Subscriptions:
 
     def _highest_under(self, topic_filter: str) -> int:
         return max(entry.qos for _, entry in self._tree.under(topic_filter))
+
+
+def _highest(found: Sequence[tuple[str, _Filter]]) -> Matches:
+    """Each client of these filters once, with its highest QoS."""
+    if len(found) == 1:  # mostly
+        return found[0][1].items()
+    best: Subscribers = {}
+    for _, entry in found:
+        for client_id, qos in entry.items():
+            best[client_id] = max(qos, best.get(client_id, 0))
+    return list(best.items())

@@ -140,7 +140,7 @@ class TopicTree(Generic[Value]):
     def above(self, key: str) -> Found[Value]:
         """What covers `key`, itself included: for a topic, the filters that match it."""
         found: Found[Value] = []
-        _climb(self._root, key.split("/"), 0, found)
+        _climb(self._root, key, key.split("/"), 0, found)
         return found
 
     def under(self, key: str) -> Found[Value]:
@@ -161,15 +161,16 @@ def _branch_with(leaf: _Leaf, depth: int) -> _Branch:
     return branch
 
 
-def _climb(place: _Place, levels: list[str], depth: int, found: Found[Any]) -> None:
+def _climb(place: _Place, key: str, levels: list[str], depth: int, found: Found[Any]) -> None:
+    """What covers `key`, of which these are the levels, those before `depth` looked at."""
     if isinstance(place, _Leaf):
-        if _covers(place.key.split("/"), levels, depth):
+        if place.key == key or _covers(place.key.split("/"), levels, depth):
             _take(place, found)
         return
     children = place.children
-    hidden = depth == 0 and levels[0].startswith("$")
+    hidden = depth == 0 and key.startswith("$")
     if not hidden and (below := children.get("#")) is not None:
-        _climb(below, levels, depth, found)
+        _climb(below, key, levels, depth, found)
     if depth == len(levels):
         _take(place.ending, found)
         return
@@ -177,9 +178,9 @@ def _climb(place: _Place, levels: list[str], depth: int, found: Found[Any]) -> N
     if level == "#":
         return  # nothing narrower than "#" covers it, and "#" itself was taken above
     if level != "+" and (below := children.get(level)) is not None:
-        _climb(below, levels, depth + 1, found)
+        _climb(below, key, levels, depth + 1, found)
     if not hidden and (below := children.get("+")) is not None:
-        _climb(below, levels, depth + 1, found)
+        _climb(below, key, levels, depth + 1, found)
 
 
 def _descend(place: _Place, levels: list[str], depth: int, found: Found[Any]) -> None:

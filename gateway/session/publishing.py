@@ -79,6 +79,14 @@ class _Exchange:
     stage: _Stage
 
 
+@dataclass(slots=True)
+class _Recent:
+    """What a copy would look like, and until when it is taken for one."""
+
+    contents: Contents
+    until: float
+
+
 class Publishing:
     __slots__ = (
         "_awaiting_release", "_recent", "_rules", "_topics", "_unheard", "_unsettled",
@@ -92,8 +100,7 @@ class Publishing:
         # Of these, those of a connection that ended: nobody listens for their acknowledgement.
         self._unheard: set[int] | None = None
         self._awaiting_release: dict[int, _Exchange] | None = None
-        # What a copy would look like, and until when it is taken for one; the oldest first.
-        self._recent: dict[int, tuple[Contents, float]] | None = None
+        self._recent: dict[int, _Recent] | None = None  # the oldest first
 
     # From the client
 
@@ -292,9 +299,9 @@ class Publishing:
 
     def _is_recent(self, forward: Forward) -> bool:
         recent = (self._recent or {}).get(forward.message_id)
-        if recent is None or forward.received_at >= recent[1]:
+        if recent is None or forward.received_at >= recent.until:
             return False
-        return _is_copy_of(recent[0], forward)
+        return _is_copy_of(recent.contents, forward)
 
     def _is_awaiting_release(self, forward: Forward) -> bool:
         if self._awaiting_release is None:
@@ -319,15 +326,15 @@ class Publishing:
     def _remember(self, message_id: int, contents: Contents, now: float, until: float) -> None:
         recent = self._recent
         if recent is None:
-            self._recent = {message_id: (contents, until)}
+            self._recent = {message_id: _Recent(contents, until)}
             return
         if message_id in recent:
             del recent[message_id]
         for oldest in recent:  # one goes for each that comes, so the outdated do in time
-            if len(recent) >= RECENT_MAX or recent[oldest][1] <= now:
+            if len(recent) >= RECENT_MAX or recent[oldest].until <= now:
                 del recent[oldest]
             break
-        recent[message_id] = (contents, until)
+        recent[message_id] = _Recent(contents, until)
 
     def _take_from_unheard(self, message_id: int) -> bool:
         """Whether nobody listened for this acknowledgement. From now on its id is free again."""

@@ -28,7 +28,7 @@ def test_rules_are_remembered_for_so_many_topics(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(reading_rules, "TOPICS_MAX", 2)
     rules = RulesByTopic(AUTO, [("a", JOURNAL)])
     assert [rules.of(topic) for topic in "abca"] == [JOURNAL, AUTO, AUTO, JOURNAL]
-    assert len(rules.known) <= 2
+    assert len(rules._known) <= 2
 
 
 @pytest.mark.parametrize(

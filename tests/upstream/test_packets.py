@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.effects import ClientId, Forward
-from gateway.upstream import packets
 from gateway.upstream.packets import BadPacketError, PublishWriter, packet_end, varint
 from tests.upstream.broker_side import rules
 
@@ -26,7 +25,7 @@ def test_the_writer_agrees_with_the_codec_package_octet_by_octet(
     contents: list[tuple[str, str, bytes, bool, int, int]],
     packet_id: int, qos: int, dup: bool, prefix: str, epoch: int,
 ) -> None:  # fmt: skip
-    """Several readings by one writer, so that what it remembers is used too; of two lives."""
+    """Several readings by one writer, of two lives."""
     writer = PublishWriter(rules(topic_prefix=prefix))
     for topic, client, payload, retain, sequence, unix_ms in contents * 2:
         forward = Forward(ClientId(client), topic, payload, qos, retain, 1, 7, 0.0)
@@ -53,17 +52,15 @@ def test_a_broker_without_retained_messages_is_sent_none() -> None:
     assert forward.retain, "the next broker may keep it"
 
 
-def test_the_memory_of_the_writer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packets, "CACHE_MAX", 3)
-    writer = PublishWriter(rules())
-    for number in range(10):
-        name = f"n{number}"
-        octets = writer.write(Forward(ClientId(name), name, b"", 0, False, 1, 7, 0.0), 0)
-        packet, _ = mqtt5.read(memoryview(octets))
-        assert isinstance(packet, mqtt5.PublishPacket)
-        assert (packet.topic, packet.user_properties[1]) == (name, ("client", name))
-        assert len(writer._topics) <= 3
-        assert len(writer._clients) <= 3
+@pytest.mark.parametrize("octets", [255, 256, 65_535])
+def test_long_names_have_their_length_as_well(octets: int) -> None:
+    name = "n" * octets
+    packet = PublishWriter(rules()).write(
+        Forward(ClientId(name), name, b"", 0, False, 1, 7, 0.0), 0
+    )
+    read, _ = mqtt5.read(memoryview(packet))
+    assert isinstance(read, mqtt5.PublishPacket)
+    assert (read.topic, read.user_properties[1]) == (name, ("client", name))
 
 
 @pytest.mark.parametrize(
