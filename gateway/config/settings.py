@@ -79,7 +79,7 @@ class GatewaySettings:
 class UdpSettings:
     listen: HostPort = ANY_ADDRESS
     receive_buffer_bytes: int = 4 * MIB
-    tick_ms_max: float = 2.0
+    tick_ms_max: float = 3.0
     multicast: HostPort | None = None
     multicast_interface: str | None = None
     multicast_hops: int = 1

@@ -1,4 +1,4 @@
-"""When to look at the socket next: at once, or a millisecond or two later with more to fetch.
+"""When to look at the socket next: at once, or up to some milliseconds later with more to fetch.
 
 At sensor loads a datagram arrives alone, and waking up costs several times more than handling it.
 To look only every few milliseconds while traffic lasts costs 2 to 6 times less CPU, here and in

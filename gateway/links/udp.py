@@ -83,7 +83,7 @@ class UdpLink:
         on_datagrams: Callable[[list[tuple[bytes, bytes]]], None],
         *,
         receive_buffer_bytes: int = 4 << 20,
-        tick_ms_max: float = 2.0,
+        tick_ms_max: float = 3.0,
         batched: bool | None = None,
         datagram_bytes_max: int = 2048,
         shares_port: bool = False,

@@ -49,7 +49,7 @@ def test_the_defaults_are_those_that_were_promised() -> None:
     )
     assert settings.udp == (
         UdpSettings(
-            listen=HostPort("0.0.0.0", 1883), receive_buffer_bytes=4 * 2**20, tick_ms_max=2.0
+            listen=HostPort("0.0.0.0", 1883), receive_buffer_bytes=4 * 2**20, tick_ms_max=3.0
         ),
     )
     assert settings.upstream == UpstreamSettings(
