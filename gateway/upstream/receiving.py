@@ -17,15 +17,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 
-import mqtt5
-
 from gateway.effects import Arrived, CompleteUpstream, Effect, Message, Save, WhenSaved, contents_of
 from gateway.saved import PacketGone, PacketsGone, SavedPacket
-from gateway.upstream.packets import BadPacketError
+from gateway.upstream.packets import Publication
 from gateway.upstream.subscribing import UpstreamSubscriptions, is_replay
 from gateway.upstream.twins import Twins
-
-NO_PACKET_ID = 0
 
 
 class Verdict(Enum):
@@ -58,16 +54,14 @@ class Receiving:
 
     # From the broker
 
-    def receive(self, packet: mqtt5.PublishPacket) -> tuple[Arrived, Verdict]:
-        if packet.topic_alias is not None:
-            raise BadPacketError("a topic alias, of which we allow none")
-        topic, payload, qos = packet.topic, packet.payload, int(packet.qos)
-        identifiers = packet.subscription_ids
-        message = Message(topic.removeprefix(self._prefix), payload, qos, packet.retain)
-        replay = is_replay(identifiers, retain=packet.retain)
-        arrived = Arrived(message, packet.packet_id or NO_PACKET_ID, replay)
+    def receive(self, publication: Publication) -> tuple[Arrived, Verdict]:
+        topic, qos, retain = publication.topic, publication.qos, publication.retain
+        identifiers = publication.identifiers
+        message = Message(topic.removeprefix(self._prefix), publication.payload, qos, retain)
+        replay = is_replay(identifiers, retain=retain)
+        arrived = Arrived(message, publication.packet_id, replay)
         if qos:
-            repeated = self._repeated(arrived, is_dup=packet.duplicate)
+            repeated = self._repeated(arrived, is_dup=publication.is_dup)
             if repeated is not None:
                 if self._subscriptions.overlapping and not replay:
                     self._twins.is_one(message, identifiers)  # its copies may come yet

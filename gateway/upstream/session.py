@@ -46,10 +46,14 @@ from gateway.upstream.packets import (
     PLAIN_OCTETS,
     PUBACK,
     PUBCOMP,
+    PUBLISH,
     PUBREC,
     BadPacketError,
+    Publication,
     packet_end,
     plain_answers,
+    plain_publication,
+    publication_of,
     read_packet,
 )
 from gateway.upstream.readings import REFUSED, Readings
@@ -243,12 +247,16 @@ class UpstreamSession:
             end = packet_end(data, position, self._rules.packet_bytes_max)
             if end is None:
                 return position
-            effects += self._receive_packet(memoryview(data)[position:end], now)
+            effects += self._receive_packet(data, position, end, now)
             position = end
         return size if self.phase is CLOSED else position
 
-    def _receive_packet(self, octets: memoryview, now: float) -> list[Effect]:
-        packet = read_packet(octets)
+    def _receive_packet(self, data: bytes, start: int, end: int, now: float) -> list[Effect]:
+        if self.phase is UP and data[start] >> 4 == PUBLISH >> 4:
+            publication = plain_publication(data, start, end)
+            if publication is not None:
+                return self._received(publication)
+        packet = read_packet(memoryview(data)[start:end])
         receiver = _RECEIVERS[self.phase].get(type(packet))
         if receiver is None:
             name = type(packet).__name__.removesuffix("Packet").upper()
@@ -292,10 +300,13 @@ class UpstreamSession:
             self._retain_presence = False
 
     def _receive_publish(self, packet: mqtt5.PublishPacket, _now: float) -> list[Effect]:
-        arrived, verdict = self._receiving.receive(packet)
+        return self._received(publication_of(packet))
+
+    def _received(self, publication: Publication) -> list[Effect]:
+        arrived, verdict = self._receiving.receive(publication)
         effects = self._answer(arrived, verdict)
-        if packet.topic == self._rules.overheard:
-            effects.append(Overheard(packet.payload))
+        if publication.topic == self._rules.overheard:
+            effects.append(Overheard(publication.payload))
         return effects
 
     def _answer(self, arrived: Arrived, verdict: Verdict) -> list[Effect]:
