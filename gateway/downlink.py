@@ -371,7 +371,10 @@ class Downlink:
         return self._answer(session, sent, now)
 
     def _all_listen(self, matches: Sequence[tuple[ClientId, int]]) -> bool:
-        return all(self._sessions[client_id].state in LISTENING for client_id, _ in matches)
+        for client_id, _ in matches:  # noqa: SIM110 # `all` and a generator take three times as long
+            if self._sessions[client_id].state not in LISTENING:
+                return False
+        return True
 
     def _hand_back(self, arrived: Arrived, now: float) -> list[Effect]:
         """Tell the broker that its message is in good hands, now or when it is."""
