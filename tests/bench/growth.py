@@ -41,7 +41,7 @@ from tests.support.engine_bench import UPSTREAM
 SIZES = (10, 100, 1000, 10_000, 100_000)
 REAL_SIZES = (100, 1000, 10_000, 20_000)
 STORED_SIZES = (1000, 10_000, 100_000)
-PASSES, ROUNDS, REPEATS, SECONDS, LOADS = 3, 7, 3, 5.0, 3
+PASSES, ROUNDS, REPEATS, SECONDS, LOADS = 5, 7, 3, 5.0, 3
 RATE_PER_S = 5000
 FILES_BESIDE = 64  # of the generator, beside the sockets of its clients
 LIMITS = """\
