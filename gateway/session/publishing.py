@@ -89,14 +89,17 @@ class _Recent:
 
 class Publishing:
     __slots__ = (
-        "_awaiting_release", "_recent", "_rules", "_topics", "_unheard", "_unsettled",
+        "_awaiting_release", "_more", "_one", "_recent", "_rules", "_topics", "_unheard",
     )  # fmt: skip
 
     def __init__(self, topics: TopicRegistry, rules: SessionRules) -> None:
         self._topics = topics
         self._rules = rules
+        # What is not settled yet. Mostly it is one (the specification allows no more), and a
+        # dictionary for it is several places more in memory to look at, for each reading.
+        self._one: Forward | None = None
         # None where there is nothing: sleepers are many, and each empty dictionary is 64 octets.
-        self._unsettled: dict[int, Forward] | None = None
+        self._more: dict[int, Forward] | None = None
         # Of these, those of a connection that ended: nobody listens for their acknowledgement.
         self._unheard: set[int] | None = None
         self._awaiting_release: dict[int, _Exchange] | None = None
@@ -123,14 +126,15 @@ class Publishing:
         payload = datagram[HEAD_OCTETS:]
         forward = Forward(client_id, topic, payload, qos, retain, topic_id, message_id, now)
         if qos:
-            unsettled, recent = self._unsettled, self._recent
-            if unsettled is None:
-                unsettled = self._unsettled = {}
-            if message_id in unsettled or len(unsettled) >= UNSETTLED_MAX:
-                return None
+            recent = self._recent
             if recent is not None and message_id in recent:
                 return None
-            unsettled[message_id] = forward
+            if self._one is None and self._more is None:
+                self._one = forward
+            elif self._unsettled(message_id) is not None or self._is_full:
+                return None
+            else:
+                self._await(forward)
         return forward
 
     def plain_release(
@@ -158,21 +162,19 @@ class Publishing:
             client_id, topic, payload, qos, frame.retain, frame.topic_id, message_id, now
         )
         if qos > 0:
-            unsettled, recent = self._unsettled, self._recent
-            if unsettled is None:
-                unsettled = self._unsettled = {}
+            recent = self._recent
             if (
-                message_id in unsettled
+                self._unsettled(message_id) is not None
                 or (recent is not None and message_id in recent)
                 or self._awaiting_release
             ):
                 answer = self._repeated(frame, forward, peer)
                 if answer is not None:
                     return [Dropped(Reason.REPEATED, client_id), *answer]
-            if len(unsettled) >= UNSETTLED_MAX:
+            if self._is_full:
                 code = ReturnCode.CONGESTION
                 return _refusal(frame, client_id, peer, code, Reason.UNSETTLED_FULL)
-            unsettled[message_id] = forward
+            self._await(forward)
         return [forward]
 
     def receive_register(self, frame: Register, client_id: ClientId, peer: Peer) -> list[Effect]:
@@ -217,13 +219,14 @@ class Publishing:
 
         A plain copy would be as large as the dictionary ever was.
         """
-        self._unsettled = dict((self._unsettled or {}).items()) or None
+        self._more = dict((self._more or {}).items()) or None
         self._recent = dict((self._recent or {}).items()) or None
 
     def end_connection(self) -> None:
         """Whoever publishes from now on may be a client that restarted, or none."""
-        if self._unsettled:
-            self._unheard = set(self._unsettled)
+        unsettled = self.unsettled
+        if unsettled:
+            self._unheard = {forward.message_id for forward in unsettled}
 
     def end(self, client_id: ClientId) -> list[Effect]:
         """The session is over: nobody will release what it received."""
@@ -249,10 +252,9 @@ class Publishing:
 
         A client that was last heard at `heard_at` may send copies for `COPY_S` after it.
         """
-        unsettled, message_id = self._unsettled, forward.message_id
-        if unsettled is None or unsettled.get(message_id) is not forward:
+        if not self._take_from_unsettled(forward):
             return []  # of an older one, under the message id of a new one
-        del unsettled[message_id]
+        message_id = forward.message_id
         if forward.qos == 1:
             self._remember(message_id, _contents(forward), heard_at, heard_at + COPY_S)
             if self._unheard is not None and self._take_from_unheard(message_id):
@@ -265,27 +267,63 @@ class Publishing:
 
     def refused(self, forward: Forward, return_code: int, peer: Peer) -> list[Effect]:
         """The reading cannot go on: say so, by PUBACK for QoS 2 as well (1.2, 5.4.13)."""
-        message_id = forward.message_id
-        unsettled = self._unsettled
-        if unsettled is None or unsettled.get(message_id) is not forward:
+        if not self._take_from_unsettled(forward):
             return []
-        del unsettled[message_id]
+        message_id = forward.message_id
         if self._take_from_unheard(message_id):
             return []
         return [Send(peer, Puback(forward.topic_id, message_id, return_code))]
+
+    # What is not settled yet
+
+    @property
+    def unsettled(self) -> list[Forward]:
+        """Readings whose client still waits for their acknowledgement, at most `UNSETTLED_MAX`."""
+        one = [] if self._one is None else [self._one]
+        return one if self._more is None else [*one, *self._more.values()]
+
+    @property
+    def _is_full(self) -> bool:
+        more = 0 if self._more is None else len(self._more)
+        return (self._one is not None) + more >= UNSETTLED_MAX
+
+    def _unsettled(self, message_id: int) -> Forward | None:
+        if self._one is not None and self._one.message_id == message_id:
+            return self._one
+        return None if self._more is None else self._more.get(message_id)
+
+    def _await(self, forward: Forward) -> None:
+        if self._one is None:
+            self._one = forward
+        elif self._more is None:
+            self._more = {forward.message_id: forward}
+        else:
+            self._more[forward.message_id] = forward
+
+    def _take_from_unsettled(self, forward: Forward) -> bool:
+        """Whether it was there."""
+        if self._one is forward:
+            self._one = None
+            return True
+        message_id, more = forward.message_id, self._more
+        if more is None or more.get(message_id) is not forward:
+            return False
+        del more[message_id]
+        if not more:
+            self._more = None
+        return True
 
     # What was here before
 
     def _repeated(self, frame: Publish, forward: Forward, peer: Peer) -> list[Effect] | None:
         """The answer to a copy of a reading that is known already; None for a new reading."""
         message_id = frame.message_id
-        unsettled = self._unsettled or {}
-        before = unsettled.get(message_id)
+        before = self._unsettled(message_id)
         if before is not None:
             self._take_from_unheard(message_id)
             if _is_copy_of(_contents(before), forward):
                 return []  # acknowledged when it is settled
-            del unsettled[message_id]  # goes on, but the client has begun anew
+            self._take_from_unsettled(before)  # goes on, but the client has begun anew
             return None
         if forward.qos == 1:
             if not (frame.dup and self._is_recent(forward)):

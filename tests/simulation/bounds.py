@@ -53,7 +53,7 @@ def check_bounds(gateway: GatewayHost, rules: EngineRules) -> None:
         broken(BOUNDED, f"{backlog.of_clients} parked, of whom {parked} are somewhere")
     for client_id, session in sessions.items():
         publishing = session._publishing
-        counted[f"unsettled of {client_id}"] = (len(publishing._unsettled or ()), UNSETTLED_MAX)
+        counted[f"unsettled of {client_id}"] = (len(publishing.unsettled), UNSETTLED_MAX)
         counted[f"releases of {client_id}"] = (
             len(publishing._awaiting_release or ()),
             RELEASES_MAX,
