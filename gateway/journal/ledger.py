@@ -15,7 +15,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from gateway.journal.records import READING_BYTES_MIN
 from gateway.journal.segment import HEADER_BYTES, Header
@@ -48,7 +47,8 @@ class Started:
     has_carried: bool
 
 
-class Exchange(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Exchange:
     number: int
     contents: int
 
