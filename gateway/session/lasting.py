@@ -41,17 +41,22 @@ class LastingSession:
         first_topic_id: int = TOPIC_ID_MIN,
         first_position: int = 0,
     ) -> None:
+        # First what each message asks for: compiled, it is side by side then, and with very many
+        # sessions each look further away is another miss of the caches.
         self.client_id = client_id
-        self.peer = peer
         self.state = State.DISCONNECTED
+        self.heard_at = 0.0
+        self.peer = peer
+        self._topics = TopicRegistry(predefined, rules.topics_max, first_topic_id)
+        self._publishing = Publishing(self._topics, rules)
+        self.delivering = Delivering(self._topics, rules, first_position)
+        self.silence_max_s = inf
+        self.scheduled_at = inf  # the engine's own note: when it will look at this session next
+        self.withheld: tuple[Effect, ...] = ()  # and which frames to it wait for the disk
+        self.noted: object = None  # of whoever goes through all sessions (notices/board.py)
         self.clean = False
         self.keep_alive_s = 0
         self.sleep_s = 0
-        self.heard_at = 0.0
-        self.silence_max_s = inf
-        self.scheduled_at = inf  # the engine's own note: when it will look at this session next
-        self.noted: object = None  # of whoever goes through all sessions (notices/board.py)
-        self.withheld: tuple[Effect, ...] = ()  # and which frames to it wait for the disk
         # Of the row as it was saved last: its hash, its state, and the positions reserved in it.
         self._row: int | None = None
         self._saved_state = State.DISCONNECTED
@@ -59,10 +64,7 @@ class LastingSession:
         self._interrupted: Interrupted | None = None  # by the will handshake that is on
         self._rules = rules
         self._testament: Testament | None = None  # made when a will is spoken of
-        self._topics = TopicRegistry(predefined, rules.topics_max, first_topic_id)
-        self._publishing = Publishing(self._topics, rules)
         self._subscribing = Subscribing(self._topics, rules)
-        self.delivering = Delivering(self._topics, rules, first_position)
 
     @property
     def will(self) -> Will | None:
