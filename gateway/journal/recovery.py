@@ -334,9 +334,9 @@ class Recovery:
     def _recent_and_unreleased(self) -> dict[ClientId, Exchanges]:
         unreleased: dict[ClientId, list[tuple[int, int, int]]] = {}
         for (client_id, message_id), home in self.ledger.exchanges.items():
-            found = home.exchanges[client_id, message_id]
-            waiting = unreleased.setdefault(client_id, [])
-            waiting.append((found.number, message_id, found.contents))
+            exchange = home.exchanges[client_id, message_id]
+            row = exchange.number, message_id, exchange.contents
+            unreleased.setdefault(client_id, []).append(row)
         exchanges = {}
         for client_id in dict.fromkeys([*self._recent, *unreleased]):
             waiting = sorted(unreleased.get(client_id, []))

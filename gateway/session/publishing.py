@@ -214,13 +214,15 @@ class Publishing:
 
     # From the session
 
-    def rest(self) -> None:
-        """Give back what dictionaries keep free for a next entry: sleepers are many, and for long.
+    def rest(self, now: float) -> None:
+        """Give back what is outdated, and what dictionaries keep free for a next entry: sleepers
+        are many, and for long.
 
         A plain copy would be as large as the dictionary ever was.
         """
         self._more = dict((self._more or {}).items()) or None
-        self._recent = dict((self._recent or {}).items()) or None
+        recent = (self._recent or {}).items()
+        self._recent = {number: each for number, each in recent if each.until > now} or None
 
     def end_connection(self) -> None:
         """Whoever publishes from now on may be a client that restarted, or none."""

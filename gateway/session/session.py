@@ -336,13 +336,13 @@ class Session(Presence):
         effects = self._move(Input.PING)
         return effects + self.delivering.resume(self.client_id, self.peer, now)
 
-    def _receive_disconnect(self, frame: Disconnect, _now: float) -> list[Effect]:
+    def _receive_disconnect(self, frame: Disconnect, now: float) -> list[Effect]:
         """DISCONNECT is always echoed; with a duration it announces sleep (1.2, 5.4.21, 6.14)."""
         answer = Send(self.peer, Disconnect())
         if not frame.duration_s:
             return [answer, *self._leave(Input.DISCONNECT, "said goodbye")]
         self.delivering.pause()
-        self._publishing.rest()
+        self._publishing.rest(now)
         # To sleep for longer than is known must not be forgotten: it would be lost over it.
         may_sleep = self._saved_state is State.ASLEEP and frame.duration_s <= self.sleep_s
         self.sleep_s = frame.duration_s

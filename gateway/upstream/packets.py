@@ -59,9 +59,9 @@ def varint(value: int) -> bytes:
 _VARINTS_MAX = 2048
 _VARINTS = tuple(varint(value) for value in range(_VARINTS_MAX))
 _PLAIN = Struct(">HH").iter_unpack
-_packet_id = Struct(">H").pack
+_two_octets = Struct(">H").pack
 _TABLED = 256  # lengths of names, nearly all
-_LENGTHS = tuple(length.to_bytes(LENGTH_OCTETS, "big") for length in range(_TABLED))
+_LENGTHS = tuple(map(_two_octets, range(_TABLED)))
 _FIRST = tuple(bytes((PUBLISH | flags,)) for flags in range(16))
 
 
@@ -71,11 +71,7 @@ def user_property(name: str, value: str) -> bytes:
 
 def _string(text: str) -> bytes:
     octets = text.encode()
-    return _length(len(octets)) + octets
-
-
-def _length(octets: int) -> bytes:
-    return octets.to_bytes(LENGTH_OCTETS, "big")
+    return _two_octets(len(octets)) + octets
 
 
 class PublishWriter:
@@ -88,7 +84,7 @@ class PublishWriter:
         self._epoch = rules.epoch
         # Before a sequence, by how many digits it has.
         sequence = user_property("epoch", str(rules.epoch)) + USER_PROPERTY + _string("seq")
-        self._sequence = tuple(sequence + _length(digits) for digits in range(DIGITS_MAX + 1))
+        self._sequence = tuple(sequence + _two_octets(digits) for digits in range(DIGITS_MAX + 1))
         self._time: tuple[int, bytes] = (-1, b"")
         self.retain_available = True
 
@@ -103,15 +99,15 @@ class PublishWriter:
         if not qos:
             number = behind = digits = b""
         else:
-            number = _packet_id(packet_id)
+            number = _two_octets(packet_id)
             digits = b"%d" % forward.sequence
             if forward.epoch == self._epoch:  # nearly always
                 behind = self._sequence[len(digits)]
             else:
                 behind, digits = b"", _numbers(forward)
         client_size, topic_size = len(client), len(prefix) + len(topic)
-        named = _LENGTHS[client_size] if client_size < _TABLED else _length(client_size)
-        headed = _LENGTHS[topic_size] if topic_size < _TABLED else _length(topic_size)
+        named = _LENGTHS[client_size] if client_size < _TABLED else _two_octets(client_size)
+        headed = _LENGTHS[topic_size] if topic_size < _TABLED else _two_octets(topic_size)
         size = len(tag) + LENGTH_OCTETS + client_size + len(behind) + len(digits) + len(time)
         properties = _VARINTS[size] if size < _VARINTS_MAX else varint(size)
         size += LENGTH_OCTETS + topic_size + len(number) + len(properties) + len(payload)
@@ -150,7 +146,7 @@ def plain_answers(data: bytes, start: int) -> list[int]:
 
 
 def plain_pubrels(packet_ids: Iterable[int]) -> bytes:
-    return b"".join([PLAIN_PUBREL + _packet_id(packet_id) for packet_id in packet_ids])
+    return b"".join([PLAIN_PUBREL + _two_octets(packet_id) for packet_id in packet_ids])
 
 
 def packet_end(data: bytes, start: int, packet_bytes_max: int) -> int | None:
@@ -241,7 +237,10 @@ def plain_publication(data: bytes, start: int, end: int) -> Publication | None:
 
 
 def _identifiers(data: bytes, at: int, end: int) -> Sequence[int] | None:
-    """Those of our subscriptions that brought it; None if there is anything else."""
+    """Those of our subscriptions that brought it; None if there is anything else.
+
+    One function for these numbers and for the length of a packet would cost 0.2 of 0.4 us.
+    """
     found: list[int] = []
     while at < end:
         if data[at] != SUBSCRIPTION_IDENTIFIER:
