@@ -196,9 +196,14 @@ class Journal:
         return self._marks.last
 
     @property
+    def awaited(self) -> int:
+        """For how many readings and marks of the next group somebody waits."""
+        return len(self._pending) + self._marks.awaited
+
+    @property
     def is_urgent(self) -> bool:
         """Somebody waits for the next group."""
-        return bool(self._pending or self._marks.is_awaited)
+        return self.awaited > 0
 
     @property
     def has_pending(self) -> bool:
@@ -208,10 +213,6 @@ class Journal:
     def needs_room(self) -> bool:
         """Room is to be made at once: the next readings depend on it."""
         return self._failed_until is None and self._room.needs_spare(self._now)
-
-    @property
-    def pending_readings(self) -> int:
-        return len(self._pending)
 
     # From the loop, around a job
 

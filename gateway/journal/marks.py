@@ -35,8 +35,8 @@ class Marks:
         return self.durable + len(self._awaited)
 
     @property
-    def is_awaited(self) -> bool:
-        return bool(self._awaited)
+    def awaited(self) -> int:
+        return len(self._awaited)
 
     @property
     def is_any(self) -> bool:

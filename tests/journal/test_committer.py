@@ -22,7 +22,7 @@ from gateway.effects import (
     RecordRelease,
     Store,
 )
-from gateway.journal.committer import Hearers, JournalCommitter
+from gateway.journal.committer import GROUP_MIN, LINGER_S, Hearers, JournalCommitter
 from gateway.journal.files import OsFiles
 from gateway.journal.journal import Journal
 from gateway.journal.numbers import JournalState
@@ -31,6 +31,7 @@ from tests.journal.support import BOOT, UNIX_MS_AT_ZERO, FaultyFiles, reading, r
 
 T = TypeVar("T")
 THEN = Dropped(Reason.REPEATED)
+LONG_S = 60.0  # longer than any test waits
 
 
 @dataclass
@@ -82,18 +83,33 @@ class Heard:
 class Running:
     """A committer with its journal; stops on leaving."""
 
-    def __init__(self, folder: Path, files: OsFiles | None = None) -> None:
+    def __init__(
+        self, folder: Path, files: OsFiles | None = None, linger_s: float = LINGER_S
+    ) -> None:
         self.journal = Journal(folder, files or OsFiles(), rules())
         loop = asyncio.get_running_loop()
         self.recovered = self.journal.open(loop.time(), UNIX_MS_AT_ZERO, BOOT)
         self.heard = Heard()
-        self.committer = JournalCommitter(self.journal, loop, self.heard.hearers())
+        self.committer = JournalCommitter(self.journal, loop, self.heard.hearers(), linger_s)
 
     async def __aenter__(self) -> "Running":
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.committer.stop()
+
+
+class TellingFiles(OsFiles):
+    """Real ones that tell the loop when something was written."""
+
+    def __init__(self) -> None:
+        self.written = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def write(self, file: int, octets: bytes, offset: int) -> int:
+        written = super().write(file, octets, offset)
+        self._loop.call_soon_threadsafe(self.written.set)
+        return written
 
 
 def on_loop(test: Callable[[Path], Coroutine[None, None, None]]) -> Callable[[Path], None]:
@@ -126,6 +142,48 @@ async def test_a_single_reading_waits_no_longer_than_the_linger(tmp_path: Path) 
         running.committer.perform([Store(reading(0, received_at=now()))])
         await running.heard.until(lambda: bool(running.heard.stored))
         assert running.committer.check() is None
+
+
+@on_loop
+async def test_who_comes_with_enough_others_does_not_linger(tmp_path: Path) -> None:
+    async with Running(tmp_path / "journal", linger_s=LONG_S) as running:
+        forwards = [reading(position, qos=2, received_at=now()) for position in range(GROUP_MIN)]
+        running.committer.perform([Store(forward) for forward in forwards])
+        await running.heard.until(lambda: running.heard.stored == forwards)
+        running.committer.perform([RecordReceived(forward, THEN) for forward in forwards])
+        await running.heard.until(lambda: len(running.heard.durable) == GROUP_MIN)
+
+
+@on_loop
+async def test_as_many_as_the_last_group_was_for_do_not_linger(tmp_path: Path) -> None:
+    async with Running(tmp_path / "journal", linger_s=LONG_S) as running:
+        forwards = [reading(position, qos=2, received_at=now()) for position in range(12)]
+        running.committer.perform([Store(forward) for forward in forwards])
+        await running.heard.until(lambda: running.heard.stored == forwards)
+        running.committer.perform([RecordReceived(forward, THEN) for forward in forwards[:11]])
+        begun = running.committer.mark()
+        for _ in range(5):  # turns of the loop
+            await asyncio.sleep(0)
+        assert running.committer.mark() == begun
+        running.committer.perform([RecordReceived(forwards[11], THEN)])
+        await running.heard.until(lambda: len(running.heard.durable) == 12)
+
+
+@on_loop
+async def test_what_is_there_when_a_group_ends_joins_the_next(tmp_path: Path) -> None:
+    files = TellingFiles()
+    async with Running(tmp_path / "journal", files, LONG_S) as running:
+        files.written.clear()
+        first = [reading(position, received_at=now()) for position in range(GROUP_MIN)]
+        during, after = reading(20, received_at=now()), reading(21, received_at=now())
+        before = running.committer.numbers.syncs
+        running.committer.perform([Store(forward) for forward in first])
+        await files.written.wait()
+        running.committer.perform([Store(during)])
+        await running.heard.until(lambda: running.heard.stored == first)
+        running.committer.perform([Store(after)])
+        await running.heard.until(lambda: running.heard.stored == [*first, during, after])
+        assert running.committer.numbers.syncs == before + 2
 
 
 @on_loop
