@@ -5,14 +5,18 @@ That is when it is unsettled after `spill_after_s` and the broker has settled no
 A broker that answers all the time only has many of them. Then a reading has `BUSY_FACTOR` times
 that: to write all of them to the disk too would take the processor from what they wait for, and so
 make more of them late.
+
+Of a client that moved on meanwhile, because it restarted or gave up, a younger reading may be on
+the disk by then. What it has left behind is not written any more: nobody waits for it, and after a
+power cut it would be read back behind the younger one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from math import inf
 
-from gateway.effects import Forward
+from gateway.effects import ClientId, Forward
 
 BUSY_FACTOR = 10.0
 # Of `spill_after_s`, between two looks: by so much a reading may be late. To look for each would
@@ -56,3 +60,22 @@ class Spilling:
                 break
             due.append(forward)
         return due
+
+
+def not_overtaken(
+    due: Iterable[Forward], held: Iterable[Forward], parked: Collection[ClientId]
+) -> list[Forward]:
+    """Of those that are due, all but those of a client that has a younger one on the disk: among
+    the ones that are `held` in memory as well, or `parked`.
+    """
+    youngest: dict[ClientId, tuple[int, int]] = {}
+    for forward in held:
+        if forward.record >= 0:
+            age = forward.epoch, forward.sequence
+            youngest[forward.client_id] = max(age, youngest.get(forward.client_id, age))
+    return [
+        forward
+        for forward in due
+        if forward.client_id not in parked
+        and (forward.epoch, forward.sequence) >= youngest.get(forward.client_id, (-1, -1))
+    ]

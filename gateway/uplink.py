@@ -11,8 +11,9 @@ journal. Its ways, by name:
 - **parked**: stored, and kept nowhere else, because the broker is away or others of its client are
   parked: it is read back in its turn (upstream/backlog.py).
 
-Rule 1: nothing of a client overtakes what it sent before, whatever way either takes. A QoS 0
-        reading follows those that are being stored, and is parked behind those that are parked.
+Rule 1: nothing of a client overtakes what it sent before, whatever way either takes, on the disk
+        as well: it is read back in the order in which it was written. A QoS 0 reading follows
+        those that are being stored, and is parked behind those that are parked.
 Rule 2: without the journal (full, or failing) the broker alone must settle; while it is away too,
         sensors are told: congestion. What a failed write may have left there all the same is
         held before that (unsure.py), and what its client says next is refused meanwhile.
@@ -52,7 +53,7 @@ from gateway.postponed import Postponed
 from gateway.routing.reading_rules import Acknowledge, ReadingRules, RulesByTopic
 from gateway.routing.reading_rules import UplinkRules as UplinkRules
 from gateway.session.session import Session
-from gateway.spilling import Spilling
+from gateway.spilling import Spilling, not_overtaken
 from gateway.unsure import Unsure
 from gateway.upstream.session import UpstreamSession
 
@@ -296,6 +297,9 @@ class Uplink:
             return self._refuse(forward, Reason.JOURNAL_FAILED, now)
         if not forward.epoch:
             self._readings.tag(forward)
+        session = self._sessions.get(client_id)
+        older = [] if session is None else session.unsettled_but(forward)
+        before = self._spill(filter(self._may_spill, older)) if older else []
         if (
             self._readings.is_open
             and not self._is_overflowing
@@ -303,10 +307,10 @@ class Uplink:
         ):
             self.storing[forward] = _PASS_ON
             self._followers.begin(forward)
-            return [Store(forward)]
+            return [*before, Store(forward)]
         self.storing[forward] = _PARKED
         self._backlog.park(client_id)
-        return [Store(forward, is_parked=True)]
+        return [*before, Store(forward, is_parked=True)]
 
     def _parked(self, forward: Forward, now: float) -> list[Effect]:
         """If none is parked before it, it goes on as it is: to read it back costs twice as much."""
@@ -394,11 +398,12 @@ class Uplink:
     # What is spilled
 
     def _spill(self, forwards: Iterable[Forward]) -> list[Effect]:
-        effects: list[Effect] = []
-        for forward in forwards:
-            self.storing[forward] = _SPILLED
-            effects.append(Store(forward))
-        return effects
+        due = list(forwards)
+        if due:
+            held = [*self._in_flight.unsettled(), *self.storing]
+            due = not_overtaken(due, held, self._backlog.of_clients)
+        self.storing.update(dict.fromkeys(due, _SPILLED))
+        return [Store(forward) for forward in due]
 
     def _spillable(self) -> Iterator[Forward]:
         """All that the broker has not settled and no disk has or shall have, the oldest first."""

@@ -5,7 +5,7 @@ from math import inf
 import pytest
 
 from gateway.effects import ClientId, Forward
-from gateway.spilling import BUSY_FACTOR, GRAIN, Spilling
+from gateway.spilling import BUSY_FACTOR, GRAIN, Spilling, not_overtaken
 
 AFTER_S = 0.05
 
@@ -64,3 +64,15 @@ def test_looks_are_few_however_many_wait() -> None:
         waiting = waiting[len(spilling.take_due(waiting, now)) :]
         looks += 1
     assert looks <= 12, "one for each hundredth of a second, in which a hundred came"
+
+
+def test_what_a_younger_one_of_its_client_is_before_is_not_written() -> None:
+    older, younger, youngest = (reading(float(position)) for position in range(3))
+    for position, forward in enumerate((older, younger, youngest)):
+        forward.epoch, forward.sequence = 1, position
+    younger.record = 7
+    held = [older, younger, youngest]
+    assert not_overtaken([older, youngest], held, ()) == [youngest]
+    assert not_overtaken([older, youngest], [older, youngest], ()) == [older, youngest]
+    assert not_overtaken([older, youngest], held, {ClientId("s1")}) == []
+    assert not_overtaken([older], held, {ClientId("s2")}) == []

@@ -150,6 +150,36 @@ def test_what_the_broker_settles_out_of_order_is_finished_in_several_runs() -> N
     assert bench.journal.numbers.depth == 1
 
 
+def test_what_is_stored_first_takes_along_what_its_client_sent_before() -> None:
+    bench = bench_of(AUTO)
+    hold(bench)
+    bench.say(b"s1", short(b"first", 1, 7))
+    bench.say(b"s2", short(b"another's", 1, 7))
+    bench.say(b"s1", short(b"second", 2, 8))
+    assert [forward.payload for forward in bench.stores] == [b"first", b"second"]
+    bench.flush()
+    assert bench.hear(b"s1") == [puback(7), Pubrec(8)]
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["too late", "no broker"])
+def test_what_a_client_left_behind_is_not_written_behind_what_came_after(*, is_lost: bool) -> None:
+    bench = bench_of(AUTO)
+    hold(bench)
+    bench.say(b"s1", short(b"left behind", 1, 7))
+    bench.join(b"s1")
+    bench.say(b"s1", short(b"later", 2, 8))
+    bench.flush()
+    if is_lost:
+        bench.lose_broker()
+    bench.wake(1.0)
+    bench.flush()
+    assert [forward.payload for forward in bench.stores] == [b"later"]
+    if is_lost:
+        bench.seen()
+        bench.connect_broker()
+    assert sent(bench) == [b"left behind", b"later"]
+
+
 def test_what_was_unsettled_when_the_broker_went_is_stored_at_once() -> None:
     bench = bench_of(AUTO)
     hold(bench)

@@ -198,6 +198,10 @@ class Session(Presence):
             return []
         return self._until_drained(effects)
 
+    def unsettled_but(self, forward: Forward) -> list[Forward]:
+        """The other readings whose acknowledgement this client waits for."""
+        return [each for each in self._publishing.unsettled if each is not forward]
+
     def settled(self, forward: Forward) -> list[Effect]:
         """A reading is in the broker's hands (or on disk): acknowledge it."""
         return self._publishing.settled(forward, self.peer, self.heard_at)
