@@ -14,10 +14,11 @@ from gateway.journal.rules import SEGMENTS_MIN
 from gateway.routing.reading_rules import Acknowledge
 from tests.simulation.disk import SEGMENT_BYTES
 from tests.simulation.model_broker import Restart
-from tests.simulation.plan import Event, Plan, Trouble, plan_for
+from tests.simulation.plan import RUSH_AT_S, Event, Plan, Trouble, plan_for
 
 BUSY_S = 40.0  # from the first reading on
 SHORT_S = 10.0
+READINGS_MIN = 25  # where a queue is wanted
 ENDS = (Trouble.POWER, Trouble.KILL, Trouble.KILL)
 
 
@@ -91,6 +92,40 @@ def losing(dice: Random) -> Plan:
     return _with(plan, dice, events + _ends(plan, dice, upon)[: dice.randint(0, 4)])
 
 
+def slow(dice: Random) -> Plan:
+    """The broker settles one reading after another, and each takes it seconds. Sensors start anew
+    and leave behind what waits for it, then it goes away, and the gateway's power too.
+    """
+    plan = _trusting(dice, qos_2=0.6)
+    while len(plan.readings) < READINGS_MIN:
+        plan = _trusting(dice, qos_2=0.6)
+    plan.acknowledge, plan.overrides, plan.coalesce = Acknowledge.AUTO, {}, False
+    plan.receive_max, plan.stream_delay_s_max = 1, 1.0
+    plan.spill_after_s = dice.choice((0.5, 5.0, 5.0, 5.0))
+    plan.flush_s_max = min(plan.flush_s_max, 0.1)
+    plan.weather = replace(plan.weather, loss=dice.choice((0.0, 0.05)))
+    plan.sensors = [replace(sensor, sleeps_s=0, clean=True, keeps=False) for sensor in plan.sensors]
+    plan.readings = [
+        replace(reading, at=RUSH_AT_S + 0.5 * reading.number + dice.random() * 0.4)
+        for reading in plan.readings
+    ]
+    plan.events = [
+        Event(
+            RUSH_AT_S + dice.random() * SHORT_S,
+            Trouble.REBOOT,
+            sensor=dice.randrange(len(plan.sensors)),
+        )
+        for _ in range(8)
+    ]
+    away_at = RUSH_AT_S + SHORT_S + dice.random() * BUSY_S / 2
+    restart = dice.choice((Restart.KEPT, Restart.LOST))
+    plan.events += [
+        Event(away_at, Trouble.OUTAGE, lasts_s=1.0 + dice.random() * SHORT_S, restart=restart),
+        Event(away_at + dice.random() * SHORT_S, dice.choice(ENDS), lasts_s=1.0),
+    ]
+    return plan
+
+
 KINDS: dict[str, Callable[[Random], Plan]] = {
     "any": plan_for,
     "forgetful": forgetful,
@@ -98,6 +133,7 @@ KINDS: dict[str, Callable[[Random], Plan]] = {
     "full": full,
     "failing": failing,
     "losing": losing,
+    "slow": slow,
 }
 
 

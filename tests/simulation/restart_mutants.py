@@ -7,6 +7,7 @@ from typing import Any
 import mqtt5
 import pytest
 
+from gateway import uplink
 from gateway.downlink import Downlink
 from gateway.effects import (
     Arrived,
@@ -136,6 +137,10 @@ def forget_goodbye(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LastingSession, "_changed_row", mutant)
 
 
+def spill_behind_younger(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uplink, "not_overtaken", lambda due, *_: list(due))
+
+
 RESTART_MUTANTS = (
     Mutant("acknowledged before the group is durable", acknowledge_before_durable, SAFE, 8),
     Mutant("finished in the journal before it is settled", finish_when_stored, SAFE, 64),
@@ -176,6 +181,13 @@ RESTART_MUTANTS = (
     ),
     Mutant("the epoch is not raised", constant(StateStore, "raise_epoch", 1), ONCE, 250),
     Mutant("topic ids begin again in each life", topic_ids_of_the_life, ONCE, 1000),
+    Mutant(
+        "what a client left behind is written behind a younger one",
+        spill_behind_younger,
+        IN_ORDER,
+        within=250,
+        kind="slow",
+    ),
     Mutant(
         "live readings overtake parked ones", constant(Uplink, "_is_behind", False), IN_ORDER, 250
     ),
