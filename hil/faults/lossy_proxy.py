@@ -82,6 +82,8 @@ class LossyProxy:
         self.fates: Counter[str] = Counter()
         # What went to the gateway more than once although it was sent once.
         self.copied_up: Counter[bytes] = Counter()
+        # What went to the gateway behind something that its sensor sent later.
+        self.late_up: set[bytes] = set()
         self._gateway: Address = (gateway_host, gateway_port)
         self._listen_host = listen_host
         self._tap: Tap = tap or Deaf()
@@ -89,6 +91,9 @@ class LossyProxy:
         self._near: asyncio.DatagramTransport
         self._far: dict[Address, asyncio.DatagramTransport] = {}
         self._opening: dict[Address, list[bytes]] = {}
+        # Numbers of datagrams: the last that a sensor sent, and the latest that went on.
+        self._sent: Counter[Address] = Counter()
+        self._latest: Counter[Address] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -150,8 +155,16 @@ class LossyProxy:
             self._send_up(sensor, datagram)
 
     def _send_up(self, sensor: Address, datagram: bytes) -> None:
-        copies = self._carry(datagram, lambda octets: self._far[sensor].sendto(octets))
-        if copies > 1:
+        self._sent[sensor] += 1
+        number = self._sent[sensor]
+
+        def deliver(octets: bytes) -> None:
+            self._far[sensor].sendto(octets)
+            if number < self._latest[sensor]:
+                self.late_up.add(datagram)
+            self._latest[sensor] = max(number, self._latest[sensor])
+
+        if self._carry(datagram, deliver) > 1:
             self.copied_up[datagram] += 1
 
     def _from_gateway(self, sensor: Address, datagram: bytes) -> None:

@@ -150,8 +150,9 @@ class Chaos:
                 may_be_forgotten = killed and reading.qos == 1
             case _:
                 may_be_forgotten = killed
-        is_copied = reading.qos == 1 and proxy.copied_up[reading.first_frame] > 0
-        return is_copied or may_be_forgotten
+        first = reading.first_frame
+        may_look_new = reading.qos == 1 and (first in proxy.copied_up or first in proxy.late_up)
+        return may_look_new or may_be_forgotten
 
 
 @asynccontextmanager

@@ -67,6 +67,7 @@ def test_a_calm_network_carries_everything_once_and_in_order() -> None:
     async def story() -> None:
         async with echoing(CALM) as (_, proxy):
             assert await sent_and_heard(proxy, 200) == list(range(200))
+            assert (proxy.copied_up, proxy.late_up) == ({}, set())
 
     asyncio.run(story())
 
@@ -83,6 +84,7 @@ def test_losses_copies_and_overtaking_come_in_the_shares_asked_for() -> None:
         assert overtaken > DATAGRAMS / 100
         assert len(echo.senders) == 1
         assert 0.07 < len(proxy.copied_up) / DATAGRAMS < 0.12
+        assert 0.1 < len(proxy.late_up) / DATAGRAMS < 0.25
 
     asyncio.run(story())
 
