@@ -30,7 +30,7 @@ class Network(Protocol):
 
     @property
     def excused(self) -> Set[int]:
-        """Readings that came again or late, and that no gateway can tell from new ones."""
+        """Readings of which the network made copies that no gateway can tell from new ones."""
 
     def weather(self, udp: Weather, line: LineWeather) -> None: ...
     def marks(self, udp: Weather, line: LineWeather) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ class UdpNetwork:
     @property
     def excused(self) -> Set[int]:
         found = set()
-        for frame in self._proxy.copied_up.keys() | self._proxy.late_up:
+        for frame in self._proxy.copied_up:
             _, body = opened(frame)
             one = read(body[5:]) if body and not body[0] & DUP else None
             if one is not None:

@@ -82,8 +82,6 @@ class LossyProxy:
         self.fates: Counter[str] = Counter()
         # What went to the gateway more than once although it was sent once.
         self.copied_up: Counter[bytes] = Counter()
-        # What went to the gateway behind something that its sensor sent later.
-        self.late_up: set[bytes] = set()
         self._gateway: Address = (gateway_host, gateway_port)
         self._listen_host = listen_host
         self._tap: Tap = tap or Deaf()
@@ -91,9 +89,9 @@ class LossyProxy:
         self._near: asyncio.DatagramTransport
         self._far: dict[Address, asyncio.DatagramTransport] = {}
         self._opening: dict[Address, list[bytes]] = {}
-        # Numbers of datagrams: the last that a sensor sent, and the latest that went on.
-        self._sent: Counter[Address] = Counter()
-        self._latest: Counter[Address] = Counter()
+        # Which in the row of all that went to the gateway each datagram was, first and last.
+        self._gone_up: dict[bytes, tuple[int, int]] = {}
+        self._count_up = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -105,6 +103,12 @@ class LossyProxy:
         """The one under which the gateway knows this sensor."""
         port: int = self._far[sensor].get_extra_info("sockname")[1]
         return port
+
+    def came_behind(self, datagram: bytes, other: bytes) -> bool:
+        """Whether it went to the gateway, perhaps not for the first time, after the other had."""
+        if datagram not in self._gone_up or other not in self._gone_up:
+            return False
+        return self._gone_up[datagram][1] > self._gone_up[other][0]
 
     async def open(self) -> None:
         self._near, _ = await asyncio.get_running_loop().create_datagram_endpoint(
@@ -155,14 +159,11 @@ class LossyProxy:
             self._send_up(sensor, datagram)
 
     def _send_up(self, sensor: Address, datagram: bytes) -> None:
-        self._sent[sensor] += 1
-        number = self._sent[sensor]
-
         def deliver(octets: bytes) -> None:
             self._far[sensor].sendto(octets)
-            if number < self._latest[sensor]:
-                self.late_up.add(datagram)
-            self._latest[sensor] = max(number, self._latest[sensor])
+            self._count_up += 1
+            first, _ = self._gone_up.get(datagram, (self._count_up, 0))
+            self._gone_up[datagram] = first, self._count_up
 
         if self._carry(datagram, deliver) > 1:
             self.copied_up[datagram] += 1

@@ -151,8 +151,9 @@ class Chaos:
             case _:
                 may_be_forgotten = killed
         first = reading.first_frame
-        may_look_new = reading.qos == 1 and (first in proxy.copied_up or first in proxy.late_up)
-        return may_look_new or may_be_forgotten
+        is_copied = reading.qos == 1 and proxy.copied_up[first] > 0
+        is_late = reading.qos == 1 and proxy.came_behind(first, reading.repeated_frame)
+        return is_copied or is_late or may_be_forgotten
 
 
 @asynccontextmanager

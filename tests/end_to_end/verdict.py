@@ -2,8 +2,8 @@
 
 Arrivals are first freed of repeats as a consumer does it, by their tag. What then comes twice is a
 fault, but for the readings in `excused`, whose copies no gateway could know:
-- at QoS 1, when the network copied the first PUBLISH, or brought it behind its repeat, or later
-  still: it has no DUP and looks like a new reading;
+- at QoS 1, when the network copied the first PUBLISH, or brought it behind its own repeat: it has
+  no DUP and looks like a new reading;
 - when the gateway was killed between PUBLISH and acknowledgement, and its settings do not have it
   write first: at QoS 1 in `auto`, at both in `upstream`.
 """

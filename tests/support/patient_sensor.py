@@ -55,6 +55,12 @@ class Reading:
     sent_at: float
     acknowledged_at: float = 0.0
 
+    @property
+    def repeated_frame(self) -> bytes:
+        """With DUP."""
+        kind, body = opened(self.first_frame)
+        return framed(kind, bytes((body[0] | DUP,)) + body[1:])
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
