@@ -2,7 +2,9 @@
 datagrams, or takes none that are longer than its MTU.
 
 - Each sensor has a port of its own towards the gateway, which so sees one address per sensor, the
-  same over restarts of the gateway. `move` gives a sensor a new one, as a router does that forgot.
+  same over restarts of the gateway. `move` gives a sensor a new one, as a router does that forgot,
+  and one that no other had: what came from there would count as the other's (MQTT-SN on plain UDP
+  has nothing else to know a sensor by).
 - One seed decides every fate; what the datagrams are and when they come is the sockets' doing, so
   a seed makes the trouble of a failing run likely again, not certain.
 - A socket of a gateway that is not there answers with ICMP, which is a loss like any other.
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -23,6 +25,8 @@ from hil.faults.tap import Deaf, Tap
 
 LOOPBACK = "127.0.0.1"
 LOST_WHILE_DOWN, MOVED = "lost while down", "moved"
+# Far fewer than a kernel has to give, so that a new one is soon found; the oldest may come again.
+PORTS_KEPT_MAX = 4096
 
 Address = tuple[str, int]
 
@@ -88,6 +92,7 @@ class LossyProxy:
         self._dice = random.Random(seed)
         self._near: asyncio.DatagramTransport
         self._far: dict[Address, asyncio.DatagramTransport] = {}
+        self._ports_given: deque[int] = deque(maxlen=PORTS_KEPT_MAX)
         self._opening: dict[Address, list[bytes]] = {}
         # Which in the row of all that went to the gateway each datagram was, first and last.
         self._gone_up: dict[bytes, tuple[int, int]] = {}
@@ -134,10 +139,19 @@ class LossyProxy:
             await self.move(sensor)
 
     async def _new_far(self, sensor: Address) -> asyncio.DatagramTransport:
-        transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
-            lambda: _End(lambda datagram, _: self._from_gateway(sensor, datagram)),
-            remote_addr=self._gateway,
-        )
+        had_before = []  # held until there is another, or the kernel might give them once more
+        while True:
+            transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
+                lambda: _End(lambda datagram, _: self._from_gateway(sensor, datagram)),
+                remote_addr=self._gateway,
+            )
+            port = transport.get_extra_info("sockname")[1]
+            if port not in self._ports_given:
+                break
+            had_before.append(transport)
+        for each in had_before:
+            each.close()
+        self._ports_given.append(port)
         return transport
 
     def _from_sensor(self, datagram: bytes, sensor: Address) -> None:

@@ -51,6 +51,13 @@ def test_who_is_excused_may_come_twice_and_may_not_be_lost_or_late() -> None:
     assert found(twice[:3], excused).faults == "1 lost: [b'2']"
 
 
+def test_a_reading_that_comes_under_another_topic_is_a_fault_though_it_came_under_its_own() -> None:
+    right = seen((b"0", 0), (b"1", 1), (b"2", 2))
+    misrouted = [*right, *seen((b"1", 3), topic="b")]
+    excused = frozenset({b"1"})
+    assert found(misrouted, excused).faults == "1 under another topic: [b'1']"
+
+
 def test_topics_have_orders_of_their_own() -> None:
     readings = acknowledged(b"0", b"2") + acknowledged(b"1", topic="b")
     late = [*seen((b"1", 1), topic="b"), *seen((b"0", 0), (b"2", 2))]

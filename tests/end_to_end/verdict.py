@@ -1,4 +1,4 @@
-"""What was acknowledged, held against what arrived: lost, twice, out of order.
+"""What was acknowledged, held against what arrived: lost, twice, out of order, misrouted.
 
 Arrivals are first freed of repeats as a consumer does it, by their tag. What then comes twice is a
 fault, but for the readings in `excused`, whose copies no gateway could know:
@@ -29,6 +29,7 @@ class Verdict:
     twice: tuple[bytes, ...]
     excused: tuple[bytes, ...]
     out_of_order: tuple[bytes, ...]
+    under_another_topic: tuple[bytes, ...]
     tags_of_several: tuple[Tag, ...]
 
     @property
@@ -38,6 +39,7 @@ class Verdict:
             "lost": self.lost,
             "twice": self.twice,
             "out of order": self.out_of_order,
+            "under another topic": self.under_another_topic,
             "one tag for several readings": self.tags_of_several,
         }
         return "; ".join(
@@ -51,7 +53,8 @@ class Verdict:
             f"{self.acknowledged:,} acknowledged, {len(self.lost)} lost, "
             f"{self.arrivals:,} arrivals, {self.repeats_by_tag} repeats by tag, "
             f"{len(self.twice)} twice, {len(self.excused)} twice for a reason, "
-            f"{len(self.out_of_order)} out of order"
+            f"{len(self.out_of_order)} out of order, "
+            f"{len(self.under_another_topic)} under another topic"
         )
 
 
@@ -75,6 +78,11 @@ def verdict(readings: Iterable[Reading], seen: Iterable[Seen], excused: Set[byte
         twice=tuple(payload for payload in again if payload not in excused),
         excused=tuple(payload for payload in again if payload in excused),
         out_of_order=tuple(_overtaken(acknowledged, came)),
+        under_another_topic=tuple(
+            each.payload
+            for each in by_tag.values()
+            if each.payload in acknowledged and each.topic != acknowledged[each.payload].topic
+        ),
         tags_of_several=tuple(several),
     )
 

@@ -126,6 +126,24 @@ def test_each_sensor_keeps_its_address_until_it_is_moved() -> None:
     asyncio.run(story())
 
 
+def test_no_sensor_is_given_an_address_that_another_had() -> None:
+    async def story() -> None:
+        async with (
+            echoing(CALM) as (_, proxy),
+            aioudp.connect("127.0.0.1", proxy.port) as one,
+            aioudp.connect("127.0.0.1", proxy.port) as other,
+        ):
+            given = []
+            for sensor in (one, other) * 1_000:
+                await sensor.send(b"x")
+                assert await sensor.recv() == b"x"
+                given.append(proxy.port_of(sensor.local_address))
+                await proxy.move(sensor.local_address)
+            assert len(set(given)) == len(given)
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize(
     ("weather", "fate"),
     [(Weather(0.0, 0.0, 0.0, mtu=3), "too long"), (Weather(1.0, 0.0, 0.0), "lost")],
