@@ -18,6 +18,7 @@ from tests.simulation.plan import RUSH_AT_S, Event, Plan, Trouble, plan_for
 
 BUSY_S = 40.0  # from the first reading on
 SHORT_S = 10.0
+WINDOW_MAX = 4  # readings of a sensor under way at once
 READINGS_MIN = 25  # where a queue is wanted
 ENDS = (Trouble.POWER, Trouble.KILL, Trouble.KILL)
 
@@ -126,6 +127,33 @@ def slow(dice: Random) -> Plan:
     return plan
 
 
+def eager(dice: Random) -> Plan:
+    """Sensors with several readings under way at once, where much is written to the disk late:
+    a slow broker or none, a gateway that ends, a network that overtakes.
+    """
+    plan = _trusting(dice, qos_2=0.4)
+    plan.coalesce = False
+    plan.spill_after_s = dice.choice((0.05, 0.5, 5.0))
+    plan.flush_s_max = dice.choice((0.01, 0.1, 1.0))
+    plan.receive_max = dice.choice((1, 1, 3, 20))
+    plan.stream_delay_s_max = dice.choice((0.1, 1.0))
+    plan.sensors = [
+        replace(sensor, window=dice.randint(2, WINDOW_MAX), message_ids=0xFFFF, sleeps_s=0)
+        for sensor in plan.sensors
+    ]
+    first = {sensor.client_id: RUSH_AT_S + dice.random() * SHORT_S for sensor in plan.sensors}
+    pause_s = dice.choice((0.01, 0.5, 2.0))
+    plan.readings = [
+        replace(reading, at=first[reading.client_id] + (reading.number + dice.random()) * pause_s)
+        for reading in plan.readings
+    ]
+    upon = ("packet", "stored", "release", "Puback", "Pubrec", "", "")
+    restarts = (Restart.KEPT, Restart.KEPT, Restart.LOST)
+    breaks = [Event(_busy(plan, dice), Trouble.BREAK) for _ in range(dice.randint(0, 2))]
+    events = [*_outages(plan, dice, restarts)[:3], *breaks]
+    return _with(plan, dice, events + _ends(plan, dice, upon)[: dice.randint(1, 4)])
+
+
 KINDS: dict[str, Callable[[Random], Plan]] = {
     "any": plan_for,
     "forgetful": forgetful,
@@ -134,6 +162,7 @@ KINDS: dict[str, Callable[[Random], Plan]] = {
     "failing": failing,
     "losing": losing,
     "slow": slow,
+    "eager": eager,
 }
 
 

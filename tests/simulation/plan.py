@@ -62,6 +62,7 @@ class SensorPlan:
     is_hasty: bool  # sleeps on when PINGREQ brought no PINGRESP within T_retry
     talks_asleep: bool  # publishes without CONNECT
     redeclares: bool  # says DISCONNECT with a duration after PINGRESP, too
+    window: int = 1  # readings under way at once; more than the specification allows are common
 
 
 @dataclass(frozen=True, slots=True)

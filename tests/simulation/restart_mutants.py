@@ -24,6 +24,7 @@ from gateway.saved import State
 from gateway.session.delivering import Delivering
 from gateway.session.lasting import LastingSession
 from gateway.session.publishing import Publishing
+from gateway.session.session import Session
 from gateway.session.topic_registry import TopicRegistry
 from gateway.state.store import StateStore
 from gateway.uplink import Uplink, _Way
@@ -187,6 +188,13 @@ RESTART_MUTANTS = (
         IN_ORDER,
         within=250,
         kind="slow",
+    ),
+    Mutant(
+        "what is stored leaves older ones of its client behind",
+        constant(Session, "unsettled_but", ()),
+        IN_ORDER,
+        within=250,
+        kind="eager",
     ),
     Mutant(
         "live readings overtake parked ones", constant(Uplink, "_is_behind", False), IN_ORDER, 250

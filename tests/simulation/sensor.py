@@ -111,8 +111,13 @@ class Sensor:
     @property
     def is_done(self) -> bool:
         return self.ready and not (
-            self._exchange or self._steps or self.outstanding or self.waiting
+            self._exchange or self._steps or self.is_carrying or self.waiting
         )
+
+    @property
+    def is_carrying(self) -> bool:
+        """Whether a reading is on its way."""
+        return self.outstanding is not None
 
     # From the world
 
@@ -222,25 +227,26 @@ class Sensor:
                 self._ask(_with_message_id(step, message_id))
             return
         self.ready = True
+        self._carry_on()
+
+    def _carry_on(self) -> None:
+        """All is said that must be said before a reading."""
         if self.outstanding is None and self.waiting:
             message_id = self._next_message_id()
             if message_id is None:
                 return
             self.outstanding = Outstanding(self.waiting.popleft(), message_id)
         if self.outstanding is not None:
-            self._publish(self.outstanding)
+            self._ask(self._frame_of(self.outstanding))
 
-    def _publish(self, outstanding: Outstanding) -> None:
+    def _frame_of(self, outstanding: Outstanding) -> Publish | Pubrel:
+        """What says it, or says it again."""
         reading, message_id = outstanding.reading, outstanding.message_id
         if outstanding.released:
-            self._ask(Pubrel(message_id))
-            return
-        topic_id = self._topic_ids[reading.topic]
-        frame = Publish(
-            topic_id, message_id, reading.payload, reading.qos, reading.retain, outstanding.sent
-        )
+            return Pubrel(message_id)
+        topic_id, is_copy = self._topic_ids[reading.topic], outstanding.sent
         outstanding.sent = True
-        self._ask(frame)
+        return Publish(topic_id, message_id, reading.payload, reading.qos, reading.retain, is_copy)
 
     def _next_message_id(self) -> int | None:
         """One that is not fresh any more; without one it goes on when there is."""
@@ -300,14 +306,18 @@ class Sensor:
         if frame.return_code == ReturnCode.CONGESTION:
             return  # T_WAIT: the retry timer sends it again
         if frame.return_code == ReturnCode.INVALID_TOPIC_ID:
-            self._exchange = None  # and if one id is unknown, so may all be
-            self._steps = deque(Register(0, 0, topic.encode()) for topic in self.plan.topics)
-            self._go_on()
+            self._register_again()
             return
         assert frame.return_code == ReturnCode.ACCEPTED, frame
         if self.outstanding.reading.qos == 1:
             self.on_acknowledged(self, self.outstanding.reading)
             self._finish()
+
+    def _register_again(self) -> None:
+        """If one topic id is unknown, so may all be."""
+        self._exchange = None
+        self._steps = deque(Register(0, 0, topic.encode()) for topic in self.plan.topics)
+        self._go_on()
 
     def _receive_pubrec(self, frame: Pubrec) -> None:
         outstanding = self.outstanding

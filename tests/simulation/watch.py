@@ -22,6 +22,7 @@ from gateway.session.session import Session
 from gateway.unsure import HELD_S
 from tests.simulation.model_broker import Publication, Restart, Tag, matches
 from tests.simulation.plan import Plan, Reading
+from tests.simulation.turns_watch import TurnsWatch
 
 SAFE = "1 acknowledged means safe"
 ONCE = "2 once"
@@ -70,6 +71,11 @@ class ReadingsWatch:
         self._excused: dict[str, set[int]] = {}  # sequences that were given up, by epoch
         self._coalesced = 0
         self._due: dict[ClientId, SavedDueWill] = {}
+        eager = {sensor.client_id for sensor in plan.sensors if sensor.window > 1}
+        self._eager = eager
+        self.turns = TurnsWatch(
+            [reading for reading in plan.readings if reading.client_id in eager], self._is_safe
+        )
         self.fates = {reading.payload: Fate(reading) for reading in plan.readings}
         self._heard: dict[tuple[str, int], Fate] = {}
         self._heard_in: set[tuple[bytes, Session]] = set()
@@ -85,6 +91,7 @@ class ReadingsWatch:
 
     def heard(self, client_id: str, frame: Frame, session: Session | None, now: float) -> None:
         """A datagram of this client reached the gateway, in this session."""
+        self.turns.heard(client_id, frame, session)
         if isinstance(frame, Pubrel):
             fate = self._heard.get((client_id, frame.message_id))
             if fate is not None:
@@ -119,10 +126,14 @@ class ReadingsWatch:
         if isinstance(frame, Puback) and frame.return_code != ReturnCode.ACCEPTED:
             if fate is not None:
                 fate.taken = fate.taken_before
+                self.turns.refused(fate.reading.payload, frame.return_code)
         elif fate is None:
             broken(SAFE, f"{client_id}: {frame} for what it never heard")
         else:
             self._check_safe(fate, f"{frame} before disk or broker has {fate.reading}")
+
+    def _is_safe(self, payload: bytes) -> bool:
+        return self.fates[payload].routed > 0 or self._is_on_disk(payload)
 
     def _check_safe(self, fate: Fate, evidence: str) -> None:
         if not fate.routed and not self._is_superseded(fate):
@@ -189,6 +200,9 @@ class ReadingsWatch:
 
     def ended(self) -> None:
         """The gateway's life ends; it forgets what is not on its disk."""
+        lost = self.turns.left_behind(lambda payload: self.fates[payload].unstored)
+        if lost is not None:
+            broken(IN_ORDER, f"{lost} is lost, and a later one is not")
         for fate in self.fates.values():
             if not fate.copies:
                 continue
@@ -206,9 +220,10 @@ class ReadingsWatch:
                 fate.taken = None
 
     def restored(
-        self, before: Mapping[ClientId, Session], after: Mapping[ClientId, Session]
+        self, before: Mapping[ClientId, Session], after: Mapping[ClientId, Session], epoch: int
     ) -> None:
-        """The sessions of the life before, and what they are now."""
+        """The sessions of the life before, and what they are now in the life with this epoch."""
+        self.turns.epoch = epoch
         for client_id, session in after.items():
             if client_id in before:
                 old = before[client_id]
@@ -280,6 +295,10 @@ class ReadingsWatch:
         if self._plan.coalesce and reading.retain and fate.copies > 1:
             return  # left out for a copy of it that was taken for a newer one
         topic = (reading.client_id, reading.topic)
+        if reading.client_id in self._eager:
+            if any(self.turns.is_late(reading, int(tag[1])) for tag in fate.tags):
+                broken(IN_ORDER, f"{reading} after a later one")
+            return
         if reading.qos > 0:
             self._check_turn(self._last_number, (*topic, 0), reading.number, reading)
         # Of a QoS 0 reading the network's first copy may be lost, and the second come late.

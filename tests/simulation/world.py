@@ -17,6 +17,7 @@ from tests.simulation.agenda import Agenda
 from tests.simulation.bounds import check_bounds
 from tests.simulation.disk import Disk
 from tests.simulation.downlink_watch import DownlinkWatch
+from tests.simulation.eager import Eager
 from tests.simulation.gateway_host import GatewayHost
 from tests.simulation.hard_plans import KINDS
 from tests.simulation.lossy_link import CALM, LossyLink
@@ -141,7 +142,8 @@ class World:
         self.gateway.clog(is_clogged=is_clogged)
 
     def _add_sensor(self, plan: SensorPlan) -> Sleeper:
-        sensor = Sleeper(plan, self.agenda, self._from_sensor, self.plan.weather.lifetime_s)
+        kind = Eager if plan.window > 1 else Sleeper
+        sensor = kind(plan, self.agenda, self._from_sensor, self.plan.weather.lifetime_s)
         sensor.on_acknowledged = self._acknowledged
         sensor.on_message = self.downlink.received
         sensor.on_subscribed = self.downlink.subscribed
@@ -276,7 +278,8 @@ class World:
             self.agenda.after(RESTARTED_AFTER_S, self._next_life, ended_at, False)
         else:
             self.gateway = gateway
-            self.readings.restored(before, gateway.engine.sessions)
+            epoch = gateway.rules.upstream.epoch
+            self.readings.restored(before, gateway.engine.sessions, epoch)
             self.wills.restored(gateway.engine.sessions, ended_at)
 
     def _new_gateway(self) -> GatewayHost:

@@ -1,0 +1,98 @@
+"""In which order the gateway took on what sensors with several readings under way sent, life by
+life, and whether it kept that order, towards the broker and on the disk.
+
+The order in which such a sensor measured says nothing: the network may turn it round. A reading
+that the gateway's end made it forget is taken anew in the next life; by the epoch of its tag it is
+known in which life the one that arrives was taken.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gateway.effects import State
+from gateway.frames import Connect, Frame, Publish, ReturnCode
+from gateway.session.session import Session
+from tests.simulation.plan import Reading
+
+
+@dataclass(slots=True)
+class Take:
+    """When the gateway heard a reading first in one life, and in which connection last."""
+
+    reading: Reading
+    number: int
+    connection: int
+    copies: int = 0  # how often it heard it
+
+
+class TurnsWatch:
+    def __init__(self, readings: list[Reading], is_safe: Callable[[bytes], bool]) -> None:
+        """`is_safe`: whether a power cut now would leave a reading with this payload to the disk or
+        the broker.
+        """
+        self.epoch = 1
+        self._readings = {each.payload: each for each in readings if each.qos > 0}
+        self._is_safe = is_safe
+        self._takes: dict[tuple[int, bytes], Take] = {}
+        self._taken = 0
+        self._connections: Counter[str] = Counter()
+        self._last: dict[tuple[str, str], int] = {}
+
+    def heard(self, client_id: str, frame: Frame, session: Session | None) -> None:
+        """A datagram reached the gateway, in this session if it listens to this client."""
+        if isinstance(frame, Connect):
+            self._connections[client_id] += 1
+        if not isinstance(frame, Publish) or frame.payload not in self._readings:
+            return
+        if session is None or session.state is State.CONNECTING:
+            return
+        connection = self._connections[client_id]
+        take = self._takes.get((self.epoch, frame.payload))
+        if take is None:
+            self._taken += 1
+            take = Take(self._readings[frame.payload], self._taken, connection)
+            self._takes[self.epoch, frame.payload] = take
+        take.connection = connection
+        take.copies += 1
+
+    def refused(self, payload: bytes, return_code: int) -> None:
+        """Whatever was taken of it before, its sensor is told to send it again; but a late copy
+        with a topic id of a former session is refused by itself.
+        """
+        take = self._takes.get((self.epoch, payload))
+        if take is not None and (return_code != ReturnCode.INVALID_TOPIC_ID or take.copies == 1):
+            del self._takes[self.epoch, payload]
+
+    def is_late(self, reading: Reading, epoch: int) -> bool:
+        """It arrives for the first time: whether one that was taken after it did so before."""
+        take = self._takes.get((epoch, reading.payload))
+        if take is None:
+            return False
+        key = (reading.client_id, reading.topic)
+        last = self._last.get(key, 0)
+        self._last[key] = max(last, take.number)
+        return take.number < last
+
+    def left_behind(self, excused: Callable[[bytes], bool]) -> Reading | None:
+        """At the end of a life: one that is lost although a later one of its topic is safe.
+
+        What a client left behind when it began anew may be. Of those that were taken in a former
+        life, too, nobody knows which of the two is safe.
+        """
+        first_epochs = {payload: epoch for epoch, payload in sorted(self._takes, reverse=True)}
+        safe: set[tuple[str, str]] = set()
+        of_this_life = [take for (epoch, _), take in self._takes.items() if epoch == self.epoch]
+        for take in sorted(of_this_life, key=lambda take: -take.number):
+            reading = take.reading
+            key = (reading.client_id, reading.topic)
+            if self._is_safe(reading.payload):
+                if first_epochs[reading.payload] == self.epoch:
+                    safe.add(key)
+                continue
+            listens = take.connection == self._connections[reading.client_id]
+            if key in safe and listens and not excused(reading.payload):
+                return reading
+        return None
