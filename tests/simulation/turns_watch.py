@@ -66,8 +66,10 @@ class TurnsWatch:
         if take is not None and (return_code != ReturnCode.INVALID_TOPIC_ID or take.copies == 1):
             del self._takes[self.epoch, payload]
 
-    def is_late(self, reading: Reading, epoch: int) -> bool:
-        """It arrives for the first time: whether one that was taken after it did so before."""
+    def arrives_late(self, reading: Reading, epoch: int) -> bool:
+        """It arrives for the first time, with a tag of this epoch: note that, and say whether one
+        that was taken after it had arrived before.
+        """
         take = self._takes.get((epoch, reading.payload))
         if take is None:
             return False

@@ -296,7 +296,7 @@ class ReadingsWatch:
             return  # left out for a copy of it that was taken for a newer one
         topic = (reading.client_id, reading.topic)
         if reading.client_id in self._eager:
-            if any(self.turns.is_late(reading, int(tag[1])) for tag in fate.tags):
+            if any(self.turns.arrives_late(reading, int(tag[1])) for tag in fate.tags):
                 broken(IN_ORDER, f"{reading} after a later one")
             return
         if reading.qos > 0:
