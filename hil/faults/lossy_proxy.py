@@ -27,6 +27,8 @@ LOOPBACK = "127.0.0.1"
 LOST_WHILE_DOWN, MOVED = "lost while down", "moved"
 # Far fewer than a kernel has to give, so that a new one is soon found; the oldest may come again.
 PORTS_KEPT_MAX = 4096
+# Datagrams of which it is known when they went to the gateway; the oldest are forgotten first.
+GONE_UP_MAX = 200_000
 
 Address = tuple[str, int]
 
@@ -178,6 +180,8 @@ class LossyProxy:
             self._count_up += 1
             first, _ = self._gone_up.get(datagram, (self._count_up, 0))
             self._gone_up[datagram] = first, self._count_up
+            if len(self._gone_up) > GONE_UP_MAX:
+                del self._gone_up[next(iter(self._gone_up))]
 
         if self._carry(datagram, deliver) > 1:
             self.copied_up[datagram] += 1

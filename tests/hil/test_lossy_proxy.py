@@ -45,6 +45,18 @@ async def echoing(weather: Weather) -> AsyncIterator[tuple[Echo, LossyProxy]]:
         transport.close()
 
 
+@asynccontextmanager
+async def two_sensors() -> AsyncIterator[
+    tuple[Echo, LossyProxy, aioudp.Connection, aioudp.Connection]
+]:
+    async with (
+        echoing(CALM) as (echo, proxy),
+        aioudp.connect("127.0.0.1", proxy.port) as one,
+        aioudp.connect("127.0.0.1", proxy.port) as other,
+    ):
+        yield echo, proxy, one, other
+
+
 async def sent_and_heard(proxy: LossyProxy, count: int) -> list[int]:
     """The numbers of the datagrams that came back, in the order in which they did."""
     heard: list[int] = []
@@ -107,11 +119,7 @@ def test_it_knows_what_came_behind_what() -> None:
 
 def test_each_sensor_keeps_its_address_until_it_is_moved() -> None:
     async def story() -> None:
-        async with (
-            echoing(CALM) as (echo, proxy),
-            aioudp.connect("127.0.0.1", proxy.port) as one,
-            aioudp.connect("127.0.0.1", proxy.port) as other,
-        ):
+        async with two_sensors() as (echo, proxy, one, other):
             for sensor in (one, other, one, other):
                 await sensor.send(b"x")
                 assert await sensor.recv() == b"x"
@@ -128,11 +136,7 @@ def test_each_sensor_keeps_its_address_until_it_is_moved() -> None:
 
 def test_no_sensor_is_given_an_address_that_another_had() -> None:
     async def story() -> None:
-        async with (
-            echoing(CALM) as (_, proxy),
-            aioudp.connect("127.0.0.1", proxy.port) as one,
-            aioudp.connect("127.0.0.1", proxy.port) as other,
-        ):
+        async with two_sensors() as (_, proxy, one, other):
             given = []
             for sensor in (one, other) * 1_000:
                 await sensor.send(b"x")

@@ -8,11 +8,10 @@ measured; a network that overtakes may bring them in another. It never sleeps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.frames import Frame, Puback, Pubcomp, Pubrec, Pubrel, ReturnCode
+from gateway.frames import Puback, Pubcomp, Pubrec, Pubrel, ReturnCode
 from tests.simulation.sensor import N_RETRY, T_RETRY_S, Outstanding
 from tests.simulation.sleeper import Sleeper
 
@@ -39,25 +38,21 @@ class Eager(Sleeper):
             self._flights.clear()
         super().reboot()
 
-    def receive(self, frame: Frame) -> None:
-        receiver = _RECEIVERS.get(type(frame))
-        if receiver is None:
-            super().receive(frame)
-        elif self._on:
-            receiver(self, frame)
-
     # Saying it
 
     def _connect(self) -> None:
-        for flight in self._flights.values():
-            flight.tries = 0
+        self._begin_anew()
         super()._connect()
 
     def _register_again(self) -> None:
+        self._begin_anew()
+        super()._register_again()
+
+    def _begin_anew(self) -> None:
+        """All that is under way is said again, as soon as it is ready."""
         self.ready = False
         for flight in self._flights.values():
             flight.tries = 0
-        super()._register_again()
 
     def _carry_on(self) -> None:
         for flight in list(self._flights.values()):
@@ -124,7 +119,8 @@ class Eager(Sleeper):
         self._go_on()
 
 
-_RECEIVERS: dict[type, Callable[[Eager, Any], None]] = {
+Eager.receivers = {
+    **Sleeper.receivers,
     Puback: Eager._receive_own_puback,
     Pubrec: Eager._receive_own_pubrec,
     Pubcomp: Eager._receive_own_pubcomp,

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from gateway.frames import (
     Connack,
@@ -72,6 +72,8 @@ class Outstanding:
 
 
 class Sensor:
+    receivers: ClassVar[dict[type, Callable[[Any, Any], None]]]  # of frames; given at the end
+
     def __init__(
         self,
         plan: SensorPlan,
@@ -156,7 +158,7 @@ class Sensor:
             self._send(Publish(topic_id, 0, reading.payload, 0, reading.retain))
 
     def receive(self, frame: Frame) -> None:
-        receiver = _RECEIVERS.get(type(frame))
+        receiver = self.receivers.get(type(frame))
         if self._on and receiver is not None:
             receiver(self, frame)
 
@@ -398,7 +400,7 @@ def _with_message_id(step: Frame, message_id: int) -> Frame:
     return Subscribe(message_id, step.topic, step.qos)
 
 
-_RECEIVERS: dict[type, Callable[[Sensor, Any], None]] = {
+Sensor.receivers = {
     Connack: Sensor._receive_connack,
     Regack: Sensor._receive_regack,
     Suback: Sensor._receive_suback,

@@ -95,11 +95,7 @@ class Sleeper(Sensor):
     def receive(self, frame: Frame) -> None:
         if self._is_asleep and (self._exchange is None or self._is_deaf):
             return  # its radio is off
-        receiver = _RECEIVERS.get(type(frame))
-        if receiver is None:
-            super().receive(frame)
-        elif self._on:
-            receiver(self, frame)
+        super().receive(frame)
 
     # Connecting
 
@@ -221,7 +217,8 @@ class Sleeper(Sensor):
         self._agenda.after(2 * T_RETRY_S, self._ping, boots)
 
 
-_RECEIVERS: dict[type, Callable[[Sleeper, Any], None]] = {
+Sleeper.receivers = {
+    **Sensor.receivers,
     Connack: Sleeper._receive_any_connack,
     Disconnect: Sleeper._receive_any_disconnect,
     Pingresp: Sleeper._receive_any_pingresp,

@@ -71,11 +71,9 @@ class ReadingsWatch:
         self._excused: dict[str, set[int]] = {}  # sequences that were given up, by epoch
         self._coalesced = 0
         self._due: dict[ClientId, SavedDueWill] = {}
-        eager = {sensor.client_id for sensor in plan.sensors if sensor.window > 1}
-        self._eager = eager
-        self.turns = TurnsWatch(
-            [reading for reading in plan.readings if reading.client_id in eager], self._is_safe
-        )
+        self._eager = {sensor.client_id for sensor in plan.sensors if sensor.window > 1}
+        theirs = [reading for reading in plan.readings if reading.client_id in self._eager]
+        self.turns = TurnsWatch(theirs, self._is_safe)
         self.fates = {reading.payload: Fate(reading) for reading in plan.readings}
         self._heard: dict[tuple[str, int], Fate] = {}
         self._heard_in: set[tuple[bytes, Session]] = set()
