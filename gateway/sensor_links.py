@@ -123,6 +123,7 @@ def _udp_link(udp: UdpSettings, number: int, shell: Shell, bytes_max: int) -> Ud
         partial(shell.on_datagrams, number),
         receive_buffer_bytes=udp.receive_buffer_bytes,
         tick_ms_max=udp.tick_ms_max,
+        busy_poll_ms_max=udp.busy_poll_ms_max,
         datagram_bytes_max=bytes_max,
         shares_port=udp.multicast is not None,
     )

@@ -7,14 +7,7 @@ stop, because they become comments of a file and cells of a table.
 from dataclasses import replace
 
 from gateway.config import notice_keys
-from gateway.config.addresses import (
-    Broker,
-    BrokerUrl,
-    Group,
-    Listen,
-    NetworkInterface,
-    Networks,
-)
+from gateway.config.addresses import Broker, BrokerUrl, Group, Listen, NetworkInterface, Networks
 from gateway.config.credential import CredentialPath
 from gateway.config.kinds import (
     GIB,
@@ -103,6 +96,10 @@ UDP = Table("udp", "Where sensors reach the gateway; repeat the table for more t
     Key("tick_ms_max", Number(0, 20),
         "Longest time for which datagrams are collected to be handled together, 0 for never",
         "measured: a quarter of the CPU time, or less, at sensor loads"),
+    Key("busy_poll_ms_max", Number(0, 1),
+        "Longest time without sleep while a datagram that came alone is not answered, 0 for never; "
+        "with one processor it is 0",
+        "a broker on the same machine answers sooner; measured: half the time until PUBACK"),
     Key("multicast", Group(),
         "Multicast group for [discovery], of the same IP version as listen; sensors search there "
         "for gateways, and this one advertises itself",

@@ -80,6 +80,7 @@ class UdpSettings:
     listen: HostPort = ANY_ADDRESS
     receive_buffer_bytes: int = 4 * MIB
     tick_ms_max: float = 3.0
+    busy_poll_ms_max: float = 0.2
     multicast: HostPort | None = None
     multicast_interface: str | None = None
     multicast_hops: int = 1

@@ -1,9 +1,9 @@
 """When to look at the socket next: at once, or up to some milliseconds later with more to fetch.
 
-At sensor loads a datagram arrives alone, and waking up costs several times more than handling it.
-To look only every few milliseconds while traffic lasts costs 2 to 6 times less CPU, here and in
-the broker. It must not slow down those who wait for us, so a wait has four limits, all measured
-over a short window:
+**The tick.** At sensor loads a datagram arrives alone, and waking up costs several times more than
+handling it. To look only every few milliseconds while traffic lasts costs 2 to 6 times less CPU,
+here and in the broker. It must not slow down those who wait for us, so a wait has four limits, all
+measured over a short window:
 
 - patience: no source is looked at later than a quarter of its own interval. Clients in closed loop
   send as fast as we answer, so that their interval is our own delay and the wait shrinks to
@@ -18,7 +18,19 @@ A source's interval is that of the source of the average *datagram*, not of the 
 client in request and response among a hundred slow sensors counts by what it sends, and so does
 not have to wait. Waits are whole milliseconds, because event loops count in those.
 
-No clock, no loop, no socket: times and addresses come in, seconds go out.
+**The busy poll.** To sleep, and to be woken up by the broker's PUBACK or by the disk, takes longer
+than a broker on the same machine takes to answer, and costs more CPU than to look a few more times.
+So we stay awake until a datagram that came alone is answered. Where that does not pay it must cost
+nothing, which are four limits again:
+
+- processors: the only one is wanted by whoever is to answer;
+- alone: what came with others, or is followed by others before its answer, is not waited for;
+- soon: an answer that takes longer than `busy_poll_ms_max` is not worth it;
+- in vain: each time that none came doubles the number of lone datagrams that are not waited for,
+  up to SKIPPED_MAX; an answer in time begins anew. So readings at QoS 0, which nobody answers, and
+  those for a broker far away are hardly ever waited for.
+
+No clock, no loop, no socket: times and addresses come in.
 """
 
 from __future__ import annotations
@@ -34,6 +46,8 @@ BUSY_SHARE_MAX = 0.7
 # At this many in one window the limit `enough` alone forbids the shortest wait: who sent them is
 # no longer of interest, and not counted, which also bounds the memory of a window.
 COUNTED_MAX = int(DATAGRAMS_ENOUGH * WINDOW_S * 1000)
+
+SKIPPED_MAX = 1023
 
 
 class AdaptiveTick:
@@ -84,3 +98,49 @@ class AdaptiveTick:
             min(self.tick_ms_max, PATIENCE / own_per_ms, DATAGRAMS_ENOUGH / arrived_per_ms)
         )
         return wait_ms if arrived_per_ms * wait_ms >= DATAGRAMS_WORTH else 0
+
+
+class BusyPoll:
+    """For one socket. `busy_poll_ms_max` 0 means never to stay awake."""
+
+    def __init__(self, busy_poll_ms_max: float, *, processors: int) -> None:
+        self._longest_s = busy_poll_ms_max / 1000 if processors > 1 else 0.0
+        self._awaits: bytes | None = None  # the source of a datagram that came alone
+        self._until = 0.0  # while we stay awake for it, else 0
+        self._to_skip = 0
+        self._skips = 0  # after the last time in vain
+
+    def arrived(self, batch: Sequence[tuple[bytes, bytes]]) -> None:
+        """What one call to the socket brought, (source, datagram), before it is worked on."""
+        if self._until:
+            self._in_vain()
+        self._awaits = batch[0][0] if len(batch) == 1 else None
+
+    def left(self, batch: Sequence[tuple[bytes, bytes]]) -> None:
+        """What goes out, (source, datagram): the answer that is awaited, or what is for others."""
+        if self._until:
+            if batch and batch[0][0] == self._awaits:
+                self._until, self._skips = 0.0, 0
+            else:
+                self._in_vain()
+        self._awaits = None
+
+    def starts(self, now: float) -> bool:
+        """All that arrived was worked on: whether to stay awake from now on."""
+        if self._awaits is None or not self._longest_s:
+            return False
+        if self._to_skip:
+            self._to_skip -= 1
+            return False
+        self._until = now + self._longest_s
+        return True
+
+    def goes_on(self, now: float) -> bool:
+        """Whether to look again without sleeping."""
+        if self._until and now >= self._until:
+            self._in_vain()
+        return bool(self._until)
+
+    def _in_vain(self) -> None:
+        self._awaits, self._until = None, 0.0
+        self._to_skip = self._skips = min(2 * self._skips + 1, SKIPPED_MAX)

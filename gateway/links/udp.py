@@ -3,7 +3,7 @@
 - A turn hands over at most 4 calls of 64 datagrams and then lets the loop go on; what was sent
   meanwhile leaves at the end of the turn at the latest.
 - When to look again is the tick's decision (tick.py): as soon as something is there, or a little
-  later.
+  later. Until a lone datagram is answered the loop may not even sleep.
 - Nothing that happens on the network raises here. What cannot be sent is counted by what was in
   the way.
 - A full socket buffer is waited for, holding at most SEND_QUEUE_MAX datagrams; later ones are
@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import errno
+import os
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from gateway.links.errors import LinkError
 from gateway.links.group_socket import Place, send_to_group, speak_on
 from gateway.links.mmsg import DATAGRAMS_PER_CALL
 from gateway.links.socket_address import IPV4_BYTES, IPV6_BYTES, address_of, address_text
-from gateway.links.tick import AdaptiveTick
+from gateway.links.tick import AdaptiveTick, BusyPoll
 from gateway.links.udp_socket import has_unread, open_udp_socket, receive_buffer_drops
 
 __all__ = ["LinkError", "SendFailure", "UdpCounters", "UdpLink", "address_of", "address_text"]
@@ -84,6 +85,7 @@ class UdpLink:
         *,
         receive_buffer_bytes: int = 4 << 20,
         tick_ms_max: float = 3.0,
+        busy_poll_ms_max: float = 0.2,
         batched: bool | None = None,
         datagram_bytes_max: int = 2048,
         shares_port: bool = False,
@@ -98,6 +100,8 @@ class UdpLink:
         self._batched = batched
         self._shares_port = shares_port
         self._tick = AdaptiveTick(tick_ms_max)
+        self._busy_poll = BusyPoll(busy_poll_ms_max, processors=len(os.sched_getaffinity(0)))
+        self._is_awake = False
         self._socket: socket.socket | None = None
         self._calls: DatagramCalls
         self._loop: asyncio.AbstractEventLoop
@@ -131,6 +135,7 @@ class UdpLink:
 
     def send_all(self, datagrams: list[tuple[bytes, bytes]]) -> None:
         """With what is queued, now."""
+        self._busy_poll.left(datagrams)
         self._queue += datagrams
         self.flush()
 
@@ -203,13 +208,24 @@ class UdpLink:
     # From the loop
 
     def _readable(self) -> None:
-        wait_s = 0.0
+        found, wait_s = 0, 0.0
         try:
-            wait_s = self._turn()[1]
+            found, wait_s = self._turn()
         finally:
-            if wait_s and self._socket is not None:
-                self._loop.remove_reader(self._socket)
-                self._next_look = self._loop.call_later(wait_s, self._look)
+            if self._socket is not None:
+                if wait_s:
+                    self._loop.remove_reader(self._socket)
+                    self._next_look = self._loop.call_later(wait_s, self._look)
+                elif found == 1 and self._busy_poll.starts(now()) and not self._is_awake:
+                    self._is_awake = True
+                    self._loop.call_soon(self._stay_awake)
+
+    def _stay_awake(self) -> None:
+        """A loop that has something to call looks at all its sockets and does not sleep."""
+        if self._socket is not None and self._busy_poll.goes_on(now()):
+            self._loop.call_soon(self._stay_awake)
+        else:
+            self._is_awake = False
 
     def _look(self) -> None:
         found, wait_s = 0, 0.0
@@ -235,6 +251,7 @@ class UdpLink:
                 found += count
                 if batch:
                     tick.arrived(batch)
+                    self._busy_poll.arrived(batch)
                     self._on_datagrams(batch)
                 if count < DATAGRAMS_PER_CALL or self._socket is None:
                     break
