@@ -3,7 +3,8 @@
 The specification allows one at a time; clients that were made for MQTT have several, and the
 gateway takes them (session/publishing.py). Each of up to `plan.window` readings has retries of its
 own. After a CONNECT all that are not acknowledged are said again, in the order in which they were
-measured; a network that overtakes may bring them in another. It never sleeps.
+measured; a network that overtakes may bring them in another. It sleeps when none is under way; one
+that talks in its sleep says them without CONNECT, and asks for its own messages after the last.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.frames import Puback, Pubcomp, Pubrec, Pubrel, ReturnCode
-from tests.simulation.sensor import N_RETRY, T_RETRY_S, Outstanding
+from gateway.frames import Frame, Puback, Pubcomp, Pubrec, Pubrel, ReturnCode
+from tests.simulation.sensor import N_RETRY, T_RETRY_S, Outstanding, Sensor
 from tests.simulation.sleeper import Sleeper
 
 
@@ -30,6 +31,11 @@ class Eager(Sleeper):
         self._flights: dict[int, Flight] = {}  # by message id, as they were measured
 
     @property
+    def under_way(self) -> int:
+        """How many readings are."""
+        return len(self._flights)
+
+    @property
     def is_carrying(self) -> bool:
         return bool(self._flights)
 
@@ -37,6 +43,12 @@ class Eager(Sleeper):
         if not self.is_done_for and not self.plan.keeps:
             self._flights.clear()
         super().reboot()
+
+    def receive(self, frame: Frame) -> None:
+        if self._is_talking and not self._is_deaf:
+            Sensor.receive(self, frame)
+        else:
+            super().receive(frame)
 
     # Saying it
 

@@ -19,6 +19,7 @@ from tests.simulation.plan import RUSH_AT_S, Event, Plan, Trouble, plan_for
 BUSY_S = 40.0  # from the first reading on
 SHORT_S = 10.0
 WINDOW_MAX = 4  # readings of a sensor under way at once
+BURST, BURST_PAUSE_S = 3, 8.0  # of one that sleeps: enough to fall asleep in
 READINGS_MIN = 25  # where a queue is wanted
 ENDS = (Trouble.POWER, Trouble.KILL, Trouble.KILL)
 
@@ -154,6 +155,19 @@ def eager(dice: Random) -> Plan:
     return _with(plan, dice, events + _ends(plan, dice, upon)[: dice.randint(1, 4)])
 
 
+def napping(dice: Random) -> Plan:
+    """As eager, but they sleep between bursts of readings, and wake with some of them to send."""
+    plan = eager(dice)
+    plan.sensors = [
+        replace(sensor, clean=False, sleeps_s=dice.choice((2, 3, 5))) for sensor in plan.sensors
+    ]
+    plan.readings = [
+        replace(reading, at=reading.at + BURST_PAUSE_S * (reading.number // BURST))
+        for reading in plan.readings
+    ]
+    return plan
+
+
 KINDS: dict[str, Callable[[Random], Plan]] = {
     "any": plan_for,
     "forgetful": forgetful,
@@ -163,6 +177,7 @@ KINDS: dict[str, Callable[[Random], Plan]] = {
     "losing": losing,
     "slow": slow,
     "eager": eager,
+    "napping": napping,
 }
 
 

@@ -173,7 +173,7 @@ class Sleeper(Sensor):
     def _wake(self, nap: int) -> None:
         if nap != self._naps or not self._on or not self._is_asleep:
             return
-        if self.waiting or self.outstanding is not None:
+        if self.waiting or self.is_carrying:
             if self.plan.talks_asleep:
                 self._is_talking = True
                 self._go_on()

@@ -11,6 +11,7 @@ from gateway.effects import Dropped, Effect, Reason, Save, Send, State, StateCha
 from gateway.frames import Connect, Disconnect, Frame, Pingreq, Publish, Pubrel
 from gateway.saved import SavedDueWill, SavedMessage
 from gateway.session.session import Session
+from tests.simulation.eager import Eager
 from tests.simulation.gateway_host import GatewayHost
 from tests.simulation.world import World
 
@@ -38,6 +39,16 @@ SEEN_MIN = {
     "will due": 50,
     "will due and restored": 1,  # chance decides which worlds have one
     "will at the broker": 50,
+}
+
+NAPPING_WORLDS = 50
+NAPPING_MIN = {
+    "fell asleep": 250,
+    "woke to fetch": 250,
+    "woke by CONNECT": 25,
+    "published in its sleep": 50,
+    "of several at once": 25,
+    "came back from a gateway's end asleep": 25,
 }
 
 
@@ -93,6 +104,7 @@ class Count:
                     seen["asked again while awake"] += is_awake
                 case Publish():
                     seen["published in its sleep"] += 1
+                    seen["of several at once"] += isinstance(sensor, Eager) and sensor.under_way > 1
         self._heard(sensor, frame, session)  # type: ignore[arg-type]
 
     def _say(self, host: GatewayHost, send: Send) -> None:
@@ -141,4 +153,14 @@ def test_the_worlds_are_full_of_sleepers_and_wills() -> None:
         seen["PINGRESP to one that fetched"] += world.downlink.pingresps
         seen["will at the broker"] += world.wills.routed_count
     too_few = {what: seen[what] for what, least in SEEN_MIN.items() if seen[what] < least}
+    assert too_few == {}, seen
+
+
+def test_those_with_several_readings_under_way_sleep_and_talk_in_their_sleep() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(NAPPING_WORLDS):
+        world = World(seed, kind="napping")
+        Count(world, seen)
+        world.run()
+    too_few = {what: seen[what] for what, least in NAPPING_MIN.items() if seen[what] < least}
     assert too_few == {}, seen

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from gateway.effects import State
 from gateway.frames import Connect, Frame, Publish, ReturnCode
+from gateway.session.presence import ABSENT
 from gateway.session.session import Session
 from tests.simulation.plan import Reading
 
@@ -47,7 +48,7 @@ class TurnsWatch:
             self._connections[client_id] += 1
         if not isinstance(frame, Publish) or frame.payload not in self._readings:
             return
-        if session is None or session.state is State.CONNECTING:
+        if session is None or not _takes_readings(session):
             return
         connection = self._connections[client_id]
         take = self._takes.get((self.epoch, frame.payload))
@@ -98,3 +99,11 @@ class TurnsWatch:
             if key in safe and listens and not excused(reading.payload):
                 return reading
         return None
+
+
+def _takes_readings(session: Session) -> bool:
+    """Also in a will handshake, if a reading shows that its CONNECT was a copy."""
+    interrupted = session._interrupted
+    if session.state is not State.CONNECTING:
+        return True
+    return interrupted is not None and interrupted.state not in ABSENT
