@@ -103,7 +103,7 @@ def test_silence_is_an_error_and_other_tasks_go_on_meanwhile() -> None:
             publishing = asyncio.create_task(client.publish(b"ab", b"x", 1))
             while not publishing.done():
                 turns += 1
-                await asyncio.sleep(0.005)
+                await asyncio.sleep(0)  # a turn of the loop, however slow the machine is
             with pytest.raises(OSError, match=rf"^{errno.ETIMEDOUT}$"):
                 await publishing
             assert turns > 10
