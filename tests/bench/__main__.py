@@ -9,11 +9,13 @@ import json
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
 from hil.rig.mosquitto import BrokerError, find_mosquitto
 from tests.bench import document, generator, part, tables
+from tests.bench.awake import AwakeError, kept_awake
 from tests.bench.gateway_process import command_from
 from tests.bench.goals import Outcome
 from tests.bench.machine import Machine, this_machine
@@ -51,10 +53,11 @@ def main(words: Sequence[str]) -> int:
     try:
         find_mosquitto()
         request = Request(rows_asked, *_how(asked, generator.build()))
-        machine = this_machine()
-        rows = measure(request)
+        machine = this_machine(kept_awake=asked.keep_awake)
+        with kept_awake() if asked.keep_awake else nullcontext():
+            rows = measure(request)
         _tell(rows, machine, asked, part.command("tests.bench", words))
-    except (BrokerError, generator.BuildError) as error:
+    except (BrokerError, generator.BuildError, AwakeError) as error:
         say(str(error))
         return EXIT_UNAVAILABLE
     except document.DocumentError as error:
@@ -99,6 +102,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--mqtt-version", type=int, choices=(3, 5), default=5, help="of our own MQTT client (5)"
+    )
+    parser.add_argument(
+        "--keep-awake",
+        action="store_true",
+        help="processors do not sleep meanwhile, so that no hypervisor has to wake them up: less "
+        "noise in a virtual machine; takes root",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every run there")
     parser.add_argument(
@@ -155,7 +164,8 @@ def _tell(rows: list[Row], machine: Machine, asked: argparse.Namespace, command:
         }
         asked.json.write_text(json.dumps(result, indent=1) + "\n")
     if asked.write_docs:
-        document.write_section(tables.section(rows, machine, command), "bench")
+        name = document.AWAKE if asked.keep_awake else "bench"
+        document.write_section(tables.section(rows, machine, command), name)
 
 
 def _exit_code(rows: Sequence[Row], *, goals_count: bool) -> int:

@@ -9,6 +9,7 @@ from tests.bench.gateway_process import PROJECT_DIR
 DOCUMENT = PROJECT_DIR / "docs" / "performance.md"
 IMAGES = "images"  # beside the document
 SECTIONS = ("bench", "load-curve", "growth", "where", "sleepers")
+AWAKE = "bench-awake"  # the matrix with processors that do not sleep
 
 
 class DocumentError(Exception):

@@ -29,13 +29,15 @@ class Machine:
     compiler: str
     revision: str
     load_average: float
+    kept_awake: bool = False  # its processors, while it was measured
 
     def told(self, command: str) -> str:
         """In three lines, for what was measured with this command."""
         return "\n".join(
             [
                 f"Measured on {self.measured_on} with `{command}`, revision `{self.revision}`.",
-                f"{self.processor}, {self.cores} cores, {self.memory_gib:.0f} GiB; "
+                f"{self.processor}, {self.cores} cores{' kept awake' if self.kept_awake else ''}, "
+                f"{self.memory_gib:.0f} GiB; "
                 f"{self.system}, kernel {self.kernel}; load average {self.load_average:.1f} "
                 "at the start.",
                 f"Python {self.python}, modules of the gateway {self.form}; mosquitto "
@@ -45,7 +47,7 @@ class Machine:
         )
 
 
-def this_machine() -> Machine:
+def this_machine(*, kept_awake: bool = False) -> Machine:
     return Machine(
         measured_on=datetime.now(UTC).date().isoformat(),
         processor=processor(_text("/proc/device-tree/model"), _text("/proc/cpuinfo")),
@@ -59,6 +61,7 @@ def this_machine() -> Machine:
         compiler=_first_line("gcc", "-dumpfullversion"),
         revision=_revision(),
         load_average=os.getloadavg()[0],
+        kept_awake=kept_awake,
     )
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.document import (
+    AWAKE,
     DOCUMENT,
     SECTIONS,
     DocumentError,
@@ -48,6 +49,6 @@ def test_plots_lie_where_the_document_looks_for_them(tmp_path: Path) -> None:
     assert (tmp_path / "images/load.svg").read_text() == "<svg/>"
 
 
-@pytest.mark.parametrize("name", SECTIONS)
+@pytest.mark.parametrize("name", [*SECTIONS, AWAKE])
 def test_the_document_of_this_project_has_its_markers(name: str) -> None:
     assert "new figures" in with_section(DOCUMENT.read_text(), "new figures", name)

@@ -1,6 +1,6 @@
 """The facts of the machine are read from what Linux shows on boards and on PCs."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from tests.bench.machine import memory_gib, processor, this_machine
 
@@ -27,3 +27,9 @@ def test_every_fact_of_this_machine_is_known() -> None:
     assert all(value not in ("", None) for value in facts.values())
     assert facts["memory_gib"] > 0
     assert facts["mosquitto"][0].isdigit()
+
+
+def test_processors_that_were_kept_awake_are_told() -> None:
+    machine = this_machine()
+    assert "kept awake" not in machine.told("")
+    assert f"{machine.cores} cores kept awake, " in replace(machine, kept_awake=True).told("")
