@@ -6,6 +6,10 @@ import asyncio
 import os
 import selectors
 import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
@@ -136,8 +140,18 @@ LOOKS_MAX = 100
 LOOKS_AWAKE = LOOKS_MAX if len(os.sched_getaffinity(0)) > 1 else 1
 
 
-@pytest.mark.parametrize(("busy_poll_ms_max", "looks"), [(60_000, LOOKS_AWAKE), (0, 1)])
-def test_the_loop_does_not_sleep_before_the_answer(busy_poll_ms_max: float, looks: int) -> None:
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A link that was handed a lone reading and has not answered it."""
+
+    link: UdpLink
+    source: bytes
+    sensor: socket.socket
+    looks_before_sleep: Callable[[], int]
+
+
+@contextmanager
+def waiting(busy_poll_ms_max: float) -> Iterator[Waiting]:
     selector = WatchedSelector()
     loop = asyncio.SelectorEventLoop(selector)
     sources: list[bytes] = []
@@ -150,24 +164,22 @@ def test_the_loop_does_not_sleep_before_the_answer(busy_poll_ms_max: float, look
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sensor:
         sensor.sendto(b"reading", link.listening_on)
         loop.run_until_complete(eventually(lambda: sources, "the reading"))
-        assert selector.looks_before_sleep(loop) == looks
-        link.send_all([(sources[0], b"PUBACK")])
-        assert selector.looks_before_sleep(loop) <= 2  # what was called already, then sleep
-        assert sensor.recv(64) == b"PUBACK"
+        yield Waiting(link, sources[0], sensor, partial(selector.looks_before_sleep, loop))
     link.close()
     loop.close()
+
+
+@pytest.mark.parametrize(("busy_poll_ms_max", "looks"), [(60_000, LOOKS_AWAKE), (0, 1)])
+def test_the_loop_does_not_sleep_before_the_answer(busy_poll_ms_max: float, looks: int) -> None:
+    with waiting(busy_poll_ms_max) as found:
+        assert found.looks_before_sleep() == looks
+        found.link.send_all([(found.source, b"PUBACK")])
+        assert found.looks_before_sleep() <= 2  # what was called already, then sleep
+        assert found.sensor.recv(64) == b"PUBACK"
 
 
 def test_a_link_that_is_closed_lets_the_loop_sleep() -> None:
-    selector = WatchedSelector()
-    loop = asyncio.SelectorEventLoop(selector)
-    batches: list[object] = []
-    link = UdpLink(("127.0.0.1", 0), batches.append, busy_poll_ms_max=60_000)
-    link.open(loop)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sensor:
-        sensor.sendto(b"reading", link.listening_on)
-        loop.run_until_complete(eventually(lambda: batches, "the reading"))
-    assert selector.looks_before_sleep(loop) == LOOKS_AWAKE
-    link.close()
-    assert selector.looks_before_sleep(loop) <= 2
-    loop.close()
+    with waiting(60_000) as found:
+        assert found.looks_before_sleep() == LOOKS_AWAKE
+        found.link.close()
+        assert found.looks_before_sleep() <= 2

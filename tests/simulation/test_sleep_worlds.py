@@ -144,6 +144,10 @@ class Count:
         self._seen["will due and restored"] += len(host.engine._bequests._due)
 
 
+def too_few(seen: Counter[str], wanted: dict[str, int]) -> dict[str, int]:
+    return {what: seen[what] for what, least in wanted.items() if seen[what] < least}
+
+
 def test_the_worlds_are_full_of_sleepers_and_wills() -> None:
     seen: Counter[str] = Counter()
     for seed in range(WORLDS):
@@ -152,8 +156,7 @@ def test_the_worlds_are_full_of_sleepers_and_wills() -> None:
         world.run()
         seen["PINGRESP to one that fetched"] += world.downlink.pingresps
         seen["will at the broker"] += world.wills.routed_count
-    too_few = {what: seen[what] for what, least in SEEN_MIN.items() if seen[what] < least}
-    assert too_few == {}, seen
+    assert too_few(seen, SEEN_MIN) == {}, seen
 
 
 def test_those_with_several_readings_under_way_sleep_and_talk_in_their_sleep() -> None:
@@ -162,5 +165,4 @@ def test_those_with_several_readings_under_way_sleep_and_talk_in_their_sleep() -
         world = World(seed, kind="napping")
         Count(world, seen)
         world.run()
-    too_few = {what: seen[what] for what, least in NAPPING_MIN.items() if seen[what] < least}
-    assert too_few == {}, seen
+    assert too_few(seen, NAPPING_MIN) == {}, seen
