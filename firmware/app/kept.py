@@ -31,7 +31,7 @@ class Kept:
         self.learnt_at = self.seconds = 0  # by the board's clock: when that was said, and now
         self.reported_at = self.told_at = 0  # the last reading, the last state
         self.oldest_unsent = 0
-        self.trying = 0  # the reading whose publish nobody has answered
+        self.trying = 0  # CRC-32 of the payload that nobody has answered
         self.silent = 0  # wakes without any answer, in a row
         self.skip = 0  # wakes to come that leave the network alone
         self.listen_in = self.ask_in = 0  # wakes

@@ -127,23 +127,29 @@ class Talk:
         oldest = store.oldest() if store else None
         while store and oldest:
             sequence, reading = oldest
-            is_again = self._kept.trying == sequence
-            self._kept.trying = sequence
-            self._publish(sequence, reading, is_again)
+            payload = self._packed(sequence, reading)
+            # With another age it is another message, which is no repeat of the one before: the
+            # gateway may have that one, and the consumer tells by `seq` that it is one reading.
+            check = crc32(payload)
+            is_again = self._kept.trying == check
+            self._kept.trying = check
+            self._publish(payload, is_again)
             self._kept.trying = 0
             store.sent(sequence)
             self._log(DEBUG, f"sent {sequence}")
             self._watch.step("send", _SEND_MS)
             oldest = store.oldest()
         while self.unsaved:
-            self._publish(0, self.unsaved[0], False)
+            self._publish(self._packed(0, self.unsaved[0]), False)
             del self.unsaved[0]
 
-    def _publish(self, sequence: int, reading: bytes, is_again: bool) -> None:
+    def _packed(self, sequence: int, reading: bytes) -> bytes:
         seconds, era, count = unpack_from(STAMP, reading)
         base_time = self._clock.base_time(seconds, era)
         name = self._settings.id + "/"
-        payload = senml.pack(name, base_time, sequence, count, reading[_STAMP_OCTETS:])
+        return senml.pack(name, base_time, sequence, count, reading[_STAMP_OCTETS:])
+
+    def _publish(self, payload: bytes, is_again: bool) -> None:
         self._client.publish(self._link.readings, payload, 1, again=is_again)
         self._slots.published()
 

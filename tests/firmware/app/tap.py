@@ -1,4 +1,4 @@
-"""A UDP relay between one node and the gateway that notes every datagram and may be deaf."""
+"""A UDP relay between a node and the gateway that notes every datagram; it may be deaf, or mute."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ class Tap:
         self.up: list[bytes] = []
         self.down: list[bytes] = []
         self.is_deaf = False  # loses all, both ways
+        self.is_mute = False  # loses what the gateway says
         self._near = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._near.bind(("127.0.0.1", 0))
         self._far = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -42,7 +43,7 @@ class Tap:
                         self._far.send(datagram)
                 if self._far in ready:
                     datagram = self._far.recv(DATAGRAM_OCTETS_MAX)
-                    if not self.is_deaf and self._node is not None:
+                    if not (self.is_deaf or self.is_mute) and self._node is not None:
                         self.down.append(datagram)
                         self._near.sendto(datagram, self._node)
 

@@ -20,6 +20,8 @@ from firmware.app.log import Log
 from firmware.app.node import SAFE_SLEEP_MS, SKIP_MAX, Node
 from firmware.app.settings import Settings
 from firmware.loader.slots import Slots
+from gateway.cli.sensors import senml
+from gateway.frames import Publish, decode
 from hil.faults.lossy_proxy import CALM, Weather, lossy_proxy
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
@@ -28,6 +30,7 @@ from tests.firmware.app.fragile_flash import FragileFlash, PowerCutError
 from tests.firmware.app.listener import Listener
 from tests.firmware.app.simulated_board import SimulatedBoard
 from tests.firmware.app.simulated_flash import SimulatedFlash
+from tests.firmware.app.tap import Tap
 from tests.firmware.app.timekeeper import Timekeeper
 
 CHECKED = {"kind": "tests.firmware.app.checked_sensor"}
@@ -257,6 +260,56 @@ def test_a_port_that_is_taken_is_an_error_that_the_next_wake_has_forgotten(
     bench.wake()
     bench.wake()
     listener.wait_for(lambda: bench.stored() <= listener.readings().keys())
+
+
+class Unheard:
+    """A node whose second reading the gateway took, and whose wake ended without an answer."""
+
+    def __init__(self, tap: Tap, name: str) -> None:
+        self.tap = tap
+        self.at = 1000
+        self.bench = Bench(name, tap.port, retry_ms=60, listen_every=100)
+        self.bench.board.seconds = lambda: self.at  # type: ignore[method-assign]
+        self.bench.wake()
+        tap.is_mute = True
+        self.bench.wake()
+        tap.is_mute = False
+
+    def wake(self) -> None:
+        self.bench.wake()  # which says nothing, after one in which nobody answered
+        self.tap.clear()
+        self.bench.wake()
+
+    def said(self) -> list[Publish]:
+        """All in the last wake that was heard, or in those before it."""
+        return [frame for frame in map(decode, self.tap.up) if isinstance(frame, Publish)]
+
+
+def test_a_reading_with_a_date_is_said_again_as_the_same_and_arrives_once(
+    tap: Tap, timekeeper: Timekeeper, listener: Listener, name: str
+) -> None:
+    unheard = Unheard(tap, name)
+    unheard.at += 90
+    unheard.wake()
+    assert unheard.said()[0].dup
+    listener.wait_for(lambda: 4 in listener.readings())
+    assert len(listener.on(listener.topic)) == 4
+
+
+def test_a_reading_with_another_age_is_said_as_another_of_the_same_number_and_moment(
+    tap: Tap, listener: Listener, name: str
+) -> None:
+    unheard = Unheard(tap, name)
+    before = unheard.said()[-1]
+    unheard.at += 90
+    unheard.wake()
+    after = unheard.said()[0]
+    assert (before.dup, after.dup) == (True, False)
+    assert after.message_id != before.message_id
+    listener.wait_for(lambda: 4 in listener.readings())
+    packs = [senml.decode(payload) for payload in listener.on(listener.topic)]
+    assert [pack.value("seq") for pack in packs] == [1, 2, 2, 3, 4]
+    assert [pack.time_s for pack in packs[1:3]] == [0, -90]
 
 
 @pytest.mark.parametrize("seed", [1, 2])
