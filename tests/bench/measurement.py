@@ -24,6 +24,7 @@ class Figures:
 
     rate_per_s: float | None = None
     gateway_cpu_us: float | None = None
+    kernel_cpu_us: float | None = None  # of the gateway's, what the kernel spent for it
     broker_cpu_us: float | None = None
     gateway_to_broker: float | None = None
     generator_cpu_us: float | None = None
@@ -62,8 +63,6 @@ class Figures:
     wake_p50_us: float | None = None
     wake_p99_us: float | None = None
     wake_cpu_us: float | None = None  # of the gateway, for each client
-    # Of the gateway's CPU time, what the kernel spent for it.
-    kernel_share: float | None = None
     # Of the rate of another row.
     rate_share: float | None = None
 
@@ -206,6 +205,7 @@ def _traffic_figures(said: Mapping[str, Any]) -> Figures:
     return Figures(
         rate_per_s=said["rate_per_s"],
         gateway_cpu_us=gateway_us,
+        kernel_cpu_us=gateway_us * said["gateway"]["kernel_share"] if gateway_us else None,
         broker_cpu_us=broker_us,
         gateway_to_broker=gateway_us / broker_us if gateway_us and broker_us else None,
         generator_cpu_us=said["generator_cpu_us_per_message"],
@@ -213,7 +213,6 @@ def _traffic_figures(said: Mapping[str, Any]) -> Figures:
         **_latencies("acknowledge", said["acknowledge_us"]),
         share_near_40ms=_share_near_40ms(said["end_to_end_us"], said["acknowledge_us"]),
         journal_bytes=said.get("journal_bytes"),
-        kernel_share=said["gateway"].get("kernel_share") if gateway_us else None,
         **_outage_figures(said),
         **_memory_figures(said),
     )

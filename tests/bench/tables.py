@@ -72,7 +72,7 @@ def _traffic(rows: Sequence[Row]) -> Table:
     return Table(
         "Traffic through the gateway",
         (
-            *("run", "messages/s", "gateway CPU µs", "mosquitto CPU µs", "ratio"),
+            *("run", "messages/s", "gateway CPU µs", "of it kernel's", "mosquitto CPU µs", "ratio"),
             *("end to end p50 / p99 ms", "PUBACK p50 / p99 ms"),
             *("lost", "twice", "out of order", "near 40 ms", "KiB/client", "written", "goals"),
         ),
@@ -83,12 +83,13 @@ def _traffic(rows: Sequence[Row]) -> Table:
 def _traffic_line(row: Row) -> tuple[str, ...]:
     result = row.result
     if result is None:
-        return (row.scenario.title, *[NOTHING] * 12, _outcome(row))
+        return (row.scenario.title, *[NOTHING] * 13, _outcome(row))
     figures, faults = result.figures, result.faults
     return (
         row.scenario.title,
         _number(figures.rate_per_s, 0),
         _number(figures.gateway_cpu_us, 2),
+        _number(figures.kernel_cpu_us, 2),
         _number(figures.broker_cpu_us, 2),
         _number(figures.gateway_to_broker, 2),
         _two_times(figures.end_to_end_p50_us, figures.end_to_end_p99_us),

@@ -21,6 +21,7 @@ def process(cpu_us: float, rss_kib: int = 2048) -> dict[str, Any]:
         "cpu_s": 1.0,
         "cpu_us_per_message": cpu_us,
         "cpu_percent": 0.5,
+        "kernel_share": 0.25,
         "connect_cpu_us_per_client": 3.0,
         "rss_kib": {"start": 1024, "connected": rss_kib, "end": rss_kib},
         "pss_kib": {"start": 900, "connected": 1900, "end": 1900},
@@ -81,6 +82,7 @@ def test_a_run_of_traffic_gives_figures_and_faults() -> None:
     assert run.figures.gateway_cpu_us == 10
     assert run.figures.broker_cpu_us == 4
     assert run.figures.gateway_to_broker == 2.5
+    assert run.figures.kernel_cpu_us == 2.5
     assert run.figures.end_to_end_p50_us == 1000
     assert run.figures.acknowledge_p999_us == 4000
     assert run.figures.gateway_rss_end_kib == 2048
@@ -106,6 +108,7 @@ def test_what_was_not_measured_is_none_and_not_zero() -> None:
         )
     )
     assert run.figures.gateway_cpu_us is None
+    assert run.figures.kernel_cpu_us is None
     assert run.figures.gateway_to_broker is None
     assert run.figures.acknowledge_p50_us is None
     assert run.figures.gateway_rss_end_kib is None

@@ -153,16 +153,17 @@ def test_the_parts_of_a_message_are_told_beside_the_whole() -> None:
     seconds = {**dict.fromkeys(PARTS, 0.0), "shell": 0.003, "recvmmsg": 0.001}
     parts = where.parts_of({"seconds": seconds, "other_threads_s": 0.001}, 1000, 0.5)
     assert (parts["shell"], parts["recvmmsg"], parts[where.ENCODE]) == (2.5, 1.0, 0.5)
-    split = where.Split(MATRIX[0], parts, whole=4.0, as_run=3.0, kernel_share=0.25, per_look=20.0)
+    split = where.Split(MATRIX[0], parts, 4.0, 1.0, 3.0, 1.5, per_look=20.0)
     assert split.timed == 5.0
     (table,) = where.result({"of a reading": [split]}, "compiled").tables
     assert table.title == "of a reading"
     assert ("kernel: `recvmmsg`, datagrams in", "1.00", "20%") in table.lines
-    assert table.lines[-4:] == (
+    assert table.lines[-5:] == (
         ("all of it, with clocks", "5.00", "100%"),
         ("the gateway without clocks", "4.00", ""),
         ("of that in the kernel", "1.00", "25%"),
         ("the gateway as it is run here (compiled)", "3.00", "75%"),
+        ("of that in the kernel (compiled)", "1.50", "50%"),
     )
 
 

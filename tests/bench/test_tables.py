@@ -53,7 +53,7 @@ def test_a_line_of_traffic_has_its_figures_in_order() -> None:
     (table, _) = tables.tables([measured("qos1-up-100", traffic(lost=1, duplicates=2))])
     assert table.lines == (
         (
-            *("QoS 1 up, 100 clients", "5,000", "10.00", "4.00", "2.50"),
+            *("QoS 1 up, 100 clients", "5,000", "10.00", "2.50", "4.00", "2.50"),
             *("1.00 / 3.00", "1.00 / 3.00", "1", "2", "0", "0.20%", "10.24", "0 B", "FAIL"),
         ),
     )

@@ -91,8 +91,9 @@ class Split:
     scenario: Scenario
     parts: Mapping[str, float]
     whole: float  # without clocks
+    whole_in_kernel: float
     as_run: float  # with whatever is compiled here
-    kernel_share: float
+    as_run_in_kernel: float
     per_look: float  # messages for each look at the UDP socket
 
     @property
@@ -161,8 +162,9 @@ def split(scenario: Scenario, sent: Sequence[Frame], setting: Setting, repeats: 
         scenario,
         {name: median(each[name] for each in parts) for name in parts[0]},
         median(run.figures.gateway_cpu_us or 0.0 for run in plain),
+        median(run.figures.kernel_cpu_us or 0.0 for run in plain),
         median(run.figures.gateway_cpu_us or 0.0 for run in as_run),
-        median(run.figures.kernel_share or 0.0 for run in plain),
+        median(run.figures.kernel_cpu_us or 0.0 for run in as_run),
         median(per_look),
     )
 
@@ -173,10 +175,12 @@ def table(title: str, splits: Sequence[Split], form: str) -> Table:
         ("all of it, with clocks", *_in_all(splits, lambda each: (each.timed, each.timed)))
     )
     lines.append(("the gateway without clocks", *_in_all(splits, lambda each: (each.whole, 0.0))))
-    in_kernel = _in_all(splits, lambda each: (each.whole * each.kernel_share, each.whole))
+    in_kernel = _in_all(splits, lambda each: (each.whole_in_kernel, each.whole))
     lines.append(("of that in the kernel", *in_kernel))
     as_run = _in_all(splits, lambda each: (each.as_run, each.whole))
     lines.append((f"the gateway as it is run here ({form})", *as_run))
+    in_kernel = _in_all(splits, lambda each: (each.as_run_in_kernel, each.as_run))
+    lines.append((f"of that in the kernel ({form})", *in_kernel))
     header = [cell for each in splits for cell in (f"{each.scenario.title}, µs", "share")]
     return Table(title, ("part", *header), tuple(lines))
 
@@ -209,8 +213,9 @@ def result(tables: Mapping[str, Sequence[Split]], form: str) -> part.Result:
                 "name": each.scenario.name,
                 "parts_us": dict(each.parts),
                 "whole_us": each.whole,
+                "whole_in_kernel_us": each.whole_in_kernel,
                 "as_run_us": each.as_run,
-                "kernel_share": each.kernel_share,
+                "as_run_in_kernel_us": each.as_run_in_kernel,
                 "messages_per_look": each.per_look,
             }
             for each in splits
