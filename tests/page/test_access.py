@@ -112,6 +112,27 @@ def test_on_a_phone_nothing_is_cut_off_and_fingers_find_their_targets(
     asyncio.run(story())
 
 
+BROKEN = """
+() => [...document.querySelectorAll(".tile > .number")].filter((each) => {
+  const range = document.createRange();
+  range.selectNodeContents(each);
+  return new Set([...range.getClientRects()].map((line) => line.top)).size > 1;
+}).map((each) => each.textContent)
+"""
+
+
+def test_no_word_of_a_tile_is_broken_however_wide_the_page_is(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(here.url) as page:
+            await page.locator(".tile > .number", has_text="connected").wait_for()
+            for width in range(NARROW[0], DESKTOP[0] + 1, 20):
+                await page.set_viewport_size({"width": width, "height": 700})
+                assert (width, await page.evaluate(BROKEN)) == (width, [])
+
+    with served(tmp_path) as here:
+        asyncio.run(story())
+
+
 # Without a mouse
 
 
