@@ -254,7 +254,7 @@ print("found", found)
 for _ in range(6):
     sequence = store.append(str(store.next * 7919).encode() * 9)
     print("stored", sequence)
-machine.deepsleep(0)
+machine.deepsleep(60_000)
 """
 
 
