@@ -262,9 +262,10 @@ def test_its_littlefs_keeps_what_was_stored_wherever_the_power_goes(bench: Bench
     """At each write and erasure of a wake, in its middle, and at those of the wake behind it."""
     files = node_files(bench.supply.parent / "shelf", NODE, {})
     flash.make(bench.supply, {**files, "main.py": STORING.encode()})
-    whole = bench.start(pause_s=60.0)
-    bench.wait_for_a_wake(whole)
-    whole.cut()
+    for _ in range(2):  # the second finds what the first stored, as each behind it
+        whole = bench.start(pause_s=60.0)
+        bench.wait_for_a_wake(whole)
+        whole.cut()
     writes = int((bench.supply / "writes").read_text())
     assert writes > 10
     for write in range(1, writes + 1):
