@@ -45,6 +45,7 @@ from gateway.links.places import forwarders_within, is_same_host, nobody, nowher
 from gateway.roster import Roster
 from gateway.sensor_links import SensorLinks
 from gateway.service.notify import ServiceManager
+from gateway.service.scheduling import be_scheduled
 from gateway.service.status_line import status_line
 from gateway.service.supervision import InForce, Supervision
 from gateway.service.terminal import outlive_reload
@@ -71,6 +72,7 @@ def serve(
 ) -> int:
     """Run until told to stop; returns the exit code. `load` reads the configuration anew."""
     outlive_reload()
+    be_scheduled(configuration.settings.gateway.scheduling)  # before there are threads
     settings, log_tail = configuration.settings, LogTail()
     _configure_log(settings, log_tail)
     level = logging.WARNING if form in (Form.STALE, Form.BROKEN) else logging.INFO

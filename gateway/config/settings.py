@@ -69,6 +69,7 @@ class GatewaySettings:
     id: int = 1
     name: str = field(default_factory=host_name)
     state_dir: Path = Path("/var/lib/tidegate")
+    scheduling: Literal["batch", "inherited"] = "batch"
 
     @property
     def journal_dir(self) -> Path:

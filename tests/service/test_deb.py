@@ -107,6 +107,10 @@ def test_it_runs_under_systemd_in_its_sandbox(debian: DebianFolder, package: Pat
     assert re.search(r"CapEff:\s+0{16}\n", status)
     assert re.search(r"NoNewPrivs:\s+1\n", status)
     assert re.search(r"Seccomp:\s+2\n", status)
+    # Past the sandbox: gateway.scheduling.
+    policies = debian.do(f"chrt --all-tasks --pid {pid}")
+    assert re.findall(r"policy: (\w+)", policies) == ["SCHED_BATCH"] * policies.count("policy:")
+    assert "SCHED_BATCH" in policies
     assert "tidegate" in debian.do("stat -c %U /var/lib/tidegate/state.db")
     assert "journal     ok" in debian.do("tidegate status")
     exposure = debian.do("systemd-analyze security tidegate.service --no-pager | tail -n 1")
