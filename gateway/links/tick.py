@@ -9,14 +9,17 @@ measured over a short window:
   send as fast as we answer, so that their interval is our own delay and the wait shrinks to
   nothing;
 - enough: past some 32 datagrams a look, waiting longer saves nothing more;
-- worth: a look that finds fewer than 2 saves nothing at all;
+- worth: a look that finds fewer than 2 saves nothing at all, and one that takes a timer of the
+  kernel must find 8;
 - busy: who works more than seven tenths of the time finds enough without waiting. With `patience`
   this also covers clients in closed loop whom only our speed holds up: if no more than a quarter of
   their interval is waiting, the rest is work.
 
 A source's interval is that of the source of the average *datagram*, not of the average source: one
 client in request and response among a hundred slow sensors counts by what it sends, and so does
-not have to wait. Waits are whole milliseconds, because event loops count in those.
+not have to wait. Waits are whole milliseconds, because event loops count in those, or shorter than
+one, by a timer of the kernel (fine_timer.py) where there is one: many clients that send a few
+hundred times a second each are gathered so.
 
 **The busy poll.** To sleep, and to be woken up by the broker's PUBACK or by the disk, takes longer
 than a broker on the same machine takes to answer, and costs more CPU than to look a few more times.
@@ -41,20 +44,25 @@ WINDOW_S = 0.05
 PATIENCE = 0.25
 DATAGRAMS_ENOUGH = 32
 DATAGRAMS_WORTH = 2
+DATAGRAMS_WORTH_A_TIMER = 8
+FINE_MS_MIN = 0.125
 BUSY_SHARE_MAX = 0.7
 
 # At this many in one window the limit `enough` alone forbids the shortest wait: who sent them is
 # no longer of interest, and not counted, which also bounds the memory of a window.
-COUNTED_MAX = int(DATAGRAMS_ENOUGH * WINDOW_S * 1000)
+COUNTED_MAX = int(DATAGRAMS_ENOUGH * WINDOW_S * 1000 / FINE_MS_MIN)
 
 SKIPPED_MAX = 1023
 
 
 class AdaptiveTick:
-    """The wait between two looks. `tick_ms_max` below 1 means never to wait."""
+    """The wait between two looks, at most `tick_ms_max`; 0 means never to wait. `is_fine`: waits
+    of less than a millisecond can be had.
+    """
 
-    def __init__(self, tick_ms_max: float) -> None:
-        self.tick_ms_max = int(tick_ms_max)
+    def __init__(self, tick_ms_max: float, *, is_fine: bool) -> None:
+        self.tick_ms_max = tick_ms_max
+        self._is_fine = is_fine
         self._wait_s = 0.0
         self._since: float | None = None
         self._arrived = 0
@@ -86,18 +94,22 @@ class AdaptiveTick:
             self._by_source.clear()
         return 0.0 if full else self._wait_s
 
-    def _best_wait_ms(self, elapsed_s: float) -> int:
+    def _best_wait_ms(self, elapsed_s: float) -> float:
         counts = self._by_source.values()
         counted = sum(counts)
         busy = self._busy_s > BUSY_SHARE_MAX * elapsed_s
         if not counted or busy or self._arrived >= COUNTED_MAX:
-            return 0
+            return 0.0
         arrived_per_ms = self._arrived / elapsed_s / 1000
         own_per_ms = sum(count * count for count in counts) / counted / elapsed_s / 1000
-        wait_ms = int(
-            min(self.tick_ms_max, PATIENCE / own_per_ms, DATAGRAMS_ENOUGH / arrived_per_ms)
-        )
-        return wait_ms if arrived_per_ms * wait_ms >= DATAGRAMS_WORTH else 0
+        wait_ms = min(self.tick_ms_max, PATIENCE / own_per_ms, DATAGRAMS_ENOUGH / arrived_per_ms)
+        if wait_ms >= 1:
+            wait_ms, worth = float(int(wait_ms)), DATAGRAMS_WORTH
+        elif self._is_fine and wait_ms >= FINE_MS_MIN:
+            worth = DATAGRAMS_WORTH_A_TIMER
+        else:
+            return 0.0
+        return wait_ms if arrived_per_ms * wait_ms >= worth else 0.0
 
 
 class BusyPoll:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from gateway.links.clock import now
 from gateway.links.datagrams import DatagramCalls, datagram_calls
 from gateway.links.errors import LinkError
+from gateway.links.fine_timer import FineTimer, fine_timer
 from gateway.links.group_socket import Place, send_to_group, speak_on
 from gateway.links.mmsg import DATAGRAMS_PER_CALL
 from gateway.links.socket_address import IPV4_BYTES, IPV6_BYTES, address_of, address_text
@@ -99,13 +100,15 @@ class UdpLink:
         self._datagram_bytes_max = datagram_bytes_max
         self._batched = batched
         self._shares_port = shares_port
-        self._tick = AdaptiveTick(tick_ms_max)
+        self._tick_ms_max = tick_ms_max
+        self._tick: AdaptiveTick
         self._busy_poll = BusyPoll(busy_poll_ms_max, processors=len(os.sched_getaffinity(0)))
         self._is_awake = False
         self._socket: socket.socket | None = None
         self._calls: DatagramCalls
         self._loop: asyncio.AbstractEventLoop
         self._next_look: asyncio.TimerHandle | None = None
+        self._fine_timer: FineTimer | None = None
         self._queue: list[tuple[bytes, bytes]] = []
         # Up to here the queue fills before it is flushed; higher while the socket's buffer is full.
         self._flush_at = DATAGRAMS_PER_CALL
@@ -124,6 +127,8 @@ class UdpLink:
             opened, datagram_bytes_max=self._datagram_bytes_max, batched=self._batched
         )
         self._loop = loop
+        self._fine_timer = fine_timer(loop, self._look)
+        self._tick = AdaptiveTick(self._tick_ms_max, is_fine=self._fine_timer is not None)
         loop.add_reader(opened, self._readable)
 
     def send(self, address: bytes, datagram: bytes) -> None:
@@ -186,6 +191,9 @@ class UdpLink:
         if self._next_look is not None:
             self._next_look.cancel()
             self._next_look = None
+        if self._fine_timer is not None:
+            self._fine_timer.close()
+            self._fine_timer = None
         self._loop.remove_reader(self._socket)
         self._loop.remove_writer(self._socket)
         self._socket.close()
@@ -215,7 +223,7 @@ class UdpLink:
             if self._socket is not None:
                 if wait_s:
                     self._loop.remove_reader(self._socket)
-                    self._next_look = self._loop.call_later(wait_s, self._look)
+                    self._look_in(wait_s)
                 elif found == 1 and self._busy_poll.starts(now()) and not self._is_awake:
                     self._is_awake = True
                     self._loop.call_soon(self._stay_awake)
@@ -236,9 +244,15 @@ class UdpLink:
             # Also after an exception of the callback: or this link would be deaf for good.
             if self._socket is not None:
                 if found and wait_s:
-                    self._next_look = self._loop.call_later(wait_s, self._look)
+                    self._look_in(wait_s)
                 else:
                     self._loop.add_reader(self._socket, self._readable)
+
+    def _look_in(self, wait_s: float) -> None:
+        if wait_s < 0.001 and self._fine_timer is not None:
+            self._fine_timer.set(wait_s)
+        else:
+            self._next_look = self._loop.call_later(wait_s, self._look)
 
     def _turn(self) -> tuple[int, float]:
         """How many datagrams came, and the seconds to wait until the next look."""

@@ -9,6 +9,18 @@ import pytest
 from gateway.links.tick import COUNTED_MAX, AdaptiveTick
 
 
+def coarse(tick_ms_max: float = 3.0) -> AdaptiveTick:
+    return AdaptiveTick(tick_ms_max, is_fine=False)
+
+
+def fine(tick_ms_max: float = 3.0) -> AdaptiveTick:
+    return AdaptiveTick(tick_ms_max, is_fine=True)
+
+
+Form = Callable[[], AdaptiveTick]
+in_both_forms = pytest.mark.parametrize("form", [coarse, fine])
+
+
 def sources(count: int) -> list[bytes]:
     return [index.to_bytes(8, "big") for index in range(count)]
 
@@ -43,29 +55,61 @@ def after_traffic(
         (1000, 30, 0.001),  # 30,000/s: 32 datagrams in a millisecond are enough
         (100, 400, 0.0),  # they may be waiting for us
         (1, 2000, 0.0),
-        (1000, 100, 0.0),  # 100,000/s: batches are large without waiting
+        (1000, 100, 0.0),  # 100,000/s: 32 are there in a third of a millisecond
         (10, 10, 0.0),  # 100/s: nothing to gather
         (100, 6, 0.0),  # 600/s: fewer than 2 in 3 ms
     ],
 )
 def test_the_wait_follows_the_traffic(senders: int, each_per_s: float, wait_s: float) -> None:
-    assert after_traffic(AdaptiveTick(3.0), senders=senders, each_per_s=each_per_s) == wait_s
+    assert after_traffic(coarse(), senders=senders, each_per_s=each_per_s) == wait_s
 
 
-@pytest.mark.parametrize(("tick_ms_max", "wait_s"), [(0, 0.0), (0.9, 0.0), (1, 0.001), (5, 0.005)])
-def test_the_longest_wait_is_the_owners(tick_ms_max: float, wait_s: float) -> None:
-    assert after_traffic(AdaptiveTick(tick_ms_max), senders=150, each_per_s=20) == wait_s
+@pytest.mark.parametrize(
+    ("senders", "each_per_s", "wait_s"),
+    [
+        (100, 50, 0.003),  # a millisecond and more: whole ones, as without
+        (1000, 30, 0.001),
+        (100, 400, 0.000625),  # 40,000/s: a quarter of 2.5 ms
+        (1000, 100, 0.00032),  # 100,000/s: 32 datagrams are enough
+        (40, 1000, 0.00025),
+        (20, 1000, 0.0),  # 20,000/s: fewer than 8 in a quarter of a millisecond
+        (1, 2000, 0.0),
+        (40, 3000, 0.0),  # a quarter of a third of a millisecond
+        (1000, 260, 0.0),  # 260,000/s: 32 are there sooner than a timer would ring
+    ],
+)
+def test_a_wait_of_less_than_a_millisecond_gathers_enough(
+    senders: int, each_per_s: float, wait_s: float
+) -> None:
+    found = after_traffic(fine(), senders=senders, each_per_s=each_per_s)
+    assert found == pytest.approx(wait_s, rel=0.05)
 
 
-def test_there_is_no_wait_while_batches_are_full() -> None:
-    tick = AdaptiveTick(3.0)
+@pytest.mark.parametrize(
+    ("form", "senders", "tick_ms_max", "wait_s"),
+    [
+        *((coarse, 150, 0, 0.0), (coarse, 150, 0.9, 0.0), (coarse, 150, 1, 0.001)),
+        *((coarse, 150, 5, 0.005), (fine, 150, 5, 0.005), (fine, 600, 2.5, 0.002)),
+        *((fine, 600, 0, 0.0), (fine, 600, 0.1, 0.0), (fine, 600, 0.9, 0.0009)),
+    ],
+)
+def test_the_longest_wait_is_the_owners(
+    form: Callable[[float], AdaptiveTick], senders: int, tick_ms_max: float, wait_s: float
+) -> None:
+    assert after_traffic(form(tick_ms_max), senders=senders, each_per_s=20) == wait_s
+
+
+@in_both_forms
+def test_there_is_no_wait_while_batches_are_full(form: Form) -> None:
+    tick = form()
     assert after_traffic(tick, senders=100, each_per_s=50) > 0
     assert tick.wait_s(0.501, 0.501, full=True) == 0.0
     assert tick.wait_s(0.502, 0.502, full=False) > 0
 
 
-def test_the_first_datagrams_after_silence_are_not_kept_waiting() -> None:
-    tick = AdaptiveTick(3.0)
+@in_both_forms
+def test_the_first_datagrams_after_silence_are_not_kept_waiting(form: Form) -> None:
+    tick = form()
     assert after_traffic(tick, senders=100, each_per_s=50) > 0
     tick.arrived([(b"sensor", b"x")])
     assert tick.wait_s(60.0, 60.0, full=False) == 0.0
@@ -81,17 +125,19 @@ def in_closed_loop(tick: AdaptiveTick, clients: int, turn_s: Callable[[float], f
     return answered / now
 
 
-@pytest.mark.parametrize("clients", [1, 10, 50])
+@in_both_forms
+@pytest.mark.parametrize("clients", [1, 10, 50, 300])
 @pytest.mark.parametrize("round_trip_s", [0.0001, 0.001, 0.003])
 def test_clients_in_closed_loop_keep_nine_tenths_of_their_rate(
-    clients: int, round_trip_s: float
+    form: Form, clients: int, round_trip_s: float
 ) -> None:
-    rate = in_closed_loop(AdaptiveTick(3.0), clients, lambda wait_s: max(wait_s, round_trip_s))
+    rate = in_closed_loop(form(), clients, lambda wait_s: max(wait_s, round_trip_s))
     assert rate >= 0.9 / round_trip_s
 
 
-def test_one_client_in_closed_loop_among_sensors_does_not_wait() -> None:
-    tick, names, now, wait_s, done = AdaptiveTick(3.0), sources(100), 0.0, 0.0, 0
+@in_both_forms
+def test_one_client_in_closed_loop_among_sensors_does_not_wait(form: Form) -> None:
+    tick, names, now, wait_s, done = form(), sources(100), 0.0, 0.0, 0
     while now < 1.0:
         sensors = int(now * 5000)
         tick.arrived([(names[index % 100], b"x") for index in range(done, sensors)])
@@ -102,10 +148,13 @@ def test_one_client_in_closed_loop_among_sensors_does_not_wait() -> None:
     assert wait_s == 0.0
 
 
+@in_both_forms
 @pytest.mark.parametrize("clients", [1, 10, 100, 1000])
 @pytest.mark.parametrize("work_s", [2e-6, 40e-6, 200e-6])
-def test_clients_whom_only_our_work_holds_up_never_wait(clients: int, work_s: float) -> None:
-    tick, names, now, waited_s = AdaptiveTick(3.0), sources(clients), 0.0, 0.0
+def test_clients_whom_only_our_work_holds_up_never_wait(
+    form: Form, clients: int, work_s: float
+) -> None:
+    tick, names, now, waited_s = form(), sources(clients), 0.0, 0.0
     while now < 2.0:
         for first in range(0, clients, 256):
             began, turn = now, names[first : first + 256]
@@ -116,21 +165,24 @@ def test_clients_whom_only_our_work_holds_up_never_wait(clients: int, work_s: fl
     assert waited_s == 0.0
 
 
-def test_a_wait_ends_when_the_work_takes_most_of_the_time() -> None:
-    tick = AdaptiveTick(3.0)
+@in_both_forms
+def test_a_wait_ends_when_the_work_takes_most_of_the_time(form: Form) -> None:
+    tick = form()
     assert after_traffic(tick, senders=100, each_per_s=50, busy_share=0.6) > 0
     assert after_traffic(tick, senders=100, each_per_s=50, busy_share=0.8, start=0.5) == 0.0
 
 
-def test_a_sensor_that_empties_its_memory_does_not_end_the_waiting_of_all() -> None:
-    tick = AdaptiveTick(3.0)
+@in_both_forms
+def test_a_sensor_that_empties_its_memory_does_not_end_the_waiting_of_all(form: Form) -> None:
+    tick = form()
     after_traffic(tick, senders=100, each_per_s=50)
     tick.arrived([(b"awake", b"x")] * 20)
     assert after_traffic(tick, senders=100, each_per_s=50, seconds=0.06, start=0.5) > 0
 
 
-def test_a_flood_of_sources_is_not_remembered() -> None:
-    tick = AdaptiveTick(3.0)
+@in_both_forms
+def test_a_flood_of_sources_is_not_remembered(form: Form) -> None:
+    tick = form()
     for first in range(0, 100_000, 64):
         tick.arrived([(index.to_bytes(8, "big"), b"x") for index in range(first, first + 64)])
     assert len(tick._by_source) <= COUNTED_MAX + 64

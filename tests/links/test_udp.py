@@ -281,36 +281,67 @@ def test_an_exception_of_the_callback_does_not_make_the_link_deaf(
     asyncio.run(story())
 
 
-async def until_it_waits_between_looks(link: UdpLink, sensors: list[socket.socket]) -> None:
+async def until_it_waits_between_looks(
+    link: UdpLink, sensors: list[socket.socket], *, at_once: int = 4
+) -> None:
     """Sensor traffic, each far slower than the limit of patience, until the tick sets in."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + 20
-    for first in itertools.cycle(range(0, len(sensors), 4)):
+    for first in itertools.cycle(range(0, len(sensors), at_once)):
         assert loop.time() < deadline, "the tick never set in"
-        for sensor in sensors[first : first + 4]:
+        for sensor in sensors[first : first + at_once]:
             sensor.sendto(b"reading", link.listening_on)
         await asyncio.sleep(0.001)  # the sensors' own pace
-        if link._next_look is not None:
+        if is_between_looks(link):
             return
 
 
+def is_between_looks(link: UdpLink) -> bool:
+    fine = link._fine_timer
+    return link._next_look is not None or (fine is not None and fine._is_set)
+
+
 @BATCHED
+@pytest.mark.parametrize(("tick_ms_max", "count", "at_once"), [(3, 60, 4), (0.9, 400, 32)])
 def test_between_looks_nothing_is_lost_and_silence_ends_the_looking(
-    run: Run, peer_at: PeerAt, batched: bool
+    run: Run, peer_at: PeerAt, batched: bool, tick_ms_max: float, count: int, at_once: int
 ) -> None:
     async def story() -> None:
         gathered = Gathered()
-        link = UdpLink(("127.0.0.1", 0), gathered, batched=batched)
+        link = UdpLink(("127.0.0.1", 0), gathered, batched=batched, tick_ms_max=tick_ms_max)
         link.open(asyncio.get_running_loop())
-        sensors = [peer_at("127.0.0.1") for _ in range(60)]
-        await until_it_waits_between_looks(link, sensors)
+        sensors = [peer_at("127.0.0.1") for _ in range(count)]
+        await until_it_waits_between_looks(link, sensors, at_once=at_once)
+        assert (link._next_look is None) == (tick_ms_max < 1)
         for sensor in sensors:
             sensor.sendto(b"late", link.listening_on)
-        await eventually(lambda: gathered.datagrams.count(b"late") == 60, "the late ones")
-        await eventually(lambda: link._next_look is None, "no more looks")
+        await eventually(lambda: gathered.datagrams.count(b"late") == count, "the late ones")
+        await eventually(lambda: not is_between_looks(link), "no more looks")
         sensors[0].sendto(b"alone", link.listening_on)
         await eventually(lambda: b"alone" in gathered.datagrams, "the lone one")
         link.close()
+
+    run(story())
+
+
+@pytest.mark.parametrize(("tick_ms_max", "count", "at_once"), [(3, 60, 4), (0.9, 400, 32)])
+def test_the_link_can_be_closed_between_looks(
+    run: Run, peer_at: PeerAt, tick_ms_max: float, count: int, at_once: int
+) -> None:
+    async def story() -> None:
+        gathered = Gathered()
+        link = UdpLink(("127.0.0.1", 0), gathered, tick_ms_max=tick_ms_max)
+        link.open(asyncio.get_running_loop())
+        sensors = [peer_at("127.0.0.1") for _ in range(count)]
+        await until_it_waits_between_looks(link, sensors, at_once=at_once)
+        link.close()
+        assert not is_between_looks(link)
+        found = len(gathered.datagrams)
+        for sensor in sensors:
+            sensor.sendto(b"late", link.listening_on)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert len(gathered.datagrams) == found
 
     run(story())
 
