@@ -159,6 +159,7 @@ class UdpLink:
             taken, error = self._calls.send(batch)
             position += taken
             self.counters.sent += taken
+            self._tick.left(taken)
             if error == errno.EAGAIN:
                 self._wait_for_room(queue[position:])
                 return

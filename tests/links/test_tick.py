@@ -33,12 +33,14 @@ def after_traffic(
     seconds: float = 0.5,
     start: float = 0.0,
     busy_share: float = 0.0,
+    answered_share: float = 0.0,
 ) -> float:
     """The wait after looking each millisecond at open-loop senders, evenly spread."""
     names, sent, wait_s = sources(senders), 0, 0.0
     for millisecond in range(1, int(seconds * 1000) + 1):
         due = int(millisecond / 1000 * senders * each_per_s)
         tick.arrived([(names[index % senders], b"x") for index in range(sent, due)])
+        tick.left(round(answered_share * due) - round(answered_share * sent))
         sent = due
         now = start + millisecond / 1000
         wait_s = tick.wait_s(now - busy_share / 1000, now, full=False)
@@ -83,6 +85,19 @@ def test_a_wait_of_less_than_a_millisecond_gathers_enough(
 ) -> None:
     found = after_traffic(fine(), senders=senders, each_per_s=each_per_s)
     assert found == pytest.approx(wait_s, rel=0.05)
+
+
+@in_both_forms
+@pytest.mark.parametrize(
+    ("answered_share", "each_per_s", "wait_s"),
+    [(0.09, 400, 0.000625), (0.11, 400, 0.0), (1.0, 400, 0.0), (1.0, 50, 0.003)],
+)
+def test_who_is_answered_is_not_kept_waiting_for_parts_of_a_millisecond(
+    form: Form, answered_share: float, each_per_s: float, wait_s: float
+) -> None:
+    found = after_traffic(form(), senders=100, each_per_s=each_per_s, answered_share=answered_share)
+    expected = wait_s if form is fine or wait_s >= 0.001 else 0.0
+    assert found == pytest.approx(expected, rel=0.05)
 
 
 @pytest.mark.parametrize(
