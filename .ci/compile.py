@@ -74,9 +74,7 @@ MODULES = {
         *("backlog", "committer", "group", "journal", "ledger", "marks", "numbers", "placing"),
         *("reading", "records", "room", "segment", "volume"),
     ),
-    "links": (
-        *("broker_socket", "datagrams", "fine_timer", "outflow", "tick", "udp", "udp_socket"),
-    ),
+    "links": ("broker_socket", "datagrams", "outflow", "tick", "udp", "udp_socket"),
     "notices": ("board", "standing"),
     "routing": (
         *("admission", "members", "not_saved", "reading_rules", "subscriptions", "topic_tree"),

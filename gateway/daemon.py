@@ -45,10 +45,9 @@ from gateway.links.places import forwarders_within, is_same_host, nobody, nowher
 from gateway.roster import Roster
 from gateway.sensor_links import SensorLinks
 from gateway.service.notify import ServiceManager
-from gateway.service.scheduling import be_scheduled
+from gateway.service.own_process import be_scheduled, outlive_reload
 from gateway.service.status_line import status_line
 from gateway.service.supervision import InForce, Supervision
-from gateway.service.terminal import outlive_reload
 from gateway.service.vitals import DISK_PATIENCE_S, Organ, Vitals
 from gateway.settling import settle
 from gateway.shell import Shell

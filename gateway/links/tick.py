@@ -64,7 +64,7 @@ class AdaptiveTick:
 
     def __init__(self, tick_ms_max: float, *, is_fine: bool) -> None:
         self.tick_ms_max = tick_ms_max
-        self._is_fine = is_fine
+        self.is_fine = is_fine
         self._wait_s = 0.0
         self._since: float | None = None
         self._arrived = 0
@@ -119,7 +119,7 @@ class AdaptiveTick:
         return wait_ms if arrived_per_ms * wait_ms >= worth else 0.0
 
     def _may_be_fine(self) -> bool:
-        return self._is_fine and self._left <= ANSWERED_SHARE_MAX * self._arrived
+        return self.is_fine and self._left <= ANSWERED_SHARE_MAX * self._arrived
 
 
 class BusyPoll:

@@ -19,16 +19,19 @@ import os
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from gateway.links.clock import now
 from gateway.links.datagrams import DatagramCalls, datagram_calls
 from gateway.links.errors import LinkError
-from gateway.links.fine_timer import FineTimer, fine_timer
 from gateway.links.group_socket import Place, send_to_group, speak_on
 from gateway.links.mmsg import DATAGRAMS_PER_CALL
 from gateway.links.socket_address import IPV4_BYTES, IPV6_BYTES, address_of, address_text
 from gateway.links.tick import AdaptiveTick, BusyPoll
 from gateway.links.udp_socket import has_unread, open_udp_socket, receive_buffer_drops
+
+if TYPE_CHECKING:
+    from gateway.links.fine_timer import FineTimer
 
 __all__ = ["LinkError", "SendFailure", "UdpCounters", "UdpLink", "address_of", "address_text"]
 
@@ -100,8 +103,7 @@ class UdpLink:
         self._datagram_bytes_max = datagram_bytes_max
         self._batched = batched
         self._shares_port = shares_port
-        self._tick_ms_max = tick_ms_max
-        self._tick: AdaptiveTick
+        self._tick = AdaptiveTick(tick_ms_max, is_fine=True)
         self._busy_poll = BusyPoll(busy_poll_ms_max, processors=len(os.sched_getaffinity(0)))
         self._is_awake = False
         self._socket: socket.socket | None = None
@@ -127,8 +129,6 @@ class UdpLink:
             opened, datagram_bytes_max=self._datagram_bytes_max, batched=self._batched
         )
         self._loop = loop
-        self._fine_timer = fine_timer(loop, self._look)
-        self._tick = AdaptiveTick(self._tick_ms_max, is_fine=self._fine_timer is not None)
         loop.add_reader(opened, self._readable)
 
     def send(self, address: bytes, datagram: bytes) -> None:
@@ -250,10 +250,20 @@ class UdpLink:
                     self._loop.add_reader(self._socket, self._readable)
 
     def _look_in(self, wait_s: float) -> None:
-        if wait_s < 0.001 and self._fine_timer is not None:
-            self._fine_timer.set(wait_s)
-        else:
-            self._next_look = self._loop.call_later(wait_s, self._look)
+        if wait_s < 0.001:
+            timer = self._fine_timer or self._new_fine_timer()
+            if timer is not None:
+                timer.set(wait_s)
+                return
+        self._next_look = self._loop.call_later(wait_s, self._look)
+
+    def _new_fine_timer(self) -> FineTimer | None:
+        """Few gateways ever need one, so only those import it. None: waits are not fine then."""
+        from gateway.links.fine_timer import fine_timer
+
+        self._fine_timer = fine_timer(self._loop, self._look)
+        self._tick.is_fine = self._fine_timer is not None
+        return self._fine_timer
 
     def _turn(self) -> tuple[int, float]:
         """How many datagrams came, and the seconds to wait until the next look."""

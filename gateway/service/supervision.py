@@ -15,8 +15,8 @@ from gateway.config import ConfigError, Configuration
 from gateway.credentials import Credentials, read_credentials
 from gateway.links.errors import LinkError
 from gateway.service.notify import ServiceManager
+from gateway.service.own_process import has_terminal
 from gateway.service.reload import changes, in_force, is_at_once
-from gateway.service.terminal import has_terminal
 from gateway.service.vitals import Vitals
 
 log = logging.getLogger("tidegate")

@@ -8,9 +8,11 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 
+from gateway.links import fine_timer as fine_timer_module
 from gateway.links.mmsg import DATAGRAMS_PER_CALL
 from gateway.links.udp import (
     CALLS_PER_TURN,
@@ -323,6 +325,25 @@ def test_between_looks_nothing_is_lost_and_silence_ends_the_looking(
         await eventually(lambda: b"alone" in gathered.datagrams, "the lone one")
         link.close()
 
+    run(story())
+
+
+def test_where_the_system_has_no_fine_timer_waits_are_not_fine(
+    run: Run, peer_at: PeerAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        gathered = Gathered()
+        link = UdpLink(("127.0.0.1", 0), gathered, tick_ms_max=0.9)
+        link.open(asyncio.get_running_loop())
+        sensors = [peer_at("127.0.0.1") for _ in range(400)]
+        await until_it_waits_between_looks(link, sensors, at_once=32)
+        assert link._fine_timer is None
+        assert not link._tick.is_fine
+        sensors[0].sendto(b"after", link.listening_on)
+        await eventually(lambda: b"after" in gathered.datagrams, "the datagram after it")
+        link.close()
+
+    monkeypatch.setattr(fine_timer_module, "_LIBC", SimpleNamespace())  # has no such call
     run(story())
 
 
