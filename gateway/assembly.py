@@ -46,6 +46,7 @@ def engine_rules(settings: Settings, epoch: int, password: bytes | None) -> Engi
             outbox_bytes_max=limits.outbox_bytes_max,
             outbox_when_full=WhenOutboxFull(limits.outbox_when_full),
             queues_qos_0_for_sleepers=settings.mqtt_sn.queue_qos0_for_sleepers,
+            awake_s_max=settings.mqtt_sn.awake_s_max,
             payload_bytes_max=limits.payload_bytes_max,
             topic_bytes_max=limits.topic_bytes_max,
             egress_bytes_per_s_max=limits.egress_bytes_per_s_max,

@@ -6,7 +6,7 @@ stop, because they become comments of a file and cells of a table.
 
 from dataclasses import replace
 
-from gateway.config import notice_keys
+from gateway.config import notice_keys, settings
 from gateway.config.addresses import Broker, BrokerUrl, Group, Listen, NetworkInterface, Networks
 from gateway.config.credential import CredentialPath
 from gateway.config.kinds import (
@@ -23,28 +23,7 @@ from gateway.config.kinds import (
 )
 from gateway.config.schema import Key, Named, Repeated, Table
 from gateway.config.serial_ports import SerialPort
-from gateway.config.settings import (
-    KIB,
-    MIB,
-    NAME_LENGTH_MAX,
-    NOWHERE,
-    AdminSettings,
-    AdmissionSettings,
-    ClientSettings,
-    DiscoverySettings,
-    ForwardersSettings,
-    GatewaySettings,
-    JournalSettings,
-    LimitsSettings,
-    LogSettings,
-    MqttSnSettings,
-    QosMinusOneSettings,
-    SerialSettings,
-    Settings,
-    TopicSettings,
-    UdpSettings,
-    UpstreamSettings,
-)
+from gateway.config.settings import KIB, MIB, NAME_LENGTH_MAX, NOWHERE
 from gateway.config.topic_filters import TopicFilter
 
 LISTENERS_MAX = 16
@@ -73,7 +52,7 @@ PER_TOPIC = (
 )
 
 # fmt: off
-GATEWAY = Table("gateway", "This gateway", settings=GatewaySettings, parts=(
+GATEWAY = Table("gateway", "This gateway", settings=settings.GatewaySettings, parts=(
     Key("id", Integer(0, 255), "GwId, by which sensors know this gateway when they search for one",
         "one gateway in a place"),
     Key("name", Text(1, NAME_LENGTH_MAX, forbidden="+#/", characters=True),
@@ -90,7 +69,7 @@ GATEWAY = Table("gateway", "This gateway", settings=GatewaySettings, parts=(
 ))
 
 UDP = Table("udp", "Where sensors reach the gateway; repeat the table for more than one address",
-            settings=UdpSettings, parts=(
+            settings=settings.UdpSettings, parts=(
     Key("listen", Listen(optional=True, off=NOWHERE),
         'Address and port; "[::]:1883" for IPv6, port 0 for any free port; switched off if all '
         "sensors are on serial lines",
@@ -120,7 +99,7 @@ UDP = Table("udp", "Where sensors reach the gateway; repeat the table for more t
 
 SERIAL = Table(
     "serial", "Serial lines, each with a sensor, or with a radio bridge that speaks for many (see "
-    "[forwarders]); repeat the table for more than one", settings=SerialSettings, parts=(
+    "[forwarders]); repeat the table for more than one", settings=settings.SerialSettings, parts=(
     Key("port", SerialPort(),
         "Where the line is; a name in /dev/serial/by-id stays the same wherever it is plugged in, "
         "a port server on the network has a URL", default="must be given",
@@ -153,7 +132,7 @@ SERIAL = Table(
 DISCOVERY = Table(
     "discovery", "How sensors find this gateway, where [[udp]] has multicast and on serial lines; "
     "SEARCHGW that comes to the listening port or by a line is answered in any case",
-    settings=DiscoverySettings, parts=(
+    settings=settings.DiscoverySettings, parts=(
     Key("advertise_s", Integer(1, 65_535),
         "T_ADV, the time from one ADVERTISE to the next, which says so",
         "MQTT-SN 1.2, 7.2: more than 15 min; less finds a gateway sooner and costs radio time"),
@@ -169,7 +148,7 @@ DISCOVERY = Table(
         "most networks have one gateway"),
 ))
 
-UPSTREAM = Table("upstream", "The MQTT 5 broker", settings=UpstreamSettings, parts=(
+UPSTREAM = Table("upstream", "The MQTT 5 broker", settings=settings.UpstreamSettings, parts=(
     Key("url", BrokerUrl(), "Where the broker is; mqtts:// is TLS; without a port 1883, or 8883 "
         "for mqtts", "a broker on this machine", fields=Broker._fields,
         example='"mqtts://broker.example.org:8883"'),
@@ -218,7 +197,7 @@ QOS_0 = Choice(("forward", "store"))
 QOS_0_OFFLINE = Choice(("drop", "store"))
 
 JOURNAL = Table("journal", "Readings on disk: when one counts as safe, and how many may wait there",
-                settings=JournalSettings, parts=(
+                settings=settings.JournalSettings, parts=(
     Key("acknowledge", ACKNOWLEDGE,
         "Who must have a reading before its sensor hears of success: auto is the broker while it "
         "answers (spill_after_ms), else the journal, and for QoS 2 always the journal; "
@@ -271,7 +250,7 @@ _AS_FOR_ALL = "as in [journal]"
 TOPIC_SETTINGS = Table(
     "topic", "Another treatment of the readings of some topics: the first filter that matches "
     "decides, and each has one or more of the other keys; repeat the table for more filters",
-    settings=TopicSettings, parts=(
+    settings=settings.TopicSettings, parts=(
     Key("filter", TopicFilter(TOPIC_BYTES_MAX),
         "The topics as sensors name them, without upstream.topic_prefix",
         default="must be given", example='"alarm/#"'),
@@ -295,21 +274,22 @@ TOPIC_ID = Key("topic", Integer(1, 65_534),
 PREDEFINED_TOPICS = Named("predefined_topics", "Topics with ids that all sensors know beforehand",
                           TOPIC, TOPIC_ID, example="sensors/boot")
 CLIENT = Table("client", "What is known beforehand about one sensor, by its client id",
-               settings=ClientSettings, parts=(
+               settings=settings.ClientSettings, parts=(
     Named("predefined_topics", "Topics with ids that only this sensor knows beforehand",
           TOPIC, replace(TOPIC_ID, example="2"), example="sensors/door"),
 ))
 CLIENTS = Named("clients", "Single sensors, by client id", CLIENT_ID, CLIENT, example="sensor-7")
 
 QOS_MINUS_ONE = Table("qos_minus_one", "Messages from sensors that never connect (QoS -1)",
-                      settings=QosMinusOneSettings, parts=(
+                      settings=settings.QosMinusOneSettings, parts=(
     Key("allow", Boolean(), "Accept them; anybody who reaches the port can then publish",
         "nobody publishes unasked"),
     Key("long_topics", Boolean(), "Accept full topic names in them, as some clients send",
         "not in MQTT-SN 1.2"),
 ))
 
-MQTT_SN = Table("mqtt_sn", "How the gateway speaks with sensors", settings=MqttSnSettings, parts=(
+MQTT_SN = Table("mqtt_sn", "How the gateway speaks with sensors",
+                settings=settings.MqttSnSettings, parts=(
     Key("retry_after_s", Number(0.05, 3600), "T_retry, the wait for an answer before sending again",
         "MQTT-SN 1.2, 7.2: 10 to 15 s"),
     Key("retry_count_max", Integer(0, 100), "N_retry, how often to send again",
@@ -329,10 +309,15 @@ MQTT_SN = Table("mqtt_sn", "How the gateway speaks with sensors", settings=MqttS
         "Keep messages of QoS 0 for a sensor that sleeps until it asks for them, in memory only: "
         "a restart of the gateway forgets them",
         "QoS 0 is for those who listen; each one kept costs a sleeper time on the air"),
+    Key("awake_s_max", Number(0, 3600),
+        "How long a sensor that woke up to fetch its messages also gets those that come "
+        "meanwhile; later ones wait until it wakes again. What waited when it asked it gets in any "
+        "case. 0 for nothing else",
+        "long enough for the answer to an answer, and no stream of messages empties a battery"),
 ))
 
 FORWARDERS = Table("forwarders", "Radio bridges that speak for many nodes, each in an envelope",
-                   settings=ForwardersSettings, parts=(
+                   settings=settings.ForwardersSettings, parts=(
     Key("allow", Boolean(), "Accept them", "a bridge can do no more than its nodes could"),
     Key("listed", Networks(FORWARDERS_MAX),
         "Addresses of those that are accepted, or networks that they are in; empty for all; those "
@@ -340,7 +325,8 @@ FORWARDERS = Table("forwarders", "Radio bridges that speak for many nodes, each 
         "nothing is known of the site", example='["10.0.0.7", "192.168.4.0/24"]'),
 ))
 
-ADMISSION = Table("admission", "Which new sensors may come in", settings=AdmissionSettings, parts=(
+ADMISSION = Table("admission", "Which new sensors may come in",
+                  settings=settings.AdmissionSettings, parts=(
     Key("permit", Choice(("all", "listed")),
         "All, or those that are listed and those that the operator lets in on the status page; "
         "others hear: congestion, and try again later. A client id is no proof of who it is",
@@ -349,8 +335,8 @@ ADMISSION = Table("admission", "Which new sensors may come in", settings=Admissi
         "nothing is known of the site", example='["greenhouse-1", "tank"]'),
 ))
 
-ADMIN = Table("admin", "Health, metrics and the status page over HTTP", settings=AdminSettings,
-              parts=(
+ADMIN = Table("admin", "Health, metrics and the status page over HTTP",
+              settings=settings.AdminSettings, parts=(
     Key("listen", Listen(optional=True), "Address and port; whoever reaches it can read "
         "everything, so open it to others only in a network you trust", "only this machine"),
     Key("password_file", CredentialPath(),
@@ -364,7 +350,7 @@ ADMIN = Table("admin", "Health, metrics and the status page over HTTP", settings
 ))
 
 LIMITS = Table("limits", "What the gateway holds at most, whatever sensors do",
-               settings=LimitsSettings, parts=(
+               settings=settings.LimitsSettings, parts=(
     Key("clients_max", Integer(1, 1_000_000), "Sensors; when full, new ones are told: congestion",
         "20 MiB of memory, at 2 KiB each"),
     Key("topics_per_client_max", Integer(1, 65_534), "Registered topics of one sensor",
@@ -412,7 +398,7 @@ LIMITS = Table("limits", "What the gateway holds at most, whatever sensors do",
 
 LOG_LEVEL = Choice(("debug", "info", "warning", "error"))
 LOG_FORMAT = Choice(("text", "json"))
-LOG = Table("log", "What is written to stderr", settings=LogSettings, parts=(
+LOG = Table("log", "What is written to stderr", settings=settings.LogSettings, parts=(
     Key("level", LOG_LEVEL, "The least that is written",
         "connections and faults, not every message"),
     Key("format", LOG_FORMAT, "One line for people, or one JSON object, per event",
@@ -423,7 +409,7 @@ LOG = Table("log", "What is written to stderr", settings=LogSettings, parts=(
 ROOT = Table(
     "",
     "The whole file",
-    settings=Settings,
+    settings=settings.Settings,
     parts=(
         GATEWAY,
         Repeated(UDP, LISTENERS_MAX),

@@ -191,6 +191,7 @@ class MqttSnSettings:
     client_id_bytes_max: int = 64
     allow_trailing_octets: bool = True
     queue_qos0_for_sleepers: bool = False
+    awake_s_max: float = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -159,6 +159,8 @@ class LastingSession:
         self.state = following
         if following is before:
             return []
+        if before is State.AWAKE:
+            self.delivering.end_fetch()
         return [StateChanged(self.client_id, before, following, self.peer, detail)]
 
     def _supervise(self, declared_s: int) -> None:

@@ -80,13 +80,14 @@ class UnderWay:
 
 
 class Outbox:
-    __slots__ = ("_bytes", "_qos_0", "_queue", "_rules")
+    __slots__ = ("_bytes", "_qos_0", "_queue", "_rules", "owed")
 
     def __init__(self, rules: SessionRules) -> None:
         self._rules = rules
         self._queue: deque[Queued] = deque()
         self._bytes = 0
         self._qos_0 = 0  # so many of them
+        self.owed = 0  # so many, the first ones, waited when their client asked for them
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -106,6 +107,10 @@ class Outbox:
 
     def take(self) -> Queued:
         return self._take_at(0)
+
+    def owe_all(self) -> None:
+        """The client asks for what waits now."""
+        self.owed = len(self._queue)
 
     def has(self, message_id: int, restored_to: int) -> bool:
         """Whether this is the id of a message that a former life left, up to that position."""
@@ -143,6 +148,7 @@ class Outbox:
     def _take_at(self, place: int) -> Queued:
         queued = self._queue[place]
         del self._queue[place]
+        self.owed -= place < self.owed
         self._bytes -= cost_of(queued.message)
         self._qos_0 -= queued.message.qos == 0
         return queued

@@ -71,7 +71,7 @@ class Presence(Whereabouts):
         repeated = self.delivering.retry(self.client_id, self.peer, now)
         if repeated is None:
             return self._unanswered(now)
-        return self._until_drained(repeated)
+        return self._until_drained(repeated, now)
 
     # Moving between states
 
@@ -160,9 +160,16 @@ class Presence(Whereabouts):
         if self._testament is not None:
             self._testament.end_connection()
 
-    def _until_drained(self, effects: list[Effect]) -> list[Effect]:
-        """PINGRESP, and asleep again, as soon as one that is awake has acknowledged all (A14.2)."""
-        if self.state is not State.AWAKE or self.delivering.waiting:
+    def _until_drained(self, effects: list[Effect], now: float) -> list[Effect]:
+        """PINGRESP, and asleep again, as soon as one that is awake has acknowledged all (A14.2), or
+        for long enough has got more than it asked for.
+        """
+        if self.state is not State.AWAKE:
             return effects
+        waiting = self.delivering.waiting
+        if waiting and not self.delivering.is_enough(now):
+            return effects
+        self.delivering.pause()  # its rate may have been what the next one waited for
         self._supervise(self.sleep_s)
-        return [*effects, *self._move(Input.DRAINED), Send(self.peer, Pingresp())]
+        detail = f"{waiting} more for the next time" if waiting else ""
+        return [*effects, *self._move(Input.DRAINED, detail), Send(self.peer, Pingresp())]

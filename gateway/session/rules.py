@@ -32,6 +32,7 @@ class SessionRules:
     outbox_bytes_max: int = 256 * 1024
     outbox_when_full: WhenOutboxFull = WhenOutboxFull.DROP_OLDEST
     queues_qos_0_for_sleepers: bool = False
+    awake_s_max: float = 10.0  # that what comes meanwhile keeps a sleeper awake
     payload_bytes_max: int = 1024
     topic_bytes_max: int = 512
     egress_bytes_per_s_max: int = 0  # towards one client; 0 for no limit

@@ -46,7 +46,8 @@ class Sending(Rationed):
     """Sends one message after the other, as far as the client listens."""
 
     __slots__ = (
-        "_durable_to", "_outbox", "_restored_to", "_topics", "next_position", "under_way",
+        "_durable_to", "_outbox", "_restored_to", "_topics", "enough_at", "next_position",
+        "under_way",
     )  # fmt: skip
 
     def __init__(self, topics: TopicRegistry, rules: SessionRules, next_position: int = 0) -> None:
@@ -57,13 +58,32 @@ class Sending(Rationed):
         self._restored_to = NOWHERE  # the highest one of a former life
         self.next_position = next_position
         self.under_way: UnderWay | None = None
+        self.enough_at = inf  # when a sleeper that fetches gets no more than it asked for
+
+    # What a sleeper asks for
+
+    def begin_fetch(self, now: float) -> None:
+        """All that waits now goes to the client, and what comes in the next `awake_s_max`."""
+        self.enough_at = now + self._rules.awake_s_max
+        if self._outbox is not None:
+            self._outbox.owe_all()
+
+    def end_fetch(self) -> None:
+        """The client sleeps on, or stays."""
+        self.enough_at = inf
+
+    def is_enough(self, now: float) -> bool:
+        """Whether it has what waited when it asked, and the rest may wait for the next time."""
+        if now < self.enough_at or self.under_way is not None:
+            return False
+        return self._outbox is None or not self._outbox.owed
 
     # One message after the other
 
     def _next(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
-        """Send from the outbox until something must be acknowledged."""
+        """Send from the outbox until something must be acknowledged, or it is enough."""
         effects: list[Effect] = []
-        while self._outbox and self.under_way is None:
+        while self._outbox and self.under_way is None and not self.is_enough(now):
             wait_s = 0.0 if self._allowance is None else self._allowance.wait_s(now)
             if wait_s:
                 self.due_at = now + wait_s

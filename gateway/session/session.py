@@ -120,7 +120,7 @@ class Session(Presence):
         receiver = _RECEIVERS.get(type(frame))
         if receiver is None:
             return self._out_of_turn(frame)
-        return self._until_drained(receiver(self, frame, now))
+        return self._until_drained(receiver(self, frame, now), now)
 
     def connect(self, frame: Connect, peer: Peer, now: float) -> list[Effect]:
         """CONNECT, admitted by the engine, which makes a new session for a clean one (1.2, 6.2)."""
@@ -151,7 +151,8 @@ class Session(Presence):
         effects = [] if type(frame) is Pingresp else self.receive(frame, now)
         if self.state not in LISTENING:
             return effects
-        return self._until_drained(effects + self.delivering.go_on(self.client_id, self.peer, now))
+        following = self.delivering.go_on(self.client_id, self.peer, now)
+        return self._until_drained(effects + following, now)
 
     # From the broker
 
@@ -196,7 +197,7 @@ class Session(Presence):
             effects += self.delivering.resume(self.client_id, self.peer, now)
         if self.state in ABSENT or self.state is State.CONNECTING:
             return []
-        return self._until_drained(effects)
+        return self._until_drained(effects, now)
 
     def unsettled_but(self, forward: Forward) -> list[Forward]:
         """The other readings whose acknowledgement this client waits for."""
@@ -338,6 +339,7 @@ class Session(Presence):
             return [Send(self.peer, Pingresp())]
         self.silence_max_s = inf
         effects = self._move(Input.PING)
+        self.delivering.begin_fetch(now)
         return effects + self.delivering.resume(self.client_id, self.peer, now)
 
     def _receive_disconnect(self, frame: Disconnect, now: float) -> list[Effect]:

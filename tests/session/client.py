@@ -170,6 +170,24 @@ def asleep(duration_s: int = 600, rules: SessionRules | None = None) -> Client:
     return connected(rules=rules).sleeps(duration_s)
 
 
+def asleep_with(
+    *payloads: bytes, duration_s: int = 600, rules: SessionRules | None = None
+) -> Client:
+    client = asleep(duration_s, rules)
+    for payload in payloads:
+        assert client.is_sent("a/b", payload) == []
+    return client
+
+
+def published(message_id: int, payload: bytes, *, dup: bool = False) -> Publish:
+    """With the topic that `asleep_with` uses."""
+    return Publish(1, message_id, payload, qos=1, dup=dup)
+
+
+def acked(message_id: int) -> Puback:
+    return Puback(1, message_id, ReturnCode.ACCEPTED)
+
+
 def acknowledged(frame: Frame) -> Puback:
     """The PUBACK that a good client answers to this PUBLISH."""
     assert isinstance(frame, Publish)

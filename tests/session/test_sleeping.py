@@ -27,26 +27,20 @@ from gateway.frames import (
     WillTopicUpd,
 )
 from gateway.session.rules import SessionRules
-from tests.session.client import DEV1, ELSEWHERE, HERE, Client, asleep, connected
+from tests.session.client import (
+    DEV1,
+    ELSEWHERE,
+    HERE,
+    acked,
+    asleep,
+    asleep_with,
+    connected,
+    published,
+)
 
 ACCEPTED, CONGESTION, INVALID_TOPIC_ID, NOT_SUPPORTED = ReturnCode
 T_RETRY, N_RETRY = 10.0, 4
 KEEPS_QOS_0 = SessionRules(queues_qos_0_for_sleepers=True)
-
-
-def asleep_with(*payloads: bytes, duration_s: int = 600) -> Client:
-    client = asleep(duration_s)
-    for payload in payloads:
-        assert client.is_sent("a/b", payload) == []
-    return client
-
-
-def published(message_id: int, payload: bytes, *, dup: bool = False) -> Publish:
-    return Publish(1, message_id, payload, qos=1, dup=dup)
-
-
-def acked(message_id: int) -> Puback:
-    return Puback(1, message_id, ACCEPTED)
 
 
 # Going to sleep
@@ -149,6 +143,9 @@ def test_what_arrives_while_awake_is_fetched_as_well() -> None:
     assert client.is_sent("a/b", b"2") == []
     assert client.says(acked(1)) == [published(2, b"2")]
     assert client.says(acked(2)) == [Pingresp()]
+
+
+# Asking again
 
 
 def test_a_copy_of_pingreq_while_awake_changes_nothing() -> None:

@@ -36,6 +36,7 @@ ONE_AT_A_TIME = "4a one message at a time down"
 IN_ORDER = "4b commands in order"
 NOTHING_MISSED = "4c no command missed"
 PINGRESP_LAST = "4g PINGRESP after the last acknowledgement"
+ALL_ASKED_FOR = "4h what waited at the asking, before PINGRESP"
 ONCE = "4d QoS 2 commands once"
 RETAINED_ONCE = "4e retained once, with the flag"
 LATEST_VALUE = "4f the latest retained value"
@@ -63,6 +64,15 @@ class Ear:
     values: dict[str, bytes] = field(default_factory=dict)  # latest sent, by topic
     may_repeat: bool = False
     is_fetching: bool = False  # it sleeps, and asked for what waits
+    session: Session | None = None  # in which it was heard last
+    asked_for: set[int] = field(default_factory=set)  # positions of what waited then
+
+    def asked(self, frame: Pingreq | Connect | Disconnect, session: Session) -> None:
+        """It sleeps and asks for what waits, or does not."""
+        asleep = session.state in (State.ASLEEP, State.AWAKE)
+        self.is_fetching = asleep and isinstance(frame, Pingreq) and bool(frame.client_id)
+        if self.is_fetching and session.state is State.ASLEEP:
+            self.asked_for = waiting(session)
 
 
 class DownlinkWatch:
@@ -87,11 +97,12 @@ class DownlinkWatch:
         ear = self._ears[sensor.plan.client_id]
         if isinstance(frame, Connect) and frame.clean_session:
             ear.under_way = None
+        if session is not ear.session:
+            ear.session, ear.asked_for = session, set()
         if session is None:
             return
         if isinstance(frame, Pingreq | Connect | Disconnect):
-            asleep = session.state in (State.ASLEEP, State.AWAKE)
-            ear.is_fetching = asleep and isinstance(frame, Pingreq) and bool(frame.client_id)
+            ear.asked(frame, session)
         if isinstance(frame, Subscribe):
             topic_filter = ear.subscribes[frame.message_id] = frame.topic.decode()
             for topic in RETAINED:
@@ -119,6 +130,9 @@ class DownlinkWatch:
             self.pingresps += 1
             if ear.under_way is not None:
                 broken(PINGRESP_LAST, f"{ear.plan.client_id} has not acknowledged {ear.under_way}")
+            left = set() if ear.session is None else waiting(ear.session) & ear.asked_for
+            if left:
+                broken(ALL_ASKED_FOR, f"{ear.plan.client_id} has not got {left}")
 
     def _is_new(self, ear: Ear, frame: Publish) -> bool:
         under_way = ear.under_way
@@ -258,3 +272,12 @@ class DownlinkWatch:
                 if topic in RETAINED and qos > 0 and ear.values.get(topic) != latest.payload:
                     had = ear.values.get(topic)
                     broken(LATEST_VALUE, f"{client_id}: {topic} is {latest.payload!r}, not {had!r}")
+
+
+def waiting(session: Session) -> set[int]:
+    """The positions of what waits for the client at QoS 1 and 2."""
+    delivering = session.delivering
+    queued = [] if delivering._outbox is None else [*delivering._outbox._queue]
+    positions = {each.position for each in queued if each.message.qos}
+    current = delivering.under_way
+    return positions if current is None else positions | {current.position}

@@ -137,6 +137,7 @@ class Plan:
     events: list[Event] = field(default_factory=list)
     keeps: bool = False  # readings, until they are ingested
     ingest_away: list[tuple[float, float]] = field(default_factory=list)  # from when, how long
+    awake_s_max: float = 10.0  # of a sleeper that fetches, by what comes meanwhile
     ingest_drops: float = 0.0  # how many of the messages for it the broker loses by itself
 
     def has(self, trouble: Trouble) -> bool:
@@ -167,6 +168,9 @@ class Plan:
 def will_of(client_id: str) -> tuple[str, bytes]:
     """Topic and payload."""
     return f"w/{client_id}", f"will:{client_id}".encode()
+
+
+AWAKE_S_MAX = (0.0, 0.5, 10.0)
 
 
 def plan_for(dice: Random) -> Plan:
@@ -208,6 +212,8 @@ def plan_for(dice: Random) -> Plan:
     is_disk_well = not plan.has(Trouble.FAILING_DISK) and not plan.has(Trouble.FULL_DISK)
     knows_all = is_disk_well and plan.remembers_all and Acknowledge.UPSTREAM not in modes
     plan.replaces_contents |= plan.has_restarts and not knows_all
+    # By the state of the dice, not by a throw of them, which would make other worlds of them all.
+    plan.awake_s_max = AWAKE_S_MAX[dice.getstate()[1][0] % len(AWAKE_S_MAX)]
     return plan
 
 

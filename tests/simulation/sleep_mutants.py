@@ -11,9 +11,14 @@ from gateway.effects import Bequeath, Effect, Send, State
 from gateway.frames import Disconnect, Pingreq, Pingresp
 from gateway.session import session as sessions
 from gateway.session.delivering import Delivering
-from gateway.session.outbox import gone
+from gateway.session.outbox import Outbox, gone
 from gateway.session.session import Session
-from tests.simulation.downlink_watch import NOTHING_MISSED, ONE_AT_A_TIME, PINGRESP_LAST
+from tests.simulation.downlink_watch import (
+    ALL_ASKED_FOR,
+    NOTHING_MISSED,
+    ONE_AT_A_TIME,
+    PINGRESP_LAST,
+)
 from tests.simulation.mutant import Mutant, constant
 from tests.simulation.will_watch import WILLS
 
@@ -77,6 +82,12 @@ def forget_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 SLEEP_MUTANTS = (
     Mutant("PINGRESP before the last acknowledgement", pingresp_at_once, PINGRESP_LAST, 16),
+    Mutant(
+        "PINGRESP before all that waited when it was asked for",
+        constant(Outbox, "owe_all", None),
+        ALL_ASKED_FOR,
+        within=64,
+    ),
     Mutant(
         "what is not acknowledged while awake is dropped",
         drop_unanswered,

@@ -24,7 +24,11 @@ def rules_for(plan: Plan, epoch: int) -> EngineRules:
             trust_session=plan.trust_session,
             waiting_messages_max=plan.waiting_messages_max,
         ),
-        session=SessionRules(plan.retry_after_s, queues_qos_0_for_sleepers=plan.queues_qos_0),
+        session=SessionRules(
+            plan.retry_after_s,
+            queues_qos_0_for_sleepers=plan.queues_qos_0,
+            awake_s_max=plan.awake_s_max,
+        ),
         first_topic_id=first_topic_id(epoch),
         saves=True,
         custody=CustodyRules(plan.keeps, GATEWAY_NAME, INGEST_TIMEOUT_S),
