@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tests.bench.goals import Outcome
+from tests.bench.goals import Outcome, Verdict
 from tests.bench.machine import Machine
 from tests.bench.measurement import Figures
 from tests.bench.row import Row
@@ -10,6 +10,7 @@ from tests.bench.scenarios import Kind
 from tests.bench.table import NOTHING, Table
 from tests.bench.table import number as _number
 from tests.bench.table import two_times as _two_times
+from tests.bench.yardstick import Yardsticks, yardsticks
 
 # With fewer, the memory of a client is lost in that of the interpreter.
 CLIENTS_FOR_MEMORY_MIN = 100
@@ -37,6 +38,9 @@ def section(rows: Sequence[Row], machine: Machine, command: str) -> str:
         f"{_runs(rows)}; figures are medians, faults (lost, twice, out of order) and the longest "
         "waits are of the worst run.",
     ]
+    found = yardsticks(rows)
+    if found is not None:
+        facts.append(found.told())
     return "\n\n".join(["\n".join(facts), *(table.as_markdown() for table in tables(rows))])
 
 
@@ -276,15 +280,28 @@ def _yardstick_line(row: Row) -> tuple[str, ...]:
 
 
 def _goals(rows: Sequence[Row]) -> Table:
+    found = yardsticks(rows)
+    header = ("run", "goal", "measured", "outcome")
+    lines = tuple(
+        (row.scenario.title, *_verdict_cells(verdict, found))
+        for row in rows
+        for verdict in row.verdicts_to_tell
+    )
     return Table(
         f"Goals: {summary(rows)}",
-        ("run", "goal", "measured", "outcome"),
-        tuple(
-            (row.scenario.title, verdict.goal, verdict.measured, verdict.outcome.value)
-            for row in rows
-            for verdict in row.verdicts_to_tell
-        ),
+        header if found is None else (*header, "as quick as the machine of the goals"),
+        lines,
     )
+
+
+def _verdict_cells(verdict: Verdict, found: Yardsticks | None) -> tuple[str, ...]:
+    cells = (verdict.goal, verdict.measured, verdict.outcome.value)
+    if found is None:
+        return cells
+    if verdict.when_quicker is None:
+        return (*cells, NOTHING)
+    outcome, figure = verdict.when_quicker(found.times_as_quick)
+    return (*cells, f"{figure}: {outcome.value}")
 
 
 def _outcome(row: Row) -> str:

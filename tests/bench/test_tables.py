@@ -1,15 +1,17 @@
 """The same cells reach the terminal and the document, and a failed run is seen in both."""
 
+import json
+
 from tests.bench import tables
 from tests.bench.machine import Machine
 from tests.bench.row import Row
 from tests.bench.scenarios import MATRIX
 from tests.bench.table import NOTHING, Table
 from tests.bench.test_measurement import outage, process, restart, storm, times, traffic, waking
+from tests.bench.yardstick import ECHO_US, MOSQUITTO_US
 
 ROWS = {row.name: row for row in MATRIX}
 FAST = {"gateway": process(9.0), "broker": process(6.0)}
-ECHO = '{"mode":"echo","rate_per_s":9000,"cpu_us_per_message":1.5}'
 MACHINE = Machine(
     measured_on="2026-11-21",
     processor="A processor",
@@ -24,6 +26,10 @@ MACHINE = Machine(
     revision="abc1234",
     load_average=0.25,
 )
+
+
+def echo(cpu_us: float) -> str:
+    return json.dumps({"mode": "echo", "rate_per_s": 9000, "cpu_us_per_message": cpu_us})
 
 
 def measured(name: str, *outputs: str) -> Row:
@@ -115,7 +121,7 @@ def test_rows_go_to_the_table_of_their_kind() -> None:
             measured("storm-1000", storm()),
             measured("outage-200", outage()),
             measured("restart-10000", restart()),
-            measured("udp-echo", ECHO),
+            measured("udp-echo", echo(1.5)),
         ]
     )
     assert [(table.title, len(table.lines)) for table in drawn[:5]] == [
@@ -149,6 +155,25 @@ def test_goals_of_the_row_are_told_and_common_ones_only_when_missed() -> None:
         ("nothing written to disk", "0.00 B a message", "pass"),
     ]
     assert tables.summary([measured("qos1-up-100", clean)]) == "8 of 8 goals met"
+
+
+def test_beside_yardsticks_goals_are_judged_as_on_the_machine_that_they_were_set_on() -> None:
+    clean = {"end_to_end_us": times(), "acknowledge_us": times(), "broker": process(15.0)}
+    rows = [
+        measured("qos1-up-100", traffic(gateway=process(18.0), **clean)),
+        measured("qos2-up-100", traffic(gateway=process(49.0), **clean)),
+        measured("mosquitto-alone-qos1", traffic(mode="direct", broker=process(2 * MOSQUITTO_US))),
+        measured("udp-echo", echo(4 * ECHO_US)),
+    ]
+    goals = tables.tables(rows)[-1]
+    told = {line[:2]: line[3:] for line in goals.lines}
+    one, two = "QoS 1 up, 100 clients", "QoS 2 up, 100 clients"
+    assert told[one, "gateway CPU at most 9 µs"] == ("FAIL", "9.00 µs: pass")
+    assert told[one, "gateway CPU at most 1.5 times mosquitto's"] == ("pass", NOTHING)
+    assert told[two, "gateway CPU at most 24 µs"] == ("FAIL", "24.50 µs: FAIL")
+    assert told[two, "at least 20,000 messages a second"] == ("FAIL", "10,000/s: FAIL")
+    assert "2.00 times as quick by mosquitto alone, 4.00 times" in tables.section(rows, MACHINE, "")
+    assert "as quick as" not in tables.section(rows[:3], MACHINE, "")
 
 
 def test_the_section_tells_machine_versions_and_command() -> None:
