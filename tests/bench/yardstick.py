@@ -1,8 +1,8 @@
 """How quick the machine is, by what runs on it beside the gateway in the same session.
 
 The goals in microseconds were set on a machine that is quicker than those which are to be had. What
-the yardsticks took there, by this very bench, says how many times as quick it was. The two disagree,
-as machines differ more in the kernel than elsewhere; the lesser counts.
+the yardsticks took there, by this very bench, says how many times as quick it was. The two do not
+agree, as machines differ more in the kernel than elsewhere; the lesser counts.
 """
 
 from collections.abc import Sequence
