@@ -446,4 +446,4 @@ Effect = (
 
 def contents_of(topic: str, payload: bytes, qos: int) -> int:
     """A checksum by which a copy is known, the same in every life of the gateway; 32 bits."""
-    return crc32(payload + bytes((qos,)), crc32(topic.encode()))
+    return crc32(payload + b"\x00\x01\x02"[qos : qos + 1], crc32(topic.encode()))

@@ -220,16 +220,14 @@ class Engine:
 
     def wake_at(self) -> float:
         """When `handle_time` is due, in the core's seconds; infinity for never."""
-        return min(
-            self.upstream.wake_at(),
-            self.uplink.wake_at(),
-            self.downlink.wake_at(),
-            self.members.wake_at(),
-            self._door.callers.due_at,
-            self.discovery.due_at,
-            self.custody.due_at,
-            self._bequests.due_at,
-        )
+        # In pairs: compiled, that takes a tenth of what one call does.
+        wake_at = min(self.upstream.wake_at(), self.uplink.wake_at())
+        wake_at = min(wake_at, self.downlink.wake_at())
+        wake_at = min(wake_at, self.members.wake_at())
+        wake_at = min(wake_at, self._door.callers.due_at)
+        wake_at = min(wake_at, self.discovery.due_at)
+        wake_at = min(wake_at, self.custody.due_at)
+        return min(wake_at, self._bequests.due_at)
 
     def handle_time(self, now: float) -> list[Effect]:
         effects = self.upstream.handle_time(now)
@@ -272,6 +270,7 @@ class Engine:
         sessions, bequests, custody = self.sessions, self._bequests, self.custody
         storing = self.uplink.storing
         first = count = 0
+        has_custody = custody.is_on
         for forward in forwards:
             record = forward.record
             if record < 0 or forward in storing:  # else its session heard that it was stored
@@ -280,7 +279,7 @@ class Engine:
                     effects += session.settled(forward)
             if bequests.is_any:
                 effects += self._perform(bequests.settled(forward), now)
-            if custody.is_on:
+            if has_custody:
                 effects += custody.settled(forward, now)
             elif record == first + count:
                 count += 1

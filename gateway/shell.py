@@ -209,7 +209,7 @@ class Shell:
     def _perform(self, effects: list[Effect]) -> None:
         packets: list[bytes] = []
         work: list[JournalWork] = []
-        sent = self.sent
+        kinds: list[type] = []
         datagrams: dict[int, list[tuple[bytes, bytes]]] = {}  # by link
         link, batch = -1, []
         drop_reason: str | None = None
@@ -220,8 +220,7 @@ class Shell:
                     link = peer.link
                     batch = datagrams.setdefault(link, [])
                 batch.append((peer.address, encode(frame)))
-                kind = type(frame)
-                sent[kind] = sent.get(kind, 0) + 1
+                kinds.append(type(frame))
             elif type(effect) is Transmit:
                 packets.append(effect.packet)
             elif type(effect) in _JOURNAL_WORK:
@@ -230,6 +229,7 @@ class Shell:
                 drop_reason = effect.reason
             else:
                 self._keep_or_tell(effect)
+        self._count(kinds)
         if work:
             self.journal.perform(work)
         if packets:
@@ -239,15 +239,25 @@ class Shell:
             self.broker.drop(drop_reason)
         self._set_alarm()
 
+    def _count(self, kinds: list[type]) -> None:
+        """Frames that are sent. Mostly many of a kind follow each other, and are one access."""
+        sent, count = self.sent, 0
+        for index, kind in enumerate(kinds):
+            count += 1
+            if index + 1 == len(kinds) or kinds[index + 1] is not kind:
+                sent[kind] = sent.get(kind, 0) + count
+                count = 0
+
     def _send(self, datagrams: dict[int, list[tuple[bytes, bytes]]]) -> None:
         """`datagrams`: by link."""
         for number, batch in datagrams.items():
             link = self.links[number]
             octets = link.address_bytes
-            if {len(address) for address, _ in batch} == {octets}:
-                link.send_all(batch)
-            else:  # to nodes behind forwarders as well
-                link.send_all([each for one in batch for each in _on_the_air(one, octets)])
+            for address, _ in batch:
+                if len(address) != octets:  # to a node behind a forwarder
+                    batch = [each for one in batch for each in _on_the_air(one, octets)]
+                    break
+            link.send_all(batch)
 
     def _keep_or_tell(self, effect: Effect) -> None:
         if type(effect) is Save:
@@ -264,9 +274,8 @@ class Shell:
                 self.also_tell(effect)
 
     def _broadcast(self, effect: Broadcast) -> None:
-        kind = type(effect.frame)
         self.groups[effect.link].send(encode(effect.frame), effect.radius)
-        self.sent[kind] = self.sent.get(kind, 0) + 1
+        self._count([type(effect.frame)])
 
     def _write(self, packets: list[bytes]) -> None:
         self.broker.write(packets)

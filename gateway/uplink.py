@@ -69,7 +69,9 @@ class _Way(Enum):
 
 
 # To find a member in its class costs ten times what a name does.
-_PASS_ON, _PARKED, _SPILLED = _Way
+_PASS_ON = _Way.PASS_ON
+_PARKED = _Way.PARKED
+_SPILLED = _Way.SPILLED
 
 
 class Uplink:
@@ -83,6 +85,7 @@ class Uplink:
         custody: Custody,
     ) -> None:
         self.taken = [0, 0, 0]  # readings, by QoS
+        self._overflow = OVERFLOW  # compiled, a name of the module is looked up each time
         self._sessions = sessions
         self._readings = upstream.readings
         self._in_flight = upstream.readings.in_flight
@@ -249,7 +252,8 @@ class Uplink:
     # Time
 
     def wake_at(self) -> float:
-        return min(self.spilling.due_at, self._postponed.offer_at, self._unsure.store_at)
+        wake_at = min(self.spilling.due_at, self._postponed.offer_at)
+        return min(wake_at, self._unsure.store_at)
 
     def handle_time(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -315,7 +319,7 @@ class Uplink:
     def _parked(self, forward: Forward, now: float) -> list[Effect]:
         """If none is parked before it, it goes on as it is: to read it back costs twice as much."""
         backlog, waiting = self._backlog, self._in_flight.waiting
-        may_go = self._readings.is_open and not backlog.is_paused and len(waiting) < OVERFLOW
+        may_go = self._readings.is_open and not backlog.is_paused and len(waiting) < self._overflow
         if may_go and backlog.is_drained:
             backlog.not_parked(forward.client_id)
             return [Unpark(forward.record), *self._pass_on(forward, now, ahead=True)]
@@ -334,7 +338,7 @@ class Uplink:
     def _kept(self, forward: Forward, sent: Effect | None, now: float) -> list[Effect]:
         """The reading did not go out: it waits in memory, or it will not go."""
         if sent is None:
-            if not self._is_overflowing and len(self._in_flight.waiting) >= OVERFLOW:
+            if not self._is_overflowing and len(self._in_flight.waiting) >= self._overflow:
                 self._begin_overflow()
             return []
         if type(sent) is Refused:
@@ -392,7 +396,7 @@ class Uplink:
 
     def _end_overflow(self) -> None:
         """All that was parked has gone on, and memory has room again."""
-        if self._backlog.is_drained and len(self._in_flight.waiting) < OVERFLOW:
+        if self._backlog.is_drained and len(self._in_flight.waiting) < self._overflow:
             self._is_overflowing = False
 
     # What is spilled

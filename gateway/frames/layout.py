@@ -14,6 +14,8 @@ U16 = "H"
 SHORT_OCTETS_MAX = 255  # of a message whose length fits one octet
 LONG_OCTETS_MAX = 65_535  # of any message (5.2.1)
 
+OCTETS = tuple(bytes((octet,)) for octet in range(256))
+
 
 class Layout:
     """The octets at fixed places of a message, big-endian, in order, each with its name."""

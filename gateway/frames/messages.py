@@ -15,8 +15,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from gateway.frames.fields import CLEAN_SESSION, FLAGS_MEANING, FLAGS_OCTET, WILL, TopicIdType
-from gateway.frames.layout import SHORT_OCTETS_MAX, U8, U16, Layout, framed
+from gateway.frames.fields import (
+    CLEAN_SESSION,
+    DUP,
+    FLAGS_MEANING,
+    FLAGS_OCTET,
+    QOS_SHIFT,
+    RETAIN,
+    WILL,
+    TopicIdType,
+)
+from gateway.frames.layout import OCTETS, SHORT_OCTETS_MAX, U8, U16, Layout, framed
 from gateway.frames.shapes import MessageIdOnly, NamesTopic, OnAir, ReplacesWillTopic, WithTail
 
 _NORMAL = TopicIdType.NORMAL
@@ -175,16 +184,28 @@ class Publish(WithTail):
         return cls(topic_id, message_id, payload, qos, retain, dup, topic_id_type)
 
     def to_octets(self) -> bytes:
+        topic_id, message_id = self.topic_id, self.message_id
         octets = 7 + len(self.payload)
-        if octets > SHORT_OCTETS_MAX:
+        if octets > SHORT_OCTETS_MAX or (topic_id | message_id) >> 16:  # the latter fits nowhere
             return framed(self.KIND, self.body())
-        flags = FLAGS_OCTET[self.qos, self.retain, self.dup, self.topic_id_type]
-        head = self.LAYOUT.pack_framed(octets, self.KIND, flags, self.topic_id, self.message_id)
-        return head + self.payload
+        return b"%b\x0c%b%b%b%b%b%b" % (
+            OCTETS[octets],
+            OCTETS[self._flags()],
+            OCTETS[topic_id >> 8],
+            OCTETS[topic_id & 0xFF],
+            OCTETS[message_id >> 8],
+            OCTETS[message_id & 0xFF],
+            self.payload,
+        )
+
+    def _flags(self) -> int:
+        qos = self.qos
+        if self.topic_id_type is _NORMAL and 0 <= qos <= 2:  # nearly always
+            return qos << QOS_SHIFT | (DUP if self.dup else 0) | (RETAIN if self.retain else 0)
+        return FLAGS_OCTET[qos, self.retain, self.dup, self.topic_id_type]
 
     def body(self) -> bytes:
-        flags = FLAGS_OCTET[self.qos, self.retain, self.dup, self.topic_id_type]
-        return self.LAYOUT.pack(flags, self.topic_id, self.message_id) + self.payload
+        return self.LAYOUT.pack(self._flags(), self.topic_id, self.message_id) + self.payload
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -197,8 +218,16 @@ class Puback(OnAir):
     return_code: int
 
     def to_octets(self) -> bytes:
-        return self.LAYOUT.pack_framed(
-            7, self.KIND, self.topic_id, self.message_id, self.return_code
+        topic_id, message_id, return_code = self.topic_id, self.message_id, self.return_code
+        if (topic_id | message_id) >> 16 or return_code >> 8:  # what does not fit is named there
+            return self.LAYOUT.pack_framed(7, self.KIND, topic_id, message_id, return_code)
+        # Piece by piece it takes a third of the time.
+        return b"\x07\x0d%b%b%b%b%b" % (
+            OCTETS[topic_id >> 8],
+            OCTETS[topic_id & 0xFF],
+            OCTETS[message_id >> 8],
+            OCTETS[message_id & 0xFF],
+            OCTETS[return_code],
         )
 
 

@@ -22,7 +22,7 @@ from gateway.frames.fields import (
     MalformedFrame,
     TopicIdType,
 )
-from gateway.frames.layout import U8, U16, Layout, framed, in_words
+from gateway.frames.layout import OCTETS, U8, U16, Layout, framed, in_words
 
 _TWO_OCTET_TOPICS = (TopicIdType.PREDEFINED, TopicIdType.SHORT)
 
@@ -115,7 +115,11 @@ class MessageIdOnly(OnAir):
     message_id: int
 
     def to_octets(self) -> bytes:
-        return self.LAYOUT.pack_framed(4, self.KIND, self.message_id)
+        message_id = self.message_id
+        if message_id >> 16:  # what does not fit is named there
+            return self.LAYOUT.pack_framed(4, self.KIND, message_id)
+        kind, high, low = OCTETS[self.KIND], OCTETS[message_id >> 8], OCTETS[message_id & 0xFF]
+        return b"\x04%b%b%b" % (kind, high, low)
 
 
 class ReplacesWillTopic(OnAir):

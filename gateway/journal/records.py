@@ -67,7 +67,9 @@ _KEYS = struct.Struct(">8xIQQQIBH")
 FRAME_BYTES = HEAD_BYTES + _FRONT.size  # around what `reading_body` returns
 READING_BYTES_MIN = HEAD_BYTES + _FRONT.size + _READING.size
 
-_QOS, _RETAIN, _PARKED = 0x03, 0x04, 0x08
+_QOS = 0x03
+_RETAIN = 0x04
+_PARKED = 0x08
 _LOW_48 = (1 << 48) - 1
 
 # Length and kind as a record may have them.

@@ -95,7 +95,11 @@ class BatchedDatagrams:
         # One byte more than allowed: a datagram that needs it was too long, whether cut or not.
         self._in = mmsg.Slots(name_bytes, datagram_bytes_max + 1)
         self._out = mmsg.Slots(name_bytes, datagram_bytes_max)
-        self._sizes = [datagram_bytes_max] * mmsg.DATAGRAMS_PER_CALL  # of what is in these
+        # Of what is in each slot: how long it is, and where. To make these anew for each datagram
+        # takes as long as to copy it.
+        count = mmsg.DATAGRAMS_PER_CALL
+        self._sizes_in, self._places_in = [-1] * count, [slice(0)] * count
+        self._sizes_out, self._places_out = [-1] * count, [slice(0)] * count
         key = f"{key_bytes}s{name_bytes - key_bytes}x"
         self._keys = [struct.Struct(key * count) for count in range(mmsg.DATAGRAMS_PER_CALL + 1)]
 
@@ -110,11 +114,13 @@ class BatchedDatagrams:
                 self.receive_failed += 1
             return 0, []
         lengths = slots.received_bytes[:count].tolist()
-        data = slots.bytes
-        datagrams = [
-            data[start : start + length]
-            for start, length in zip(slots.starts, lengths, strict=False)
-        ]
+        data, sizes, places = slots.bytes, self._sizes_in, self._places_in
+        datagrams: list[bytes] = []
+        for index, size in enumerate(lengths):
+            if sizes[index] != size:  # most are as long as what was there before
+                sizes[index], start = size, slots.starts[index]
+                places[index] = slice(start, start + size)
+            datagrams.append(data[places[index]])
         batch = list(zip(self._keys[count].unpack_from(slots.names), datagrams, strict=True))
         if max(lengths) > self._bytes_max:
             batch = [entry for entry in batch if len(entry[1]) <= self._bytes_max]
@@ -125,17 +131,19 @@ class BatchedDatagrams:
         """How many the kernel took, and the errno of the next one if it took none. At most 64; one
         longer than `datagram_bytes_max` fits no slot and never reaches the kernel.
         """
-        slots, bytes_max, sizes = self._out, self._bytes_max, self._sizes
-        data, lengths = slots.bytes, slots.bytes_to_send
+        slots, bytes_max = self._out, self._bytes_max
+        data, sizes, places = slots.bytes, self._sizes_out, self._places_out
         names: list[bytes] = []
-        for (address, datagram), start in zip(batch, slots.starts, strict=False):
+        for address, datagram in batch[: mmsg.DATAGRAMS_PER_CALL]:
             size = len(datagram)
             if size > bytes_max:
                 break
-            data[start : start + size] = datagram
             index = len(names)
-            if sizes[index] != size:  # most are as long as what was there before
-                sizes[index] = lengths[index] = size
+            if sizes[index] != size:
+                sizes[index] = slots.bytes_to_send[index] = size
+                start = slots.starts[index]
+                places[index] = slice(start, start + size)
+            data[places[index]] = datagram
             names.append(address)
         if not names:
             return 0, errno.EMSGSIZE

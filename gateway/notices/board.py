@@ -48,7 +48,10 @@ LEFT_S = 7 * 24 * 3600.0
 LEFT_MAX = 1000
 
 _NOT_WELL = (Standing.OVERDUE, *GONE)  # no set: to hash a member costs more than to find it here
-_FIRST, _NEW, _REST = range(3)  # Rule 1
+# Rule 1
+_FIRST = 0
+_NEW = 1
+_REST = 2
 _WAITS = object()  # noted of a session whose client is due, and was never told of
 
 

@@ -32,7 +32,8 @@ _STANDINGS = {
 
 # Nearly all of a large fleet. To find a member in its class, or by its hash, costs ten times what
 # a name does.
-SLEEPS, ASLEEP = State.ASLEEP, Standing.ASLEEP
+SLEEPS = State.ASLEEP
+ASLEEP = Standing.ASLEEP
 
 
 def standing_of(session: Session, now: float) -> Standing:

@@ -37,7 +37,11 @@ class Stage(Enum):
 
 
 # To find a member in its class costs ten times what a name does.
-SAVING, REGACK, RECEIPT, RELEASING, PUBCOMP = Stage
+SAVING = Stage.SAVING
+REGACK = Stage.REGACK
+RECEIPT = Stage.RECEIPT
+RELEASING = Stage.RELEASING
+PUBCOMP = Stage.PUBCOMP
 
 
 @dataclass(slots=True)

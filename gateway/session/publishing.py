@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from struct import Struct
 
 from gateway.effects import (
     ClientId,
@@ -56,9 +55,9 @@ COPY_S = 90.0  # T_retry 15 s, N_retry 5 (1.2, 7.2), and the life of a datagram
 Contents = int
 
 HEAD_OCTETS = 7  # of a PUBLISH in the short form, before its payload
-_HEAD = Struct(">BHH").unpack_from  # what follows length and type
 PUBREL_OCTETS = 4
-_PUBLISH, _PUBREL = Publish.KIND, Pubrel.KIND
+_PUBLISH = Publish.KIND
+_PUBREL = Pubrel.KIND
 
 
 class _Stage(Enum):
@@ -70,7 +69,9 @@ class _Stage(Enum):
 
 
 # To find a member in its class costs ten times what a name does.
-_UNRECORDED, _RECORDED, _RELEASING = _Stage
+_UNRECORDED = _Stage.UNRECORDED
+_RECORDED = _Stage.RECORDED
+_RELEASING = _Stage.RELEASING
 
 
 @dataclass(slots=True)
@@ -116,8 +117,8 @@ class Publishing:
         size = len(datagram)
         if size < HEAD_OCTETS or datagram[0] != size or datagram[1] != _PUBLISH:
             return None
-        flags, topic_id, message_id = _HEAD(datagram, 2)
-        qos, retain, dup, topic_id_type = FLAGS_MEANING[flags]
+        topic_id, message_id = datagram[3] << 8 | datagram[4], datagram[5] << 8 | datagram[6]
+        qos, retain, dup, topic_id_type = FLAGS_MEANING[datagram[2]]
         if qos < 0 or dup or self._awaiting_release:
             return None
         topic = self._topics.topic_of(topic_id, topic_id_type)
@@ -368,13 +369,14 @@ class Publishing:
         if recent is None:
             self._recent = {message_id: _Recent(contents, until)}
             return
-        if message_id in recent:
-            del recent[message_id]
+        size = len(recent)
+        recent[message_id] = _Recent(contents, until)
+        if len(recent) == size:  # in the place of an older one
+            recent[message_id] = recent.pop(message_id)
         for oldest in recent:  # one goes for each that comes, so the outdated do in time
-            if len(recent) >= RECENT_MAX or recent[oldest].until <= now:
+            if len(recent) > RECENT_MAX or recent[oldest].until <= now:
                 del recent[oldest]
             break
-        recent[message_id] = _Recent(contents, until)
 
     def _take_from_unheard(self, message_id: int) -> bool:
         """Whether nobody listened for this acknowledgement. From now on its id is free again."""

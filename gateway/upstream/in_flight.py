@@ -74,9 +74,13 @@ class InFlight:
             packet_id = packet_id % PACKET_IDS + 1
         published[packet_id] = forward
         if forward.upstream_qos == 2:
-            self._qos2 += 1
-            self.turns.begin(forward)
+            self._begin(forward)
         return packet_id
+
+    def _begin(self, forward: Forward) -> None:
+        """A QoS 2 reading is on the wire."""
+        self._qos2 += 1
+        self.turns.begin(forward)
 
     def release(self, packet_id: int) -> bool:
         """PUBREC came. False for an id that is not in flight."""
@@ -94,10 +98,13 @@ class InFlight:
         published = self.published
         forwards: list[Forward] = []
         for packet_id in packet_ids:
-            forward = published.get(packet_id)
-            if forward is not None and forward.upstream_qos == 1:
-                del published[packet_id]
+            forward = published.pop(packet_id, None)
+            if forward is None:
+                continue
+            if forward.upstream_qos == 1:
                 forwards.append(forward)
+            else:
+                published[packet_id] = forward
         return forwards
 
     def complete(self, packet_id: int) -> Forward | None:
@@ -162,6 +169,7 @@ class InFlight:
             return run
         room = self.window - len(published) - len(released)
         completing = self.turns.completing
+        taken_bytes = 0
         while waiting and room > 0:
             forward = waiting[0]
             qos, packet_id = forward.qos, forward.packet_id
@@ -171,19 +179,20 @@ class InFlight:
                 break
             if forward.upstream_qos or forward.epoch != epoch:
                 break
-            if packet_id in published or packet_id in released:
-                break
             if forward.record >= 0 and not is_wanted(forward):
+                break
+            if released and packet_id in released:
+                break
+            if published.setdefault(packet_id, forward) is not forward:
                 break
             waiting.popleft()
             forward.upstream_qos = qos
-            if qos == 1:
-                published[packet_id] = forward  # what `publish` would do
-            else:
-                self.publish(forward)
+            if qos == 2:
+                self._begin(forward)
             room -= 1
+            taken_bytes += len(forward.payload) + len(forward.topic) + OVERHEAD_BYTES
             run.append(forward)
-        self._waiting_bytes -= sum(map(_cost, run))
+        self._waiting_bytes -= taken_bytes
         self._ahead = max(0, self._ahead - len(run))
         return run
 
@@ -251,8 +260,7 @@ class InFlight:
         for forward in received:
             forward.upstream_qos = 2
             self.released[forward.packet_id] = forward
-            self._qos2 += 1
-            self.turns.begin(forward)
+            self._begin(forward)
 
     def start_over(self) -> None:
         """The broker knows none of it: what was in flight goes out as new, before the rest."""

@@ -19,6 +19,7 @@ from struct import Struct
 import mqtt5
 
 from gateway.effects import Forward
+from gateway.frames.layout import OCTETS
 from gateway.upstream.rules import UpstreamRules
 
 PUBLISH = 0x30
@@ -58,7 +59,6 @@ def varint(value: int) -> bytes:
 
 _VARINTS_MAX = 2048
 _VARINTS = tuple(varint(value) for value in range(_VARINTS_MAX))
-_PLAIN = Struct(">HH").iter_unpack
 _two_octets = Struct(">H").pack
 _TABLED = 256  # lengths of names, nearly all
 _LENGTHS = tuple(map(_two_octets, range(_TABLED)))
@@ -97,9 +97,9 @@ class PublishWriter:
         prefix, topic = self._prefix, forward.topic.encode()
         tag, client = self._tag, forward.client_id.encode()
         if not qos:
-            number = behind = digits = b""
+            high = low = behind = digits = b""
         else:
-            number = _two_octets(packet_id)
+            high, low = OCTETS[packet_id >> 8], OCTETS[packet_id & 0xFF]
             digits = b"%d" % forward.sequence
             if forward.epoch == self._epoch:  # nearly always
                 behind = self._sequence[len(digits)]
@@ -110,13 +110,14 @@ class PublishWriter:
         headed = _LENGTHS[topic_size] if topic_size < _TABLED else _two_octets(topic_size)
         size = len(tag) + LENGTH_OCTETS + client_size + len(behind) + len(digits) + len(time)
         properties = _VARINTS[size] if size < _VARINTS_MAX else varint(size)
-        size += LENGTH_OCTETS + topic_size + len(number) + len(properties) + len(payload)
+        size += LENGTH_OCTETS + topic_size + len(properties) + len(payload)
+        size += len(high) + len(low)
         length = _VARINTS[size] if size < _VARINTS_MAX else varint(size)
-        # Joining takes half the time of formatting.
-        return b"".join((
-            first, length, headed, prefix, topic, number,
+        # Compiled, formatting takes half the time of joining.
+        return b"%b%b%b%b%b%b%b%b%b%b%b%b%b%b%b" % (
+            first, length, headed, prefix, topic, high, low,
             properties, tag, named, client, behind, digits, time, payload,
-        ))  # fmt: skip
+        )  # fmt: skip
 
     def _stamp(self, unix_ms: int) -> bytes:
         octets = user_property("ts", str(unix_ms))
@@ -135,13 +136,12 @@ def plain_answers(data: bytes, start: int) -> list[int]:
     a reason; at most `RUN_MAX`. Nearly all PUBACKs, PUBRECs and PUBCOMPs are such; any other packet
     ends the run.
     """
-    plain = data[start] << 8 | PLAIN_LENGTH
-    whole = min(RUN_MAX, (len(data) - start) // PLAIN_OCTETS) * PLAIN_OCTETS
+    kind, at = data[start], start
+    end = start + min(RUN_MAX, (len(data) - start) // PLAIN_OCTETS) * PLAIN_OCTETS
     packet_ids: list[int] = []
-    for head, packet_id in _PLAIN(data[start : start + whole]):
-        if head != plain:
-            break
-        packet_ids.append(packet_id)
+    while at < end and data[at] == kind and data[at + 1] == PLAIN_LENGTH:
+        packet_ids.append(data[at + 2] << 8 | data[at + 3])
+        at += PLAIN_OCTETS
     return packet_ids
 
 

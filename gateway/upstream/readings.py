@@ -269,13 +269,16 @@ class Readings:
 
     def _transmit_run(self, run: list[Forward]) -> list[Effect]:
         """As `_transmit`, of what `take_run` brought, in one piece."""
-        write, zero, limit = self._writer.write, self.unix_ms_at_zero, self.packet_bytes_max
+        writer, zero, limit = self._writer, self.unix_ms_at_zero, self.packet_bytes_max
         packets: list[bytes] = []
+        largest = 0
         for forward in run:
             # The clock may have been set since it was taken on.
             forward.unix_ms = int(forward.received_at * 1000 + zero)
-            packets.append(write(forward, forward.packet_id))
-        if max(map(len, packets)) <= limit:
+            packet = writer.write(forward, forward.packet_id)
+            largest = max(largest, len(packet))
+            packets.append(packet)
+        if largest <= limit:
             return [Transmit(b"".join(packets))]
         return [
             Transmit(packet)

@@ -34,7 +34,10 @@ class Verdict(Enum):
 
 
 # To find a member in its class costs ten times what a name does.
-NEW, COPY, KNOWN, HELD = Verdict
+NEW = Verdict.NEW
+COPY = Verdict.COPY
+KNOWN = Verdict.KNOWN
+HELD = Verdict.HELD
 
 
 class Receiving:

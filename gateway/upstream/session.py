@@ -74,7 +74,10 @@ class Phase(Enum):
 
 
 # To find a member in its class costs ten times what a name does.
-CLOSED, RECORDING, CONNECTING, UP = Phase
+CLOSED = Phase.CLOSED
+RECORDING = Phase.RECORDING
+CONNECTING = Phase.CONNECTING
+UP = Phase.UP
 
 
 class UpstreamSession:
