@@ -68,6 +68,7 @@ MODULES = {
         "shell",
         "spilling",
         "uplink",
+        "withholding",
     ),
     "frames": ("codec", "fields", "layout", "messages", "shapes"),
     "journal": (

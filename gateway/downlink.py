@@ -54,6 +54,9 @@ from gateway.upstream.session import UP, UpstreamSession
 REPLAY_WINDOW_S = 30.0
 
 _Key = tuple[ClientId, int]
+# To find a member in its class costs ten times what a name does.
+_SAME = KeptAs.SAME
+_FULL = KeptAs.FULL
 
 
 class Downlink:
@@ -165,7 +168,7 @@ class Downlink:
         effects: list[Effect] = []
         if self._is_retained(message) and self.subscriptions.cover_of(message.topic) is not None:
             kept, effects = self.retained.keep(message)
-        if kept is KeptAs.FULL:
+        if kept is _FULL:
             effects.append(Dropped(Reason.RETAINED_FULL, None, message.topic))
         if message.qos == 0:
             if arrived.is_replay:
@@ -388,7 +391,7 @@ class Downlink:
 
     def _replay(self, arrived: Arrived, kept: KeptAs | None, now: float) -> list[Effect]:
         """What the broker had retained: for newcomers, for others if it changed meanwhile."""
-        if kept is KeptAs.SAME:
+        if kept is _SAME:
             return []
         message = arrived.message
         matches = self.subscriptions.matching(message.topic)
@@ -398,7 +401,7 @@ class Downlink:
         effects = self.save_late()
         for client_id, qos in matches:
             is_new = self._newcomers.get(client_id, -inf) + REPLAY_WINDOW_S > now
-            if is_new or kept is not KeptAs.FULL:
+            if is_new or kept is not _FULL:
                 qos = min(qos, message.qos)
                 copy = Message(message.topic, message.payload, qos, is_new)
                 effects += self._give(self._sessions[client_id], copy, arrived, now)

@@ -217,6 +217,14 @@ class Puback(OnAir):
     message_id: int
     return_code: int
 
+    @classmethod
+    def from_octets(cls, datagram: bytes, start: int, end: int) -> Self:
+        if end - start != 5:
+            return cls(*cls.fixed_fields(datagram, start, end))  # says what is wrong with it
+        topic_id = datagram[start] << 8 | datagram[start + 1]
+        message_id = datagram[start + 2] << 8 | datagram[start + 3]
+        return cls(topic_id, message_id, datagram[start + 4])
+
     def to_octets(self) -> bytes:
         topic_id, message_id, return_code = self.topic_id, self.message_id, self.return_code
         if (topic_id | message_id) >> 16 or return_code >> 8:  # what does not fit is named there

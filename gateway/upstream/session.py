@@ -41,6 +41,7 @@ from gateway.effects import (
     UpstreamUp,
     WhenSaved,
 )
+from gateway.frames.layout import OCTETS
 from gateway.saved import SavedPacket
 from gateway.upstream.packets import (
     PLAIN_OCTETS,
@@ -369,7 +370,8 @@ class UpstreamSession:
 
 def _receipt(arrived: Arrived) -> list[Effect]:
     if arrived.message.qos == 1:
-        return [Transmit(b"\x40\x02" + arrived.packet_id.to_bytes(2, "big"))]
+        packet_id = arrived.packet_id
+        return [Transmit(b"\x40\x02%b%b" % (OCTETS[packet_id >> 8], OCTETS[packet_id & 0xFF]))]
     return [Transmit(mqtt5.PubRecPacket(arrived.packet_id).write())]
 
 
