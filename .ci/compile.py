@@ -82,7 +82,16 @@ MODULES = {
     ),
     "session": (
         *("allowance", "delivering", "interrupted", "lasting", "outbox", "presence", "publishing"),
-        *("qos_table", "rules", "sending", "session", "states", "subscribing", "topic_registry"),
+        *(
+            "qos_table",
+            "recent",
+            "rules",
+            "sending",
+            "session",
+            "states",
+            "subscribing",
+            "topic_registry",
+        ),
         *("topic_rules", "whereabouts"),
     ),
     "upstream": (

@@ -42,17 +42,16 @@ from gateway.effects import (
 from gateway.frames import Puback, Pubcomp, Publish, Pubrec, Pubrel, Regack, Register, ReturnCode
 from gateway.frames.fields import FLAGS_MEANING
 from gateway.saved import Exchanges
+from gateway.session.recent import RECENT_MAX as RECENT_MAX
+from gateway.session.recent import Contents, Recents
 from gateway.session.rules import SessionRules
 from gateway.session.topic_registry import TopicRegistry
 from gateway.session.topic_rules import topic_name
 
 UNSETTLED_MAX = 32
 RELEASES_MAX = 32
-RECENT_MAX = 16
 HOLD_DOWN_S = 10.0  # longest life of a datagram on the way (reliability of message id reuse)
 COPY_S = 90.0  # T_retry 15 s, N_retry 5 (1.2, 7.2), and the life of a datagram
-
-Contents = int
 
 HEAD_OCTETS = 7  # of a PUBLISH in the short form, before its payload
 PUBREL_OCTETS = 4
@@ -80,14 +79,6 @@ class _Exchange:
     stage: _Stage
 
 
-@dataclass(slots=True)
-class _Recent:
-    """What a copy would look like, and until when it is taken for one."""
-
-    contents: Contents
-    until: float
-
-
 class Publishing:
     __slots__ = (
         "_awaiting_release", "_more", "_one", "_recent", "_rules", "_topics", "_unheard",
@@ -104,7 +95,7 @@ class Publishing:
         # Of these, those of a connection that ended: nobody listens for their acknowledgement.
         self._unheard: set[int] | None = None
         self._awaiting_release: dict[int, _Exchange] | None = None
-        self._recent: dict[int, _Recent] | None = None  # the oldest first
+        self._recent: Recents | None = None
 
     # From the client
 
@@ -128,7 +119,7 @@ class Publishing:
         forward = Forward(client_id, topic, payload, qos, retain, topic_id, message_id, now)
         if qos:
             recent = self._recent
-            if recent is not None and message_id in recent:
+            if recent is not None and recent.find(message_id) is not None:
                 return None
             if self._one is None and self._more is None:
                 self._one = forward
@@ -166,7 +157,7 @@ class Publishing:
             recent = self._recent
             if (
                 self._unsettled(message_id) is not None
-                or (recent is not None and message_id in recent)
+                or (recent is not None and recent.find(message_id) is not None)
                 or self._awaiting_release
             ):
                 answer = self._repeated(frame, forward, peer)
@@ -222,8 +213,8 @@ class Publishing:
         A plain copy would be as large as the dictionary ever was.
         """
         self._more = dict((self._more or {}).items()) or None
-        recent = (self._recent or {}).items()
-        self._recent = {number: each for number, each in recent if each.until > now} or None
+        if self._recent is not None:
+            self._recent = self._recent.at(now)
 
     def end_connection(self) -> None:
         """Whoever publishes from now on may be a client that restarted, or none."""
@@ -339,7 +330,7 @@ class Publishing:
         return None
 
     def _is_recent(self, forward: Forward) -> bool:
-        recent = (self._recent or {}).get(forward.message_id)
+        recent = None if self._recent is None else self._recent.find(forward.message_id)
         if recent is None or forward.received_at >= recent.until:
             return False
         return _is_copy_of(recent.contents, forward)
@@ -365,18 +356,9 @@ class Publishing:
         return effects
 
     def _remember(self, message_id: int, contents: Contents, now: float, until: float) -> None:
-        recent = self._recent
-        if recent is None:
-            self._recent = {message_id: _Recent(contents, until)}
-            return
-        size = len(recent)
-        recent[message_id] = _Recent(contents, until)
-        if len(recent) == size:  # in the place of an older one
-            recent[message_id] = recent.pop(message_id)
-        for oldest in recent:  # one goes for each that comes, so the outdated do in time
-            if len(recent) > RECENT_MAX or recent[oldest].until <= now:
-                del recent[oldest]
-            break
+        if self._recent is None:
+            self._recent = Recents()
+        self._recent.remember(message_id, contents, now, until)
 
     def _take_from_unheard(self, message_id: int) -> bool:
         """Whether nobody listened for this acknowledgement. From now on its id is free again."""

@@ -58,7 +58,10 @@ def check_bounds(gateway: GatewayHost, rules: EngineRules) -> None:
             len(publishing._awaiting_release or ()),
             RELEASES_MAX,
         )
-        counted[f"recent ids of {client_id}"] = (len(publishing._recent or ()), RECENT_MAX)
+        counted[f"recent ids of {client_id}"] = (
+            len(publishing._recent) if publishing._recent is not None else 0,
+            RECENT_MAX,
+        )
         outbox = (session.delivering.waiting, rules.session.outbox_messages_max + 1)
         counted[f"outbox of {client_id}"] = outbox
     for what, (count, limit) in counted.items():
