@@ -46,12 +46,10 @@ class Turns:
     def end(self, forward: Forward) -> None:
         """It has left the wire."""
         key = forward.client_id, forward.topic
-        left = self.completing[key] - 1
+        left = self.completing.pop(key) - 1
         if left:
             self.completing[key] = left
-            return
-        del self.completing[key]
-        if key in self.aside:
+        elif self.aside and key in self.aside:
             self._free[key] = None
 
     # Aside
