@@ -41,6 +41,7 @@ from gateway.effects import (
     Released,
     ReleaseUpstream,
     Save,
+    Send,
     Settled,
     State,
     StateChanged,
@@ -70,6 +71,7 @@ class Engine:
         self.upstream = UpstreamSession(rules.upstream)
         self.received: dict[type, int] = {}  # frames, by kind
         self._rules = rules
+        self._saves = rules.saves
         self._bequests = bequests = Bequests(self.upstream.readings.tag)
         self.custody = Custody(rules.custody, self.upstream.readings.may_have_sent)
         if self.custody.is_on:
@@ -296,7 +298,11 @@ class Engine:
         if len(asked) == 1 and type(asked[0]) is Forward:  # most of all there are
             return self._take(asked[0], now)
         effects: list[Effect] = []
+        saves = self._saves
         for effect in asked:
+            if type(effect) is Send or (saves and type(effect) is Save):  # nearly all others
+                effects.append(effect)
+                continue
             performer = _PERFORMERS.get(type(effect))
             if performer is None:
                 effects.append(effect)
@@ -324,17 +330,17 @@ class Engine:
     # What is saved
 
     def _save(self, effect: Save, _now: float) -> list[Effect]:
-        return [effect] if self._rules.saves else []
+        return [effect] if self._saves else []
 
     def _when_saved(self, effect: WhenSaved, now: float) -> list[Effect]:
-        return [effect] if self._rules.saves else self._perform(effect.effects, now)
+        return [effect] if self._saves else self._perform(effect.effects, now)
 
     def _answer(self, session: Session, asked: list[Effect], now: float) -> list[Effect]:
         """Do what a session asks for; of its frames those are withheld that promise what is not
         durable yet.
         """
         effects = self._perform(asked, now)
-        return withholding.withhold(session, effects) if self._rules.saves else effects
+        return withholding.withhold(session, effects) if self._saves else effects
 
 
 def _bequeath(engine: Engine, effect: Bequeath, now: float) -> list[Effect]:
@@ -360,12 +366,16 @@ def _joined(engine: Engine, effect: Join, now: float) -> list[Effect]:
 
 def _arrived(engine: Engine, effect: Arrived, now: float) -> list[Effect]:
     effects = engine.downlink.arrived(effect, now)
-    if not engine._rules.saves:
+    if not engine._saves:
         effects = engine._perform(effects, now)
     if not engine.custody.is_on:
         return effects
     in_order = engine.upstream.readings.in_flight.in_order
     return engine.custody.arrived(effect, in_order, now) + effects
+
+
+def _in_good_hands(engine: Engine, effect: InGoodHands, _now: float) -> list[Effect]:
+    return engine.upstream.acknowledge(effect.arrived)
 
 
 def _kept(engine: Engine, effect: Kept, now: float) -> list[Effect]:
@@ -414,7 +424,7 @@ _PERFORMERS: dict[type, Callable[[Engine, Any, float], list[Effect]]] = {
     SubscribeTo: _subscribe,
     UnsubscribeFrom: _unsubscribe,
     Join: _joined,
-    InGoodHands: lambda engine, news, _: engine.upstream.acknowledge(news.arrived),
+    InGoodHands: _in_good_hands,
     CompleteUpstream: lambda engine, news, _: engine.upstream.complete(news),
     Kept: _kept,
     Withheld: _let_go,

@@ -21,7 +21,7 @@ from gateway.saved import MessageGone, SavedMessage
 from gateway.session.rules import SessionRules, WhenOutboxFull
 from gateway.session.topic_registry import Reference
 
-MESSAGE_ID_MAX = 0xFFFF
+MESSAGE_IDS = 0xFFFF  # from 1 on
 OVERHEAD_BYTES = 64  # what a queued message costs beside its topic and payload, roughly
 NOWHERE = -1  # the position of a QoS 0 message, which is not saved
 
@@ -159,7 +159,7 @@ class Outbox:
 
 
 def message_id_of(position: int) -> int:
-    return position % MESSAGE_ID_MAX + 1
+    return position % MESSAGE_IDS + 1
 
 
 def publish_frame(message: Message, reference: Reference, message_id: int, *, dup: bool) -> Publish:

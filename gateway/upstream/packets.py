@@ -33,7 +33,7 @@ RUN_MAX = 64  # looked at in one go
 USER_PROPERTY = b"\x26"
 LENGTH_OCTETS = 2  # before a text (MQTT 5, 1.5.4)
 DIGITS_MAX = 20  # of a number of 64 bits
-REMAINING_LENGTH_OCTETS_MAX = 4
+REMAINING_LENGTH_OCTETS = 4  # at most (MQTT 5, 2.1.4)
 SUBSCRIPTION_IDENTIFIER = 0x0B
 NO_PACKET_ID = 0
 
@@ -156,7 +156,7 @@ def packet_end(data: bytes, start: int, packet_bytes_max: int) -> int | None:
     Size).
     """
     length = 0
-    for number in range(REMAINING_LENGTH_OCTETS_MAX):
+    for number in range(REMAINING_LENGTH_OCTETS):
         position = start + 1 + number
         if position >= len(data):
             return None
