@@ -81,18 +81,9 @@ MODULES = {
         *("admission", "members", "not_saved", "reading_rules", "subscriptions", "topic_tree"),
     ),
     "session": (
-        *("allowance", "delivering", "interrupted", "lasting", "outbox", "presence", "publishing"),
-        *(
-            "qos_table",
-            "recent",
-            "rules",
-            "sending",
-            "session",
-            "states",
-            "subscribing",
-            "topic_registry",
-        ),
-        *("topic_rules", "whereabouts"),
+        *("allowance", "delivering", "lasting", "outbox", "presence", "publishing"),
+        *("qos_table", "recent", "rules", "sending", "session", "states", "subscribing"),
+        *("topic_registry", "topic_rules", "whereabouts"),
     ),
     "upstream": (
         *("backlog", "in_flight", "packets", "readings", "receiving", "rules", "session"),

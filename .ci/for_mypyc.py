@@ -20,7 +20,7 @@ import re
 ACYCLIC = (
     # The sessions' and what they hold
     *("Delivering", "Publishing", "QosTable", "Rationed", "Sending", "Subscribing", "Topic"),
-    *("TopicRegistry", "_Filter", "_Leaf", "_Recent", "_Said"),
+    *("TopicRegistry", "_Filter", "_Leaf", "Recent", "Recents", "_Said"),
     # Effects, and what they carry
     *("Arrived", "Finish", "Forward", "InGoodHands", "Message", "Peer", "Send"),
     *("Settled", "Store", "Transmit", "UnderWay"),

@@ -12,10 +12,9 @@ from math import inf
 from gateway.effects import ClientId, Effect, Peer, Save, State, StateChanged
 from gateway.saved import SavedClient, SavedSession, SessionGone
 from gateway.session.delivering import Delivering
-from gateway.session.interrupted import Interrupted
 from gateway.session.publishing import Publishing
 from gateway.session.rules import PredefinedTopics, SessionRules, deadline_s
-from gateway.session.states import Input, after
+from gateway.session.states import Input, Interrupted, after
 from gateway.session.subscribing import Subscribing
 from gateway.session.topic_registry import TOPIC_ID_MIN, Told, TopicRegistry
 from gateway.session.will import Testament, Will

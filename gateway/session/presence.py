@@ -24,8 +24,7 @@ from gateway.effects import (
     WhenSaved,
 )
 from gateway.frames import Connack, Connect, Pingresp, ReturnCode
-from gateway.session.interrupted import Interrupted
-from gateway.session.states import Input, after
+from gateway.session.states import Input, Interrupted, after
 from gateway.session.whereabouts import Whereabouts
 
 # Tuples, because members are found in them by identity; hashing a member costs ten times that.

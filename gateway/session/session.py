@@ -61,12 +61,11 @@ from gateway.frames import (
 )
 from gateway.saved import Exchanges, SavedSubscription
 from gateway.session.delivering import PUBACK_OCTETS
-from gateway.session.interrupted import ENDED
 from gateway.session.presence import ABSENT as ABSENT
 from gateway.session.presence import LISTENING as LISTENING
 from gateway.session.presence import Presence
 from gateway.session.publishing import PUBREL_OCTETS
-from gateway.session.states import Input
+from gateway.session.states import ENDED, Input
 from gateway.session.will import return_code
 
 CONNECT_HEAD_BYTES = 6

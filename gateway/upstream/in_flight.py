@@ -181,9 +181,8 @@ class InFlight:
                 break
             if forward.record >= 0 and not is_wanted(forward):
                 break
-            if released and packet_id in released:
-                break
-            if published.setdefault(packet_id, forward) is not forward:
+            is_released = released and packet_id in released
+            if is_released or published.setdefault(packet_id, forward) is not forward:
                 break
             waiting.popleft()
             forward.upstream_qos = qos
