@@ -137,8 +137,7 @@ class InFlight:
         `ahead`: what is parked from now on is younger.
         """
         waiting = self.waiting
-        cost = len(forward.payload) + len(forward.topic) + OVERHEAD_BYTES
-        waiting_bytes = self._waiting_bytes + cost
+        waiting_bytes = self._waiting_bytes + _cost(forward)
         if forward.record < 0 and (
             waiting_bytes > self._waiting_bytes_max
             or len(waiting) + self.turns.count >= self._waiting_messages_max
@@ -189,7 +188,7 @@ class InFlight:
             if qos == 2:
                 self._begin(forward)
             room -= 1
-            taken_bytes += len(forward.payload) + len(forward.topic) + OVERHEAD_BYTES
+            taken_bytes += _cost(forward)
             run.append(forward)
         self._waiting_bytes -= taken_bytes
         self._ahead = max(0, self._ahead - len(run))

@@ -7,7 +7,7 @@ import pytest
 from gateway.effects import State
 from gateway.frames import Connect, Frame, Pingresp, Publish, Unsubscribe
 from gateway.session.rules import SessionRules, WhenOutboxFull
-from tests.session.client import acked, asleep_with, published
+from tests.session.client import Client, acked, asleep_with, published
 
 T_RETRY = 10.0
 AWAKE_S = SessionRules().awake_s_max
@@ -116,22 +116,24 @@ def test_one_that_connects_meanwhile_gets_all_that_comes() -> None:
     assert client.says(acked(1), at=60.0) == [published(2, b"2")]
 
 
-def test_what_waits_for_its_rate_past_that_time_waits_for_the_next() -> None:
+def awake_and_out_of_rate() -> Client:
+    """It has acknowledged what it asked for; what came meanwhile waits until its rate allows it."""
     rules = SessionRules(awake_s_max=0.5, egress_bytes_per_s_max=10)
     client = asleep_with(b"1" * 30, rules=rules)
     client.wakes(at=60.0)
     client.is_sent("a/b", b"2", at=60.0)
     assert client.says(acked(1), at=60.1) == []
+    return client
+
+
+def test_what_waits_for_its_rate_past_that_time_waits_for_the_next() -> None:
+    client = awake_and_out_of_rate()
     (at, frame), *others = client.waits(until=100.0)
     assert (frame, others) == (Pingresp(), [])
     assert at > 60.5
 
 
 def test_one_that_sleeps_again_hears_nothing_when_its_rate_allows_the_next() -> None:
-    rules = SessionRules(awake_s_max=0.5, egress_bytes_per_s_max=10)
-    client = asleep_with(b"1" * 30, rules=rules)
-    client.wakes(at=60.0)
-    client.is_sent("a/b", b"2", at=60.0)
-    assert client.says(acked(1), at=60.1) == []
+    client = awake_and_out_of_rate()
     assert client.says(Unsubscribe(5, b"a/b"), at=60.6)[-1] == Pingresp()
     assert client.waits(until=600.0) == []
