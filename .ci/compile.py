@@ -67,6 +67,7 @@ MODULES = {
         "saved",
         "shell",
         "spilling",
+        "unsure",
         "uplink",
         "withholding",
     ),
