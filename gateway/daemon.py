@@ -403,4 +403,5 @@ async def _until_told(
         parts.keep_house()
         supervision.beat()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(told.wait(), HOUSEKEEPING_S)
+            async with asyncio.timeout(HOUSEKEEPING_S):
+                await told.wait()

@@ -72,7 +72,8 @@ class Mending:
         seen = _look(self._path)
         while not told.is_set():
             try:
-                await asyncio.wait_for(told.wait(), LOOK_S)
+                async with asyncio.timeout(LOOK_S):
+                    await told.wait()
             except TimeoutError:
                 self._manager.alive(asyncio.get_running_loop().time())
                 now = _look(self._path)

@@ -222,7 +222,8 @@ class BrokerLink:
             self._note(failure, reason, delay_s)
             self.state, self.next_try_at = LinkState.WAITING, now() + delay_s
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._hurry.wait(), delay_s)
+                async with asyncio.timeout(delay_s):
+                    await self._hurry.wait()
             self._hurry.clear()
 
     async def _one_connection(self) -> tuple[BrokerFailure, str]:

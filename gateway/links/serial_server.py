@@ -69,7 +69,8 @@ async def open_server(server: PortServer, rules: PortRules, hearers: LineHearers
     except OSError as error:
         raise LineError(LineFailure.UNREACHABLE, _why_unreachable(server, error)) from error
     try:
-        await asyncio.wait_for(line.settled, SETTINGS_S_MAX)
+        async with asyncio.timeout(SETTINGS_S_MAX):
+            await line.settled
     except TimeoutError as error:
         silent = (
             f"{server} does not answer as RFC 2217 has it: set the server to it, or use socket://"

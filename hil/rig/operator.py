@@ -55,7 +55,8 @@ class Operator:
                 assert self._writer is not None
                 self._writer.write(packet.write())
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(came.wait(), 1.0)
+                    async with asyncio.timeout(1.0):
+                        await came.wait()
 
     async def _work(self) -> None:
         reader, self._writer = await asyncio.open_connection(*self._address)

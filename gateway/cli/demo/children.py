@@ -95,7 +95,8 @@ class Child:
             return
         self.running.terminate()
         try:
-            await asyncio.wait_for(self.running.wait(), END_S)
+            async with asyncio.timeout(END_S):
+                await self.running.wait()
         except TimeoutError:
             self.running.kill()
             await self.running.wait()

@@ -54,6 +54,7 @@ class Watcher:
             ) as broker:
                 # No Local: what we see on demo/<id>/set then comes from the user.
                 await broker.subscribe("demo/#", options=SubscribeOptions(qos=2, noLocal=True))
+                _end_if_cancelled()
                 self.subscribed.set()
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(self._read(broker), name="read")
@@ -106,3 +107,14 @@ class Watcher:
         for event in self.seen.command(sensor, payload, self.clock.unix(), ours=True):
             self.tell(event)
         await broker.publish(command_topic_of(sensor.name), payload, qos=sensor.qos)
+        _end_if_cancelled()
+
+
+def _end_if_cancelled() -> None:
+    """To be asked after each wait of aiomqtt's. It waits with `asyncio.wait_for`, which in Python
+    3.11 drops a cancellation that comes together with the broker's answer, and the demo would wait
+    for us for ever.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError

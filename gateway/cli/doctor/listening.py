@@ -58,7 +58,8 @@ async def _listen(rules: PortRules, seconds: float) -> Heard:
     try:
         while not over.is_set() and now() - began < seconds:
             try:
-                await asyncio.wait_for(over.wait(), GAP_LOOK_S)
+                async with asyncio.timeout(GAP_LOOK_S):
+                    await over.wait()
             except TimeoutError:
                 listener.feed(b"", now())
             progress.at(int(seconds - (now() - began)))

@@ -137,7 +137,8 @@ class Fleet:
                     self._expect_somebody(time.monotonic() - began)
                     progress.at(0)
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self.stop.wait(), LOOK_EVERY_S)
+                        async with asyncio.timeout(LOOK_EVERY_S):
+                            await self.stop.wait()
 
     async def _open(self, number: int, host: str, dice: Random) -> None:
         plan = self.plan
