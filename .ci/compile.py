@@ -79,7 +79,8 @@ MODULES = {
     "links": ("broker_socket", "datagrams", "outflow", "tick", "udp", "udp_socket"),
     "notices": ("board", "standing"),
     "routing": (
-        *("admission", "members", "not_saved", "reading_rules", "subscriptions", "topic_tree"),
+        *("admission", "members", "not_saved", "pending", "reading_rules", "subscriptions"),
+        *("topic_tree",),
     ),
     "session": (
         *("allowance", "delivering", "lasting", "outbox", "presence", "publishing"),

@@ -2,7 +2,8 @@
 
 A subscription is asked for, saved when the broker grants the filter that covers it, and joined
 when it is durable; only then does its client hear SUBACK, then what the broker retains, then live
-messages. While the broker is away a subscription is saved at once and made when it is back.
+messages. Where the broker is away for longer than a moment (routing/pending.py) a subscription is
+saved at once and made when it is back.
 
 The broker hears that a QoS 1 message is in good hands when each client it is for has acknowledged
 its copy or has it durably in its outbox, whichever is first. Where all of them listen they have
@@ -43,6 +44,7 @@ from gateway.effects import (
 )
 from gateway.frames import ReturnCode
 from gateway.routing.not_saved import NotSaved
+from gateway.routing.pending import PendingSubscriptions
 from gateway.routing.retained import Kept as KeptAs
 from gateway.routing.retained import Retained
 from gateway.routing.subscriptions import Change, Subscriptions
@@ -53,7 +55,6 @@ from gateway.upstream.session import UP, UpstreamSession
 
 REPLAY_WINDOW_S = 30.0
 
-_Key = tuple[ClientId, int]
 # To find a member in its class costs ten times what a name does.
 _SAME = KeptAs.SAME
 _FULL = KeptAs.FULL
@@ -75,6 +76,7 @@ class Downlink:
         `saves`: there is a disk.
         """
         self.subscriptions = Subscriptions()
+        self.pending = PendingSubscriptions()
         self.retained = retained
         self.delivered = [0, 0, 0]  # by QoS
         self._sessions = sessions
@@ -82,9 +84,6 @@ class Downlink:
         self._rules = rules
         self._schedule = schedule
         self._answer = answer
-        # By the covering filter they wait for, then by client and message id.
-        self._asked: dict[str, dict[_Key, SubscribeTo]] = {}
-        self._saving: dict[_Key, SubscribeTo] = {}  # granted, and not durable yet
         # When they joined, in order, for a replay is theirs for a while; infinity for those that
         # joined with the broker away. Not until when: many join at once, and share the number.
         self._newcomers: dict[ClientId, float] = {}
@@ -109,13 +108,18 @@ class Downlink:
 
     # From the clients
 
-    def subscribe(self, asked: SubscribeTo) -> list[Effect]:
+    def subscribe(self, asked: SubscribeTo, now: float) -> list[Effect]:
         change = self.subscriptions.ask(asked.topic_filter, asked.qos)
         effects = self._apply(change, retained=True)
         cover = self._cover_of(asked)
-        if not self._is_up() or self._upstream.subscriptions.is_granted(cover):
+        if self.pending.is_there:
+            if self._upstream.subscriptions.is_granted(cover):
+                return effects + self._save(asked)
+            self.pending.wait(asked, cover)
+        elif self.pending.is_patient(now):
+            self.pending.wait_for_return(asked, cover, now)
+        else:
             return effects + self._save(asked)
-        self._wait(asked)
         return effects
 
     def unsubscribe(self, wish: UnsubscribeFrom) -> list[Effect]:
@@ -127,8 +131,7 @@ class Downlink:
         self._newcomers.pop(session.client_id, None)
         effects: list[Effect] = []
         for asked in session.asking():
-            if self._saving.pop(_key(asked), None) is None:
-                del self._asked[self._cover_of(asked)][_key(asked)]
+            self.pending.drop(asked, self._cover_of(asked))
             change = self.subscriptions.withdraw(asked.topic_filter)
             effects += self._apply(change, retained=True)
         return effects
@@ -138,9 +141,8 @@ class Downlink:
         retained. Both wait until that is durable too: who has heard SUBACK is no newcomer after a
         restart.
         """
-        if self._saving.get(_key(asked)) is not asked:
+        if not self.pending.saved(asked):
             return []  # its session is over, or the broker refused the filter meanwhile
-        del self._saving[_key(asked)]
         session = self._sessions[asked.client_id]
         self.subscriptions.join(asked.client_id, asked.topic_filter, asked.qos)
         answer = session.subscribed(asked, ReturnCode.ACCEPTED)
@@ -183,10 +185,7 @@ class Downlink:
         return effects + self._hand_back(arrived, now)
 
     def granted(self, news: Granted) -> list[Effect]:
-        effects: list[Effect] = []
-        for asked in self._asked.pop(news.topic_filter, {}).values():
-            effects += self._save(asked)
-        return effects
+        return self._save_all(self.pending.take(news.topic_filter))
 
     def refused(self, news: SubscriptionRefused) -> list[Effect]:
         """The broker refuses a filter: its subscribers lose it, narrower ones get theirs."""
@@ -195,11 +194,10 @@ class Downlink:
             return []  # given up, or a wider one took its place meanwhile
         effects: list[Effect] = []
         losers = self.subscriptions.subscribers_of(refused)
-        waiting = [*self._asked.get(refused, {}).values(), *self._saving.values()]
+        waiting = self.pending.waiting_for(refused) + self.pending.saving()
         own = [asked for asked in waiting if asked.topic_filter == refused]
         for asked in own:
-            if self._saving.pop(_key(asked), None) is None:
-                del self._asked[refused][_key(asked)]
+            self.pending.drop(asked, refused)
             session = self._sessions[asked.client_id]
             effects += session.subscribed(asked, ReturnCode.NOT_SUPPORTED)
             effects += self._apply(self.subscriptions.withdraw(refused), retained=True)
@@ -215,27 +213,24 @@ class Downlink:
 
     def opened(self, now: float) -> None:
         """The broker sends again what it retains; what it does not is gone after the window."""
+        self.pending.opened()
         self.retained.doubt()
         self._confirm_until = now + REPLAY_WINDOW_S
         self._forget_old_newcomers(now)
         self._newcomers = dict.fromkeys(self._newcomers, now)
 
-    def closed(self) -> list[Effect]:
-        """Nobody waits for a broker that is away: the subscriptions are made when it is back."""
+    def closed(self, now: float) -> list[Effect]:
+        """The broker is away, or was sought in vain."""
         self._confirm_until = inf
-        effects: list[Effect] = []
-        waiting, self._asked = self._asked, {}
-        for asked in (entry for entries in waiting.values() for entry in entries.values()):
-            effects += self._save(asked)
-        return effects
+        return self._save_all(self.pending.closed(now))
 
     # Time
 
     def wake_at(self) -> float:
-        return min(self._not_saved.wake_at(), self._confirm_until)
+        return min(min(self._not_saved.wake_at(), self._confirm_until), self.pending.due_at)
 
     def handle_time(self, now: float) -> list[Effect]:
-        effects = self._not_saved.save(now)
+        effects = self._not_saved.save(now) + self._save_all(self.pending.due(now))
         if now < self._confirm_until:
             return effects
         self._confirm_until = inf
@@ -249,9 +244,12 @@ class Downlink:
 
     def _save(self, asked: SubscribeTo) -> list[Effect]:
         """The last step before its client may join."""
-        self._saving[_key(asked)] = asked
+        self.pending.save(asked)
         row = self._sessions[asked.client_id].subscription_row(asked)
         return [Save(row), WhenSaved([Join(asked)])]
+
+    def _save_all(self, waited: list[SubscribeTo]) -> list[Effect]:
+        return [effect for asked in waited for effect in self._save(asked)]
 
     def _apply(self, change: Change, *, retained: bool) -> list[Effect]:
         """Pass a change of the covering set on to the broker."""
@@ -263,12 +261,9 @@ class Downlink:
             upstream.unwant(topic_filter)
             effects += self._forget_unheard(topic_filter)
             # Those that waited for it wait for what covers them now, which was asked for just now.
-            for asked in self._asked.pop(topic_filter, {}).values():
-                self._wait(asked)
+            for asked in self.pending.take(topic_filter):
+                self.pending.add(asked, self._cover_of(asked))
         return effects + upstream.advance() if change.wanted or change.unwanted else []
-
-    def _wait(self, asked: SubscribeTo) -> None:
-        self._asked.setdefault(self._cover_of(asked), {})[_key(asked)] = asked
 
     def _cover_of(self, asked: SubscribeTo) -> str:
         cover = self.subscriptions.cover_of(asked.topic_filter)
@@ -433,7 +428,3 @@ class Downlink:
             return None
         detail = f"{message.topic[:64]!r} from the broker, {len(message.payload)} bytes"
         return Dropped(Reason.PAYLOAD_TOO_LARGE, None, detail)
-
-
-def _key(asked: SubscribeTo) -> _Key:
-    return asked.client_id, asked.message_id

@@ -161,7 +161,7 @@ class Engine:
         """The connection to the broker is gone."""
         self.upstream.closed()
         self.custody.closed()
-        return self._perform(self.downlink.closed(), now) + self.uplink.closed(now)
+        return self._perform(self.downlink.closed(now), now) + self.uplink.closed(now)
 
     @property
     def is_clogged(self) -> bool:
@@ -353,7 +353,7 @@ def _released(engine: Engine, effect: Released, now: float) -> list[Effect]:
 
 
 def _subscribe(engine: Engine, effect: SubscribeTo, now: float) -> list[Effect]:
-    return engine._perform(engine.downlink.subscribe(effect), now)
+    return engine._perform(engine.downlink.subscribe(effect, now), now)
 
 
 def _unsubscribe(engine: Engine, effect: UnsubscribeFrom, now: float) -> list[Effect]:

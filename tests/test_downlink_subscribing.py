@@ -5,8 +5,9 @@ from __future__ import annotations
 import mqtt5
 import pytest
 
-from gateway.effects import SubscriptionRefused
+from gateway.effects import DropUpstream, SubscriptionRefused
 from gateway.frames import Connect, Disconnect, Suback, Subscribe, Unsuback, Unsubscribe
+from gateway.routing.pending import BROKER_PATIENCE_S
 from tests.support.engine_bench import Bench, granted_id, published
 
 
@@ -59,6 +60,19 @@ def test_a_filter_whose_cover_is_not_granted_yet_waits_for_it() -> None:
     assert granted_id(bench.hear(b"s2")) == 1
 
 
+def test_suback_says_a_qos_at_which_the_broker_sends_already() -> None:
+    bench = bench_with_clients(b"s1", b"s2")
+    bench.holds = True
+    bench.subscribe(b"s1", b"cmd", 0)
+    at_0 = bench.seen()
+    bench.subscribe(b"s2", b"cmd", 2)
+    for packet in at_0:
+        bench.answer(packet)
+    assert bench.heard == []
+    bench.release()
+    assert [frame for _, frame in bench.heard] == [Suback(1, 1, 0, 0), Suback(1, 1, 0, 2)]
+
+
 def test_those_that_wait_for_a_narrow_filter_wait_for_the_wide_one_that_takes_its_place() -> None:
     bench = bench_with_clients(b"s1", b"s2")
     bench.holds = True
@@ -82,7 +96,7 @@ def test_those_that_wait_for_a_wide_filter_get_their_own_when_its_client_goes() 
     bench.seen()
     bench.say(b"s1", Disconnect())
     assert bench.engine.downlink.subscriptions.covering == {"cmd/a": 0, "cmd/+/x": 0}
-    assert len(bench.engine.downlink._asked) == 2
+    assert len(bench.engine.downlink.pending) == 2
     bench.release()
     assert granted_id(bench.hear(b"s2")) == 1
     assert granted_id(bench.hear(b"s3")) == 0
@@ -96,16 +110,17 @@ def test_wishes_of_a_session_that_ended_do_not_pile_up_before_a_slow_broker() ->
         bench.subscribe(b"s1", b"cmd/#")
         bench.subscribe(b"s1", b"other", message_id=2)
     downlink = bench.engine.downlink
-    assert sum(map(len, downlink._asked.values())) == 2
+    assert len(downlink.pending) == 2
     assert len(downlink.subscriptions) == 2
     bench.say(b"s1", Disconnect())
-    assert (sum(map(len, downlink._asked.values())), len(downlink.subscriptions)) == (0, 0)
+    assert (len(downlink.pending), len(downlink.subscriptions)) == (0, 0)
     bench.release()
     assert bench.hear(b"s1") == []
 
 
 def test_a_subscription_is_accepted_while_the_broker_is_away_and_made_when_it_is_back() -> None:
     bench = Bench(connected=False)
+    bench.lose_broker_for_long()
     bench.join(b"s1")
     assert granted_id(bench.subscribe(b"s1", b"cmd")) == 1
     assert bench.seen() == []
@@ -115,14 +130,107 @@ def test_a_subscription_is_accepted_while_the_broker_is_away_and_made_when_it_is
     assert published(bench.hear(b"s1")) == [(b"on", 0, False)]
 
 
-def test_those_that_wait_when_the_broker_goes_are_accepted() -> None:
-    bench = bench_with_clients(b"s1", b"s2")
+def test_those_that_wait_when_the_broker_goes_are_accepted_if_it_does_not_come_back_soon() -> None:
+    bench = bench_with_clients(b"s1", b"s2", b"s3")
     bench.holds = True
     bench.subscribe(b"s1", b"cmd/#")
     bench.subscribe(b"s2", b"cmd/a")
     bench.lose_broker()
+    bench.wake(BROKER_PATIENCE_S - 1.0)
+    assert bench.subscribe(b"s3", b"cmd/b") == []
+    bench.lose_broker()  # it was sought in vain
+    bench.wake(BROKER_PATIENCE_S - 0.1)
+    assert bench.heard == []
+    bench.wake(BROKER_PATIENCE_S)
     assert granted_id(bench.hear(b"s1")) == 0
     assert granted_id(bench.hear(b"s2")) == 1
+    assert granted_id(bench.hear(b"s3")) == 1
+
+
+@pytest.mark.parametrize("connected", [True, False], ids=["there before", "not asked yet"])
+def test_what_is_published_as_soon_as_suback_is_heard_comes_also_after_a_short_break(
+    connected: bool,
+) -> None:
+    bench = Bench(connected=connected)
+    bench.join(b"s1")
+    if connected:
+        bench.lose_broker()
+    bench.wake(1.0)
+    assert bench.subscribe(b"s1", b"cmd", 1) == []
+    bench.holds = True
+    bench.connect_broker()
+    assert bench.hear(b"s1") == [], "the broker has not granted it"
+    bench.release()
+    granted_id(bench.hear(b"s1"))
+    bench.publishes("cmd", qos=1, by="cmd")
+    assert published(bench.hear(b"s1")) == [(b"on", 1, False)]
+
+
+def test_the_patience_with_an_absent_broker_begins_with_the_first_that_asks() -> None:
+    bench = Bench(connected=False)  # and nothing is heard of it, as where packets are dropped
+    bench.join(b"s1")
+    bench.wake(20.0)
+    assert bench.subscribe(b"s1", b"cmd") == []
+    bench.wake(20.0 + BROKER_PATIENCE_S)
+    assert granted_id(bench.hear(b"s1"))
+
+
+def test_a_broker_that_comes_back_and_grants_nothing_is_not_waited_for_anew() -> None:
+    """As one that closes the connection in which it is asked for what it refuses."""
+    bench = bench_with_clients(b"s1")
+    bench.holds = True
+    bench.subscribe(b"s1", b"cmd")
+    for second in range(int(BROKER_PATIENCE_S) + 1):
+        assert bench.hear(b"s1") == []
+        bench.wake(float(second))
+        bench.lose_broker()
+        bench.connect_broker()
+    assert granted_id(bench.hear(b"s1"))
+
+
+@pytest.mark.parametrize("asked_before", [True, False])
+def test_a_broker_that_grants_again_is_waited_for_again(asked_before: bool) -> None:
+    bench = bench_with_clients(b"s1")
+    if asked_before:
+        bench.holds = True
+        bench.subscribe(b"s1", b"cmd")
+        bench.lose_broker()
+        bench.connect_broker()
+        bench.release()
+    else:
+        bench.lose_broker_for_long()
+        bench.connect_broker()
+    bench.wake(20.0)
+    bench.hear(b"s1")
+    bench.lose_broker()
+    assert bench.subscribe(b"s1", b"other", message_id=2) == []
+    bench.wake(20.0 + BROKER_PATIENCE_S)
+    assert granted_id(bench.hear(b"s1"))
+
+
+def test_a_broker_whose_connection_is_about_to_end_is_waited_for() -> None:
+    bench = bench_with_clients(b"s1")
+    bench.lose_broker_for_long()
+    bench.connect_broker()
+    bench.from_broker(b"\x00\x00")  # no packet of MQTT
+    assert bench.told(DropUpstream)
+    assert bench.subscribe(b"s1", b"cmd") == []
+    bench.lose_broker()
+    assert bench.heard == []
+    bench.connect_broker()
+    assert granted_id(bench.hear(b"s1"))
+
+
+def test_one_that_goes_while_the_broker_is_away_waits_no_more() -> None:
+    bench = bench_with_clients(b"s1", b"s2")
+    bench.lose_broker()
+    bench.subscribe(b"s1", b"cmd/a")
+    bench.subscribe(b"s2", b"cmd/a")
+    for name, left in ((b"s1", 1), (b"s2", 0)):
+        bench.say(name, Disconnect())
+        assert len(bench.engine.downlink.pending) == left
+    bench.wake(BROKER_PATIENCE_S)
+    assert bench.heard == []
 
 
 def test_a_new_connection_asks_for_the_covering_set_again() -> None:

@@ -43,6 +43,7 @@ from gateway.frames import (
 from gateway.routing.admission import AdmissionRules
 from gateway.routing.connectionless import ConnectionlessRules
 from gateway.routing.members import TIMERS_SPARE
+from gateway.routing.pending import BROKER_PATIENCE_S
 from gateway.session.publishing import UNSETTLED_MAX
 from gateway.session.rules import PredefinedTopics, SessionRules
 from gateway.upstream.rules import UpstreamRules
@@ -111,6 +112,8 @@ class World:
     def step(self) -> None:
         (step,) = self.dice.choices(list(self.steps), list(self.steps.values()))
         step()
+        if self.bench.told(DropUpstream):
+            self.close()
         self.bench.news.clear()
 
     # From the air
@@ -164,7 +167,7 @@ class World:
                 max_packet_size=dice.choice([None, None, None, 200]),
                 receive_max=dice.randint(1, RECEIVE_MAX),
             )
-            self.from_broker(packet.write())
+            self.bench.from_broker(packet.write())
 
     def close(self) -> None:
         self.bench.seen()
@@ -183,7 +186,9 @@ class World:
             bench.refuses = {each.pattern for each in packet.topic_filters[:1]}
         if refuses and isinstance(packet, mqtt5.PublishPacket) and int(packet.qos) == 1:
             code = mqtt5.PubAckReasonCode.QUOTA_EXCEEDED
-            self.from_broker(mqtt5.PubAckPacket(packet.packet_id or 0, reason_code=code).write())
+            self.bench.from_broker(
+                mqtt5.PubAckPacket(packet.packet_id or 0, reason_code=code).write()
+            )
         else:
             bench.answer(packet)
         bench.refuses = set()
@@ -201,17 +206,12 @@ class World:
             retain=dice.random() < 0.4,
             subscription_ids=[3 << 16 | dice.randint(1, 12) for _ in range(dice.randint(0, 2))],
         )
-        self.from_broker(packet.write())
+        self.bench.from_broker(packet.write())
         if qos == 2 and dice.random() < 0.7:
-            self.from_broker(mqtt5.PubRelPacket(packet.packet_id or 0).write())
+            self.bench.from_broker(mqtt5.PubRelPacket(packet.packet_id or 0).write())
 
     def broker_sends_octets(self) -> None:
-        self.from_broker(self.dice.randbytes(self.dice.randint(1, 24)))
-
-    def from_broker(self, octets: bytes) -> None:
-        self.bench.from_broker(octets)
-        if self.bench.told(DropUpstream):
-            self.close()
+        self.bench.from_broker(self.dice.randbytes(self.dice.randint(1, 24)))
 
     def clog(self) -> None:
         if self.dice.random() < 0.5:
@@ -225,8 +225,6 @@ class World:
         bench = self.bench
         bench.at += self.dice.choice([0.0, 0.1, 5.0, 11.0, 40.0, 70_000.0])
         bench.take(bench.engine.handle_time(bench.at))
-        if bench.told(DropUpstream):
-            self.close()
 
     # What must hold
 
@@ -296,8 +294,11 @@ class World:
             for client_id, session in engine.sessions.items()
             for topic_filter in session._subscribing.filters
         }
-        waiting = [each for group in engine.downlink._asked.values() for each in group.values()]
-        waiting += engine.downlink._saving.values()
+        pending = engine.downlink.pending
+        waiting = [each for group in pending._asked.values() for each in group.values()]
+        if waiting and engine.upstream.phase is not Phase.UP:
+            assert pending.due_at <= self.bench.at + BROKER_PATIENCE_S, "nobody waits for ever"
+        waiting += pending.saving()
         asking = [each for session in engine.sessions.values() for each in session.asking()]
         assert sorted(map(id, waiting)) == sorted(map(id, asking))
         upstream = engine.upstream.subscriptions

@@ -52,6 +52,7 @@ IDENTIFIERS = (1 << 27) - 2  # even ones above that, within the 28 bits there ar
 # SUBSCRIBE packets that wait for an answer: two for each filter, and one id left to give up with.
 ASKED_MAX = CONTROL_ID_LAST - CONTROL_ID_FIRST - 1
 WILDCARD_QOS = 2
+UNSAID = -1  # in place of a packet id
 UNASKED = -1  # in place of a QoS: of a former connection or life, and not asked for in this one
 
 
@@ -61,7 +62,9 @@ class UpstreamSubscriptions:
         self._wanted: dict[str, int] = {}
         # What the broker may have from us, and is saved: at which QoS, when it has answered.
         self._saved: dict[str, int] = {}
-        self._unanswered: set[str] = set()  # of these, asked for and not granted yet
+        # Of these, asked for and not granted yet: by which packet the broker will say it, the last
+        # of those in which it was asked for. Of what gives way none does.
+        self._unanswered: dict[str, int] = {}
         self._wildcards: set[str] = set()  # of the wanted ones
         self._always: dict[str, int] = {}  # our own, whatever clients want
         self._overhearing: dict[int, str] = {}  # asked for, by packet id
@@ -172,7 +175,7 @@ class UpstreamSubscriptions:
         self._refused.clear()
         self._saved = dict.fromkeys(self._saved, UNASKED)
         self._saved |= {each: _qos_at_least(each) for each in self._stale}
-        self._unanswered = set(self._stale)
+        self._unanswered = dict.fromkeys(self._stale, UNSAID)
         self._wanted |= self._always
         self._wildcards |= self._always.keys()
         self._missing = dict.fromkeys(self._wanted, True)
@@ -192,7 +195,9 @@ class UpstreamSubscriptions:
         for topic_filter, code in zip(filters, codes, strict=False):
             if not self._is_asked(topic_filter):
                 continue
-            self._unanswered.discard(topic_filter)
+            if self._unanswered.get(topic_filter, packet_id) != packet_id:
+                continue  # asked for again at another QoS: the answer to that one counts
+            self._unanswered.pop(topic_filter, None)
             if code < REFUSED:
                 effects.append(Granted(topic_filter))
             else:
@@ -221,7 +226,7 @@ class UpstreamSubscriptions:
 
     def _ask(self, topic_filter: str, qos: int) -> None:
         self._saved[topic_filter] = qos
-        self._unanswered.add(topic_filter)
+        self._unanswered[topic_filter] = UNSAID
 
     def _forget(self, topic_filter: str) -> list[Effect]:
         """The broker does not have it any more."""
@@ -284,6 +289,8 @@ class UpstreamSubscriptions:
         identifier = PLAIN if filters[0] not in self._wildcards else identifier_of(filters[0])
         packet_id = self._new_packet_id()
         self._asked[packet_id] = answers
+        for topic_filter in answers:
+            self._unanswered[topic_filter] = packet_id
         packet = mqtt5.SubscribePacket(
             packet_id,
             topic_filters,
@@ -296,7 +303,7 @@ class UpstreamSubscriptions:
         for topic_filter in filters:
             del self._stale[topic_filter]
             self._saved[topic_filter] = UNASKED
-            self._unanswered.discard(topic_filter)
+            self._unanswered.pop(topic_filter, None)
         packet_id = self._new_packet_id()
         self._giving_up[packet_id] = filters
         patterns = [self._prefix + topic_filter for topic_filter in filters]

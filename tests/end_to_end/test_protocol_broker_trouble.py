@@ -182,6 +182,25 @@ async def test_a_connection_cut_in_the_middle_of_packets_loses_nothing_either_wa
             assert_untroubled(gateway)
 
 
+@story
+async def test_who_subscribes_in_a_short_break_hears_what_is_published_after_suback(
+    persistent: Mosquitto, tmp_path: Path
+) -> None:
+    async with cutting_proxy(persistent.port, seed=1) as proxy:
+        with GatewayProcess(tmp_path, f"mqtt://127.0.0.1:{proxy.port}", QUICK) as gateway:
+            await asyncio.to_thread(gateway.wait_until_connected)
+            async with application(persistent) as app, connected(gateway.port) as n:
+                await proxy.shut()
+                message_id = u16(n.next_id())
+                await n.say(SUBSCRIBE, b"\x20" + message_id + b"down")
+                await n.hears_nothing()
+                await proxy.open()
+                kind, suback = await n.hear()
+                assert (kind, suback[:1], suback[3:]) == (SUBACK, b"\x20", message_id + b"\x00")
+                await app.publish("down", b"at once", qos=1)
+                assert await n.message() == (0x20, int.from_bytes(suback[1:3], "big"), b"at once")
+
+
 # Access rules
 
 

@@ -1,10 +1,11 @@
 """Holds what docs/guarantees.md promises for messages from the broker to sensors.
 
 A sensor is *entitled* to what matches one of its filters from the moment at which it has heard
-SUBACK and the broker has a subscription of the gateway that covers the filter at its QoS. What it
-is entitled to at QoS 1 or 2 is *owed* to it, also by the gateway's next lives. A broker that
-forgets ends both. A sensor with a clean session is owed nothing, because its session may end
-without its knowledge.
+SUBACK and the broker has a subscription of the gateway that covers the filter at its QoS. Before
+that no filter is accepted, but where the broker has been away for a while. What a sensor is
+entitled to at QoS 1 or 2 is *owed* to it, also by the gateway's next lives. A broker that forgets
+ends both. A sensor with a clean session is owed nothing, because its session may end without its
+knowledge.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from gateway.frames import (
     Suback,
     Subscribe,
 )
-from gateway.saved import State
+from gateway.saved import SavedSubscription, State
 from gateway.session.session import Session
 from tests.simulation.model_broker import ModelBroker, Publication, Subscription, matches
 from tests.simulation.plan import RETAINED, Command, Plan, SensorPlan
@@ -220,18 +221,22 @@ class DownlinkWatch:
         return [one for topic_filter, one in known.items() if matches(topic_filter, topic)]
 
     def _entitle(self, ear: Ear) -> None:
-        session = self._broker.sessions.get(self._mqtt_client_id)
-        if session is None or ear.plan.clean:
+        if ear.plan.clean:
             return
         for topic_filter in ear.filters - ear.entitled:
-            covers = (
-                True
-                for cover, subscription in session.subscriptions.items()
-                if matches(cover, topic_filter)
-                and subscription.qos >= ear.plan.filters[topic_filter]
-            )
-            if any(covers):
+            if self._is_covered(topic_filter, ear.plan.filters[topic_filter]):
                 ear.entitled.add(topic_filter)
+
+    def _is_covered(self, topic_filter: str, qos: int) -> bool:
+        """By a subscription of the gateway, at least at this QoS."""
+        session = self._broker.sessions.get(self._mqtt_client_id)
+        known = {} if session is None else session.subscriptions
+        return any(matches(cover, topic_filter) and one.qos >= qos for cover, one in known.items())
+
+    def accepted(self, row: SavedSubscription) -> None:
+        """The gateway is about to say SUBACK, and says that the broker has granted it."""
+        if not self._is_covered(row.topic_filter, row.qos):
+            broken(NOTHING_MISSED, f"{row.client_id} may not hear {row.topic_filter!r} yet")
 
     # At the sensor
 

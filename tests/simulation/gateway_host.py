@@ -29,6 +29,7 @@ from gateway.frames import encode
 from gateway.journal.committer import Hearers, JournalCommitter, Work
 from gateway.journal.journal import Journal
 from gateway.journal.numbers import JournalState
+from gateway.routing.pending import BROKER_PATIENCE_S
 from gateway.saved import ClientId
 from gateway.state.committer import StateCommitter
 from gateway.uplink import _Way
@@ -85,6 +86,8 @@ class GatewayHost:
         self._stream_delay_s_max = stream_delay_s_max
         self._alarm_at = inf
         self._is_answered = False
+        # Since when a subscription may have waited for the broker; None while none does.
+        self._awaited_since: float | None = None
         # As received by the broker, on record before the last CONNECT and not yet again since.
         self._doubted: set[Forward] = set()
 
@@ -118,6 +121,7 @@ class GatewayHost:
             thread=_as_jobs(self._state_loop),
         )
         self.is_on = True
+        self._awaited_since = agenda.now
         self.on_disk(f"restored {saved}")
         self._perform(self.engine.restore(saved, agenda.now))
         restore = self.engine.restore_readings
@@ -203,6 +207,16 @@ class GatewayHost:
         }
         return [f"{count} readings {what}" for what, count in counted.items() if count]
 
+    @property
+    def is_on_its_own(self) -> bool:
+        """Whether subscriptions may be accepted without the broker: it has been waited for, or is
+        gone without anyone here knowing.
+        """
+        if self.connection is not None and not self.connection.is_open:
+            return True
+        since = self._awaited_since
+        return since is not None and self._agenda.now >= since + BROKER_PATIENCE_S
+
     # From the network
 
     @property
@@ -252,6 +266,8 @@ class GatewayHost:
         self.connection = None
         if not self._is_answered:
             self.on_unanswered()
+        if self._awaited_since is None:
+            self._awaited_since = self._agenda.now
         self._perform(self.engine.closed(self._agenda.now))
         self._try_later()
 
@@ -324,6 +340,8 @@ class GatewayHost:
             connection.to_broker.write(octets)
         if connection is not None and drop:
             self._drop(connection)
+        if self.engine.upstream.phase is Phase.UP and not self.engine.downlink.pending:
+            self._awaited_since = None
         self.on_step()
         self._set_alarm()
 

@@ -59,6 +59,15 @@ def full(dice: Random) -> Plan:
     return _with(plan, dice, [*events, *_outages(plan, dice, (Restart.KEPT,))[:2]])
 
 
+def dying(dice: Random) -> Plan:
+    """As full, and half of the sensors die: their wills may find no room either."""
+    plan = full(dice)
+    for number in range(len(plan.sensors) // 2):
+        plan.sensors[number] = replace(plan.sensors[number], has_will=True)
+        plan.events.append(Event(_busy(plan, dice), Trouble.DEATH, sensor=number))
+    return plan
+
+
 def failing(dice: Random) -> Plan:
     """The disk fails for seconds, the broker is away or not, and the gateway ends."""
     plan = _trusting(dice, qos_2=0.6)
@@ -173,6 +182,7 @@ KINDS: dict[str, Callable[[Random], Plan]] = {
     "forgetful": forgetful,
     "faithful": faithful,
     "full": full,
+    "dying": dying,
     "failing": failing,
     "losing": losing,
     "slow": slow,

@@ -22,6 +22,7 @@ import pytest
 from gateway.effects import Forward, Message, Send
 from gateway.engine import Engine
 from gateway.frames import Puback, Pubrec
+from gateway.routing import pending
 from gateway.routing.retained import Kept, Retained
 from gateway.session import publishing
 from gateway.session.delivering import Delivering
@@ -31,6 +32,7 @@ from gateway.uplink import Uplink
 from gateway.upstream.in_flight import InFlight
 from gateway.upstream.readings import Readings
 from gateway.upstream.receiving import Receiving
+from gateway.upstream.subscribing import UpstreamSubscriptions
 from tests.simulation.bounds import BOUNDED
 from tests.simulation.downlink_watch import IN_ORDER as COMMANDS_IN_ORDER
 from tests.simulation.downlink_watch import (
@@ -261,6 +263,18 @@ MUTANTS = (
         forget_received,
         COMMANDS_ONCE,
         within=1000,
+    ),
+    Mutant(
+        "SUBACK before the broker has the subscription",
+        constant(UpstreamSubscriptions, "is_granted", True),
+        NOTHING_MISSED,
+        within=8,
+    ),
+    Mutant(
+        "SUBACK at once where the broker is away for a moment",
+        constant(pending, "BROKER_PATIENCE_S", 0.0),
+        NOTHING_MISSED,
+        within=32,
     ),
     Mutant("retained messages go to everyone again", replay_to_all, RETAINED_ONCE, within=250),
     Mutant(

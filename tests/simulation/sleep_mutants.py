@@ -113,6 +113,6 @@ SLEEP_MUTANTS = (
         constant(Bequests, "refused", []),
         WILLS,
         within=1000,
-        kind="full",
+        kind="dying",
     ),
 )

@@ -11,7 +11,7 @@ from zlib import crc32
 from gateway.effects import ClientId, Effect, Forward, Save, Send
 from gateway.frames import decode
 from gateway.journal.rules import JournalError
-from gateway.saved import SavedDueWill
+from gateway.saved import SavedDueWill, SavedSubscription
 from gateway.session.session import ABSENT, Session
 from tests.simulation.agenda import Agenda
 from tests.simulation.bounds import check_bounds
@@ -353,6 +353,8 @@ class World:
 
     def _saves(self, effect: Save) -> None:
         self.readings.saved(effect.change)
+        if isinstance(effect.change, SavedSubscription) and not self._living.is_on_its_own:
+            self.downlink.accepted(effect.change)
         self._moment("will" if isinstance(effect.change, SavedDueWill) else "Save")
 
     def _hear_news(self, news: Effect) -> None:

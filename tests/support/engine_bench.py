@@ -29,6 +29,7 @@ from gateway.frames import (
     decode,
     encode,
 )
+from gateway.routing.pending import BROKER_PATIENCE_S
 from gateway.upstream.rules import UpstreamRules
 from tests.support.mqtt_packets import packets_in
 
@@ -61,6 +62,11 @@ class Bench:
 
     def lose_broker(self) -> None:
         self.take(self.engine.closed(self.at))
+
+    def lose_broker_for_long(self) -> None:
+        """For as long as those that subscribe wait for it."""
+        self.lose_broker()
+        self.wake(self.at + BROKER_PATIENCE_S)
 
     def from_broker(self, octets: bytes) -> None:
         self.take(self.engine.receive_upstream(octets, self.at))
