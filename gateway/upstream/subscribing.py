@@ -92,9 +92,9 @@ class UpstreamSubscriptions:
         return bool(self._is_heir or self._stale or self._giving_up or len(self._wildcards) > 1)
 
     def is_granted(self, topic_filter: str) -> bool:
-        return (
-            self.is_open and self._is_asked(topic_filter) and topic_filter not in self._unanswered
-        )
+        """At the QoS at which it is wanted."""
+        is_due = topic_filter in self._unanswered or topic_filter in self._missing
+        return self.is_open and self._is_asked(topic_filter) and not is_due
 
     # From the engine
 
@@ -195,8 +195,9 @@ class UpstreamSubscriptions:
         for topic_filter, code in zip(filters, codes, strict=False):
             if not self._is_asked(topic_filter):
                 continue
-            if self._unanswered.get(topic_filter, packet_id) != packet_id:
-                continue  # asked for again at another QoS: the answer to that one counts
+            is_latest = self._unanswered.get(topic_filter, packet_id) == packet_id
+            if not is_latest or topic_filter in self._missing:
+                continue  # it is wanted at another QoS since: the answer to that counts
             self._unanswered.pop(topic_filter, None)
             if code < REFUSED:
                 effects.append(Granted(topic_filter))
