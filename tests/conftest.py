@@ -41,6 +41,7 @@ MEASURED_BY_OTHERS = (
     "test_engine_any_input.py",
     "test_engine_any_input_saved.py",
 )
+SOAK_TIMEOUT_S = 7200  # whoever starts one, also by its name
 _HERE = Path(__file__).parent
 _IS_COMPILED = os.environ.get(compiled.VARIABLE) == "yes"
 
@@ -58,6 +59,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         is_beside = len(path.parts) > 1 and path.parts[0] not in MEASURED
         if is_beside or path.as_posix() in MEASURED_BY_OTHERS:
             item.add_marker(pytest.mark.no_cover)
+        if item.get_closest_marker("soak"):
+            item.add_marker(pytest.mark.timeout(SOAK_TIMEOUT_S))
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
