@@ -193,12 +193,10 @@ class UpstreamSubscriptions:
         if topic is not None and max(codes, default=0) >= REFUSED:
             effects.append(SubscriptionRefused(topic, spoken("SUBACK", max(codes), None)))
         for topic_filter, code in zip(filters, codes, strict=False):
-            if not self._is_asked(topic_filter):
-                continue
-            is_latest = self._unanswered.get(topic_filter, packet_id) == packet_id
+            is_latest = self._unanswered.get(topic_filter) == packet_id
             if not is_latest or topic_filter in self._missing:
                 continue  # it is wanted at another QoS since: the answer to that counts
-            self._unanswered.pop(topic_filter, None)
+            del self._unanswered[topic_filter]
             if code < REFUSED:
                 effects.append(Granted(topic_filter))
             else:

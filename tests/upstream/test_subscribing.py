@@ -260,46 +260,6 @@ def test_two_answers_for_a_filter_of_which_the_first_refuses_count_once() -> Non
     assert saved(answers) == [FilterGone("a")]
 
 
-@pytest.mark.parametrize("first_code", [0, 0x87], ids=["granted at first", "refused at first"])
-def test_a_filter_that_is_asked_for_again_at_a_higher_qos_is_granted_at_that(
-    first_code: int,
-) -> None:
-    """What comes before that comes at the lower one."""
-    subscriptions = subscriptions_up()
-    lower = wanting(subscriptions, "a", qos=0, retained=False)
-    higher = wanting(subscriptions, "a", qos=2, retained=False)
-    assert grant(subscriptions, lower, first_code) == []
-    assert not subscriptions.is_granted("a")
-    assert grant(subscriptions, higher) == [Granted("a")]
-    assert subscriptions.is_granted("a")
-
-
-def test_a_filter_that_is_to_be_asked_for_at_a_higher_qos_is_not_granted_at_the_lower(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(subscribing, "ASKED_MAX", 1)
-    subscriptions = subscriptions_up()
-    lower = wanting(subscriptions, "a", qos=0, retained=False)
-    assert wanting(subscriptions, "a", qos=2, retained=False) == []
-    effects = grant(subscriptions, lower)
-    assert news(Granted, effects) == []
-    assert grant(subscriptions, effects) == [Granted("a")]
-
-
-def test_one_that_is_granted_is_not_when_a_higher_qos_is_wanted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(subscribing, "ASKED_MAX", 1)
-    subscriptions = subscriptions_up()
-    grant(subscriptions, wanting(subscriptions, "a", qos=0, retained=False))
-    other = wanting(subscriptions, "b", qos=0, retained=False)
-    assert subscriptions.is_granted("a")
-    assert wanting(subscriptions, "a", qos=2, retained=False) == []
-    assert not subscriptions.is_granted("a")
-    grant(subscriptions, grant(subscriptions, other))
-    assert subscriptions.is_granted("a")
-
-
 def test_a_suback_with_too_few_codes_ends_the_connection() -> None:
     session = UpstreamSession(rules())
     connected(session)
