@@ -15,6 +15,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from typing import Any
 
 from gateway.journal.records import READING_BYTES_MIN
 from gateway.journal.segment import HEADER_BYTES, Header
@@ -260,17 +261,21 @@ class Ledger:
 
     def begin_exchange(self, segment: Segment, key: ExchangeKey, exchange: Exchange) -> int | None:
         """The number of an older reading under the same message id, which this one replaces."""
-        replaced = self.end_exchange(key) if key in self.exchanges else None
-        self.exchanges[key] = segment
-        segment.exchanges[key] = exchange
+        pair: Any = key  # one object; compiled, a pair of two types is made one at each use
+        replaced = self.end_exchange(key) if pair in self.exchanges else None
+        self.exchanges[pair] = segment
+        segment.exchanges[pair] = exchange
         return replaced
 
     def end_exchange(self, key: ExchangeKey) -> int | None:
         """The number of the reading whose message id is released."""
-        home = self.exchanges.pop(key, None)
+        pair: Any = key
+        home = self.exchanges.get(pair)
         if home is None:
             return None
-        number = home.exchanges.pop(key).number
+        del self.exchanges[pair]  # compiled, `pop` is a call by name
+        number = home.exchanges[pair].number
+        del home.exchanges[pair]
         index = number - home.first
         if 0 <= index < len(home.flags):  # nearly always, unless it was restated
             home.flags[index] |= RELEASED

@@ -50,7 +50,6 @@ HEAD_BYTES = 8
 # like a length this small makes the search for the next good record fast.
 BODY_BYTES_MAX = (3 << 16) - 1
 _HEAD = struct.Struct(">II")
-_CHECKSUM = struct.Struct(">I")
 _NUMBER = struct.Struct(">Q")
 _RUN = struct.Struct(">QI")
 _EXCHANGE = struct.Struct(">QIH")
@@ -64,6 +63,10 @@ _MARKS = struct.Struct(">QQQ")
 _FRONT = struct.Struct(">I")
 _READING = struct.Struct(">QQQIBH")
 _KEYS = struct.Struct(">8xIQQQIBH")
+# Names of their own for what each record needs: to look for them takes longer than they do.
+_pack_reading = _READING.pack
+_FRONT_BYTES = _FRONT.size
+_PUBLISH = int(Kind.PUBLISH)
 FRAME_BYTES = HEAD_BYTES + _FRONT.size  # around what `reading_body` returns
 READING_BYTES_MIN = HEAD_BYTES + _FRONT.size + _READING.size
 
@@ -98,29 +101,23 @@ class Gap:
 
 
 def encode_record(kind: int, body: bytes, salt: int, extend: Extend) -> bytes:
-    rest = _CHECKSUM.pack(len(body) << 8 | kind) + body
-    return _CHECKSUM.pack(extend(salt, rest)) + rest
+    rest = (len(body) << 8 | kind).to_bytes(4, "big") + body
+    return extend(salt, rest).to_bytes(4, "big") + rest
 
 
 def reading_body(forward: Forward) -> bytes:
     """All of a reading's body but its front, which depends on the segment."""
     client_id, topic = forward.client_id.encode(), forward.topic.encode()
     received_ms = int(forward.received_at * 1000)
-    return b"".join(
-        (
-            _READING.pack(
-                (forward.sequence + 1) << 16 | forward.topic_id,
-                forward.unix_ms << 16 | forward.packet_id,
-                (received_ms & _LOW_48) << 16 | forward.message_id,
-                forward.epoch,
-                len(client_id),
-                len(topic),
-            ),
-            client_id,
-            topic,
-            forward.payload,
-        )
+    pairs = _pack_reading(
+        (forward.sequence + 1) << 16 | forward.topic_id,
+        forward.unix_ms << 16 | forward.packet_id,
+        (received_ms & _LOW_48) << 16 | forward.message_id,
+        forward.epoch,
+        len(client_id),
+        len(topic),
     )
+    return b"%b%b%b%b" % (pairs, client_id, topic, forward.payload)
 
 
 def qos_of(flags: int) -> int:
@@ -137,19 +134,20 @@ def reading_flags(forward: Forward, *, parked: bool) -> int:
 
 def encode_reading(number: int, flags: int, body: bytes, salt: int, extend: Extend) -> bytes:
     """`number` is counted from the segment's first."""
-    rest = _HEAD.pack((len(body) + _FRONT.size) << 8 | Kind.PUBLISH, number << 8 | flags) + body
-    return _CHECKSUM.pack(extend(salt, rest)) + rest
+    head, front = (len(body) + _FRONT_BYTES) << 8 | _PUBLISH, number << 8 | flags
+    rest = (head << 32 | front).to_bytes(8, "big") + body
+    return extend(salt, rest).to_bytes(4, "big") + rest
 
 
 def with_durable_before(record: bytes, salt: int, extend: Extend) -> bytes:
     """The same record, saying that all before it is durable."""
     rest = record[4:7] + bytes((record[7] | DURABLE_BEFORE,)) + record[8:]
-    return _CHECKSUM.pack(extend(salt, rest)) + rest
+    return extend(salt, rest).to_bytes(4, "big") + rest
 
 
 def number_body(number: int) -> bytes:
     """Of RELEASED, DONE_UP_TO and SESSION."""
-    return _NUMBER.pack(number)
+    return number.to_bytes(8, "big")
 
 
 def received_body(number: int, session: int) -> bytes:

@@ -198,7 +198,8 @@ class Publishing:
         """Nothing will bring the exchange back, so the client may use its message id again."""
         waiting = self._awaiting_release
         if waiting is not None and message_id in waiting:
-            contents = waiting.pop(message_id).contents
+            contents = waiting[message_id].contents
+            del waiting[message_id]
             if not waiting:
                 self._awaiting_release = None
             self._remember(message_id, contents, now, now + HOLD_DOWN_S)
@@ -345,7 +346,8 @@ class Publishing:
         waiting = self._awaiting_release
         if waiting is None:
             waiting = self._awaiting_release = {}
-        waiting.pop(message_id, None)
+        if message_id in waiting:
+            del waiting[message_id]
         effects: list[Effect] = []
         if len(waiting) >= RELEASES_MAX:
             oldest = next(iter(waiting))

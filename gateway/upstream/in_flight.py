@@ -84,10 +84,12 @@ class InFlight:
 
     def release(self, packet_id: int) -> bool:
         """PUBREC came. False for an id that is not in flight."""
-        forward = self.published.get(packet_id)
+        published = self.published
+        forward = published.get(packet_id)
         if forward is None or forward.upstream_qos != 2:
             return packet_id in self.released
-        self.released[packet_id] = self.published.pop(packet_id)
+        del published[packet_id]  # compiled, `pop` is a call by name
+        self.released[packet_id] = forward
         return True
 
     def is_released(self, forward: Forward) -> bool:
@@ -98,19 +100,18 @@ class InFlight:
         published = self.published
         forwards: list[Forward] = []
         for packet_id in packet_ids:
-            forward = published.pop(packet_id, None)
-            if forward is None:
-                continue
-            if forward.upstream_qos == 1:
+            forward = published.get(packet_id)
+            if forward is not None and forward.upstream_qos == 1:
+                del published[packet_id]
                 forwards.append(forward)
-            else:
-                published[packet_id] = forward
         return forwards
 
     def complete(self, packet_id: int) -> Forward | None:
         """PUBCOMP came. None for an id that was not released."""
-        forward = self.released.pop(packet_id, None)
+        released = self.released
+        forward = released.get(packet_id)
         if forward is not None:
+            del released[packet_id]
             self._leave(forward)
         return forward
 

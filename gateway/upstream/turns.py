@@ -12,6 +12,7 @@ the others with it.
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 from gateway.effects import ClientId, Forward
 
@@ -40,16 +41,21 @@ class Turns:
 
     def begin(self, forward: Forward) -> None:
         """A QoS 2 reading goes onto the wire."""
-        key = forward.client_id, forward.topic
-        self.completing[key] = self.completing.get(key, 0) + 1
+        # Of any type, the pair is an object; compiled, a pair of two types is made one at each use.
+        key: Any = (forward.client_id, forward.topic)
+        completing = self.completing
+        completing[key] = completing.get(key, 0) + 1
 
     def end(self, forward: Forward) -> None:
         """It has left the wire."""
-        key = forward.client_id, forward.topic
-        left = self.completing.pop(key) - 1
+        key: Any = (forward.client_id, forward.topic)
+        completing = self.completing
+        left = completing[key] - 1
         if left:
-            self.completing[key] = left
-        elif self.aside and key in self.aside:
+            completing[key] = left
+            return
+        del completing[key]
+        if self.aside and key in self.aside:
             self._free[key] = None
 
     # Aside
