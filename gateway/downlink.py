@@ -113,14 +113,13 @@ class Downlink:
         effects = self._apply(change, retained=True)
         cover = self._cover_of(asked)
         if self.pending.is_there:
-            if self._upstream.subscriptions.is_granted(cover):
-                return effects + self._save(asked)
-            self.pending.wait(asked, cover)
+            if not self._upstream.subscriptions.is_granted(cover):
+                self.pending.wait(asked, cover)
+                return effects
         elif self.pending.is_patient(now):
             self.pending.wait_for_return(asked, cover, now)
-        else:
-            return effects + self._save(asked)
-        return effects
+            return effects
+        return effects + self._save(asked)
 
     def unsubscribe(self, wish: UnsubscribeFrom) -> list[Effect]:
         change = self.subscriptions.leave(wish.client_id, wish.topic_filter)
@@ -376,7 +375,7 @@ class Downlink:
 
     def _hand_back(self, arrived: Arrived, now: float) -> list[Effect]:
         """Tell the broker that its message is in good hands, now or when it is."""
-        if not arrived.copies:
+        if not arrived.copies and arrived.message.qos < 2:
             return self._upstream.acknowledge(arrived)
         if arrived.unsaved is not None:
             self._not_saved.add(arrived, now)

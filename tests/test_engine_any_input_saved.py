@@ -66,7 +66,8 @@ class SavedWorld(World):
         assert {row.topic: row.payload for row in saved.retained} == {
             each.topic: each.payload for each in retained
         }
-        assert {row.packet_id for row in saved.packets} == engine.upstream._receiving._saved
+        unreleased = engine.upstream._receiving._unreleased
+        assert {row.packet_id: row.contents for row in saved.packets} == unreleased
         assert set(saved.filters) == engine.upstream.subscriptions._saved.keys()
         assert engine.upstream.subscriptions._wanted.keys() <= set(saved.filters) or (
             not self.is_up()

@@ -67,8 +67,8 @@ _KEYS = struct.Struct(">8xIQQQIBH")
 _pack_reading = _READING.pack
 _FRONT_BYTES = _FRONT.size
 _PUBLISH = int(Kind.PUBLISH)
-FRAME_BYTES = HEAD_BYTES + _FRONT.size  # around what `reading_body` returns
-READING_BYTES_MIN = HEAD_BYTES + _FRONT.size + _READING.size
+FRAME_BYTES = HEAD_BYTES + _FRONT_BYTES  # around what `reading_body` returns
+READING_BYTES_MIN = HEAD_BYTES + _FRONT_BYTES + _READING.size
 
 _QOS = 0x03
 _RETAIN = 0x04
@@ -243,7 +243,7 @@ def decode_reading(octets: bytes, offset: int, end: int) -> Forward:
     `received_at` as it was written.
     """
     number, flags = decode_front(octets, offset)
-    start = offset + HEAD_BYTES + _FRONT.size
+    start = offset + HEAD_BYTES + _FRONT_BYTES
     pairs = _READING.unpack_from(octets, start)
     sequence, unix_ms, received_ms, epoch, client_bytes, topic_bytes = pairs
     start += _READING.size

@@ -48,12 +48,10 @@ class Receiving:
         self._twins = Twins()
         self._open: dict[int, Arrived] = {}  # not acknowledged yet, by packet id
         self._unreleased: dict[int, int] = {}  # QoS 2: packet id -> checksum of its contents
-        self._saved: set[int] = set()  # of these, those that are saved
 
     def restore(self, packets: Iterable[SavedPacket]) -> None:
         """QoS 2 messages of a former life that wait for PUBREL."""
         self._unreleased = {packet.packet_id: packet.contents for packet in packets}
-        self._saved = set(self._unreleased)
 
     # From the broker
 
@@ -85,23 +83,18 @@ class Receiving:
         whose end is not durable yet, so it waits as well.
         """
         is_known = self._unreleased.pop(packet_id, None) is not None
-        complete = CompleteUpstream(packet_id, self.connection, is_known)
-        if is_known and packet_id not in self._saved:
-            return [complete]
-        effects: list[Effect] = []
-        if packet_id in self._saved:
-            self._saved.discard(packet_id)
-            effects.append(Save(PacketGone(packet_id)))
-        return [*effects, WhenSaved([complete])]
+        complete = WhenSaved([CompleteUpstream(packet_id, self.connection, is_known)])
+        return [Save(PacketGone(packet_id)), complete] if is_known else [complete]
 
     # From the engine
 
     def keep(self, arrived: Arrived) -> list[Effect]:
-        """Save the packet id of a QoS 2 message, together with its copies."""
+        """Save the packet id of a QoS 2 message, together with its copies. Also where it has none
+        that are saved: a power cut must not bring it again, behind what was published later.
+        """
         if arrived.message.qos < 2:
             return []
         packet_id = arrived.packet_id
-        self._saved.add(packet_id)
         return [Save(SavedPacket(packet_id, self._unreleased[packet_id]))]
 
     def may_acknowledge(self, arrived: Arrived) -> bool:
@@ -128,10 +121,9 @@ class Receiving:
         """The broker begins a new session."""
         self._twins.forget()
         self._open.clear()
-        self._unreleased.clear()
-        if not self._saved:
+        if not self._unreleased:
             return []
-        self._saved.clear()
+        self._unreleased.clear()
         return [Save(PacketsGone())]
 
     # Repeats

@@ -318,10 +318,12 @@ class UpstreamSession:
             return [arrived]
         if verdict is KNOWN:
             return _receipt(arrived)
-        if verdict is HELD or not arrived.message.qos:
+        qos = arrived.message.qos
+        if verdict is HELD or not qos:
             return []
-        saved = self._receiving.keep(arrived)
-        return [*saved, WhenSaved([InGoodHands(arrived)])] if saved else self.acknowledge(arrived)
+        if qos == 1:
+            return self.acknowledge(arrived)
+        return [*self._receiving.keep(arrived), WhenSaved([InGoodHands(arrived)])]
 
     def _receive_pubrel(self, packet: mqtt5.PubRelPacket, _now: float) -> list[Effect]:
         return self._receiving.release(packet.packet_id)

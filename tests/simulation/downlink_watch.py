@@ -63,6 +63,8 @@ class Ear:
     # Value -> how it was sent with the flag: message ids, or numbers of our own at QoS 0.
     flagged: dict[bytes, set[int]] = field(default_factory=dict)
     values: dict[str, bytes] = field(default_factory=dict)  # latest sent, by topic
+    # How often a former value came behind this one: so often it has to come again.
+    set_back: dict[bytes, int] = field(default_factory=dict)
     may_repeat: bool = False
     is_fetching: bool = False  # it sleeps, and asked for what waits
     session: Session | None = None  # in which it was heard last
@@ -155,13 +157,8 @@ class DownlinkWatch:
 
     def _said_command(self, ear: Ear, frame: Publish, command: Command, *, is_new: bool) -> None:
         topic = command.topic
-        current = self._broker.retained.get(topic)
-        # A former value may come again: what a break kept from being acknowledged.
-        if frame.retain and is_new and current is not None and current.payload == frame.payload:
-            times = ear.flagged.setdefault(frame.payload, set())
-            times.add(frame.message_id or -len(times) - 1)
-            if len(times) > ear.welcomes.get(topic, 0):
-                broken(RETAINED_ONCE, f"{ear.plan.client_id}: {frame} {len(times)} times")
+        if is_new:
+            self._check_welcomes(ear, frame, topic)
         # At any QoS: one that joins while the broker is away gets what is known.
         ear.values[topic] = frame.payload
         if frame.qos == 0:
@@ -175,6 +172,21 @@ class DownlinkWatch:
             if place < last and frame.payload not in ear.shown:
                 broken(IN_ORDER, f"{ear.plan.client_id}: {frame.payload!r} after a later one")
             ear.last_places[topic] = max(place, last)
+
+    def _check_welcomes(self, ear: Ear, frame: Publish, topic: str) -> None:
+        """A retained value comes with the flag once for each SUBSCRIBE. A former one may come as
+        well, for a break kept it from being acknowledged; then the value comes once more.
+        """
+        payload, latest = frame.payload, ear.values.get(topic)
+        if latest is not None and self._places[payload] < self._places[latest]:
+            ear.set_back[latest] = ear.set_back.get(latest, 0) + 1
+        current = self._broker.retained.get(topic)
+        if not frame.retain or current is None or current.payload != payload:
+            return
+        times = ear.flagged.setdefault(payload, set())
+        times.add(frame.message_id or -len(times) - 1)
+        if len(times) > ear.welcomes.get(topic, 0) + ear.set_back.get(payload, 0):
+            broken(RETAINED_ONCE, f"{ear.plan.client_id}: {frame} {len(times)} times")
 
     # What the world does to them
 

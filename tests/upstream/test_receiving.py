@@ -162,16 +162,6 @@ def test_a_qos_2_message_arrives_once_for_its_packet_id() -> None:
     assert payloads(session.receive(octets, 1.0)) == [b"on"], "a new message under an old id"
 
 
-def test_the_end_of_what_was_not_saved_is_not_saved() -> None:
-    session = session_up()
-    (arrived,) = arrivals(session.receive(publication("a", b"on", 2, 7), 1.0))
-    session.acknowledge(arrived)
-    (word,) = session.receive(PUBREL, 1.0)
-    assert isinstance(word, CompleteUpstream)
-    (pubcomp,) = only(mqtt5.PubCompPacket, session.complete(word))
-    assert int(pubcomp.reason_code) == 0
-
-
 def test_pubrel_of_an_unknown_id_is_told_so_once_everything_before_is_durable() -> None:
     session = session_up()
     pubcomp = completed(session, session.receive(PUBREL, 1.0))
