@@ -31,7 +31,6 @@ from gateway.effects import (
     Forward,
     Reason,
     Save,
-    Urgency,
     WhenSaved,
 )
 from gateway.frames import ReturnCode
@@ -87,7 +86,7 @@ class Bequests:
             *(will.client_id, will.topic, will.payload, will.qos, will.retain),
             *(will.epoch, will.sequence, will.packet_id, will.unix_ms),
         )
-        return [*given_up, Save(row), WhenSaved([], Urgency.NOW)]
+        return [*given_up, Save(row), WhenSaved([])]
 
     def settled(self, forward: Forward) -> list[Effect]:
         """The journal or the broker has it, if it is a will."""

@@ -7,7 +7,7 @@ saved at once and made when it is back.
 
 The broker hears that a QoS 1 message is in good hands when each client it is for has acknowledged
 its copy or has it durably in its outbox, whichever is first. Where all of them listen they have
-`Urgency.SOON` to make the second needless (routing/not_saved.py). A QoS 2 message is durable with
+`SOON_S` to make the second needless (routing/not_saved.py). A QoS 2 message is durable with
 its packet id first.
 
 Retained messages: a new subscriber gets them once, with the flag. Others get them again only if
@@ -39,7 +39,6 @@ from gateway.effects import (
     SubscribeTo,
     SubscriptionRefused,
     UnsubscribeFrom,
-    Urgency,
     WhenSaved,
 )
 from gateway.frames import ReturnCode
@@ -358,8 +357,6 @@ class Downlink:
             sent = session.deliver(message, now)
         else:
             arrived.copies += 1
-            if message.qos == 2 or session.state not in LISTENING:
-                arrived.urgency = Urgency.NOW
             # One of QoS 2 waits for its packet id to be durable, whatever the clients say.
             sent = session.deliver(message, now, arrived if arrived.message.qos == 1 else None)
         self._schedule(session)
@@ -375,13 +372,14 @@ class Downlink:
 
     def _hand_back(self, arrived: Arrived, now: float) -> list[Effect]:
         """Tell the broker that its message is in good hands, now or when it is."""
-        if not arrived.copies and arrived.message.qos < 2:
+        if arrived.message.qos == 2:
+            return self._upstream.keep(arrived)
+        if not arrived.copies:
             return self._upstream.acknowledge(arrived)
         if arrived.unsaved is not None:
             self._not_saved.add(arrived, now)
             return []
-        saved = self._upstream.keep(arrived)
-        return [*saved, WhenSaved([InGoodHands(arrived)], arrived.urgency)]
+        return [WhenSaved([InGoodHands(arrived)])]
 
     def _replay(self, arrived: Arrived, kept: KeptAs | None, now: float) -> list[Effect]:
         """What the broker had retained: for newcomers, for others if it changed meanwhile."""

@@ -12,7 +12,6 @@ are made, but for what the upstream session gives a `Forward` once.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 from zlib import crc32
 
@@ -193,17 +192,9 @@ class ReadBacklog:
     """Read the next parked readings from the journal, then say `backlog` (with none at its end)."""
 
 
-class Urgency(Enum):
-    """How long what is saved may wait for company. The values are seconds."""
-
-    NOW = 0.002
-    SOON = 0.05  # as long as a reading waits for its broker before it is written
-    LATER = 0.25
-
-
 @dataclass(slots=True)
 class Save:
-    """Write a change of what outlasts a restart, in order, within `Urgency.LATER`."""
+    """Write a change of what outlasts a restart, in order, within `LATER_S` (state/pending.py)."""
 
     change: Change
 
@@ -213,7 +204,6 @@ class WhenSaved:
     """Once everything that was to be saved before this is durable, hand `effects` to `durable`."""
 
     effects: list[Effect]
-    urgency: Urgency = Urgency.NOW
 
 
 # News
@@ -325,8 +315,8 @@ class Arrived:
 
     `is_replay`: the broker had retained it before we subscribed; else it is a live publication.
     `copies`: how many clients are to get it and have neither acknowledged it yet nor lost it to a
-    limit; they are durable within `urgency`. `connection`: the one it came on (last), on which
-    alone it may be acknowledged; `is_safe`: it is in good hands, but that connection was gone.
+    limit. `connection`: the one it came on (last), on which alone it may be acknowledged;
+    `is_safe`: it is in good hands, but that connection was gone.
     `unsaved`: positions, by client, of copies to be saved later; None: each is saved as it comes.
     """
 
@@ -334,7 +324,6 @@ class Arrived:
     packet_id: int
     is_replay: bool = False
     copies: int = field(default=0, compare=False)
-    urgency: Urgency = field(default=Urgency.SOON, compare=False)
     connection: int = field(default=0, compare=False)
     is_safe: bool = field(default=False, compare=False)
     unsaved: dict[ClientId, int] | None = field(default=None, compare=False)

@@ -31,7 +31,6 @@ from gateway.effects import (
     Store,
     Transmit,
     UpstreamUp,
-    Urgency,
     WhenSaved,
 )
 from gateway.engine import Engine
@@ -86,7 +85,7 @@ class StateWriter(Protocol):
     """The state store, as the shell needs it."""
 
     def save(self, change: Change) -> None: ...
-    def when_saved(self, effects: list[Effect], urgency: Urgency) -> None: ...
+    def when_saved(self, effects: list[Effect]) -> None: ...
 
 
 class Shell:
@@ -265,7 +264,7 @@ class Shell:
         elif type(effect) is Broadcast:
             self._broadcast(effect)
         elif type(effect) is WhenSaved:
-            self.state.when_saved(effect.effects, effect.urgency)
+            self.state.when_saved(effect.effects)
         else:
             if type(effect) is UpstreamUp:
                 self.broker.settled()

@@ -13,9 +13,9 @@ from typing import Any
 import mqtt5
 import pytest
 
-from gateway.effects import Urgency
 from gateway.frames import Puback, Pubcomp, Publish, Pubrec, Pubrel
 from gateway.journal.journal import Journal
+from gateway.routing.not_saved import SOON_S
 from gateway.routing.reading_rules import Acknowledge, ReadingRules
 from tests.journal.support import reading
 from tests.simulation.disk import SmallRules
@@ -27,7 +27,6 @@ from tests.support.engine_bench import short
 from tests.support.journal_bench import rules_of
 
 JOURNAL = ReadingRules(Acknowledge.JOURNAL)
-SOON_S = Urgency.SOON.value
 
 
 def gateway(*, trust_session: bool = False, rules: ReadingRules = JOURNAL) -> CrashBench:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mqtt5
 import pytest
 
-from gateway.effects import Message, State, Urgency
+from gateway.effects import Message, State
 from gateway.frames import (
     Disconnect,
     Pingreq,
@@ -18,6 +18,7 @@ from gateway.frames import (
     Suback,
     Unsubscribe,
 )
+from gateway.routing.not_saved import SOON_S
 from gateway.saved import (
     ClientId,
     MessageGone,
@@ -32,7 +33,6 @@ from tests.support.engine_bench import published
 from tests.support.state_bench import StateBench
 
 S1 = ClientId("s1")
-SOON_S = Urgency.SOON.value
 
 
 def bench_with_s1(*, clean: bool = False, subscribed: bool = False, qos: int = 1) -> StateBench:

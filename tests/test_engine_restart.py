@@ -8,7 +8,7 @@ import mqtt5
 import pytest
 
 from gateway.downlink import REPLAY_WINDOW_S
-from gateway.effects import Dropped, Reason, State, StateChanged, Urgency
+from gateway.effects import Dropped, Reason, State, StateChanged
 from gateway.frames import (
     Connack,
     Connect,
@@ -29,6 +29,7 @@ from gateway.frames import (
     WillTopic,
 )
 from gateway.routing.admission import AdmissionRules
+from gateway.routing.not_saved import SOON_S
 from gateway.saved import (
     ClientId,
     SavedClient,
@@ -260,7 +261,7 @@ def test_an_active_client_is_sent_again_what_it_had_not_acknowledged() -> None:
     topic_id = granted_id(bench.subscribe(b"s1", b"cmd", 1))
     for payload in (b"1", b"2"):
         bench.publishes("cmd", payload, qos=1, by="cmd")
-    bench.wake(bench.at + Urgency.SOON.value)
+    bench.wake(bench.at + SOON_S)
     bench.restart()
     bench.wake(bench.at)
     assert bench.hear(b"s1") == [Publish(topic_id, 1, b"1", 1, dup=True)]

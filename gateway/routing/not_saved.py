@@ -1,14 +1,14 @@
 """Messages from the broker that listening clients have not acknowledged, and no disk has yet.
 
 The broker keeps a QoS 1 message until it hears from us, and sends it again if we are gone. So for
-clients that listen nothing is written for `Urgency.SOON`: nearly all acknowledge sooner. What is
+clients that listen nothing is written for `SOON_S`: nearly all acknowledge sooner. What is
 left then is saved, and the broker may forget it.
 
 The broker would send it behind what was saved meanwhile, though it came before: so whoever saves
 anything for a client saves all of this first (`save`, with infinity).
 
 Limit: the broker sends no more than our Receive Maximum before it hears of any; acknowledged ones
-stand here until the one before them is acknowledged or saved, for `Urgency.SOON` at most.
+stand here until the one before them is acknowledged or saved, for `SOON_S` at most.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections import deque
 from math import inf
 
-from gateway.effects import Arrived, Effect, InGoodHands, Save, Urgency, WhenSaved
+from gateway.effects import Arrived, Effect, InGoodHands, Save, WhenSaved
 from gateway.saved import SavedMessage
 
-_SOON_S = Urgency.SOON.value  # once: it costs as much as all else in `add`
+SOON_S = 0.05  # as long as a reading waits for its broker before it is written
 
 
 class NotSaved:
@@ -30,7 +30,7 @@ class NotSaved:
         waiting = self._waiting
         while waiting and not waiting[0][1].copies:
             waiting.popleft()
-        waiting.append((now + _SOON_S, arrived))
+        waiting.append((now + SOON_S, arrived))
 
     def wake_at(self) -> float:
         return self._waiting[0][0] if self._waiting else inf

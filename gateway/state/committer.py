@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from math import inf
 from time import perf_counter
 
-from gateway.effects import Admit, Effect, Send, Urgency, Withheld
+from gateway.effects import Admit, Effect, Send, Withheld
 from gateway.frames import Publish, Pubrel
 from gateway.saved import Change, SavedState
 from gateway.state.errors import StateError
@@ -92,12 +92,12 @@ class StateCommitter:
         self._pending.add(change, self._loop.time())
         self._set_alarm()
 
-    def when_saved(self, effects: list[Effect], urgency: Urgency = Urgency.NOW) -> None:
+    def when_saved(self, effects: list[Effect]) -> None:
         if self._trouble is not None:
             self._hand_over([effect for effect in effects if _may_go(effect)])
             effects = [effect for effect in effects if not _may_go(effect)]
         if effects:
-            self._pending.wait(effects, urgency, self._loop.time())
+            self._pending.wait(effects, self._loop.time())
             self._set_alarm()
 
     # From the daemon

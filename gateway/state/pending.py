@@ -19,7 +19,7 @@ from math import inf
 from operator import attrgetter
 from typing import Any
 
-from gateway.effects import Effect, Urgency
+from gateway.effects import Effect
 from gateway.saved import (
     Change,
     ClientId,
@@ -49,7 +49,9 @@ Key = tuple[type, object]
 # Whose row it is: a client's, or the gateway's own.
 Owner = ClientId | None
 
-_LATER_S = Urgency.LATER.value  # once: to ask for it costs as much as all else in `put`
+# How long what is saved may wait for company: what somebody waits for, and what nobody does.
+WAITED_FOR_S = 0.002
+LATER_S = 0.25
 
 
 @dataclass(slots=True)
@@ -151,13 +153,13 @@ class Pending:
         else:
             self._put(change)
         if self._owners:
-            self.due_at = min(self.due_at, now + _LATER_S)
+            self.due_at = min(self.due_at, now + LATER_S)
 
-    def wait(self, effects: list[Effect], urgency: Urgency, now: float) -> None:
+    def wait(self, effects: list[Effect], now: float) -> None:
         """With nothing to wait for they are due at once, in a batch without changes."""
         self._waiting += effects
         is_idle = not self._owners and self._flying is None
-        self.due_at = min(self.due_at, now if is_idle else now + urgency.value)
+        self.due_at = min(self.due_at, now if is_idle else now + WAITED_FOR_S)
 
     # From whoever writes
 

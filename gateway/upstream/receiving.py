@@ -17,7 +17,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 
-from gateway.effects import Arrived, CompleteUpstream, Effect, Message, Save, WhenSaved, contents_of
+from gateway.effects import (
+    Arrived,
+    CompleteUpstream,
+    Effect,
+    InGoodHands,
+    Message,
+    Save,
+    WhenSaved,
+    contents_of,
+)
 from gateway.saved import PacketGone, PacketsGone, SavedPacket
 from gateway.upstream.packets import Publication
 from gateway.upstream.subscribing import UpstreamSubscriptions, is_replay
@@ -89,13 +98,14 @@ class Receiving:
     # From the engine
 
     def keep(self, arrived: Arrived) -> list[Effect]:
-        """Save the packet id of a QoS 2 message, together with its copies. Also where it has none
-        that are saved: a power cut must not bring it again, behind what was published later.
+        """Save the packet id of a QoS 2 message with its copies; then it is in good hands.
+
+        Also where it has no copy that is saved: a power cut must not bring it again, behind what
+        was published later.
         """
-        if arrived.message.qos < 2:
-            return []
         packet_id = arrived.packet_id
-        return [Save(SavedPacket(packet_id, self._unreleased[packet_id]))]
+        packet = SavedPacket(packet_id, self._unreleased[packet_id])
+        return [Save(packet), WhenSaved([InGoodHands(arrived)])]
 
     def may_acknowledge(self, arrived: Arrived) -> bool:
         """Whether a message in good hands is to be acknowledged now: once, on its connection."""

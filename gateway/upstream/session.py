@@ -33,13 +33,11 @@ from gateway.effects import (
     ConnectUpstream,
     DropUpstream,
     Effect,
-    InGoodHands,
     Overheard,
     RecordConnect,
     Transmit,
     UpstreamRefused,
     UpstreamUp,
-    WhenSaved,
 )
 from gateway.frames.layout import OCTETS
 from gateway.saved import SavedPacket
@@ -179,7 +177,7 @@ class UpstreamSession:
     # From the engine
 
     def keep(self, arrived: Arrived) -> list[Effect]:
-        """What is to be saved of a message before `acknowledge`, with its copies."""
+        """Save a message of QoS 2 with its copies; it is in good hands then."""
         return self._receiving.keep(arrived)
 
     def acknowledge(self, arrived: Arrived) -> list[Effect]:
@@ -323,7 +321,7 @@ class UpstreamSession:
             return []
         if qos == 1:
             return self.acknowledge(arrived)
-        return [*self._receiving.keep(arrived), WhenSaved([InGoodHands(arrived)])]
+        return self._receiving.keep(arrived)
 
     def _receive_pubrel(self, packet: mqtt5.PubRelPacket, _now: float) -> list[Effect]:
         return self._receiving.release(packet.packet_id)

@@ -354,7 +354,7 @@ class GatewayHost:
             self.on_saved(effect)
             self._state.save(effect.change)
         elif isinstance(effect, WhenSaved):
-            self._state.when_saved(effect.effects, effect.urgency)
+            self._state.when_saved(effect.effects)
         else:
             self.on_news(effect)
 

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.effects import Admit, Effect, Peer, Send, Transmit, Urgency, Withheld
+from gateway.effects import Admit, Effect, Peer, Send, Transmit, Withheld
 from gateway.frames import Publish, Pubrel, Regack
 from gateway.saved import MessageGone, SavedMessage, SavedRetained, SavedState
 from gateway.state.committer import StateCommitter
 from gateway.state.folder import StateFolder, open_state
+from gateway.state.pending import WAITED_FOR_S
 from hil.rig.small_disk import SmallDisk, small_disk
 from tests.state.examples import ANN, BOB, LINKS, NOTHING, message, session, topic
 
@@ -90,7 +91,7 @@ def test_an_answer_comes_when_what_it_promises_is_on_the_disk(tmp_path: Path) ->
 def test_with_nothing_to_wait_for_it_comes_at_once_in_a_turn_of_its_own(tmp_path: Path) -> None:
     async def story() -> None:
         async with running(tmp_path) as at:
-            at.committer.when_saved([ANSWER], Urgency.LATER)
+            at.committer.when_saved([ANSWER])
             assert at.heard == []
             await at.until(lambda: at.heard == [ANSWER])
             assert at.committer.numbers.commits == 0
@@ -130,7 +131,7 @@ def test_a_stop_writes_what_is_pending_and_hands_over_what_waited(tmp_path: Path
     async def story() -> None:
         async with running(tmp_path) as at:
             at.committer.save(session())
-            at.committer.when_saved([TO_BROKER], Urgency.LATER)
+            at.committer.when_saved([TO_BROKER])
             await at.committer.stop()
             heard.extend(at.heard)
 
@@ -143,8 +144,8 @@ def test_a_stop_waits_for_the_commit_under_way(tmp_path: Path) -> None:
     async def story() -> None:
         async with running(tmp_path) as at:
             at.committer.save(session(ANN))
-            at.committer.when_saved([ANSWER], Urgency.NOW)
-            await asyncio.sleep(Urgency.NOW.value)
+            at.committer.when_saved([ANSWER])
+            await asyncio.sleep(WAITED_FOR_S)
             at.committer.save(session(BOB))
             await at.committer.stop()
             assert at.heard == [ANSWER]

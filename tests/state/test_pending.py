@@ -8,7 +8,7 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.effects import Effect, Transmit, Urgency
+from gateway.effects import Effect, Transmit
 from gateway.saved import (
     Change,
     ClientId,
@@ -165,7 +165,7 @@ def test_a_session_that_is_gone_from_the_disk_need_not_go_again() -> None:
 
 def test_an_effect_waits_for_what_was_added_before_it() -> None:
     found = pending(session())
-    found.wait([ANSWER], Urgency.NOW, 0.0)
+    found.wait([ANSWER], 0.0)
     batch = taken(found)
     assert found.committed(batch) == [ANSWER]
 
@@ -173,14 +173,14 @@ def test_an_effect_waits_for_what_was_added_before_it() -> None:
 def test_an_effect_waits_for_what_is_being_written_too() -> None:
     found = pending(session())
     batch = taken(found)
-    found.wait([ANSWER], Urgency.NOW, 0.0)
+    found.wait([ANSWER], 0.0)
     assert found.committed(batch) == [ANSWER]
 
 
 def test_an_effect_whose_changes_failed_waits_on() -> None:
     found = pending(session())
     batch = taken(found)
-    found.wait([ANSWER], Urgency.NOW, 0.0)
+    found.wait([ANSWER], 0.0)
     found.failed(batch)
     again = taken(found)
     assert (again.changes, found.committed(again)) == ([session()], [ANSWER])
@@ -189,17 +189,17 @@ def test_an_effect_whose_changes_failed_waits_on() -> None:
 def test_effects_come_back_in_the_order_in_which_they_waited() -> None:
     found = pending(session())
     effects: list[Effect] = [Transmit(bytes([number])) for number in range(4)]
-    found.wait(effects[:2], Urgency.LATER, 0.0)
+    found.wait(effects[:2], 0.0)
     batch = taken(found)
     found.add(topic(), 0.0)
-    found.wait(effects[2:], Urgency.NOW, 0.0)
+    found.wait(effects[2:], 0.0)
     found.failed(batch)
     assert found.committed(taken(found)) == effects
 
 
 def test_with_nothing_to_wait_for_an_effect_is_due_at_once() -> None:
     found = Pending()
-    found.wait([ANSWER], Urgency.LATER, 5.0)
+    found.wait([ANSWER], 5.0)
     assert found.due_at == 5.0
     batch = taken(found)
     assert (batch.changes, found.committed(batch)) == ([], [ANSWER])
@@ -212,12 +212,12 @@ def test_what_nobody_waits_for_is_due_a_quarter_of_a_second_later() -> None:
     assert found.due_at == 0.25
 
 
-def test_the_most_urgent_sets_the_time() -> None:
+def test_the_first_that_is_waited_for_sets_the_time() -> None:
     found = pending(session())
-    found.wait([ANSWER], Urgency.SOON, 0.1)
-    assert found.due_at == 0.1 + 0.05
-    found.wait([ANSWER], Urgency.NOW, 0.11)
-    assert found.due_at == 0.11 + 0.002
+    found.wait([ANSWER], 0.1)
+    assert found.due_at == 0.1 + 0.002
+    found.wait([ANSWER], 0.101)
+    assert found.due_at == 0.1 + 0.002
     taken(found)
     assert found.due_at == inf
 
@@ -225,7 +225,7 @@ def test_the_most_urgent_sets_the_time() -> None:
 def test_what_need_not_wait_any_more_is_let_go_and_the_rest_waits_on() -> None:
     found = pending(session())
     other: Effect = Transmit(b"other")
-    found.wait([ANSWER, other], Urgency.NOW, 0.0)
+    found.wait([ANSWER, other], 0.0)
     assert found.let_go(lambda effect: effect is ANSWER) == [ANSWER]
     assert found.committed(taken(found)) == [other]
 
@@ -246,7 +246,7 @@ def test_in_parts_what_makes_room_comes_first_and_by_itself() -> None:
 
 def test_in_parts_effects_wait_for_the_last() -> None:
     found = pending(*(topic(topic_id=number) for number in range(1, 6)))
-    found.wait([ANSWER], Urgency.NOW, 0.0)
+    found.wait([ANSWER], 0.0)
     sizes, answers = [], []
     while (batch := found.take(2)) is not None:
         sizes.append(len(batch.changes))
@@ -283,7 +283,7 @@ class Disk:
         self.numbers += 1
         effect: Effect = Transmit(b"%d" % self.numbers)
         self.owed.append((effect, dict(self.said)))
-        self.pending.wait([effect], Urgency.NOW, 0.0)
+        self.pending.wait([effect], 0.0)
 
     def begin(self, changes_max: int | None) -> None:
         if self.under_way is None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import mqtt5
 
-from gateway.effects import Effect, Save, Send, Transmit, Urgency, WhenSaved
+from gateway.effects import Effect, Save, Send, Transmit, WhenSaved
 from gateway.engine import Engine, EngineRules
 from gateway.frames import (
     Connack,
@@ -35,6 +35,7 @@ from gateway.frames import (
     Subscribe,
     encode,
 )
+from gateway.routing.not_saved import SOON_S
 from tests.support.engine_bench import UPSTREAM
 from tests.support.mqtt_packets import packets_in
 from tests.support.state_bench import Rows
@@ -42,7 +43,6 @@ from tests.support.state_bench import Rows
 TURNS_MAX = 2000
 ADDRESS = b"sensor"
 RETRY_S = 10.0
-SOON_S = Urgency.SOON.value
 
 
 @dataclass
