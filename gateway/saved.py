@@ -124,11 +124,13 @@ class RetainedGone:
 class SavedPacket:
     """A QoS 2 message from the broker that is in good hands here and waits for PUBREL.
 
-    `contents` is a checksum of its topic and payload, 32 bits.
+    `contents` is a checksum of its topic and payload, 32 bits; `brought_by` the identifier of the
+    subscription of ours for which it came live (the first, if it came for several), else 0.
     """
 
     packet_id: int
     contents: int
+    brought_by: int = 0
 
 
 @dataclass(frozen=True, slots=True)

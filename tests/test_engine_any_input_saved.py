@@ -67,7 +67,7 @@ class SavedWorld(World):
             each.topic: each.payload for each in retained
         }
         unreleased = engine.upstream._receiving._unreleased
-        assert {row.packet_id: row.contents for row in saved.packets} == unreleased
+        assert {row.packet_id: row for row in saved.packets} == unreleased
         assert set(saved.filters) == engine.upstream.subscriptions._saved.keys()
         assert engine.upstream.subscriptions._wanted.keys() <= set(saved.filters) or (
             not self.is_up()

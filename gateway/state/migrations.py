@@ -56,6 +56,7 @@ STEPS: tuple[Step, ...] = (
         ) WITHOUT ROWID;
         """,
     ),
+    Step(4, "ALTER TABLE packets ADD COLUMN brought_by INTEGER NOT NULL DEFAULT 0;\n"),
 )
 
 

@@ -43,6 +43,7 @@ NO_LINK = -1
 # Half of what SQLite can hold, so that whoever counts on from a number that a flipped bit has made
 # never gets to one that cannot be saved.
 _POSITION_MAX = 1 << 62
+_IDENTIFIER_MAX = 0x0FFFFFFF  # of a subscription (MQTT 5, 3.8.2.1.2)
 
 Row = tuple[object, ...]
 
@@ -97,7 +98,8 @@ _WAYS: dict[type, _Way] = {
     ),
     RetainedGone: _Way(lambda row: (row.topic,), ("DELETE FROM retained WHERE topic = ?",)),
     SavedPacket: _Way(
-        lambda row: (row.packet_id, row.contents), ("REPLACE INTO packets VALUES (?, ?)",)
+        lambda row: (row.packet_id, row.contents, row.brought_by),
+        ("REPLACE INTO packets VALUES (?, ?, ?)",),
     ),
     PacketGone: _Way(lambda row: (row.packet_id,), ("DELETE FROM packets WHERE packet_id = ?",)),
     PacketsGone: _Way(lambda _row: (), ("DELETE FROM packets",)),
@@ -203,7 +205,11 @@ _SOUND: dict[str, tuple[str, ...]] = {
         _number("is_released", 0, 1),
     ),
     "retained": (_text("topic"), _octets("payload"), _number("qos", 0, 2)),
-    "packets": (_number("packet_id", 1, 0xFFFF), _number("contents", 0, 0xFFFFFFFF)),
+    "packets": (
+        _number("packet_id", 1, 0xFFFF),
+        _number("contents", 0, 0xFFFFFFFF),
+        _number("brought_by", 0, _IDENTIFIER_MAX),
+    ),
     "filters": (_text("topic_filter"),),
     "due_wills": (
         _text("client_id"),

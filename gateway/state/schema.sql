@@ -72,8 +72,9 @@ CREATE TABLE retained (
 
 -- QoS 2 messages from the broker that it has not released.
 CREATE TABLE packets (
-    packet_id INTEGER NOT NULL PRIMARY KEY,
-    contents  INTEGER NOT NULL
+    packet_id  INTEGER NOT NULL PRIMARY KEY,
+    contents   INTEGER NOT NULL,
+    brought_by INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 
 -- Topic filters that the broker may have from us, so that what nobody needs after a restart goes.

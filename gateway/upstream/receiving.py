@@ -29,6 +29,7 @@ from gateway.effects import (
 )
 from gateway.saved import PacketGone, PacketsGone, SavedPacket
 from gateway.upstream.packets import Publication
+from gateway.upstream.rules import RECEIVE_MAX
 from gateway.upstream.subscribing import UpstreamSubscriptions, is_replay
 from gateway.upstream.twins import Twins
 
@@ -55,12 +56,15 @@ class Receiving:
         self._prefix = topic_prefix
         self._subscriptions = subscriptions
         self._twins = Twins()
+        # QoS 2 messages of former connections and lives, by their checksums.
+        self._former_twins = Twins(RECEIVE_MAX)
         self._open: dict[int, Arrived] = {}  # not acknowledged yet, by packet id
-        self._unreleased: dict[int, int] = {}  # QoS 2: packet id -> checksum of its contents
+        self._unreleased: dict[int, SavedPacket] = {}  # QoS 2, by packet id
 
     def restore(self, packets: Iterable[SavedPacket]) -> None:
         """QoS 2 messages of a former life that wait for PUBREL."""
-        self._unreleased = {packet.packet_id: packet.contents for packet in packets}
+        self._unreleased = {packet.packet_id: packet for packet in packets}
+        self._recall_twins()
 
     # From the broker
 
@@ -71,19 +75,15 @@ class Receiving:
         replay = is_replay(identifiers, retain=retain)
         arrived = Arrived(message, publication.packet_id, replay)
         if qos:
-            repeated = self._repeated(arrived, is_dup=publication.is_dup)
+            repeated = self._repeated(arrived, publication)
             if repeated is not None:
                 if self._subscriptions.overlapping and not replay:
-                    self._twins.is_one(message, identifiers)  # its copies may come yet
+                    self._is_copy(publication, message)  # its own copies may come yet
                 return arrived, repeated
         # `site/#` matches `site` too, which is no topic of ours when `site/` is the prefix.
         if not topic.startswith(self._prefix) or len(topic) == len(self._prefix):
             return arrived, COPY
-        if (
-            self._subscriptions.overlapping
-            and not replay
-            and self._twins.is_one(message, identifiers)
-        ):
+        if self._subscriptions.overlapping and not replay and self._is_copy(publication, message):
             return arrived, COPY
         return arrived, NEW
 
@@ -103,8 +103,7 @@ class Receiving:
         Also where it has no copy that is saved: a power cut must not bring it again, behind what
         was published later.
         """
-        packet_id = arrived.packet_id
-        packet = SavedPacket(packet_id, self._unreleased[packet_id])
+        packet = self._unreleased[arrived.packet_id]
         return [Save(packet), WhenSaved([InGoodHands(arrived)])]
 
     def may_acknowledge(self, arrived: Arrived) -> bool:
@@ -122,14 +121,16 @@ class Receiving:
 
     def forget_copies(self) -> None:
         self._twins.forget()
+        self._former_twins.forget()
 
     def close(self) -> None:
         self.connection += 1
         self._twins.forget()
+        self._recall_twins()
 
     def forget_all(self) -> list[Effect]:
         """The broker begins a new session."""
-        self._twins.forget()
+        self.forget_copies()
         self._open.clear()
         if not self._unreleased:
             return []
@@ -138,11 +139,27 @@ class Receiving:
 
     # Repeats
 
-    def _repeated(self, arrived: Arrived, *, is_dup: bool) -> Verdict | None:
+    def _recall_twins(self) -> None:
+        """The broker does not send again what it need only release, but perhaps its copies."""
+        for packet in self._unreleased.values():
+            if packet.brought_by:
+                self._former_twins.is_one(packet.contents, [packet.brought_by])
+
+    def _is_copy(self, publication: Publication, message: Message) -> bool:
+        """Whether it came for another subscription: in this connection, or sent before as well."""
+        identifiers = publication.identifiers
+        if publication.is_dup and message.qos == 2:
+            contents = contents_of(message.topic, message.payload, 2)
+            if self._former_twins.is_one(contents, identifiers):
+                return True
+        return self._twins.is_one((message.topic, message.payload), identifiers)
+
+    def _repeated(self, arrived: Arrived, publication: Publication) -> Verdict | None:
         """What it is if it came before; else it is remembered."""
         packet_id, message = arrived.packet_id, arrived.message
         known = self._open.get(packet_id)
-        if known is not None and (is_dup or message.qos == 2) and _are_alike(known, arrived):
+        may_repeat = publication.is_dup or message.qos == 2
+        if known is not None and may_repeat and _are_alike(known, arrived):
             known.connection = self.connection
             if not known.is_safe:
                 return HELD
@@ -150,9 +167,12 @@ class Receiving:
             return KNOWN
         if message.qos == 2:
             contents = contents_of(message.topic, message.payload, 2)
-            if self._unreleased.get(packet_id) == contents:
+            unreleased = self._unreleased.get(packet_id)
+            if unreleased is not None and unreleased.contents == contents:
                 return KNOWN
-            self._unreleased[packet_id] = contents
+            identifiers = publication.identifiers
+            brought_by = identifiers[0] if identifiers and not arrived.is_replay else 0
+            self._unreleased[packet_id] = SavedPacket(packet_id, contents, brought_by)
         arrived.connection = self.connection
         self._open[packet_id] = arrived
         return None
