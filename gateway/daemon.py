@@ -45,7 +45,7 @@ from gateway.links.places import forwarders_within, is_same_host, nobody, nowher
 from gateway.roster import Roster
 from gateway.sensor_links import SensorLinks
 from gateway.service.notify import ServiceManager
-from gateway.service.own_process import be_scheduled, outlive_reload
+from gateway.service.own_process import Scheduling, outlive_reload
 from gateway.service.status_line import status_line
 from gateway.service.supervision import InForce, Supervision
 from gateway.service.vitals import DISK_PATIENCE_S, Organ, Vitals
@@ -71,7 +71,6 @@ def serve(
 ) -> int:
     """Run until told to stop; returns the exit code. `load` reads the configuration anew."""
     outlive_reload()
-    be_scheduled(configuration.settings.gateway.scheduling)  # before there are threads
     settings, log_tail = configuration.settings, LogTail()
     _configure_log(settings, log_tail)
     level = logging.WARNING if form in (Form.STALE, Form.BROKEN) else logging.INFO
@@ -143,6 +142,7 @@ class _Parts:
     herald: Herald
     broker: BrokerLink
     log_tail: LogTail
+    scheduling: Scheduling
 
     async def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Raises LinkError or AdminError with a sentence for the operator."""
@@ -171,6 +171,7 @@ class _Parts:
 
     def keep_house(self) -> None:
         """Each second: follow the wall clock, and say what was held back of the log."""
+        self.scheduling.beat()
         self.engine.set_wall_clock(unix_ms_at_zero())
         self.keeping.set_wall_clock(unix_ms_at_zero())
         self.census.note_throughput()
@@ -303,6 +304,7 @@ def _build(
     return _Parts(
         *(engine, news, shell, keeping, census, links, lag, admin, lookout, herald, broker),
         log_tail,
+        Scheduling(settings.gateway.scheduling),
     )
 
 

@@ -61,10 +61,10 @@ GATEWAY = Table("gateway", "This gateway", settings=settings.GatewaySettings, pa
         "the name that the machine has already", default="the host name", example='"greenhouse"'),
     Key("state_dir", FilePath(), "Folder for what must survive a restart",
         "systemd's StateDirectory"),
-    Key("scheduling", Choice(("batch", "inherited")),
+    Key("scheduling", Choice(("auto", "batch", "inherited")),
         "How the system shares its processors out: as a batch process the gateway displaces nobody "
-        "when it wakes up, so a broker on the same processor finishes what it has in hand; "
-        "inherited leaves it as who starts the gateway has it",
+        "when it wakes up, so a broker on the same processor finishes what it has in hand; auto: "
+        "while it is busy; inherited leaves it as who starts the gateway has it",
         "measured: up to a third less CPU time for a message where both are busy"),
 ))
 

@@ -69,7 +69,7 @@ class GatewaySettings:
     id: int = 1
     name: str = field(default_factory=host_name)
     state_dir: Path = Path("/var/lib/tidegate")
-    scheduling: Literal["batch", "inherited"] = "batch"
+    scheduling: Literal["auto", "batch", "inherited"] = "auto"
 
     @property
     def journal_dir(self) -> Path:

@@ -100,6 +100,7 @@ def test_it_runs_under_systemd_in_its_sandbox(debian: DebianFolder, package: Pat
     debian.do("chmod 0600 /etc/credstore/tidegate.upstream.password")
     secret = "username = 'g'\\npassword_file = 'credential:tidegate.upstream.password'"
     debian.do(f'sed -i "s/^\\[upstream\\]/&\\n{secret}/" /etc/tidegate/config.toml')
+    debian.do("sed -i 's/^\\[gateway\\]/&\\nscheduling = \"batch\"/' /etc/tidegate/config.toml")
     debian.boot()
     debian.wait_for(STATUS, 'Status: "0 sensors, broker away')
     pid = debian.do("systemctl show -p MainPID --value tidegate").strip()
@@ -107,7 +108,7 @@ def test_it_runs_under_systemd_in_its_sandbox(debian: DebianFolder, package: Pat
     assert re.search(r"CapEff:\s+0{16}\n", status)
     assert re.search(r"NoNewPrivs:\s+1\n", status)
     assert re.search(r"Seccomp:\s+2\n", status)
-    # Past the sandbox: gateway.scheduling.
+    # Past the sandbox: `batch` of gateway.scheduling, set above.
     policies = debian.do(f"chrt --all-tasks --pid {pid}")
     assert re.findall(r"policy: (\w+)", policies) == ["SCHED_BATCH"] * policies.count("policy:")
     assert "SCHED_BATCH" in policies

@@ -1,15 +1,20 @@
-"""The gateway is a batch process, in all its threads, unless somebody decided otherwise."""
+"""A busy gateway is a batch process, in all its threads, unless somebody decided otherwise."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from gateway.frames import SearchGw, encode
 from hil.rig.gateway import GatewayProcess
+from tests.support.waiting import until
 
 JOURNALED = '[journal]\nacknowledge = "journal"\n'  # its thread is there from the start
 # A seccomp filter as a service manager sets it: the system call of this number is refused (EPERM),
@@ -35,34 +40,67 @@ sys.exit("the system call was not refused")
 SCHED_SETSCHEDULER = {"x86_64": 144, "aarch64": 119, "armv7l": 156}
 
 
-def policies(
+@contextmanager
+def running(
     folder: Path, *, prefix: tuple[str, ...] = (), scheduling: str | None = None
-) -> set[int]:
-    """Of all threads of a gateway that listens."""
+) -> Iterator[GatewayProcess]:
+    """A gateway that listens."""
     gateway = GatewayProcess(folder, "mqtt://127.0.0.1:1", JOURNALED, prefix=prefix)
     wanted = {} if scheduling is None else {"TIDEGATE_GATEWAY__SCHEDULING": scheduling}
     gateway.start(environment=os.environ | wanted)
     try:
         assert gateway.port
-        threads = [int(path.name) for path in Path(f"/proc/{gateway.pid}/task").iterdir()]
-        assert len(threads) > 1
-        return {os.sched_getscheduler(thread) for thread in threads}
+        yield gateway
     finally:
         gateway.stop()
 
 
-def test_it_displaces_nobody(tmp_path: Path) -> None:
-    assert policies(tmp_path) == {os.SCHED_BATCH}
+def policies(gateway: GatewayProcess) -> set[int]:
+    """Of all its threads."""
+    threads = [int(path.name) for path in Path(f"/proc/{gateway.pid}/task").iterdir()]
+    assert len(threads) > 1
+    return {os.sched_getscheduler(thread) for thread in threads}
+
+
+def flood(gateway: GatewayProcess) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sensor:
+        sensor.connect(("127.0.0.1", gateway.port))
+        for _ in range(1000):
+            sensor.send(encode(SearchGw(radius=0)))
+
+
+def test_it_displaces_nobody_while_it_is_busy(tmp_path: Path) -> None:
+    with running(tmp_path) as gateway:
+        until(lambda: policies(gateway) == {os.SCHED_OTHER})
+
+        def is_batch_under_load() -> bool:
+            flood(gateway)
+            return policies(gateway) == {os.SCHED_BATCH}
+
+        until(is_batch_under_load)
+        until(lambda: policies(gateway) == {os.SCHED_OTHER})
+
+
+def test_the_operator_may_have_it_displace_nobody_at_all(tmp_path: Path) -> None:
+    with running(tmp_path, scheduling="batch") as gateway:
+        assert policies(gateway) == {os.SCHED_BATCH}
 
 
 def test_the_operator_may_leave_it_as_it_was(tmp_path: Path) -> None:
-    assert policies(tmp_path, scheduling="inherited") == {os.sched_getscheduler(0)}
+    with running(tmp_path, scheduling="inherited") as gateway:
+        for _ in range(20):
+            flood(gateway)
+        assert policies(gateway) == {os.sched_getscheduler(0)}
 
 
-def test_who_starts_it_under_another_policy_has_decided(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheduling", ["auto", "batch"])
+def test_who_starts_it_under_another_policy_has_decided(tmp_path: Path, scheduling: str) -> None:
     chrt = shutil.which("chrt")
     assert chrt is not None, "chrt is a part of util-linux, which every Linux has"
-    assert policies(tmp_path, prefix=(chrt, "--idle", "0")) == {os.SCHED_IDLE}
+    prefix = (chrt, "--idle", "0")
+    with running(tmp_path, prefix=prefix, scheduling=scheduling) as gateway:
+        flood(gateway)
+        assert policies(gateway) == {os.SCHED_IDLE}
 
 
 def test_where_that_is_forbidden_it_runs_all_the_same(tmp_path: Path) -> None:
@@ -70,4 +108,5 @@ def test_where_that_is_forbidden_it_runs_all_the_same(tmp_path: Path) -> None:
     if number is None:
         pytest.skip(f"not run: the number of a system call on {os.uname().machine} is not known")
     prefix = (sys.executable, "-c", REFUSING, str(number))
-    assert policies(tmp_path, prefix=prefix) == {os.sched_getscheduler(0)}
+    with running(tmp_path, prefix=prefix, scheduling="batch") as gateway:
+        assert policies(gateway) == {os.sched_getscheduler(0)}
