@@ -5,7 +5,9 @@ long as one is, further promises of the same session wait behind it: the client 
 asked, and then nothing changes and nothing is left to be saved, but it is not durable yet either.
 
 A withheld frame goes to where it was meant for, or nowhere: by then its client may have connected
-anew, or another one may be at its address. A client that still waits asks again.
+anew, or another one may be at its address. A client that still waits asks again. And what repeats a
+message on its way down goes nowhere once the client has acknowledged that: the next one may be on
+its way by then.
 
 That a client has acknowledged a message is no promise of ours; nothing waits for such a `Save`.
 """
@@ -16,7 +18,10 @@ from gateway.effects import Effect, Save, Send, WhenSaved, Withheld
 from gateway.frames import (
     Connack,
     Disconnect,
+    Frame,
+    Publish,
     Regack,
+    Register,
     Unsuback,
     WillMsgResp,
     WillTopicResp,
@@ -63,7 +68,19 @@ def let_go(session: Session | None, effect: Withheld) -> list[Effect]:
     session.withheld = session.withheld[len(effect.sends) :]
     if session.state in ABSENT:
         return []
-    return [each for each in effect.sends if type(each) is Send and each.peer is session.peer]
+    return [
+        each
+        for each in effect.sends
+        if type(each) is Send and each.peer is session.peer and not _is_done(session, each.frame)
+    ]
+
+
+def _is_done(session: Session, frame: Frame) -> bool:
+    """Whether it is a message, or REGISTER for one, that the client is done with."""
+    if not isinstance(frame, Register | Publish) or frame.message_id == 0:
+        return False
+    current = session.delivering.under_way
+    return current is None or current.message_id != frame.message_id
 
 
 def _is_withheld(session: Session, effect: Send) -> bool:

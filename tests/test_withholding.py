@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from gateway.effects import ClientId, Effect, Kept, Peer, Save, Send, WhenSaved, Withheld
-from gateway.frames import Connack, Connect, Frame, Pingresp, Publish, Regack, Suback
+import pytest
+
+from gateway.effects import ClientId, Effect, Kept, Message, Peer, Save, Send, WhenSaved, Withheld
+from gateway.frames import Connack, Connect, Frame, Pingresp, Publish, Regack, Register, Suback
 from gateway.saved import MessageGone, SavedTopic
 from gateway.session.rules import PredefinedTopics, SessionRules
 from gateway.session.session import Session
@@ -37,6 +39,28 @@ def test_what_stands_behind_a_save_waits_for_it() -> None:
     (held,) = withheld_in(effects)
     assert let_go(session, held) == [behind]
     assert session.withheld == ()
+
+
+@pytest.mark.parametrize("frame", [Register(1, 7, b"a"), Publish(1, 7, b"on", 1, dup=True)])
+def test_what_is_acknowledged_meanwhile_is_not_repeated(frame: Frame) -> None:
+    session = connected()
+    current = session.delivering._begin(Message("a", b"on", 1), 6, None)
+    assert current.message_id == 7
+    (first,) = withheld_in(withhold(session, [SAVE, send(session, frame)]))
+    assert let_go(session, first) == [send(session, frame)]
+    (held,) = withheld_in(withhold(session, [SAVE, send(session, frame)]))
+    current.message_id = 8
+    assert let_go(session, held) == []
+    (last,) = withheld_in(withhold(session, [SAVE, send(session, frame)]))
+    session.delivering.under_way = None
+    assert let_go(session, last) == []
+
+
+def test_a_message_at_qos_0_is_not_waited_for() -> None:
+    session = connected()
+    frame = Publish(1, 0, b"on", 0)
+    (held,) = withheld_in(withhold(session, [SAVE, send(session, frame)]))
+    assert let_go(session, held) == [send(session, frame)]
 
 
 def test_nothing_waits_for_the_end_of_a_message() -> None:
