@@ -372,10 +372,8 @@ class Downlink:
 
     def _hand_back(self, arrived: Arrived, now: float) -> list[Effect]:
         """Tell the broker that its message is in good hands, now or when it is."""
-        if arrived.message.qos == 2:
+        if arrived.message.qos == 2 or not arrived.copies:
             return self._upstream.keep(arrived)
-        if not arrived.copies:
-            return self._upstream.acknowledge(arrived)
         if arrived.unsaved is not None:
             self._not_saved.add(arrived, now)
             return []

@@ -70,22 +70,18 @@ class Receiving:
 
     def receive(self, publication: Publication) -> tuple[Arrived, Verdict]:
         topic, qos, retain = publication.topic, publication.qos, publication.retain
-        identifiers = publication.identifiers
         message = Message(topic.removeprefix(self._prefix), publication.payload, qos, retain)
-        replay = is_replay(identifiers, retain=retain)
+        replay = is_replay(publication.identifiers, retain=retain)
         arrived = Arrived(message, publication.packet_id, replay)
         if qos:
             repeated = self._repeated(arrived, publication)
             if repeated is not None:
-                if self._subscriptions.overlapping and not replay:
-                    self._is_copy(publication, message)  # its own copies may come yet
+                self._is_copy(publication, arrived)  # its own copies may come yet
                 return arrived, repeated
         # `site/#` matches `site` too, which is no topic of ours when `site/` is the prefix.
         if not topic.startswith(self._prefix) or len(topic) == len(self._prefix):
             return arrived, COPY
-        if self._subscriptions.overlapping and not replay and self._is_copy(publication, message):
-            return arrived, COPY
-        return arrived, NEW
+        return arrived, COPY if self._is_copy(publication, arrived) else NEW
 
     def release(self, packet_id: int) -> list[Effect]:
         """PUBREL came; PUBCOMP follows once that is durable. An id that we do not know may be one
@@ -145,9 +141,11 @@ class Receiving:
             if packet.brought_by:
                 self._former_twins.is_one(packet.contents, [packet.brought_by])
 
-    def _is_copy(self, publication: Publication, message: Message) -> bool:
+    def _is_copy(self, publication: Publication, arrived: Arrived) -> bool:
         """Whether it came for another subscription: in this connection, or sent before as well."""
-        identifiers = publication.identifiers
+        if arrived.is_replay or not self._subscriptions.overlapping:
+            return False
+        identifiers, message = publication.identifiers, arrived.message
         if publication.is_dup and message.qos == 2:
             contents = contents_of(message.topic, message.payload, 2)
             if self._former_twins.is_one(contents, identifiers):

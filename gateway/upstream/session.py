@@ -177,8 +177,12 @@ class UpstreamSession:
     # From the engine
 
     def keep(self, arrived: Arrived) -> list[Effect]:
-        """Save a message of QoS 2 with its copies; it is in good hands then."""
-        return self._receiving.keep(arrived)
+        """A message whose copies are in good hands, or are saved with it. Its packet id is left to
+        be saved at QoS 2, and nothing at QoS 1.
+        """
+        if arrived.message.qos == 2:
+            return self._receiving.keep(arrived)
+        return self.acknowledge(arrived)
 
     def acknowledge(self, arrived: Arrived) -> list[Effect]:
         """A message from the broker is in good hands."""
@@ -316,12 +320,9 @@ class UpstreamSession:
             return [arrived]
         if verdict is KNOWN:
             return _receipt(arrived)
-        qos = arrived.message.qos
-        if verdict is HELD or not qos:
+        if verdict is HELD or not arrived.message.qos:
             return []
-        if qos == 1:
-            return self.acknowledge(arrived)
-        return self._receiving.keep(arrived)
+        return self.keep(arrived)
 
     def _receive_pubrel(self, packet: mqtt5.PubRelPacket, _now: float) -> list[Effect]:
         return self._receiving.release(packet.packet_id)
