@@ -64,9 +64,10 @@ def tracked(root: Path) -> list[Path]:
     """The repository's files; of a tree that is none, all but what tools leave behind."""
     # The checkout may belong to another user than the one who runs the tests.
     command = ["git", "-c", "safe.directory=*", "-C", str(root), "ls-files", "-z"]
-    names = [str(path.relative_to(root)) for path in root.rglob("*") if is_ours(path, root)]
     if (root / ".git").exists():
         names = subprocess.run(command, capture_output=True, check=True).stdout.decode().split("\0")
+    else:
+        names = [str(path.relative_to(root)) for path in root.rglob("*") if is_ours(path, root)]
     return sorted(root / name for name in names if name and (root / name).is_file())
 
 
@@ -199,13 +200,14 @@ def unused_parts(root: Path, tree: str) -> Iterator[str]:
     sources = [path for path in tracked(root) if path.suffix == ".py"]
     imported = {used.module for path in sources for used in imports_of(path, root)}
     texts = "\n".join(text_of(path) for path in tracked(root) if path.suffix in (".md", ".json"))
+    code = "\n".join(text_of(path) for path in sources)
     for path in sources:
         if not path.is_relative_to(root / tree) or is_marker(path):
             continue
         name = ".".join(path.relative_to(root).with_suffix("").parts)
         short = path.relative_to(root / tree).as_posix()
         package = name.removesuffix(".__main__")
-        started = any(f'"{package}"' in text_of(other) for other in sources)
+        started = f'"{package}"' in code
         is_imported = any(f"{each}.".startswith(f"{name}.") for each in imported)
         if not (is_imported or started or short in texts or f"python -m {name}" in texts):
             yield f"{path.relative_to(root)}: nothing imports, names or documents it; remove it"

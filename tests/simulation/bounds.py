@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from gateway.effects import ClientId
 from gateway.engine import EngineRules
 from gateway.followers import FOLLOWERS_MAX
 from gateway.postponed import POSTPONED_MAX
 from gateway.saved import PACKET_IDS
 from gateway.session.publishing import RECENT_MAX, RELEASES_MAX, UNSETTLED_MAX
+from gateway.session.session import Session
 from gateway.upstream.backlog import READY_MAX
 from gateway.upstream.rules import RECEIVE_MAX
 from tests.simulation.disk import SEGMENT_BYTES
@@ -51,19 +53,20 @@ def check_bounds(gateway: GatewayHost, rules: EngineRules) -> None:
     parked = backlog._storing + backlog._readable + len(backlog.ready)
     if sum(backlog.of_clients.values()) != parked:
         broken(BOUNDED, f"{backlog.of_clients} parked, of whom {parked} are somewhere")
-    for client_id, session in sessions.items():
-        publishing = session._publishing
-        counted[f"unsettled of {client_id}"] = (len(publishing.unsettled), UNSETTLED_MAX)
-        counted[f"releases of {client_id}"] = (
-            len(publishing._awaiting_release or ()),
-            RELEASES_MAX,
-        )
-        counted[f"recent ids of {client_id}"] = (
-            len(publishing._recent) if publishing._recent is not None else 0,
-            RECENT_MAX,
-        )
-        outbox = (session.delivering.waiting, rules.session.outbox_messages_max + 1)
-        counted[f"outbox of {client_id}"] = outbox
     for what, (count, limit) in counted.items():
         if count > limit:
             broken(BOUNDED, f"{what}: {count}, at most {limit}")
+    for client_id, session in sessions.items():
+        _check_client(client_id, session, rules)
+
+
+def _check_client(client_id: ClientId, session: Session, rules: EngineRules) -> None:
+    publishing = session._publishing
+    for what, count, limit in (
+        ("unsettled", len(publishing.unsettled), UNSETTLED_MAX),
+        ("releases", len(publishing._awaiting_release or ()), RELEASES_MAX),
+        ("recent ids", 0 if publishing._recent is None else len(publishing._recent), RECENT_MAX),
+        ("outbox", session.delivering.waiting, rules.session.outbox_messages_max + 1),
+    ):
+        if count > limit:
+            broken(BOUNDED, f"{what} of {client_id}: {count}, at most {limit}")
