@@ -161,6 +161,19 @@ def test_what_is_stored_first_takes_along_what_its_client_sent_before() -> None:
     assert bench.hear(b"s1") == [puback(7), Pubrec(8)]
 
 
+def test_it_takes_them_along_as_they_came_though_the_first_is_settled() -> None:
+    bench = bench_of(AUTO)
+    hold(bench)
+    bench.say(b"s1", short(b"settled", 1, 7))
+    (settled,) = bench.seen_of(mqtt5.PublishPacket)
+    bench.say(b"s1", short(b"first", 1, 8))
+    bench.answer(settled)
+    assert bench.hear(b"s1") == [puback(7)]
+    bench.say(b"s1", short(b"second", 1, 9))
+    bench.say(b"s1", short(b"third", 2, 10))
+    assert [forward.payload for forward in bench.stores] == [b"first", b"second", b"third"]
+
+
 @pytest.mark.parametrize("is_lost", [False, True], ids=["too late", "no broker"])
 def test_what_a_client_left_behind_is_not_written_behind_what_came_after(*, is_lost: bool) -> None:
     bench = bench_of(AUTO)

@@ -273,7 +273,9 @@ class Publishing:
 
     @property
     def unsettled(self) -> list[Forward]:
-        """Readings whose client still waits for their acknowledgement, at most `UNSETTLED_MAX`."""
+        """Readings whose client still waits for their acknowledgement, as they came, at most
+        `UNSETTLED_MAX`.
+        """
         one = [] if self._one is None else [self._one]
         return one if self._more is None else [*one, *self._more.values()]
 
@@ -288,12 +290,13 @@ class Publishing:
         return None if self._more is None else self._more.get(message_id)
 
     def _await(self, forward: Forward) -> None:
-        if self._one is None:
-            self._one = forward
-        elif self._more is None:
-            self._more = {forward.message_id: forward}
-        else:
+        """Behind all others, though the place of the first may be free again."""
+        if self._more is not None:
             self._more[forward.message_id] = forward
+        elif self._one is None:
+            self._one = forward
+        else:
+            self._more = {forward.message_id: forward}
 
     def _take_from_unsettled(self, forward: Forward) -> bool:
         """Whether it was there."""
