@@ -1,4 +1,4 @@
-"""Readings without the journal, which is full or fails: the broker settles, or sensors keep them."""
+"""Readings without the journal, full or failing: the broker settles them, or sensors keep them."""
 
 from __future__ import annotations
 
