@@ -18,6 +18,7 @@ from tests.support.journal_bench import JournalBench, rules_of
 from tests.support.uplink_stories import (
     AUTO,
     JOURNAL,
+    SPILL_AFTER_S,
     bench_of,
     hold,
     puback,
@@ -25,9 +26,6 @@ from tests.support.uplink_stories import (
     say_numbers,
     sent,
 )
-
-SPILL_AFTER_S = 0.05
-
 
 # Who acknowledges
 

@@ -11,6 +11,7 @@ from tests.support.engine_bench import short
 from tests.support.uplink_stories import (
     AUTO,
     JOURNAL,
+    SPILL_AFTER_S,
     bench_of,
     heal_disk,
     hold,
@@ -19,8 +20,6 @@ from tests.support.uplink_stories import (
     sent,
     silence_disk,
 )
-
-SPILL_AFTER_S = 0.05
 
 
 def test_without_the_journal_the_broker_settles() -> None:

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -38,31 +38,27 @@ ON_DISK = (
 )
 
 
-def failures(seeds: range, kind: str = "any") -> list[str]:
+def failures(seeds: range, kind: str = "any", seen: Counter[str] | None = None) -> list[str]:
+    """The promises that were broken; what was `seen` in those worlds is counted there."""
     found = []
+    seen = Counter() if seen is None else seen
     for seed in seeds:
-        try:
-            World(seed, kind=kind).run()
-        except BrokenPromiseError as error:
-            found.append(str(error))
-    return found
-
-
-@cache
-def chunk_from(first: int) -> tuple[list[str], Counter[str]]:
-    """Promises broken in a chunk of worlds, and what was seen there; two tests ask for some."""
-    found: list[str] = []
-    seen: Counter[str] = Counter()
-    for seed in range(first, first + CHUNK):
-        world = World(seed)
-        world.on_life = lambda host: listen_in(host, seen)
+        world = World(seed, kind=kind)
+        world.on_life = partial(listen_in, seen=seen)
         try:
             world.run()
         except BrokenPromiseError as error:
             found.append(str(error))
         else:
             take_stock(world, seen)
-    return found, seen
+    return found
+
+
+@cache
+def chunk_from(first: int) -> tuple[list[str], Counter[str]]:
+    """Promises broken in a chunk of worlds, and what was seen there; two tests ask for some."""
+    seen: Counter[str] = Counter()
+    return failures(range(first, first + CHUNK), seen=seen), seen
 
 
 @pytest.mark.parametrize("first", range(0, WORLDS, CHUNK))

@@ -17,6 +17,7 @@ from tests.support.journal_bench import JournalBench, rules_of
 TP = int.from_bytes(b"tp", "big")
 JOURNAL = ReadingRules(Acknowledge.JOURNAL)
 AUTO = ReadingRules(Acknowledge.AUTO)
+SPILL_AFTER_S = 0.05
 
 
 def puback(message_id: int, return_code: int = 0) -> Puback:
