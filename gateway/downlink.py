@@ -10,9 +10,10 @@ its copy or has it durably in its outbox, whichever is first. Where all of them 
 `SOON_S` to make the second needless (routing/not_saved.py). A QoS 2 message is durable with
 its packet id first.
 
-Retained messages: a new subscriber gets them once, with the flag. Others get them again only if
-they changed while we were away, and without the flag, as an update. What was not confirmed by the
-broker within `REPLAY_WINDOW_S` after a reconnect is no longer retained.
+Retained messages: a new subscriber gets them once, with the flag; while the broker is away those
+that are known at the QoS for which it asks, the others when the broker is back. Others get them
+again only if they changed while we were away, and without the flag, as an update. What was not
+confirmed by the broker within `REPLAY_WINDOW_S` after a reconnect is no longer retained.
 
 Limits: those of the sessions, of `Retained`, and of a message: one too large for a client's frame
 is dropped.
@@ -44,8 +45,7 @@ from gateway.effects import (
 from gateway.frames import ReturnCode
 from gateway.routing.not_saved import NotSaved
 from gateway.routing.pending import PendingSubscriptions
-from gateway.routing.retained import Kept as KeptAs
-from gateway.routing.retained import Retained
+from gateway.routing.retained import Found, Retained
 from gateway.routing.subscriptions import Change, Subscriptions
 from gateway.saved import SavedRetained, SavedSubscription, SubscriptionGone
 from gateway.session.rules import SessionRules
@@ -53,10 +53,6 @@ from gateway.session.session import LISTENING, Session
 from gateway.upstream.session import UP, UpstreamSession
 
 REPLAY_WINDOW_S = 30.0
-
-# To find a member in its class costs ten times what a name does.
-_SAME = KeptAs.SAME
-_FULL = KeptAs.FULL
 
 
 class Downlink:
@@ -145,7 +141,7 @@ class Downlink:
         self.subscriptions.join(asked.client_id, asked.topic_filter, asked.qos)
         answer = session.subscribed(asked, ReturnCode.ACCEPTED)
         self._welcome(asked.client_id, now)
-        retained = self.retained.matching(asked.topic_filter)
+        retained = self.retained.matching(asked.topic_filter, asked.qos)
         is_held = any(min(asked.qos, message.qos) for message in retained)
         effects: list[Effect] = []
         for message in retained:
@@ -164,19 +160,22 @@ class Downlink:
 
     def arrived(self, arrived: Arrived, now: float) -> list[Effect]:
         message = arrived.message
-        kept: KeptAs | None = None
+        found: Found | None = None
         effects: list[Effect] = []
-        if self._is_retained(message) and self.subscriptions.cover_of(message.topic) is not None:
-            kept, effects = self.retained.keep(message)
-        if kept is _FULL:
-            effects.append(Dropped(Reason.RETAINED_FULL, None, message.topic))
+        if self._is_retained(message):
+            cover = self.subscriptions.cover_of(message.topic)
+            if cover is not None:
+                is_exact = self._is_exact(arrived, cover)
+                found, effects = self.retained.keep(message, is_exact=is_exact)
+                if found.is_full:
+                    effects.append(Dropped(Reason.RETAINED_FULL, None, message.topic))
         if message.qos == 0:
             if arrived.is_replay:
-                return effects + self._replay(arrived, kept, now)
+                return effects + self._replay(arrived, found, now)
             return effects + self._deliver(message, now)
         arrived.copies = 1  # ours, until all have been told
         if arrived.is_replay:
-            effects += self._replay(arrived, kept, now)
+            effects += self._replay(arrived, found, now)
         else:
             effects += self._deliver_surely(arrived, now)
         arrived.copies -= 1
@@ -379,21 +378,25 @@ class Downlink:
             return []
         return [WhenSaved([InGoodHands(arrived)])]
 
-    def _replay(self, arrived: Arrived, kept: KeptAs | None, now: float) -> list[Effect]:
-        """What the broker had retained: for newcomers, for others if it changed meanwhile."""
-        if kept is _SAME:
+    def _replay(self, arrived: Arrived, found: Found | None, now: float) -> list[Effect]:
+        """What the broker had retained: for newcomers, for others if it changed meanwhile, and for
+        those that asked for a higher QoS than that at which it was known.
+        """
+        had_at = -1 if found is None else found.had_at
+        if had_at == 2:
             return []
         message = arrived.message
-        matches = self.subscriptions.matching(message.topic)
+        matches = [each for each in self.subscriptions.matching(message.topic) if each[1] > had_at]
         too_large = self._too_large(message)
         if matches and too_large is not None:
             return [too_large]
         effects = self.save_late()
         for client_id, qos in matches:
             is_new = self._newcomers.get(client_id, -inf) + REPLAY_WINDOW_S > now
-            if is_new or kept is not _FULL:
+            if is_new or found is None or not found.is_full:
                 qos = min(qos, message.qos)
-                copy = Message(message.topic, message.payload, qos, is_new)
+                has_flag = is_new or had_at >= 0
+                copy = Message(message.topic, message.payload, qos, has_flag)
                 effects += self._give(self._sessions[client_id], copy, arrived, now)
         return effects
 
@@ -402,6 +405,14 @@ class Downlink:
         if message.retain or self._upstream.subscriptions.tells_retained:
             return message.retain
         return message.topic in self.retained
+
+    def _is_exact(self, arrived: Arrived, cover: str) -> bool:
+        """Whether this is the QoS of the publication, which our subscription may have lowered. What
+        comes live may still come for a subscription before this one.
+        """
+        upstream, qos = self._upstream.subscriptions, arrived.message.qos
+        is_by_cover = arrived.is_replay or upstream.is_granted(cover)
+        return qos == 2 or (is_by_cover and upstream.asked_qos(cover) > qos)
 
     def _hand_over(
         self, session: Session, message: Message, qos: int, now: float, *, is_held: bool

@@ -110,9 +110,12 @@ class MessageGone:
 
 @dataclass(frozen=True, slots=True)
 class SavedRetained:
+    """`is_exact`: it was published at this QoS, not at a higher one."""
+
     topic: str
     payload: bytes
     qos: int
+    is_exact: bool = True
 
 
 @dataclass(frozen=True, slots=True)

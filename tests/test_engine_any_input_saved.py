@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.effects import Arrived, ClientId, State
-from gateway.saved import SavedState
+from gateway.saved import SavedRetained, SavedState
 from gateway.session.delivering import POSITIONS_BLOCK
 from gateway.session.session import Session
 from tests.support.state_bench import StateBench
@@ -62,9 +62,12 @@ class SavedWorld(World):
             assert {
                 row.topic_filter: row.qos for row in client.subscriptions
             } == session._subscribing.filters
-        retained = engine.downlink.retained.matching("#") + engine.downlink.retained.matching("$s")
-        assert {row.topic: row.payload for row in saved.retained} == {
-            each.topic: each.payload for each in retained
+        retained = engine.downlink.retained
+        kept = [each for part in ("#", "$s") for each in retained.matching(part, 0)]
+        exact = [each for part in ("#", "$s") for each in retained.matching(part, 3)]  # > 2
+        assert {row.topic: row for row in saved.retained} == {
+            each.topic: SavedRetained(each.topic, each.payload, each.qos, each in exact)
+            for each in kept
         }
         unreleased = engine.upstream._receiving._unreleased
         assert {row.packet_id: row for row in saved.packets} == unreleased

@@ -191,6 +191,21 @@ def test_subscriptions_are_alive_and_nobody_is_a_newcomer() -> None:
     assert bench.hear_all(b"s1") == [(b"off", 1, False)]
 
 
+def test_one_that_waits_for_a_retained_message_at_its_own_qos_gets_it_with_the_flag() -> None:
+    bench = bench_with_s1()
+    bench.subscribe(b"s1", b"cmd", 0)
+    bench.publishes("cmd", retain=True, by="cmd", is_replay=True)
+    bench.join(b"s2", clean=False)
+    bench.hear_all(b"s1")
+    bench.lose_broker_for_long()
+    bench.subscribe(b"s2", b"cmd", 1)
+    assert bench.hear_all(b"s2") == []
+    bench.restart()
+    bench.publishes("cmd", qos=1, retain=True, by="cmd", is_replay=True)
+    assert bench.hear_all(b"s2") == [(b"on", 1, True)]
+    assert bench.hear_all(b"s1") == []
+
+
 def test_a_topic_is_named_as_the_client_named_it() -> None:
     predefined = PredefinedTopics.of({"boot": 7})
     bench = StateBench(replace(SAVING, predefined=predefined))

@@ -7,6 +7,9 @@ every entry is unconfirmed until the broker sends it again, and what it does not
 the engine's `REPLAY_WINDOW_S` is gone. It outlasts a restart of ours like a reconnect: what changes
 here is saved, and comes back unconfirmed.
 
+A subscription of ours brings a message at its own QoS if that of the publication is higher. What is
+known so is not *exact*: who asks for a higher QoS has to wait for what the broker says to that.
+
 Full: beyond `messages_max` or `bytes_max` a further topic is not kept; that is counted and said.
 """
 
@@ -14,24 +17,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
 
 from gateway.effects import Effect, Message, Save
 from gateway.routing.topic_tree import TopicTree
 from gateway.saved import RetainedGone, SavedRetained
 
 
-class Kept(Enum):
-    """What `keep` found."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What `keep` found: who asked for a QoS above `had_at` has not got this value from us."""
 
-    NEW = "new"  # another value than before, or the first
-    SAME = "same"
-    FULL = "full"
+    had_at: int
+    is_full: bool = False
+
+
+NEW = Found(-1)  # another value than before, or the first
+SAME = Found(2)
+FULL = Found(-1, is_full=True)
 
 
 @dataclass(slots=True)
 class _Entry:
     message: Message
+    is_exact: bool  # else it was published at this QoS or at a higher one
     confirmed: bool = True
 
 
@@ -62,32 +70,35 @@ class Retained:
     def restore(self, saved: list[SavedRetained]) -> None:
         """What a former life kept, as far as there is room."""
         for row in saved:
-            entry = _Entry(Message(row.topic, row.payload, row.qos, retain=True), confirmed=False)
+            message = Message(row.topic, row.payload, row.qos, retain=True)
+            entry = _Entry(message, row.is_exact, confirmed=False)
             if self._has_room(row.topic, row.payload):
                 self._put(entry)
 
-    def keep(self, message: Message) -> tuple[Kept, list[Effect]]:
+    def keep(self, message: Message, *, is_exact: bool) -> tuple[Found, list[Effect]]:
         """Take over a retained message; an empty payload clears its topic. With it comes what is to
-        be saved.
+        be saved. `is_exact`: this is the QoS at which it was published.
         """
         topic, payload = message.topic, message.payload
         entry = self._entries.get(topic)
         if entry is not None and entry.message.payload == payload:
             entry.confirmed = True
-            if entry.message.qos == message.qos:
-                return Kept.SAME, []
-            entry.message.qos = message.qos
-            return Kept.SAME, [Save(SavedRetained(topic, payload, message.qos))]
+            return self._keep_same(entry, message.qos, is_exact=is_exact)
         effects = self.forget(topic)
         if not payload:
-            return (Kept.SAME if entry is None else Kept.NEW), effects
+            return (SAME if entry is None else NEW), effects
         if not self._has_room(topic, payload):
-            return Kept.FULL, effects
-        self._put(_Entry(Message(topic, payload, message.qos, retain=True)))
-        return Kept.NEW, [Save(SavedRetained(topic, payload, message.qos))]
+            return FULL, effects
+        self._put(_Entry(Message(topic, payload, message.qos, retain=True), is_exact))
+        return NEW, [Save(SavedRetained(topic, payload, message.qos, is_exact))]
 
-    def matching(self, topic_filter: str) -> list[Message]:
-        return [entry.message for _, entry in self._entries.under(topic_filter)]
+    def matching(self, topic_filter: str, qos: int) -> list[Message]:
+        """As far as they are known for one who asks for this QoS."""
+        return [
+            entry.message
+            for _, entry in self._entries.under(topic_filter)
+            if entry.is_exact or entry.message.qos >= qos
+        ]
 
     def topics_under(self, topic_filter: str) -> list[str]:
         return [topic for topic, _ in self._entries.under(topic_filter)]
@@ -108,6 +119,16 @@ class Retained:
         """The broker has had time to send everything again; what it did not is gone."""
         gone = [topic for topic, entry in self._entries.all() if not entry.confirmed]
         return [effect for topic in gone for effect in self.forget(topic)]
+
+    def _keep_same(self, entry: _Entry, qos: int, *, is_exact: bool) -> tuple[Found, list[Effect]]:
+        """The same value again; it may be known better now."""
+        message, was_exact = entry.message, entry.is_exact
+        known_qos = message.qos
+        if (qos <= known_qos and not is_exact) or (qos, is_exact) == (known_qos, was_exact):
+            return SAME, []
+        message.qos, entry.is_exact = qos, is_exact
+        found = SAME if was_exact else Found(known_qos)
+        return found, [Save(SavedRetained(message.topic, message.payload, qos, is_exact))]
 
     def _has_room(self, topic: str, payload: bytes) -> bool:
         size = len(topic) + len(payload)

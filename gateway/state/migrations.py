@@ -57,6 +57,7 @@ STEPS: tuple[Step, ...] = (
         """,
     ),
     Step(4, "ALTER TABLE packets ADD COLUMN brought_by INTEGER NOT NULL DEFAULT 0;\n"),
+    Step(5, "ALTER TABLE retained ADD COLUMN is_exact INTEGER NOT NULL DEFAULT 1;\n"),
 )
 
 

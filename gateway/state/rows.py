@@ -93,8 +93,8 @@ _WAYS: dict[type, _Way] = {
         ("DELETE FROM messages WHERE client_id = ? AND position = ?",),
     ),
     SavedRetained: _Way(
-        lambda row: (row.topic, row.payload, row.qos),
-        ("REPLACE INTO retained VALUES (?, ?, ?)",),
+        lambda row: (row.topic, row.payload, row.qos, row.is_exact),
+        ("REPLACE INTO retained VALUES (?, ?, ?, ?)",),
     ),
     RetainedGone: _Way(lambda row: (row.topic,), ("DELETE FROM retained WHERE topic = ?",)),
     SavedPacket: _Way(
@@ -204,7 +204,12 @@ _SOUND: dict[str, tuple[str, ...]] = {
         _number("retain", 0, 1),
         _number("is_released", 0, 1),
     ),
-    "retained": (_text("topic"), _octets("payload"), _number("qos", 0, 2)),
+    "retained": (
+        _text("topic"),
+        _octets("payload"),
+        _number("qos", 0, 2),
+        _number("is_exact", 0, 1),
+    ),
     "packets": (
         _number("packet_id", 1, 0xFFFF),
         _number("contents", 0, 0xFFFFFFFF),
@@ -287,7 +292,10 @@ class RowReader:
         select = self._select
         return SavedState(
             clients=list(clients.values()),
-            retained=[SavedRetained(*row) for row in select("SELECT * FROM retained ORDER BY 1")],
+            retained=[
+                SavedRetained(topic, payload, qos, bool(is_exact))
+                for topic, payload, qos, is_exact in select("SELECT * FROM retained ORDER BY 1")
+            ],
             packets=[SavedPacket(*row) for row in select("SELECT * FROM packets ORDER BY 1")],
             filters=[name for (name,) in select("SELECT * FROM filters ORDER BY 1")],
             due_wills=list(self._due_wills()),

@@ -65,9 +65,10 @@ CREATE TABLE messages (
 
 -- Retained messages, served while the broker is away.
 CREATE TABLE retained (
-    topic   TEXT    NOT NULL PRIMARY KEY,
-    payload BLOB    NOT NULL,
-    qos     INTEGER NOT NULL
+    topic    TEXT    NOT NULL PRIMARY KEY,
+    payload  BLOB    NOT NULL,
+    qos      INTEGER NOT NULL,
+    is_exact INTEGER NOT NULL DEFAULT 1
 ) WITHOUT ROWID;
 
 -- QoS 2 messages from the broker that it has not released.

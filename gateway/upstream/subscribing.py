@@ -96,6 +96,10 @@ class UpstreamSubscriptions:
         is_due = topic_filter in self._unanswered or topic_filter in self._missing
         return self.is_open and self._is_asked(topic_filter) and not is_due
 
+    def asked_qos(self, topic_filter: str) -> int:
+        """At which it was asked for in this connection last; UNASKED if it was not."""
+        return self._saved.get(topic_filter, UNASKED)
+
     # From the engine
 
     def restore(self, filters: list[str]) -> None:
@@ -221,7 +225,7 @@ class UpstreamSubscriptions:
 
     def _is_asked(self, topic_filter: str) -> bool:
         """Whether it has the filter, or will when it answers, as far as this connection knows."""
-        return self._saved.get(topic_filter, UNASKED) != UNASKED
+        return self.asked_qos(topic_filter) != UNASKED
 
     def _ask(self, topic_filter: str, qos: int) -> None:
         self._saved[topic_filter] = qos

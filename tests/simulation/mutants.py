@@ -23,7 +23,7 @@ from gateway.effects import Forward, Message, Send
 from gateway.engine import Engine
 from gateway.frames import Puback, Pubrec
 from gateway.routing import pending
-from gateway.routing.retained import Kept, Retained
+from gateway.routing.retained import NEW, SAME, Retained
 from gateway.session import publishing
 from gateway.session.delivering import Delivering
 from gateway.session.publishing import Publishing
@@ -191,9 +191,9 @@ def drop_for_absent(monkeypatch: pytest.MonkeyPatch) -> None:
 def replay_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
     keep = Retained.keep
 
-    def mutant(self: Retained, message: Message) -> Any:
-        kept, effects = keep(self, message)
-        return (Kept.NEW if kept is Kept.SAME else kept), effects
+    def mutant(self: Retained, message: Message, *, is_exact: bool) -> Any:
+        found, effects = keep(self, message, is_exact=is_exact)
+        return (NEW if found is SAME else found), effects
 
     monkeypatch.setattr(Retained, "keep", mutant)
 

@@ -212,6 +212,7 @@ def test_a_row_of_a_client_that_makes_no_sense_goes_alone(
     "statement",
     [
         "UPDATE retained SET qos = 'two'",
+        "UPDATE retained SET is_exact = 2",
         "UPDATE retained SET topic = CAST(x'80' AS TEXT)",
         "UPDATE packets SET packet_id = 0",
         "UPDATE packets SET contents = 4294967296",
