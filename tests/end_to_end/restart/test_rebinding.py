@@ -120,7 +120,8 @@ async def test_a_node_wakes_behind_another_bridge(
         await app.publish(down, b"0", qos=1)
         restart(gateway, end)
         new = c.node(b"\1\2", old.client_id)
-        assert await fetches(new, until=b"0") == [b"0"]
+        # Twice where the gateway was killed before the broker heard that it has the message.
+        assert set(await fetches(new, until=b"0")) == {b"0"}
         restart(gateway, end)
         await app.publish(down, b"1", qos=1)
         assert (await fetches(new, until=b"1"))[-1] == b"1"
