@@ -407,12 +407,13 @@ class Downlink:
         return message.topic in self.retained
 
     def _is_exact(self, arrived: Arrived, cover: str) -> bool:
-        """Whether this is the QoS of the publication, which our subscription may have lowered. What
-        comes live may still come for a subscription before this one.
-        """
-        upstream, qos = self._upstream.subscriptions, arrived.message.qos
-        is_by_cover = arrived.is_replay or upstream.is_granted(cover)
-        return qos == 2 or (is_by_cover and upstream.asked_qos(cover) > qos)
+        """Whether this is the QoS of the publication, which our subscription may have lowered."""
+        upstream, message = self._upstream.subscriptions, arrived.message
+        if message.qos == 2:
+            return True
+        if arrived.is_replay:
+            return upstream.asked_qos(cover) > message.qos
+        return upstream.live_qos(message.topic, cover) > message.qos
 
     def _hand_over(
         self, session: Session, message: Message, qos: int, now: float, *, is_held: bool

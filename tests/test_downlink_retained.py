@@ -304,6 +304,18 @@ def test_what_comes_live_before_the_grant_may_come_for_the_subscription_before()
     assert bench.hear_all(b"s2") == [(b"on", 1, True)]
 
 
+def test_what_comes_live_when_the_broker_is_back_is_not_sent_again_with_the_flag() -> None:
+    bench = bench_with_clients(b"s1")
+    bench.subscribe(b"s1", b"state/+", 1)
+    bench.lose_broker()
+    bench.holds = True
+    bench.connect_broker(session_present=True)
+    bench.publishes("state/1", retain=True, by="state/+")
+    assert bench.hear_all(b"s1") == [(b"on", 0, False)]
+    replay(bench, "state/1", by="state/+")
+    assert bench.hear(b"s1") == []
+
+
 def test_newcomers_are_remembered_no_longer_than_needed() -> None:
     bench = bench_with_clients(b"s1", b"s2", b"s3")
     bench.subscribe(b"s1", b"a")

@@ -65,6 +65,9 @@ class UpstreamSubscriptions:
         # Of these, asked for and not granted yet: by which packet the broker will say it, the last
         # of those in which it was asked for. Of what gives way none does.
         self._unanswered: dict[str, int] = {}
+        # Of these, without wildcards and granted before: at which QoS. What comes live may still
+        # come at that.
+        self._before: dict[str, int] = {}
         self._wildcards: set[str] = set()  # of the wanted ones
         self._always: dict[str, int] = {}  # our own, whatever clients want
         self._overhearing: dict[int, str] = {}  # asked for, by packet id
@@ -99,6 +102,19 @@ class UpstreamSubscriptions:
     def asked_qos(self, topic_filter: str) -> int:
         """At which it was asked for in this connection last; UNASKED if it was not."""
         return self._saved.get(topic_filter, UNASKED)
+
+    def live_qos(self, topic: str, cover: str) -> int:
+        """The highest QoS at which the broker sends what is published to a topic. Until it grants
+        the filter that covers it, that is up to the filter before (rule 3), of which in a new life
+        nothing else is known than what is wanted.
+        """
+        if self.is_granted(cover):
+            return self._saved[cover]
+        if topic not in self._saved:
+            return WILDCARD_QOS
+        if self._has_granted(topic):
+            return self._saved[topic]
+        return self._before.get(topic, self._wanted.get(topic, UNASKED))
 
     # From the engine
 
@@ -177,6 +193,11 @@ class UpstreamSubscriptions:
                 self._stale[topic_filter] = None
         self._giving_up.clear()
         self._refused.clear()
+        if is_resumed:
+            for topic_filter in self._saved:
+                self._remember(topic_filter)
+        else:
+            self._before.clear()
         self._saved = dict.fromkeys(self._saved, UNASKED)
         self._saved |= {each: _qos_at_least(each) for each in self._stale}
         self._unanswered = dict.fromkeys(self._stale, UNSAID)
@@ -202,6 +223,7 @@ class UpstreamSubscriptions:
                 continue  # it is wanted at another QoS since: the answer to that counts
             del self._unanswered[topic_filter]
             if code < REFUSED:
+                self._before.pop(topic_filter, None)
                 effects.append(Granted(topic_filter))
             else:
                 self._stale.pop(topic_filter, None)
@@ -227,12 +249,23 @@ class UpstreamSubscriptions:
         """Whether it has the filter, or will when it answers, as far as this connection knows."""
         return self.asked_qos(topic_filter) != UNASKED
 
+    def _has_granted(self, topic_filter: str) -> bool:
+        """At the QoS at which it was asked for last."""
+        return self._is_asked(topic_filter) and topic_filter not in self._unanswered
+
     def _ask(self, topic_filter: str, qos: int) -> None:
+        self._remember(topic_filter)
         self._saved[topic_filter] = qos
         self._unanswered[topic_filter] = UNSAID
 
+    def _remember(self, topic_filter: str) -> None:
+        """At which QoS the broker has it, before it is asked for once more."""
+        if self._has_granted(topic_filter) and not _has_wildcard(topic_filter):
+            self._before[topic_filter] = self._saved[topic_filter]
+
     def _forget(self, topic_filter: str) -> list[Effect]:
         """The broker does not have it any more."""
+        self._before.pop(topic_filter, None)
         self._saved.pop(topic_filter, None)
         return [Save(FilterGone(topic_filter))]
 
