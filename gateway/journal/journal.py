@@ -273,7 +273,7 @@ class Journal:
         if group.landed is not None:
             self._failed_until = None
             current = ledger.current = ledger.segments[-1]
-            current.end = group.end
+            current.end, current.has_landed = group.end, True
             self._settle(current, group.readings)
             outcome.stored = [forward for forward, _, _ in group.readings]
             self._marks.settle(group)

@@ -75,6 +75,7 @@ class Segment:
     guests: set[int] = field(default_factory=set)  # readings whose exchange was restated here
     released_guests: set[int] = field(default_factory=set)  # those of them released since
     about: set[int] = field(default_factory=set)  # serials
+    has_landed: bool = True  # a group is durable in it
     is_suspect: bool = False  # a write or sync failed: never used again
 
     @property
@@ -197,7 +198,7 @@ class Ledger:
         for segment in self.segments:
             segment.is_suspect = segment.is_suspect or segment.serial in abandoned
         for new in started:
-            segment = Segment(new.header, new.header.name, new.size)
+            segment = Segment(new.header, new.header.name, new.size, has_landed=False)
             # The header's bound tells what does not count in those that were given up.
             segment.about = {other.serial for other in self.segments if other.is_suspect}
             if new.has_carried and self.segments:

@@ -4,7 +4,9 @@ Rule 1: one spare segment is never given to readings: with it marks can be writt
         group saved, when the budget or the disk is full.
 Rule 2: a drained segment is freed when its readings cannot be copies' originals any more, when
         drained ones take too much of the budget, or when there is no other room.
-Rule 3: the newest segment is never freed, nor the one that is written to.
+Rule 3: the newest segment is never freed, nor the one that is written to: it alone knows, over a
+        restart, which numbers have been used. A segment with which a group failed to begin was
+        never written to, so it is none; and when a group begins one, the last before it may go.
 Rule 4: before a segment goes, what it says of others is written anew (`restate`).
 """
 
@@ -48,8 +50,8 @@ class Room:
         return self.bytes + self._rules.segment_bytes <= self._rules.size_max_bytes
 
     def drained(self) -> list[Segment]:
-        """Never the newest: it alone knows, over a restart, which numbers have been used."""
-        return [segment for segment in self._ledger.segments[:-1] if not segment.unfinished]
+        """Of those that may be freed (rule 3)."""
+        return _finished(self._ledger.segments[:-1])
 
     def standing(self) -> int:
         """Segments that are ready, or can be, when the one that is written to is full."""
@@ -95,16 +97,25 @@ class Room:
             self._plan_drop(group)
 
     def _bare(self) -> list[Segment]:
-        """Begun, and nothing came into them; every newer header says what theirs say."""
-        return [
-            segment
-            for segment in self.drained()
-            if segment.is_suspect and segment.end == HEADER_BYTES
-        ]
+        """Begun, and nothing came into them: every newer header says what theirs say. The newest
+        too, if no group ever landed there: without it all is as it was before.
+        """
+        segments = self._ledger.segments
+        bare = [each for each in segments if each.is_suspect and each.end == HEADER_BYTES]
+        if (
+            bare
+            and bare[-1] is segments[-1]
+            and (bare[-1].has_landed or len(bare) == len(segments))
+        ):
+            bare.pop()
+        return bare
 
     def _disposable(self, now: float, *, is_needed: bool) -> list[Segment]:
-        rules = self._rules
-        drained = self.drained()
+        rules, segments = self._rules, self._ledger.segments
+        # If nothing else can be written to, the next group begins a segment, which is the newest by
+        # then. Else, where each one fails after its first group, they would pile up.
+        is_to_begin = self._ledger.current is None and self.spares
+        drained = _finished(segments) if is_to_begin else self.drained()
         excess = sum(segment.size for segment in drained) - rules.size_max_bytes // RECENT_SHARE
         chosen: list[Segment] = []
         for segment in drained:
@@ -198,3 +209,8 @@ class Room:
         if not self.spares and self.can_make():
             times.append(self._make_at)
         return None if not times else max(min(times), self._free_at)
+
+
+def _finished(segments: list[Segment]) -> list[Segment]:
+    """Whose readings are all settled or given up."""
+    return [segment for segment in segments if not segment.unfinished]

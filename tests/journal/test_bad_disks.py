@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from gateway.effects import Forward
 from gateway.journal.rules import SEGMENT_BYTES_MIN
 from gateway.saved import ClientId
 from tests.journal.support import SMALL, Driven, reading
@@ -93,6 +94,84 @@ def test_segments_into_which_nothing_came_do_not_pile_up_behind_one_with_marks()
         driven.run_once()
         driven.run_once()
         assert sum(files.sizes().values()) <= SMALL + 2 * SEGMENT_BYTES_MIN, number
+
+
+def flaky(driven: Driven, files: SimulatedFiles, dice: Random) -> None:
+    """Three hundred readings come while the disk fails now and then, and few are taken."""
+    fails, taken = dice.choice((0.2, 0.4)), dice.choice((0.1, 0.2))
+    files.trace = lambda call: files.faults.fail("sync_data" in call and dice.random() < fails)
+    held: list[Forward] = []
+    for number in range(300):
+        driven.now += dice.choice((0.01, 0.5, 1.1))
+        driven.journal.store(reading(number, payload=bytes(dice.choice((10, 300)))), is_parked=True)
+        if held and dice.random() < taken:
+            driven.journal.finish(held.pop(dice.randrange(len(held))))
+        group = driven.journal.begin_group(driven.now)
+        if group is not None:
+            held += driven.write(group).stored
+        assert sum(files.sizes().values()) <= SMALL + 2 * SEGMENT_BYTES_MIN, number
+    files.trace = None
+    files.faults.fail(False)
+    for forward in held:
+        driven.journal.finish(forward)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_disk_that_fails_now_and_then_costs_no_more_than_the_budget_either(seed: int) -> None:
+    files = SimulatedFiles(Random(seed))
+    driven = opened(files)
+    flaky(driven, files, Random(seed))
+    for _ in range(3):
+        driven.now += 1.1
+        driven.run()
+    assert sum(files.sizes().values()) <= SMALL
+    assert len(driven.store(reading(999))) == 1
+
+
+def test_the_newest_segment_stays_if_a_group_landed_there_though_it_was_empty() -> None:
+    """It alone knows which numbers have been used: those before it are gone."""
+    files = SimulatedFiles(Random(1))
+    driven = opened(files)
+    number = 0
+    while len(segments(files)) < 2:  # the first one is full, and waits
+        driven.store(reading(number, payload=bytes(900)), is_parked=True)
+        number += 1
+    driven.finish(*driven.store(reading(number)), *driven.read()[-1:])
+
+    def fail() -> None:
+        files.faults.write_fails = 1.0
+        driven.journal.store(reading(number + 1), is_parked=True)
+        driven.run_once()
+        files.faults.write_fails = 0.0
+        driven.now += 1.1
+
+    driven.now += 5
+    driven.run()  # all that is finished is durable there
+    used = driven.journal._next
+    fail()
+    driven.run()
+    assert driven.journal._ledger.segments[-1].first >= used
+    fail()
+    for _ in range(3):
+        driven.run_once()
+        files.kill()
+        driven = opened(files)
+        assert driven.journal._next >= used
+
+
+def test_of_segments_into_which_nothing_came_one_stays() -> None:
+    files = SimulatedFiles(Random(1))
+    driven = opened(files)
+    files.trace = lambda call: files.faults.fail("sync_data" in call)
+    driven.journal.store(reading(0), is_parked=True)
+    driven.run_once()
+    files.trace = None
+    files.faults.fail(False)
+    for _ in range(5):
+        assert segments(files)
+        driven.now += 1.1
+        driven.run_once()
+    assert len(driven.store(reading(1))) == 1
 
 
 def test_what_only_the_page_cache_has_of_the_last_but_one_segment_is_written_again() -> None:

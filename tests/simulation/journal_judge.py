@@ -121,11 +121,12 @@ class Judge:
 
     def _exchange(self, key: Key, contents: int | None) -> None:
         """The newest reading under a message id says whether it is open."""
-        for told in reversed(self._memory.by_key.get(key, [])):
-            if told.stored is NO:
-                continue
+        of_key = [told for told in self._memory.by_key.get(key, []) if told.stored is not NO]
+        for told in reversed(of_key):
             if contents == told.contents and (told.released is not YES or self._memory.has_rot):
-                told.stored, told.released = YES, NO
+                alike = [each for each in of_key if each.contents == contents]
+                if told.stored is YES or alike == [told]:  # else it may be any of them
+                    told.stored, told.released = YES, NO
                 return
             if told.released is PERHAPS and contents is None:
                 told.released = YES

@@ -53,6 +53,11 @@ class Faults:
     open_fails: float = 0.0
     rename_fails: float = 0.0
 
+    def fail(self, is_failing: bool) -> None:
+        """All that writes, or nothing."""
+        often = float(is_failing)
+        self.write_fails = self.sync_fails = self.sync_folder_fails = self.rename_fails = often
+
 
 class SimulatedFiles:
     def __init__(self, dice: Random, capacity_bytes: int = 1 << 40) -> None:
