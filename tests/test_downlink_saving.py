@@ -396,6 +396,16 @@ def test_positions_are_reserved_before_they_are_used_up() -> None:
 # Retained
 
 
+@pytest.mark.parametrize(("qos", "is_exact"), [(0, True), (1, False), (2, True)])
+def test_what_is_retained_is_saved_with_whether_its_qos_may_have_been_higher(
+    qos: int, is_exact: bool
+) -> None:
+    bench = bench_with_s1(subscribed=True, qos=max(qos, 1))
+    bench.publishes("cmd", qos=qos, retain=True, by="cmd")
+    (row,) = (each for each in bench.saved() if isinstance(each, SavedRetained))
+    assert row == SavedRetained("cmd", b"on", qos, is_exact)
+
+
 def test_what_is_retained_is_saved_as_it_changes() -> None:
     bench = bench_with_s1(subscribed=True)
     bench.publishes("cmd", retain=True, by="cmd")
