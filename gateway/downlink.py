@@ -395,8 +395,7 @@ class Downlink:
             is_new = self._newcomers.get(client_id, -inf) + REPLAY_WINDOW_S > now
             if is_new or found is None or not found.is_full:
                 qos = min(qos, message.qos)
-                has_flag = is_new or had_at >= 0
-                copy = Message(message.topic, message.payload, qos, has_flag)
+                copy = Message(message.topic, message.payload, qos, is_new)
                 effects += self._give(self._sessions[client_id], copy, arrived, now)
         return effects
 

@@ -65,7 +65,8 @@ def let_go(session: Session | None, effect: Withheld) -> list[Effect]:
     """What was withheld may go; `session` is the client's present one."""
     if session is None or session is not effect.session:
         return []
-    session.withheld = session.withheld[len(effect.sends) :]
+    sent = set(map(id, effect.sends))  # not always the first: on a full disk some wait for longer
+    session.withheld = tuple(each for each in session.withheld if id(each) not in sent)
     if session.state in ABSENT:
         return []
     return [

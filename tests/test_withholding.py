@@ -87,6 +87,16 @@ def test_what_waits_already_is_not_said_twice() -> None:
     assert let_go(session, again) == [send(session, REGACK)]
 
 
+def test_on_a_full_disk_one_that_may_go_leaves_one_that_waits_for_longer() -> None:
+    session = connected()
+    (first,) = withheld_in(withhold(session, [SAVE, send(session, SUBACK)]))
+    (second,) = withheld_in(withhold(session, [SAVE, send(session, REGACK)]))
+    assert let_go(session, second) == [send(session, REGACK)]
+    assert withhold(session, [send(session, SUBACK)]) == [], "it waits already"
+    assert let_go(session, first) == [send(session, SUBACK)]
+    assert session.withheld == ()
+
+
 def test_a_new_connection_is_answered_though_the_same_waits_for_the_old_one() -> None:
     session = connected()
     (old,) = withheld_in(withhold(session, [SAVE, send(session, Connack(0))]))

@@ -6,8 +6,9 @@ parts that begin small: on a full disk what makes room can be written although t
 The gateway goes on serving from memory meanwhile: CONNACK and REGACK no longer wait. What a power
 cut would cost then is a session or a registration, and its sensor is told so and makes it again;
 never a reading, which is in the journal. What a sensor could not notice goes on waiting: SUBACK of
-a subscription that a restart would forget, and what QoS 2 sends to it, which a restart would send
-twice. So does what hands something back to the broker, which would forget what only our memory has.
+a subscription that a restart would forget, or the retained messages for it, and what QoS 2 sends to
+it, which a restart would send twice. So does what hands something back to the broker, which would
+forget what only our memory has.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from math import inf
 from time import perf_counter
 
 from gateway.effects import Admit, Effect, Send, Withheld
-from gateway.frames import Publish, Pubrel
+from gateway.frames import Publish, Pubrel, Suback
 from gateway.saved import Change, SavedState
 from gateway.state.errors import StateError
 from gateway.state.pending import Batch, Pending
@@ -265,4 +266,6 @@ def _may_go(effect: Effect) -> bool:
     if type(effect) is not Send:
         return False
     frame = effect.frame
-    return not (type(frame) is Pubrel or (type(frame) is Publish and frame.qos == 2))
+    if type(frame) is Publish:
+        return frame.qos < 2
+    return type(frame) is not Pubrel and type(frame) is not Suback

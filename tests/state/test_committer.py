@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gateway.effects import Admit, Effect, Peer, Send, Transmit, Withheld
-from gateway.frames import Publish, Pubrel, Regack
+from gateway.frames import Publish, Pubrel, Regack, Register, Suback
 from gateway.saved import MessageGone, SavedMessage, SavedRetained, SavedState
 from gateway.state.committer import StateCommitter
 from gateway.state.folder import StateFolder, open_state
@@ -255,21 +255,23 @@ def test_sensors_are_answered_from_memory_meanwhile_and_the_broker_is_not(disk: 
     asyncio.run(story())
 
 
-def test_what_qos_2_needs_on_the_disk_waits_even_then(disk: SmallDisk) -> None:
-    once: list[Effect] = [
+def test_what_a_sensor_could_not_notice_waits_even_then(disk: SmallDisk) -> None:
+    """QoS 2, and SUBACK in front of retained messages."""
+    surely: list[Effect] = [
         Send(PEER, Publish(1, 1, b"", 2)),
         Send(PEER, Pubrel(1)),
         Withheld(ANN, None, [Send(PEER, Pubrel(2))]),
+        Withheld(ANN, None, [Send(PEER, Suback(1, 1, 0, 1)), Send(PEER, Register(1, 1, b"a"))]),
     ]
     at_least_once: Effect = Send(PEER, Publish(1, 2, b"", 1))
 
     async def story() -> None:
         async with in_trouble(disk) as at:
-            at.committer.when_saved([*once, at_least_once])
+            at.committer.when_saved([*surely, at_least_once])
             await at.until(lambda: at_least_once in at.heard)
-            assert not any(effect in at.heard for effect in once)
+            assert not any(effect in at.heard for effect in surely)
             disk.free()
-            await at.until(lambda: at.heard[-3:] == once)
+            await at.until(lambda: at.heard[-4:] == surely)
 
     asyncio.run(story())
 
