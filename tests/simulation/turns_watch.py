@@ -3,7 +3,9 @@ life, and whether it kept that order, towards the broker and on the disk.
 
 The order in which such a sensor measured says nothing: the network may turn it round. A reading
 that the gateway's end made it forget is taken anew in the next life; by the epoch of its tag it is
-known in which life the one that arrives was taken.
+known in which life the one that arrives was taken. A sensor that begins anew sends again what it
+has no answer for, perhaps in another order, and that is taken anew as well: which of the two
+arrives cannot be told, as a power cut may take what was left behind.
 """
 
 from __future__ import annotations
@@ -21,10 +23,13 @@ from tests.simulation.plan import Reading
 
 @dataclass(slots=True)
 class Take:
-    """When the gateway heard a reading first in one life, and in which connection last."""
+    """When the gateway heard a reading first in one session of a life, and in which connection
+    last.
+    """
 
     reading: Reading
     number: int
+    session: Session
     connection: int
     copies: int = 0  # how often it heard it
 
@@ -37,7 +42,7 @@ class TurnsWatch:
         self.epoch = 1
         self._readings = {each.payload: each for each in readings if each.qos > 0}
         self._is_safe = is_safe
-        self._takes: dict[tuple[int, bytes], Take] = {}
+        self._takes: dict[tuple[int, bytes], list[Take]] = {}
         self._taken = 0
         self._connections: Counter[str] = Counter()
         self._last: dict[tuple[str, str], int] = {}
@@ -51,33 +56,33 @@ class TurnsWatch:
         if session is None or not _takes_readings(session):
             return
         connection = self._connections[client_id]
-        take = self._takes.get((self.epoch, frame.payload))
-        if take is None:
+        takes = self._takes.setdefault((self.epoch, frame.payload), [])
+        if not takes or takes[-1].session is not session:
             self._taken += 1
-            take = Take(self._readings[frame.payload], self._taken, connection)
-            self._takes[self.epoch, frame.payload] = take
-        take.connection = connection
-        take.copies += 1
+            takes.append(Take(self._readings[frame.payload], self._taken, session, connection))
+        takes[-1].connection = connection
+        takes[-1].copies += 1
 
     def refused(self, payload: bytes, return_code: int) -> None:
         """Whatever was taken of it before, its sensor is told to send it again; but a late copy
         with a topic id of a former session is refused by itself.
         """
-        take = self._takes.get((self.epoch, payload))
-        if take is not None and (return_code != ReturnCode.INVALID_TOPIC_ID or take.copies == 1):
-            del self._takes[self.epoch, payload]
+        takes = self._takes.get((self.epoch, payload), [])
+        if takes and (return_code != ReturnCode.INVALID_TOPIC_ID or takes[-1].copies == 1):
+            takes.pop()
 
     def arrives_late(self, reading: Reading, epoch: int) -> bool:
         """It arrives for the first time, with a tag of this epoch: note that, and say whether one
         that was taken after it had arrived before.
         """
-        take = self._takes.get((epoch, reading.payload))
-        if take is None:
+        takes = self._takes.get((epoch, reading.payload))
+        if not takes:
             return False
         key = (reading.client_id, reading.topic)
         last = self._last.get(key, 0)
-        self._last[key] = max(last, take.number)
-        return take.number < last
+        in_turn = [take.number for take in takes if take.number >= last]
+        self._last[key] = min(in_turn, default=last)
+        return not in_turn
 
     def left_behind(self, excused: Callable[[bytes], bool]) -> Reading | None:
         """At the end of a life: one that is lost although a later one of its topic is safe.
@@ -85,9 +90,10 @@ class TurnsWatch:
         What a client left behind when it began anew may be. Of those that were taken in a former
         life, too, nobody knows which of the two is safe.
         """
-        first_epochs = {payload: epoch for epoch, payload in sorted(self._takes, reverse=True)}
+        taken = {key: takes[-1] for key, takes in self._takes.items() if takes}
+        first_epochs = {payload: epoch for epoch, payload in sorted(taken, reverse=True)}
         safe: set[tuple[str, str]] = set()
-        of_this_life = [take for (epoch, _), take in self._takes.items() if epoch == self.epoch]
+        of_this_life = [take for (epoch, _), take in taken.items() if epoch == self.epoch]
         for take in sorted(of_this_life, key=lambda take: -take.number):
             reading = take.reading
             key = (reading.client_id, reading.topic)
