@@ -247,35 +247,21 @@ def replay_at(bench: Bench, qos: int) -> None:
     bench.publishes("state", qos=qos, retain=True, by="state", is_replay=True)
 
 
-def known_at_qos_0() -> Bench:
-    """To s1; whatever the broker has it at, and that is away now."""
+@pytest.mark.parametrize("qos", [0, 1])
+def test_one_that_asks_for_a_higher_qos_in_an_outage_gets_it_once_and_at_the_right_one(
+    qos: int,
+) -> None:
     bench = bench_with_clients(b"s1", b"s2")
     bench.subscribe(b"s1", b"state", 0)
     replay_at(bench, 0)
     assert published(bench.hear(b"s1")) == ON_RETAINED
     bench.lose_broker_for_long()
-    return bench
-
-
-@pytest.mark.parametrize("qos", [0, 1])
-def test_one_that_asks_for_a_higher_qos_in_an_outage_gets_it_once_and_at_the_right_one(
-    qos: int,
-) -> None:
-    bench = known_at_qos_0()
     assert published(bench.subscribe(b"s2", b"state", 1)) == []
     bench.connect_broker()
     for _ in range(2):
         replay_at(bench, qos)
     assert bench.hear_all(b"s2") == [(b"on", qos, True)]
     assert bench.hear(b"s1") == [], "which had it"
-
-
-def test_one_that_asks_for_the_same_qos_in_an_outage_gets_it_at_once() -> None:
-    bench = known_at_qos_0()
-    assert published(bench.subscribe(b"s2", b"state", 0)) == ON_RETAINED
-    bench.connect_broker()
-    replay_at(bench, 0)
-    assert bench.hear(b"s2") == []
 
 
 def test_a_message_below_the_qos_of_our_subscription_is_known_to_be_published_so() -> None:
