@@ -25,49 +25,76 @@ class Recent:
     message_id: int
     contents: Contents
     until: float
+    later: Recent | None = None  # the next that came
 
 
 class Recents:
-    """Of one client, the oldest first."""
+    """Of one client, the oldest first.
 
-    __slots__ = ("_bits", "_kept")
+    A chain, as of many clients nothing is in the processor's caches: what comes next looks at the
+    oldest, where a list would be two more places in memory.
+    """
+
+    __slots__ = ("_bits", "_count", "_newest", "_oldest")
 
     def __init__(self) -> None:
-        self._kept: list[Recent] = []
+        self._oldest: Recent | None = None
+        self._newest: Recent | None = None
+        self._count = 0
         self._bits = 0
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return self._count
 
     def find(self, message_id: int) -> Recent | None:
         if not self._bits >> message_id % _BITS & 1:
             return None
         bits, found = 0, None
-        for each in self._kept:
+        each = self._oldest
+        while each is not None:
             bits |= 1 << each.message_id % _BITS
             if each.message_id == message_id:
                 found = each
+            each = each.later
         self._bits = bits
         return found
 
     def remember(self, message_id: int, contents: Contents, now: float, until: float) -> None:
         """One goes for each that comes, so the outdated do in time."""
-        kept = self._kept
         before = self.find(message_id)
         if before is not None:
-            kept.remove(before)
-        if kept and (len(kept) >= RECENT_MAX or kept[0].until <= now):
-            one = kept.pop(0)  # and its place in memory is the next one's
+            self._take_out(before)
+        one = self._oldest
+        if one is not None and (self._count >= RECENT_MAX or one.until <= now):
+            self._oldest, one.later = one.later, None  # and its place in memory is the next one's
             one.message_id, one.contents, one.until = message_id, contents, until
         else:
             one = Recent(message_id, contents, until)
-        kept.append(one)
+            self._count += 1
+        if self._oldest is None or self._newest is None:
+            self._oldest = one
+        else:
+            self._newest.later = one
+        self._newest = one
         self._bits |= 1 << message_id % _BITS
 
     def at(self, now: float) -> Recents | None:
         """Those that count still, in no more memory than they need; None if there is none."""
-        left = Recents()
-        for each in self._kept:
+        left, each = Recents(), self._oldest
+        while each is not None:
             if each.until > now:
                 left.remember(each.message_id, each.contents, now, each.until)
-        return left if left._kept else None
+            each = each.later
+        return left if left._count else None
+
+    def _take_out(self, one: Recent) -> None:
+        before, each = None, self._oldest
+        while each is not one and each is not None:
+            before, each = each, each.later
+        if before is None:
+            self._oldest = one.later
+        else:
+            before.later = one.later
+        if one.later is None:
+            self._newest = before
+        self._count -= 1
