@@ -94,7 +94,7 @@ MODULES = {
 }
 OPTIMISE = "1"  # no slower here than 2, and compiled in two thirds of the time
 # Python alone finds something of it by name, and nothing throws: a tenth smaller without the rest.
-FLAGS = ("-g1", "-fvisibility=hidden", "-fno-asynchronous-unwind-tables")
+FLAGS = ("-g0", "-fvisibility=hidden", "-fno-asynchronous-unwind-tables")
 MYPY_INI = """[mypy]
 strict = True
 follow_imports = silent
@@ -238,7 +238,7 @@ def compiled(extension: Any, source: str) -> None:
 def link(extension: Any) -> None:
     command = shlex.split(sysconfig.get_config_var("LDSHARED"))
     objects = map(object_of, extension.sources)
-    run([*command, *objects, "-o", extension.name + SUFFIX])
+    run([*command, "-s", *objects, "-o", extension.name + SUFFIX])
 
 
 def object_of(source: str) -> str:

@@ -7,7 +7,7 @@ alone, is for the door.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from gateway.door import Door
 from gateway.effects import Dropped, Effect, Forward, Peer, Reason
@@ -24,13 +24,13 @@ from gateway.frames import (
     has_trailing_octets,
 )
 from gateway.nodes import address_behind
-from gateway.routing.members import Members
+from gateway.routing.members import FETCHED_FROM, Members
 from gateway.routing.pace import Pace
 from gateway.rules import EngineRules
 from gateway.session.delivering import PUBACK_OCTETS
 from gateway.session.session import Session
 
-Datagrams = Iterable[tuple[bytes, bytes]]
+Datagrams = Sequence[tuple[bytes, bytes]]
 
 _FOR_THE_DOOR = frozenset({Connect, Forwarded, SearchGw})
 
@@ -66,6 +66,8 @@ class Intake:
         may_call = self._door.admission.may_call
         if self._pace is not None:
             datagrams, effects = self._pace.within(link, datagrams, members, now)
+        if len(members) >= FETCHED_FROM:
+            self._members.fetch(members, datagrams)
         plain, received = 0, self._received
         for address, datagram in datagrams:
             session = members.get(address)

@@ -251,7 +251,7 @@ class World:
             assert session.delivering.waiting <= OUTBOX_MAX + 1
             assert len(session._subscribing.filters) <= SUBSCRIPTIONS_MAX
             assert len(session._topics._topics) <= TOPICS_MAX
-            assert len(session._publishing.unsettled) <= UNSETTLED_MAX
+            assert len(session.publishing.unsettled) <= UNSETTLED_MAX
 
     def check_addresses(self) -> None:
         """Who has an address is not gone, and who is not gone has one."""
@@ -313,7 +313,7 @@ class World:
         in_flight = self.bench.engine.upstream.readings.in_flight
         on_the_way = set(map(id, in_flight.unsettled()))
         for session in self.bench.engine.sessions.values():
-            for forward in session._publishing.unsettled:
+            for forward in session.publishing.unsettled:
                 assert id(forward) in on_the_way
 
 

@@ -25,9 +25,9 @@ _SAVED_AS = {State.AWAKE: State.ASLEEP, State.CONNECTING: State.DISCONNECTED}
 
 class LastingSession:
     __slots__ = (
-        "_interrupted", "_publishing", "_row", "_rules", "_saved_positions", "_saved_state",
-        "_subscribing", "_testament", "_topics", "clean", "client_id", "delivering", "heard_at",
-        "keep_alive_s", "noted", "peer", "scheduled_at", "silence_max_s", "sleep_s", "state",
+        "_interrupted", "_row", "_rules", "_saved_positions", "_saved_state", "_subscribing",
+        "_testament", "_topics", "clean", "client_id", "delivering", "heard_at", "keep_alive_s",
+        "noted", "peer", "publishing", "scheduled_at", "silence_max_s", "sleep_s", "state",
         "withheld",
     )  # fmt: skip
 
@@ -47,7 +47,7 @@ class LastingSession:
         self.heard_at = 0.0
         self.peer = peer
         self._topics = TopicRegistry(predefined, rules.topics_max, first_topic_id)
-        self._publishing = Publishing(self._topics, rules)
+        self.publishing = Publishing(self._topics, rules)
         self.delivering = Delivering(self._topics, rules, first_position)
         self.silence_max_s = inf
         self.scheduled_at = inf  # the engine's own note: when it will look at this session next

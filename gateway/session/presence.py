@@ -154,7 +154,7 @@ class Presence(Whereabouts):
     def _end_connection(self) -> None:
         """Nothing more to where the client was: it may be another client's address by now."""
         self.delivering.pause()
-        self._publishing.end_connection()
+        self.publishing.end_connection()
         self._subscribing.end_connection()
         if self._testament is not None:
             self._testament.end_connection()

@@ -81,7 +81,7 @@ class _Exchange:
 
 class Publishing:
     __slots__ = (
-        "_awaiting_release", "_more", "_one", "_recent", "_rules", "_topics", "_unheard",
+        "_awaiting_release", "_more", "_one", "_rules", "_topics", "_unheard", "recent",
     )  # fmt: skip
 
     def __init__(self, topics: TopicRegistry, rules: SessionRules) -> None:
@@ -95,7 +95,7 @@ class Publishing:
         # Of these, those of a connection that ended: nobody listens for their acknowledgement.
         self._unheard: set[int] | None = None
         self._awaiting_release: dict[int, _Exchange] | None = None
-        self._recent: Recents | None = None
+        self.recent: Recents | None = None
 
     # From the client
 
@@ -118,7 +118,7 @@ class Publishing:
         payload = datagram[HEAD_OCTETS:]
         forward = Forward(client_id, topic, payload, qos, retain, topic_id, message_id, now)
         if qos:
-            recent = self._recent
+            recent = self.recent
             if recent is not None and recent.find(message_id) is not None:
                 return None
             if self._one is None and self._more is None:
@@ -154,7 +154,7 @@ class Publishing:
             client_id, topic, payload, qos, frame.retain, frame.topic_id, message_id, now
         )
         if qos > 0:
-            recent = self._recent
+            recent = self.recent
             if (
                 self._unsettled(message_id) is not None
                 or (recent is not None and recent.find(message_id) is not None)
@@ -207,6 +207,14 @@ class Publishing:
 
     # From the session
 
+    def reach(self, step: int) -> bool:
+        """`Session.reach`, from here."""
+        recent, topics = self.recent, self._topics
+        if step == 0 or recent is None:
+            return recent is not None and topics is not None
+        oldest = recent.oldest
+        return topics.first_id > 0 and oldest is not None and oldest.until > 0
+
     def rest(self, now: float) -> None:
         """Give back what is outdated, and what dictionaries keep free for a next entry: sleepers
         are many, and for long.
@@ -214,8 +222,8 @@ class Publishing:
         A plain copy would be as large as the dictionary ever was.
         """
         self._more = dict((self._more or {}).items()) or None
-        if self._recent is not None:
-            self._recent = self._recent.at(now)
+        if self.recent is not None:
+            self.recent = self.recent.at(now)
 
     def end_connection(self) -> None:
         """Whoever publishes from now on may be a client that restarted, or none."""
@@ -334,7 +342,7 @@ class Publishing:
         return None
 
     def _is_recent(self, forward: Forward) -> bool:
-        recent = None if self._recent is None else self._recent.find(forward.message_id)
+        recent = None if self.recent is None else self.recent.find(forward.message_id)
         if recent is None or forward.received_at >= recent.until:
             return False
         return _is_copy_of(recent.contents, forward)
@@ -361,9 +369,9 @@ class Publishing:
         return effects
 
     def _remember(self, message_id: int, contents: Contents, now: float, until: float) -> None:
-        if self._recent is None:
-            self._recent = Recents()
-        self._recent.remember(message_id, contents, now, until)
+        if self.recent is None:
+            self.recent = Recents()
+        self.recent.remember(message_id, contents, now, until)
 
     def _take_from_unheard(self, message_id: int) -> bool:
         """Whether nobody listened for this acknowledgement. From now on its id is free again."""

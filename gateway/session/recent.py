@@ -35,10 +35,10 @@ class Recents:
     oldest, where a list would be two more places in memory.
     """
 
-    __slots__ = ("_bits", "_count", "_newest", "_oldest")
+    __slots__ = ("_bits", "_count", "_newest", "oldest")
 
     def __init__(self) -> None:
-        self._oldest: Recent | None = None
+        self.oldest: Recent | None = None
         self._newest: Recent | None = None
         self._count = 0
         self._bits = 0
@@ -50,7 +50,7 @@ class Recents:
         if not self._bits >> message_id % _BITS & 1:
             return None
         bits, found = 0, None
-        each = self._oldest
+        each = self.oldest
         while each is not None:
             bits |= 1 << each.message_id % _BITS
             if each.message_id == message_id:
@@ -64,15 +64,15 @@ class Recents:
         before = self.find(message_id)
         if before is not None:
             self._take_out(before)
-        one = self._oldest
+        one = self.oldest
         if one is not None and (self._count >= RECENT_MAX or one.until <= now):
-            self._oldest, one.later = one.later, None  # and its place in memory is the next one's
+            self.oldest, one.later = one.later, None  # and its place in memory is the next one's
             one.message_id, one.contents, one.until = message_id, contents, until
         else:
             one = Recent(message_id, contents, until)
             self._count += 1
-        if self._oldest is None or self._newest is None:
-            self._oldest = one
+        if self.oldest is None or self._newest is None:
+            self.oldest = one
         else:
             self._newest.later = one
         self._newest = one
@@ -80,7 +80,7 @@ class Recents:
 
     def at(self, now: float) -> Recents | None:
         """Those that count still, in no more memory than they need; None if there is none."""
-        left, each = Recents(), self._oldest
+        left, each = Recents(), self.oldest
         while each is not None:
             if each.until > now:
                 left.remember(each.message_id, each.contents, now, each.until)
@@ -88,11 +88,11 @@ class Recents:
         return left if left._count else None
 
     def _take_out(self, one: Recent) -> None:
-        before, each = None, self._oldest
+        before, each = None, self.oldest
         while each is not one and each is not None:
             before, each = each, each.later
         if before is None:
-            self._oldest = one.later
+            self.oldest = one.later
         else:
             before.later = one.later
         if one.later is None:

@@ -84,7 +84,7 @@ class Session(Presence):
         """A new reading in a datagram as nearly all are; None for `receive`, with nothing done."""
         if self.state is not _ACTIVE:
             return None
-        forward = self._publishing.plain(datagram, self.client_id, now)
+        forward = self.publishing.plain(datagram, self.client_id, now)
         if forward is not None:
             self.heard_at = now
         return forward
@@ -97,7 +97,7 @@ class Session(Presence):
             return None
         size = len(datagram)
         if size == PUBREL_OCTETS:
-            effects = self._publishing.plain_release(datagram, self.client_id, self.peer, now)
+            effects = self.publishing.plain_release(datagram, self.client_id, self.peer, now)
         elif size == PUBACK_OCTETS:
             effects = self.delivering.plain_puback(datagram, self.client_id)
         else:
@@ -111,7 +111,7 @@ class Session(Presence):
         self.heard_at = now
         state = self.state
         if type(frame) is Publish and state is _ACTIVE:
-            return self._publishing.receive(frame, self.client_id, self.peer, now)
+            return self.publishing.receive(frame, self.client_id, self.peer, now)
         if state is State.CONNECTING:
             return self._receive_connecting(frame, now)
         if state in ABSENT:
@@ -189,6 +189,16 @@ class Session(Presence):
 
     # From the engine
 
+    def reach(self, step: int) -> bool:
+        """Look at what a reading asks for, so many steps from here; whether it is there.
+
+        See `Members.fetch`. A name of its own for each, as that touches the thing itself.
+        """
+        if step:
+            return self.publishing.reach(step - 1)
+        peer, client_id, publishing = self.peer, self.client_id, self.publishing
+        return peer is not None and client_id is not None and publishing is not None
+
     def kept(self, news: Kept, now: float) -> list[Effect]:
         """What a message to this client waited for is durable."""
         effects = self.delivering.kept(news, self.peer, now)
@@ -200,23 +210,23 @@ class Session(Presence):
 
     def unsettled_but(self, forward: Forward) -> list[Forward]:
         """The other readings whose acknowledgement this client waits for."""
-        return [each for each in self._publishing.unsettled if each is not forward]
+        return [each for each in self.publishing.unsettled if each is not forward]
 
     def settled(self, forward: Forward) -> list[Effect]:
         """A reading is in the broker's hands (or on disk): acknowledge it."""
-        return self._publishing.settled(forward, self.peer, self.heard_at)
+        return self.publishing.settled(forward, self.peer, self.heard_at)
 
     def refused(self, forward: Forward, return_code: int) -> list[Effect]:
         """A reading cannot go on: its sensor keeps it."""
-        return self._publishing.refused(forward, return_code, self.peer)
+        return self.publishing.refused(forward, return_code, self.peer)
 
     def released(self, message_id: int, now: float) -> list[Effect]:
         """The answer to `RecordRelease`."""
-        return self._publishing.released(message_id, self.peer, now)
+        return self.publishing.released(message_id, self.peer, now)
 
     def restore_exchanges(self, exchanges: Exchanges, now: float) -> None:
         """What a former life of the gateway knew of this client's readings."""
-        self._publishing.restore(exchanges, now)
+        self.publishing.restore(exchanges, now)
 
     def asking(self) -> list[SubscribeTo]:
         """The wishes that wait for their answers."""
@@ -258,7 +268,7 @@ class Session(Presence):
             count = self.delivering.waiting
             effects.append(Dropped(Reason.SESSION_ENDED, self.client_id, count=count))
         effects += self._gone()
-        return effects + self.delivering.end(self.client_id) + self._publishing.end(self.client_id)
+        return effects + self.delivering.end(self.client_id) + self.publishing.end(self.client_id)
 
     # Frame by frame
 
@@ -299,10 +309,10 @@ class Session(Presence):
         return [Dropped(Reason.OUT_OF_TURN, self.client_id, type(frame).__name__.upper())]
 
     def _receive_publish(self, frame: Publish, now: float) -> list[Effect]:
-        return self._publishing.receive(frame, self.client_id, self.peer, now)
+        return self.publishing.receive(frame, self.client_id, self.peer, now)
 
     def _receive_register(self, frame: Register, _now: float) -> list[Effect]:
-        answer = self._publishing.receive_register(frame, self.client_id, self.peer)
+        answer = self.publishing.receive_register(frame, self.client_id, self.peer)
         return self._topics.take_fresh(self.client_id) + answer
 
     def _receive_regack(self, frame: Regack, now: float) -> list[Effect]:
@@ -318,7 +328,7 @@ class Session(Presence):
         return self.delivering.receive_pubcomp(frame.message_id, self.client_id, self.peer, now)
 
     def _receive_pubrel(self, frame: Pubrel, now: float) -> list[Effect]:
-        return self._publishing.receive_pubrel(frame.message_id, self.client_id, self.peer, now)
+        return self.publishing.receive_pubrel(frame.message_id, self.client_id, self.peer, now)
 
     def _receive_subscribe(self, frame: Subscribe, _now: float) -> list[Effect]:
         return self._subscribing.receive_subscribe(frame, self.client_id, self.peer)
@@ -347,7 +357,7 @@ class Session(Presence):
         if not frame.duration_s:
             return [answer, *self._leave(Input.DISCONNECT, "said goodbye")]
         self.delivering.pause()
-        self._publishing.rest(now)
+        self.publishing.rest(now)
         # To sleep for longer than is known must not be forgotten: it would be lost over it.
         may_sleep = self._saved_state is State.ASLEEP and frame.duration_s <= self.sleep_s
         self.sleep_s = frame.duration_s

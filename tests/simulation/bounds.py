@@ -61,11 +61,11 @@ def check_bounds(gateway: GatewayHost, rules: EngineRules) -> None:
 
 
 def _check_client(client_id: ClientId, session: Session, rules: EngineRules) -> None:
-    publishing = session._publishing
+    publishing = session.publishing
     for what, count, limit in (
         ("unsettled", len(publishing.unsettled), UNSETTLED_MAX),
         ("releases", len(publishing._awaiting_release or ()), RELEASES_MAX),
-        ("recent ids", 0 if publishing._recent is None else len(publishing._recent), RECENT_MAX),
+        ("recent ids", 0 if publishing.recent is None else len(publishing.recent), RECENT_MAX),
         ("outbox", session.delivering.waiting, rules.session.outbox_messages_max + 1),
     ):
         if count > limit:
