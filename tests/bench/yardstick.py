@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tests.bench.row import Row
 
-# docs/performance.md, "The same on a quicker machine": CPU time of one message, in microseconds.
+# docs/performance.md, the first machine of "The same on other machines": CPU time of one message, in microseconds.
 MOSQUITTO_US, ECHO_US = 7.13, 0.84
 MOSQUITTO, ECHO = "mosquitto-alone-qos1", "udp-echo"
 
