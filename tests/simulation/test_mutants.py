@@ -15,6 +15,8 @@ from tests.simulation.mutants import (
     noted_seeds,
 )
 
+pytestmark = pytest.mark.no_cover  # as of the worlds
+
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])
 def test_the_worlds_notice(mutant: Mutant) -> None:

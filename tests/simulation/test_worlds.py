@@ -37,6 +37,9 @@ ON_DISK = (
     *("journal full", "journal failed", "journal degraded"),
 )
 
+# Nothing is covered by worlds alone, and to count lines makes them a quarter slower.
+pytestmark = pytest.mark.no_cover
+
 
 def failures(seeds: range, kind: str = "any", seen: Counter[str] | None = None) -> list[str]:
     """The promises that were broken; what was `seen` in those worlds is counted there."""
