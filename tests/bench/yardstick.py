@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from tests.bench.row import Row
 
-# docs/performance.md, the first machine of "The same on other machines": CPU time of one message, in microseconds.
+# CPU time of one message, in microseconds, on the first machine of "The same on other machines" in
+# docs/performance.md.
 MOSQUITTO_US, ECHO_US = 7.13, 0.84
 MOSQUITTO, ECHO = "mosquitto-alone-qos1", "udp-echo"
 
