@@ -24,7 +24,7 @@ from gateway.frames import (
     has_trailing_octets,
 )
 from gateway.nodes import address_behind
-from gateway.routing.members import FETCHED_FROM, Members
+from gateway.routing.members import CACHED_MAX, Members
 from gateway.routing.pace import Pace
 from gateway.rules import EngineRules
 from gateway.session.delivering import PUBACK_OCTETS
@@ -66,7 +66,7 @@ class Intake:
         may_call = self._door.admission.may_call
         if self._pace is not None:
             datagrams, effects = self._pace.within(link, datagrams, members, now)
-        if len(members) >= FETCHED_FROM:
+        if len(members) > CACHED_MAX:
             self._members.fetch(members, datagrams)
         plain, received = 0, self._received
         for address, datagram in datagrams:

@@ -7,10 +7,10 @@ import pytest
 from gateway.engine import EngineRules
 from gateway.frames import Pingreq, encode
 from gateway.routing.admission import AdmissionRules
-from gateway.routing.members import FETCHED_FROM
+from gateway.routing.members import CACHED_MAX
 from tests.support.engine_bench import UPSTREAM, Bench, short
 
-MANY = FETCHED_FROM + 1
+MANY = CACHED_MAX + 1
 STRANGER = b"nobody"
 
 
@@ -35,8 +35,8 @@ def from_all_over() -> list[tuple[bytes, bytes]]:
 
 @pytest.fixture(scope="module")
 def benches() -> tuple[Bench, Bench]:
-    """With as many as are looked at first, and with one less; each has heard of ten of them."""
-    both = crowd(FETCHED_FROM), crowd(FETCHED_FROM - 1)
+    """With one more than are taken as they come, and without; each has heard of ten of them."""
+    both = crowd(MANY), crowd(CACHED_MAX)
     for bench in both:
         for at in range(10):
             bench.say(name_of(at), short(b"before", 1, 1000 + at))

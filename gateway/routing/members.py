@@ -19,7 +19,7 @@ from math import inf
 from gateway.effects import ClientId, Peer
 from gateway.session.session import Session
 
-FETCHED_FROM = 2000  # clients on a link; what fewer have is in the processor's caches anyway
+CACHED_MAX = 2000  # clients on a link whose sessions are in the processor's caches anyway
 TIMERS_SPARE = 64  # entries beyond two for each session, so that few sessions do not rebuild often
 
 
