@@ -39,7 +39,7 @@ class Members:
         return self._by_address.setdefault(link, {})
 
     def fetch(self, at_link: dict[bytes, Session], datagrams: Iterable[tuple[bytes, bytes]]) -> int:
-        """Look at what these are going to ask for, if they are readings; of how many it was there.
+        """Look at what these are going to ask for, if they are readings; says how many have it all.
 
         Of very many clients nothing is in the processor's caches, and a reading goes from place to
         place, each known only by the one before. One client after the other, it waits for memory at
