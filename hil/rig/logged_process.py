@@ -43,6 +43,8 @@ class LoggedProcess(ABC):
         trace: TracebackType | None,
     ) -> None:
         self.kill()
+        if error is not None and not isinstance(error, ProcessError):  # which has it already
+            error.add_note(f"{self.log_path.name} ended with:\n{self.log_tail()}")
 
     @abstractmethod
     def start(self) -> None:

@@ -55,6 +55,7 @@ def gateway_for(folder: Path, board: MicrobitBoard, broker: Mosquitto) -> Iterat
     config += '[log]\nlevel = "debug"\n'  # which has a line for each sleep
     with GatewayProcess(folder / "gateway", broker.url, config) as gateway:
         gateway.wait_until_connected()
+        gateway.wait_for_log("listening for sensors on serial")  # else a first frame may be lost
         yield gateway
 
 
