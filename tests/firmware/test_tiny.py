@@ -60,16 +60,16 @@ def test_at_the_speed_of_a_real_one_no_octet_is_lost(tmp_path: Path, broker: Mos
     async def inner(board: MicrobitBoard) -> float:
         async with application(broker, TOPIC) as app:
             board.start()
-            await readings(app, 1)  # when all runs; it may have been repeated
+            await readings(app, 1)
             began = time.monotonic()
             await readings(app, 20)
             return time.monotonic() - began
 
     with (
-        sensor(tmp_path / "board", has_real_speed=True, INTERVAL_S=0, RETRY_MS=8000) as board,
+        sensor(tmp_path / "board", has_real_speed=True, INTERVAL_S=0, RETRY_MS=10_000) as board,
         gateway_for(tmp_path, board, broker),
     ):
-        assert asyncio.run(inner(board)) < 7  # no frame had to be repeated
+        assert asyncio.run(inner(board)) < 9  # no frame had to be repeated
 
 
 def test_a_command_that_came_while_it_slept_changes_the_interval(
