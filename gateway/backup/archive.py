@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from gateway.config.settings import MIB
-from gateway.journal.rules import SEGMENT_BYTES_MAX
+from gateway.journal.rules import FILE_BYTES_MAX
 
 FORMAT = 1
 HEAD_NAME = "tidegate-backup.json"
@@ -54,7 +54,7 @@ _SIZES_MAX = (
     (re.compile(r"files/[a-z_0-9.]{1,100}"), 8 * MIB),
     (re.compile(re.escape(DATABASE_NAME)), 64 << 30),
     (re.compile(re.escape(ANNOUNCED_NAME)), 128 * MIB),
-    (re.compile(r"state/journal/[0-9a-f-]{1,60}\.segment"), SEGMENT_BYTES_MAX),
+    (re.compile(r"state/journal/[0-9a-f-]{1,60}\.segment"), FILE_BYTES_MAX),
 )
 _DAMAGE = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError, KeyError)
 

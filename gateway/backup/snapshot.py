@@ -21,7 +21,7 @@ from contextlib import closing
 from pathlib import Path
 
 from gateway.backup.archive import BackupError
-from gateway.journal.rules import SEGMENT_BYTES_MAX
+from gateway.journal.rules import FILE_BYTES_MAX
 from gateway.journal.segment import SEGMENT_NAME
 from gateway.state.store import DATABASE_FILE, DISTRUST_FILE
 
@@ -116,7 +116,7 @@ def segments(folder: Path) -> Iterator[tuple[str, bytes]]:
 def _names(folder: Path) -> list[str]:
     """Oldest first: by the first reading, then by the serial number."""
     try:
-        found = [path.name for path in folder.iterdir()]
+        found = [path.name for path in folder.iterdir() if path.is_file()]
     except FileNotFoundError:
         return []
     return sorted(name for name in found if SEGMENT_NAME.fullmatch(name))
@@ -126,7 +126,7 @@ def _read(path: Path) -> bytes | None:
     """None if it has lost its name before it was read."""
     try:
         with path.open("rb") as file:
-            octets = file.read(SEGMENT_BYTES_MAX)
+            octets = file.read(FILE_BYTES_MAX)
             return octets if path.stat().st_ino == os.fstat(file.fileno()).st_ino else None
     except FileNotFoundError:
         return None

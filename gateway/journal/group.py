@@ -31,7 +31,8 @@ class Group:
     starts_segment: bool = False
     is_lazy: bool = False
     frees: list[Segment] = field(default_factory=list)
-    spare_bytes: int = 0  # make a spare of this size
+    spare_bytes: int = 0  # make a spare of this size,
+    spare_bytes_min: int = 0  # or of this one, where the disk has no room for it
     drops: Segment | None = None  # count its parked readings, then free it
     refused: list[Forward] = field(default_factory=list)  # there is no room for them
 

@@ -57,7 +57,7 @@ class Journal:
         self._rules = rules
         self._ledger = Ledger()
         self._volume = Volume(folder, files, rules)
-        self._marks = Marks(self._ledger, rules.segment_bytes)
+        self._marks = Marks(self._ledger)
         self._room = Room(rules, self._ledger, self._volume)
         self._reading_bytes_max = self._room.group_bytes_max(rules.segment_bytes)
         self._boot_id = NO_BOOT
@@ -222,10 +222,12 @@ class Journal:
         if self._failed_until is not None and now < self._failed_until:
             return None
         group = Group(self._next_header(), self._ledger.session)
-        self._marks.take(group, group.header.done_below - 1)
+        self._marks.take(group, group.header.done_below - 1, self._room.takes())
         current = self._ledger.current
         is_stuck = is_blocked(self._pending, current, self._room)
-        self._room.plan(group, now, is_wanted=is_stuck or self._is_wanted)
+        wanted_bytes = size_of(self._pending[0]) if is_stuck else 0
+        is_wanted = is_stuck or self._is_wanted
+        self._room.plan(group, now, is_wanted=is_wanted, wanted_bytes=wanted_bytes)
         self._is_wanted = False
         place(group, [] if is_stuck else self._pending, current, self._room)
         if is_stuck and not group.makes_room:
@@ -260,6 +262,8 @@ class Journal:
         """What came of it. `error`: what `write` raised."""
         outcome = Outcome(dropped=group.dropped)
         self._ledger.begin(group.started, group.abandoned)
+        for key, exchange in group.restated_exchanges if group.abandoned else ():
+            self._ledger.may_have_moved(key, exchange, group.abandoned)
         if error is None:
             self._land(group, outcome)
         else:

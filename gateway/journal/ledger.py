@@ -298,6 +298,18 @@ class Ledger:
         home.exchanges[key] = exchange
         self.exchanges[key] = home
 
+    def may_have_moved(self, key: ExchangeKey, exchange: Exchange, serials: set[int]) -> None:
+        """It was to be restated in these segments, where a write failed: they may say all the same
+        that it is open.
+        """
+        home = self.exchanges.get(key)
+        is_open = home is not None and home.exchanges[key] == exchange
+        for segment in self.segments:
+            if segment.serial in serials:
+                self.add_guest(exchange.number, segment)
+                if not is_open:
+                    segment.released_guests.add(exchange.number)
+
     def add_guest(self, number: int, home: Segment) -> None:
         """The exchange of this reading stands in that segment."""
         if number not in home.guests:

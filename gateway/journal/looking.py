@@ -17,7 +17,7 @@ from gateway.journal.reading import received_at
 from gateway.journal.records import Gap, Kind, decode_front, decode_reading, records
 from gateway.journal.recovered import RecoveryReport
 from gateway.journal.recovery import Clocks, Recovery
-from gateway.journal.rules import SEGMENT_BYTES_MAX, JournalError
+from gateway.journal.rules import FILE_BYTES_MAX, JournalError
 from gateway.journal.segment import HEADER_BYTES, decode_header
 
 
@@ -31,7 +31,8 @@ class Look:
         self._clocks = clocks
         self._ledger = Ledger()
         recovery = Recovery(self._ledger, self._read, clocks)
-        recovery.run([path.name for path in folder.iterdir()], SEGMENT_BYTES_MAX)
+        names = [path.name for path in folder.iterdir() if path.is_file()]
+        recovery.run(names, FILE_BYTES_MAX)
         self.report: RecoveryReport = recovery.recovered.report
 
     def unfinished(self) -> Iterator[Forward]:
@@ -41,7 +42,7 @@ class Look:
                 yield from self._readings(segment)
 
     def _readings(self, segment: Segment) -> Iterator[Forward]:
-        octets = self._read(segment.name, SEGMENT_BYTES_MAX)
+        octets = self._read(segment.name, FILE_BYTES_MAX)
         header = segment.header
         now = decode_header(octets[:HEADER_BYTES])
         if not octets or (now is not None and now != header):

@@ -13,18 +13,18 @@ from gateway.journal.group import Group
 from gateway.journal.ledger import Ledger
 from gateway.journal.records import Kind, number_body, received_body, run_body
 
-# What one group takes of each kind, as a part of a segment's octets: 256 in the smallest one, where
-# they take 15 KiB together.
+# What one group takes of each kind, as a part of the bytes that there are for it: 256 where those
+# are 64 KiB, and 15 KiB together.
 PART = 256
+COUNT_MIN = 8  # where there are hardly any
 NOTHING = -1  # what a mark is about that is about no reading
 
 
 class Marks:
-    def __init__(self, ledger: Ledger, segment_bytes: int) -> None:
+    def __init__(self, ledger: Ledger) -> None:
         self.durable = 0  # of the awaited ones, all up to this one
         self.done_up_to = -1  # as it is written
         self._ledger = ledger
-        self._count_max = segment_bytes // PART
         self._awaited: list[tuple[Kind, int, bytes]] = []  # with what it is about, or -1
         self._idle: list[int] = []  # released, nobody waits for it
         self._done: set[int] = set()
@@ -66,23 +66,26 @@ class Marks:
     def add_kept(self, number: int) -> None:
         self._kept.add(number)
 
-    def take(self, group: Group, done_up_to: int) -> None:
-        """Put what waits into the group; `done_up_to`: so far it is all finished."""
+    def take(self, group: Group, done_up_to: int, bytes_max: int) -> None:
+        """Put what waits into the group; `done_up_to`: so far it is all finished. `bytes_max`: what
+        the segment takes that the group goes into, of which marks have a part.
+        """
+        count_max = max(COUNT_MIN, bytes_max // PART)
         about = self._ledger.note_marked_by
-        for kind, number, body in islice(self._awaited, self._count_max):
+        for kind, number, body in islice(self._awaited, count_max):
             group.marks.append((kind, body))
             about(number, group.about)
             group.awaited += 1
-        group.idle = self._idle[: self._count_max]
+        group.idle = self._idle[:count_max]
         for number in group.idle:
             group.marks.append((Kind.RELEASED, number_body(number)))
             about(number, group.about)
         if self._done:
-            self._take_done(group, done_up_to)
+            self._take_done(group, done_up_to, count_max)
         if self._kept:
-            group.kept = self._take_runs(group, Kind.KEPT, sorted(self._kept))
+            group.kept = self._take_runs(group, Kind.KEPT, sorted(self._kept), count_max)
 
-    def _take_done(self, group: Group, done_up_to: int) -> None:
+    def _take_done(self, group: Group, done_up_to: int, count_max: int) -> None:
         numbers = sorted(self._done)
         if done_up_to >= numbers[0]:
             group.done_up_to = done_up_to
@@ -91,16 +94,16 @@ class Marks:
             group.about |= {segment.serial for segment in between}
         open_ends = [number for number in numbers if number > done_up_to]
         group.done = numbers[: len(numbers) - len(open_ends)]
-        group.done += self._take_runs(group, Kind.DONE_ONE, open_ends)
+        group.done += self._take_runs(group, Kind.DONE_ONE, open_ends, count_max)
 
-    def _take_runs(self, group: Group, kind: Kind, numbers: list[int]) -> list[int]:
+    def _take_runs(self, group: Group, kind: Kind, numbers: list[int], count_max: int) -> list[int]:
         """As many runs of these as go into one group; returns what is in them."""
         runs: list[list[int]] = []
         taken: list[int] = []
         for number in numbers:
             if runs and runs[-1][0] + runs[-1][1] == number:
                 runs[-1][1] += 1
-            elif len(runs) == self._count_max:
+            elif len(runs) == count_max:
                 break
             else:
                 runs.append([number, 1])

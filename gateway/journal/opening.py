@@ -22,14 +22,20 @@ from gateway.journal.records import BODY_BYTES_MAX, HEAD_BYTES, Kind, encode_rec
 from gateway.journal.recovery import Clocks, Recovery, Walk
 from gateway.journal.rules import (
     DAMAGED_COPIES_MAX,
-    SEGMENT_BYTES_MAX,
+    FILE_BYTES_MAX,
     SEGMENT_BYTES_MIN,
     SEGMENTS_MIN,
     JournalError,
     JournalRules,
 )
-from gateway.journal.segment import DAMAGED_SUFFIX, HEADER_BYTES, MAKING_NAME, SPARE_NAME
-from gateway.journal.volume import Spare, Volume, Writing
+from gateway.journal.segment import (
+    DAMAGED_SUFFIX,
+    HEADER_BYTES,
+    MAKING_NAME,
+    SEGMENT_NAME,
+    SPARE_NAME,
+)
+from gateway.journal.volume import NO_ROOM, Volume, Writing
 
 
 class Opening:
@@ -55,34 +61,39 @@ class Opening:
         folder, files = self._folder, self._files
         files.make_folder(folder)
         files.sync_folder(folder.parent)
-        names = files.names(folder)
+        volume.settle_in()
+        names, others = self._files_of(files.names(folder))
         recovery = Recovery(ledger, self._read, clocks)
         recovery.unreadable = self._unreadable
-        recovery.run(names, SEGMENT_BYTES_MAX)
-        if MAKING_NAME in names:
-            files.remove(folder / MAKING_NAME)
-        self._meet_spares(names, volume)
+        recovery.run(names, FILE_BYTES_MAX)
+        recovery.recovered.report.damaged += others
+        volume.clear_making()
+        for name in sorted(names):
+            match = SPARE_NAME.fullmatch(name)
+            if match is not None:
+                volume.adopt(name, int(match[1]))
         volume.next_serial = recovery.next_serial
         self._keep_damaged(recovery, names)
         for walk in recovery.unproven[1:]:
-            files.close(self._make_durable(walk))
+            file = self._make_durable(walk)
+            if file is not None:
+                files.close(file)
         if recovery.unproven:
             self._resume(recovery.unproven[0], volume, clocks)
         recovery.unproven.clear()
         files.sync_folder(folder)
         return recovery
 
-    def _meet_spares(self, names: list[str], volume: Volume) -> None:
-        for name in sorted(names):
-            match = SPARE_NAME.fullmatch(name)
-            if match is None:
-                continue
-            volume.next_spare = max(volume.next_spare, int(match[1]))
-            size = self._size(name)
-            if size < SEGMENT_BYTES_MIN:  # a card that lies lost what was synced
-                self._files.remove(self._folder / name)
-            else:
-                volume.spares.append(Spare(self._folder / name, size))
+    def _files_of(self, names: list[str]) -> tuple[list[str], list[str]]:
+        """Those that are files, and a sentence for each that has a name of ours and is none."""
+        found, others = [], []
+        for name in names:
+            entry = self._files.entry(self._folder / name)
+            if entry is not None and entry.is_file:
+                found.append(name)
+            elif SEGMENT_NAME.fullmatch(name) or SPARE_NAME.fullmatch(name):
+                others.append(f"{name}: is no file, and is left alone")
+        return found, sorted(others)
 
     def _read(self, name: str, size: int) -> bytes:
         unreadable: list[int] = []
@@ -90,13 +101,6 @@ class Opening:
         if unreadable:
             self._unreadable[name] = len(unreadable)
         return octets
-
-    def _size(self, name: str) -> int:
-        file = self._files.open(self._folder / name)
-        try:
-            return self._files.size(file)
-        finally:
-            self._files.close(file)
 
     # Damage
 
@@ -109,7 +113,7 @@ class Opening:
             elif copy not in kept and len(kept) < DAMAGED_COPIES_MAX:
                 kept.add(copy)
                 with suppress(OSError):  # a full disk is no reason not to start
-                    self._create(copy, self._read(name, SEGMENT_BYTES_MAX))
+                    self._create(copy, self._read(name, FILE_BYTES_MAX))
 
     def _create(self, name: str, octets: bytes) -> None:
         file = self._files.open(self._folder / name, create=True)
@@ -127,10 +131,15 @@ class Opening:
     # The newest segment
 
     def _resume(self, walk: Walk, volume: Volume, clocks: Clocks) -> None:
-        """Go on in it, if this machine would write like it."""
+        """Go on in it, if this machine would write like it, and nothing smaller stands ready where
+        the settings have become smaller.
+        """
         segment = walk.segment
         file = self._make_durable(walk)
-        if segment.header.algorithm != PREFERRED:
+        if file is None:
+            return
+        is_too_large = segment.size > self._rules.segment_bytes and volume.spares
+        if segment.header.algorithm != PREFERRED or is_too_large:
             self._files.close(file)
             return
         volume.resume(Writing(segment.header, file, segment.size, walk.end, walk.end))
@@ -138,8 +147,10 @@ class Opening:
             volume.carry((Kind.BOOT, clocks.boot_id))
             segment.same_boot_from = walk.end
 
-    def _make_durable(self, walk: Walk) -> int:
-        """As it was read; returns the file."""
+    def _make_durable(self, walk: Walk) -> int | None:
+        """As it was read; returns the file. None where the disk has no room for that (the file has
+        holes, or is written elsewhere each time): it is as it was, and nothing goes into it.
+        """
         octets = repaired(walk)
         path = self._folder / walk.segment.name
         file = self._files.open(path)
@@ -148,7 +159,14 @@ class Opening:
             self._files.sync_data(file)
         except OSError:
             self._files.close(file)
-            self._replace(walk.segment.name, octets)
+            try:
+                self._replace(walk.segment.name, octets)
+            except OSError as error:
+                if error.errno not in NO_ROOM:
+                    raise
+                with suppress(OSError):
+                    self._files.remove(self._folder / MAKING_NAME)
+                return None
             file = self._files.open(path)
         return file
 

@@ -5,18 +5,11 @@ from __future__ import annotations
 from gateway.journal.group import Group, Pending
 from gateway.journal.ledger import Segment
 from gateway.journal.records import FRAME_BYTES
-from gateway.journal.room import Room
-
-# Kept free in each segment, for the mark that names a new boot.
-SLACK_BYTES = 64
+from gateway.journal.room import Room, room_in
 
 
 def size_of(pending: Pending) -> int:
     return len(pending[2]) + FRAME_BYTES
-
-
-def room_in(segment: Segment | None) -> int:
-    return 0 if segment is None else segment.size - segment.end - SLACK_BYTES
 
 
 def is_blocked(pending: list[Pending], current: Segment | None, room: Room) -> bool:
@@ -28,27 +21,29 @@ def is_blocked(pending: list[Pending], current: Segment | None, room: Room) -> b
     size = size_of(pending[0])
     if size <= room_in(current):
         return False
-    return room.standing() < 2 or size > room.group_bytes_max(room.spares[-1].size)
+    return room.standing() < 2 or size > room.largest()
 
 
 def place(group: Group, pending: list[Pending], current: Segment | None, room: Room) -> None:
-    """`pending`: what may be taken, because there is room for it."""
-    spares = room.spares
+    """`pending`: what may be taken, because there is room for it.
+
+    A group fills the segment that it is meant for. Should that fail, and the spare that is left be
+    too small for it, the group fails: it is not made small for a fault that hardly ever comes.
+    """
     used = group.marks_bytes
     left = room_in(current)
     wanted = used + size_of(pending[0]) if pending else used
     if current is not None and used <= left < wanted and room.standing() < 2:
         return  # the last spare is not for readings
     if current is None or wanted > left:
-        if spares:
+        if room.spares:
             group.starts_segment = True
-            left = room.group_bytes_max(spares[-1].size)
+            left = room.largest()
         elif used > left:
             group.leave_marks()
-    if pending:
-        left = min(left, *(room.group_bytes_max(spare.size) for spare in spares)) - used
-        for waiting in pending:
-            left -= size_of(waiting)
-            if left < 0:
-                break
-            group.readings.append(waiting)
+    left -= used
+    for waiting in pending:
+        left -= size_of(waiting)
+        if left < 0:
+            break
+        group.readings.append(waiting)

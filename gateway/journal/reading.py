@@ -42,6 +42,7 @@ def read_file(
     """
     file = files.open(path)
     try:
+        size = min(size, max(0, files.entry_of(file).size - offset))
         octets = bytearray()
         while len(octets) < size:
             some = _read_some(files, file, size - len(octets), offset + len(octets))

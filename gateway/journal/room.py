@@ -15,12 +15,18 @@ from __future__ import annotations
 from gateway.journal.group import Group
 from gateway.journal.ledger import Exchange, ExchangeKey, Ledger, Segment
 from gateway.journal.records import HEAD_BYTES, Kind, exchange_body, marks_body, number_body
-from gateway.journal.rules import RECENT_SHARE, RETRY_AFTER_S, JournalRules, WhenFull
+from gateway.journal.rules import LAZY_PART, RECENT_SHARE, RETRY_AFTER_S, JournalRules, WhenFull
 from gateway.journal.segment import HEADER_BYTES
 from gateway.journal.volume import Spare, Volume
 
 FREES_MAX = 4  # in one group
+# Kept free in each segment, for the mark that names a new boot.
+SLACK_BYTES = 64
 SESSION_BYTES = HEAD_BYTES + len(number_body(0))  # a new segment begins with it
+
+
+def room_in(segment: Segment | None) -> int:
+    return 0 if segment is None else segment.size - segment.end - SLACK_BYTES
 
 
 class Room:
@@ -63,21 +69,35 @@ class Room:
 
     def left(self) -> int:
         """About how many octets of readings can still be taken."""
-        standing = self.standing()
-        if not standing:
+        usual = self._rules.segment_bytes
+        sizes = [spare.size for spare in self.spares]
+        sizes += [segment.size for segment in self.drained() if not segment.is_suspect]
+        can_make = max(0, self.standing() - len(sizes))
+        if not sizes and not can_make:
             return 0
-        current = self._ledger.current
-        room = 0 if current is None else current.size - current.end
-        return room + (standing - 1) * self.group_bytes_max(self._rules.segment_bytes)
+        takes = sum(map(self.group_bytes_max, sizes)) + can_make * self.group_bytes_max(usual)
+        kept_back = min(sizes) if sizes else usual  # the smallest is the last to be used (rule 1)
+        return max(room_in(self._ledger.current), 0) + takes - self.group_bytes_max(kept_back)
 
     def group_bytes_max(self, segment_bytes: int) -> int:
         """What a new segment takes beside marks that must be written again."""
         return segment_bytes - HEADER_BYTES - SESSION_BYTES - self._rules.lazy_bytes_max
 
+    def largest(self) -> int:
+        """What the largest spare takes; there is one."""
+        return self.group_bytes_max(self.spares[-1].size)
+
+    def takes(self) -> int:
+        """About what the next group can be: it goes on in its segment or begins another."""
+        room = room_in(self._ledger.current)
+        return max(room, self.largest()) if self.spares else max(room, 0)
+
     # How it is made
 
-    def plan(self, group: Group, now: float, *, is_wanted: bool) -> None:
-        """Put into the group what makes room. `is_wanted`: readings wait that have none."""
+    def plan(self, group: Group, now: float, *, is_wanted: bool, wanted_bytes: int = 0) -> None:
+        """Put into the group what makes room. `is_wanted`: readings wait that have none, and the
+        first of them takes `wanted_bytes`.
+        """
         spares = len(self.spares)
         is_needed = is_wanted or not spares
         can_make = self.can_make() and self._may_make(now)
@@ -93,6 +113,8 @@ class Room:
                 return
         if is_needed and can_make:
             group.spare_bytes = self._rules.segment_bytes
+            beside = self._rules.segment_bytes - self.group_bytes_max(self._rules.segment_bytes)
+            group.spare_bytes_min = wanted_bytes + beside
         elif is_wanted and self._rules.when_full is WhenFull.DROP_OLDEST and now >= self._free_at:
             self._plan_drop(group)
 
@@ -146,7 +168,7 @@ class Room:
         next group.
         """
         living = self._ledger.by_serial()
-        room = self._rules.lazy_bytes_max
+        room = self.takes() // LAZY_PART
         for serial in sorted(segment.about):
             about = living.get(serial)
             if about is None or about is segment or about in group.frees:

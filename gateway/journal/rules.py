@@ -9,6 +9,8 @@ from enum import Enum
 
 SEGMENT_BYTES_MAX = 1 << 20
 SEGMENT_BYTES_MIN = 64 << 10
+# Found at a start, a segment is read as far as this; no release has written larger ones.
+FILE_BYTES_MAX = 64 << 20
 # The least that works: one segment being written, one that drains, and two that stand ready.
 SEGMENTS_MIN = 4
 
@@ -29,6 +31,8 @@ RETRY_AFTER_S = 1.0
 
 # What is finished is written at once but synced with company, or after so long.
 LAZY_SYNC_S = 2.0
+# And of a segment's bytes no more than this part is ever written so, or written again from others.
+LAZY_PART = 16
 
 # One look at the backlog brings at most this much.
 BACKLOG_READINGS_MAX = 512
@@ -55,10 +59,10 @@ class JournalRules:
 
     @property
     def lazy_bytes_max(self) -> int:
-        """What may be written without fdatasync; a new segment keeps as much room for it, should
-        the old one fail.
+        """What may be written without fdatasync. Every segment keeps as much room for it, should
+        the one before it fail: so it is what the smallest one can spare, whatever size is usual.
         """
-        return self.segment_bytes // 16
+        return min(self.segment_bytes, SEGMENT_BYTES_MIN) // LAZY_PART
 
     @property
     def segment_bytes(self) -> int:

@@ -7,11 +7,17 @@ Rule 2: a new file is zero-filled and synced, and has its name, before it is of 
         costs one write and one fdatasync, nothing of it moves the file's end.
 Rule 3: what a segment was stays what it was until its new name (`spare-...`) is durable; only then
         is its header overwritten.
+Rule 4: a file is what it is, not what the settings say: spares have any size (the disk had no room
+        for a whole one, or `size_max` was another), and the smallest is the last to be used.
+Rule 5: what is durable in a file that is no longer in its place (removed, moved, replaced, its file
+        system taken away) would not come back. So the place is looked at after each sync, before
+        anything counts as stored.
 """
 
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,10 +34,25 @@ from gateway.journal.records import (
     with_durable_before,
 )
 from gateway.journal.rules import SEGMENT_BYTES_MIN, JournalRules
-from gateway.journal.segment import HEADER_BYTES, MAKING_NAME, Header, spare_name
+from gateway.journal.segment import (
+    DAMAGED_SUFFIX,
+    HEADER_BYTES,
+    MAKING_NAME,
+    Header,
+    spare_name,
+)
 
 SPARES_MAX = 2  # beyond these a drained segment's room goes back to the file system
 ZERO_BYTES = bytes(1 << 16)
+
+# The disk has no room, the owner none of his quota, or the process may not write so large a file.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+Identity = tuple[int, int]
+
+
+class GoneError(OSError):
+    """The journal's files are not where they were."""
 
 
 @dataclass(slots=True)
@@ -50,12 +71,13 @@ class Writing:
     end: int  # of what is written
     synced: int  # the end of what is known to be durable
     unsynced: list[Mark] = field(default_factory=list)
+    identity: Identity | None = None  # None where the file system's numbers are not stable
 
 
 class Volume:
     def __init__(self, folder: Path, files: Files, rules: JournalRules) -> None:
         self.writing: Writing | None = None
-        self.spares: list[Spare] = []
+        self.spares: list[Spare] = []  # the largest last
         self.next_serial = 1
         self.next_spare = 0
         self._folder = folder
@@ -63,6 +85,8 @@ class Volume:
         self._rules = rules
         self._is_folder_synced = True
         self._carried: list[Mark] = []  # written before, but lost with their segment's last sync
+        self._folder_file: int | None = None
+        self._folder_identity: Identity | None = None  # None where numbers are not stable
 
     # Groups
 
@@ -108,6 +132,7 @@ class Volume:
         elif writing.end > writing.synced:
             group.syncs += 1
             self._files.sync_data(writing.file)
+            self._check_place(writing)
             writing.synced = writing.end
             writing.unsynced.clear()
         self._carried.clear()
@@ -138,6 +163,7 @@ class Volume:
 
     def _start(self, group: Group) -> None:
         """Begin a new segment in a spare."""
+        self._check_folder()
         if not self.spares:
             raise OSError(errno.ENOSPC, "no spare segment")
         spare = self.spares.pop()
@@ -151,6 +177,7 @@ class Volume:
             self._close(former.file)
         group.started.append(Started(header, spare.size, bool(self._carried)))
         self.writing = Writing(header, file, spare.size, HEADER_BYTES, HEADER_BYTES)
+        self.writing.identity = self._identity_of(self.writing)
         self._sync_folder()
 
     def _name(self, spare: Spare, header: Header) -> int:
@@ -161,6 +188,8 @@ class Volume:
             self._discard(spare.path)
             raise
         try:
+            if self._files.entry_of(file).size < spare.size:
+                raise OSError(errno.EIO, f"{spare.path} was cut")
             self._write_all(file, header.encode(), 0)
             self._files.sync(file)
             self._files.rename(spare.path, self._folder / header.name)
@@ -171,7 +200,8 @@ class Volume:
         return file
 
     def resume(self, writing: Writing) -> None:
-        """Go on in a segment of a former life."""
+        """Go on in a segment of the run before."""
+        writing.identity = self._identity_of(writing)
         self.writing = writing
 
     def carry(self, mark: Mark) -> None:
@@ -182,6 +212,9 @@ class Volume:
         writing, self.writing = self.writing, None
         if writing is not None:
             self._close(writing.file)
+        folder, self._folder_file = self._folder_file, None
+        if folder is not None:
+            self._close(folder)
 
     # Room
 
@@ -197,37 +230,99 @@ class Volume:
                 group.freed.append(segment)
                 self._sync_folder()
             if group.spare_bytes:
-                self._make_spare(group.spare_bytes)
+                self._check_folder()
+                self._make_spare(group.spare_bytes, group.spare_bytes_min)
         except OSError as error:
             group.room_error = error
 
     def _free(self, segment: Segment) -> None:
         path = self._folder / segment.name
-        if segment.is_suspect or len(self.spares) >= SPARES_MAX:
-            self._files.remove(path)
-        else:
-            spare = Spare(self._spare_path(), segment.size)
-            self._files.rename(path, spare.path)
-            self.spares.append(spare)
+        # A small one is worth keeping only where there is no other, or none could become whole.
+        is_small = segment.size < self._rules.segment_bytes and bool(self.spares)
+        try:
+            if segment.is_suspect or is_small or len(self.spares) >= SPARES_MAX:
+                self._files.remove(path)
+            else:
+                spare = Spare(self._spare_path(), segment.size)
+                self._files.rename(path, spare.path)
+                self._keep_spare(spare)
+        except FileNotFoundError:
+            self._check_folder()  # else somebody has removed the file, and it is free
         self._is_folder_synced = False
 
-    def _make_spare(self, size: int) -> None:
-        """As large as asked, or as the disk has room for."""
+    def _keep_spare(self, spare: Spare) -> None:
+        """Cut to the usual size, if it has more."""
+        if spare.size > self._rules.segment_bytes:
+            with suppress(OSError):  # then it stays as large as it is
+                self._cut(spare)
+        self.spares.append(spare)
+        self.spares.sort(key=lambda each: each.size)
+
+    def _cut(self, spare: Spare) -> None:
+        file = self._files.open(spare.path)
+        try:
+            self._files.truncate(file, self._rules.segment_bytes)
+            spare.size = self._rules.segment_bytes
+            self._files.sync(file)
+        finally:
+            self._close(file)
+
+    def adopt(self, name: str, number: int) -> None:
+        """Take a spare that was found at the start (Rule 4). Too small, it goes; with holes, which
+        a full disk could not fill when it matters, it is filled now or goes.
+        """
+        self.next_spare = max(self.next_spare, number)
+        spare = Spare(self._folder / name, 0)
+        file = self._files.open(spare.path)
+        try:
+            entry = self._files.entry_of(file)
+            spare.size = entry.size
+            if entry.allocated_bytes < entry.size <= self._rules.segment_bytes:
+                self._fill(file, entry.size)
+        except OSError:
+            spare.size = 0
+        finally:
+            self._close(file)
+        if spare.size < SEGMENT_BYTES_MIN:
+            self._files.remove(spare.path)
+        else:
+            self._keep_spare(spare)
+
+    def _make_spare(self, size: int, least: int) -> None:
+        """As large as asked, or as the disk has room for, if it is enough."""
+        least = max(least, SEGMENT_BYTES_MIN)
         while True:
             try:
                 return self._make(size)
             except OSError as error:
-                if error.errno != errno.ENOSPC or size // 2 < SEGMENT_BYTES_MIN:
+                if error.errno not in NO_ROOM or size // 2 < least:
                     raise
                 size //= 2
 
+    def _fill(self, file: int, size: int) -> None:
+        for offset in range(0, size, len(ZERO_BYTES)):
+            self._write_all(file, ZERO_BYTES[: size - offset], offset)
+        self._files.sync(file)
+
+    def clear_making(self) -> None:
+        """Of what was being made when the process ended; what is no file is put aside."""
+        path = self._folder / MAKING_NAME
+        try:
+            self._files.remove(path)
+        except FileNotFoundError:
+            return
+        except OSError:
+            self._files.rename(path, self._folder / (MAKING_NAME + DAMAGED_SUFFIX))
+
     def _make(self, size: int) -> None:
         path = self._folder / MAKING_NAME
-        file = self._files.open(path, create=True)
         try:
-            for offset in range(0, size, len(ZERO_BYTES)):
-                self._write_all(file, ZERO_BYTES[: size - offset], offset)
-            self._files.sync(file)
+            file = self._files.open(path, create=True)
+        except FileExistsError:
+            self.clear_making()
+            file = self._files.open(path, create=True)
+        try:
+            self._fill(file, size)
         except OSError:
             self._close(file)
             self._discard(path)
@@ -239,8 +334,58 @@ class Volume:
         except OSError:
             self._discard(path)
             raise
-        self.spares.append(spare)
+        self._keep_spare(spare)
         self._sync_folder()
+
+    # Where the files are
+
+    def settle_in(self) -> None:
+        """From now on the folder is this one. It stays open, as some user-space file systems give
+        one that is not open another number at any time.
+        """
+        self._folder_file = self._files.open_folder(self._folder)
+        identity = self._files.entry_of(self._folder_file).identity
+        entry = self._files.entry(self._folder)
+        if entry is not None and entry.identity == identity:
+            self._folder_identity = identity
+
+    def look(self, names: Iterable[str]) -> list[str]:
+        """Which of these segments are not in the folder. Raises GoneError if it is not the folder
+        that it was, or the segment that is written to is not in it.
+        """
+        self._check_folder()
+        if self.writing is not None:
+            self._check_place(self.writing)
+        return [name for name in names if self._files.entry(self._folder / name) is None]
+
+    def _check_folder(self) -> None:
+        entry = self._files.entry(self._folder)
+        if entry is None:
+            raise GoneError(errno.ENOENT, f"{self._folder} is gone: put it back, or restart")
+        if self._folder_identity not in (None, entry.identity):
+            raise GoneError(
+                errno.ESTALE,
+                f"{self._folder} is another folder than at the start: put the old one back, or "
+                "restart",
+            )
+
+    def _check_place(self, writing: Writing) -> None:
+        path = self._folder / writing.header.name
+        entry = self._files.entry(path)
+        if entry is None:
+            self._check_folder()
+            raise GoneError(errno.ENOENT, f"{path} was removed while it was written to")
+        if writing.identity not in (None, entry.identity):
+            self._check_folder()
+            raise GoneError(errno.ESTALE, f"{path} was replaced while it was written to")
+
+    def _identity_of(self, writing: Writing) -> Identity | None:
+        """Of the file; None where path and file have other numbers at once, as on some network and
+        user-space file systems.
+        """
+        entry = self._files.entry(self._folder / writing.header.name)
+        identity = self._files.entry_of(writing.file).identity
+        return identity if entry is not None and entry.identity == identity else None
 
     # Files
 

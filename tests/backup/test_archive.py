@@ -150,7 +150,7 @@ def test_a_part_that_comes_twice_or_is_too_large_is_refused(tmp_path: Path) -> N
     with pytest.raises(BackupError, match="unexpected"):
         everything(rewritten(tmp_path / "twice", [*content[:2], *content[1:]]))
     name = "state/journal/00000000000000000000-0000000001-28bca452.segment"
-    large = written(tmp_path / "large", {name: bytes((1 << 20) + 1)})
+    large = written(tmp_path / "large", {name: bytes((64 << 20) + 1)})
     with pytest.raises(BackupError, match="is too large"):
         everything(large)
 

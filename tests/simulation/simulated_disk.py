@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import count
 from random import Random
 
 SECTOR_BYTES = 512
@@ -46,6 +47,7 @@ class Content:
     blocks: set[int] = field(default_factory=set)  # that have space on the disk
     unreadable: set[int] = field(default_factory=set)  # blocks
     opened: int = 0
+    inode: int = field(default_factory=count(1).__next__)
     has_lost: bool = False  # the cache shows what the disk will never have
 
     def evict(self) -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import TypeVar
 
+from gateway.journal.files import Entry
 from tests.simulation.simulated_disk import (
     BLOCK_BYTES,
     Content,
@@ -35,6 +36,10 @@ from tests.simulation.simulated_disk import (
 )
 
 T = TypeVar("T")
+
+DEVICE = 1
+FOLDER_INODE = 0  # of all of them; files have others
+FOLDER_FILE = 0  # the descriptor of any folder
 
 
 class PowerCutError(BaseException):
@@ -172,8 +177,23 @@ class SimulatedFiles:
         self._files[self._next_file] = content
         return self._next_file
 
-    def size(self, file: int) -> int:
-        return self._tick(f"size {file}", lambda: len(self._files[file].cached))
+    def entry(self, path: Path) -> Entry | None:
+        """Changes nothing and takes no time, so the power does not go just then."""
+        name = os.fspath(path)
+        if name in self._folders:
+            return Entry(DEVICE, FOLDER_INODE, False, 0, 0)
+        content = self._entries.get(name)
+        return None if content is None else _entry(content)
+
+    def entry_of(self, file: int) -> Entry:
+        if file == FOLDER_FILE:
+            return Entry(DEVICE, FOLDER_INODE, False, 0, 0)
+        return _entry(self._files[file])
+
+    def open_folder(self, folder: Path) -> int:
+        if self.entry(folder) is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(folder))
+        return FOLDER_FILE
 
     def read(self, file: int, size: int, offset: int) -> bytes:
         return self._tick(f"read {file} {size}@{offset}", lambda: self._read(file, size, offset))
@@ -248,7 +268,8 @@ class SimulatedFiles:
             content.opened -= 1
             self._forget_if_unused(content)
 
-        self._tick(f"close {file}", effect)
+        if file != FOLDER_FILE:
+            self._tick(f"close {file}", effect)
 
     # Folders
 
@@ -331,6 +352,11 @@ class SimulatedFiles:
         if self.trace is not None:
             self.trace(f"  {errno.errorcode[number]}")
         raise OSError(number, os.strerror(number))
+
+
+def _entry(content: Content) -> Entry:
+    allocated_bytes = len(content.blocks) * BLOCK_BYTES
+    return Entry(DEVICE, content.inode, True, len(content.cached), allocated_bytes)
 
 
 class LyingFiles(SimulatedFiles):

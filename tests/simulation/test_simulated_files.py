@@ -253,7 +253,7 @@ def rewrite(files: Files) -> None:
     file = files.open(PATH, create=True)
     files.write(file, b"data", 0)
     files.sync_data(file)
-    files.size(file)
+    files.read(file, 1, 0)
     files.close(file)
     files.rename(PATH, OTHER)
     files.sync_folder(FOLDER)
@@ -401,7 +401,7 @@ def use(
         case 3 | 4:
             seen.append(files.read(file, len(octets), offset))
         case 5:
-            seen.append(files.size(file))
+            seen.append(files.entry_of(file).size)
         case 6:
             files.truncate(file, offset)
             files.sync_data(file)
