@@ -20,6 +20,7 @@ import errno
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 
 from gateway.journal.checksums import CHECKSUMS
@@ -312,7 +313,7 @@ class Volume:
         except FileNotFoundError:
             return
         except OSError:
-            self._files.rename(path, self._folder / (MAKING_NAME + DAMAGED_SUFFIX))
+            self._files.rename(path, self._free_path(f"{MAKING_NAME}-%d{DAMAGED_SUFFIX}"))
 
     def _make(self, size: int) -> None:
         path = self._folder / MAKING_NAME
@@ -390,8 +391,15 @@ class Volume:
     # Files
 
     def _spare_path(self) -> Path:
-        self.next_spare += 1
-        return self._folder / spare_name(self.next_spare)
+        while True:
+            self.next_spare += 1
+            path = self._folder / spare_name(self.next_spare)
+            if self._files.entry(path) is None:
+                return path
+
+    def _free_path(self, form: str) -> Path:
+        paths = (self._folder / (form % number) for number in count(1))
+        return next(path for path in paths if self._files.entry(path) is None)
 
     def _sync_folder(self) -> None:
         self._is_folder_synced = False

@@ -129,12 +129,24 @@ def test_a_reading_that_only_whole_segments_take_is_stored_or_refused(folder: Pa
     assert len(driven.store(reading(position))) == 1  # a small one has room
 
 
-@pytest.mark.parametrize("place", ["spare-0000000009", "making", "making.damaged"])
+@pytest.mark.parametrize("place", ["spare-0000000009", "making", "making-1.damaged"])
 @pytest.mark.parametrize("kind", ["folder", "folder with a file", "pipe", "link to nothing"])
 def test_what_is_no_file_stops_nothing(folder: Path, place: str, kind: str) -> None:
     Driven(folder, rules()).stop()
     _put(folder / place, kind)
     stored_over_restart(folder, SMALL)
+
+
+def test_folders_with_the_names_of_the_next_spares_stop_nothing(folder: Path) -> None:
+    Driven(folder, rules()).stop()
+    for number in range(1, 40):
+        (folder / f"spare-{number:010d}").unlink(missing_ok=True)
+        (folder / f"spare-{number:010d}").mkdir()
+    for _ in range(2):
+        (folder / "making").mkdir()
+        (folder / "making" / "x").touch()
+        stored_over_restart(folder, SMALL)
+    assert len(list(folder.glob("making-*.damaged"))) == 2
 
 
 @pytest.mark.parametrize("kind", ["folder", "link to nothing"])
