@@ -233,6 +233,8 @@ def journal_numbers(
         segments=found.segments,
         damaged=found.damaged,
         lost=found.lost,
+        out_of_reach=found.out_of_reach,
+        backlog_problem=found.backlog_problem or None,
         stored=found.readings,
         finished=found.finished,
         dropped_oldest=found.dropped,

@@ -210,6 +210,10 @@ class Engine:
         """The answer to `ReadBacklog`."""
         return self.uplink.read_back(forwards, now)
 
+    def in_reach_again(self, count: int) -> list[Effect]:
+        """The journal can read so many parked readings that it could not reach for a while."""
+        return self.uplink.in_reach_again(count)
+
     def read_again(self, forwards: list[Forward], now: float) -> list[Effect]:
         """The answer to `ReadAgain`."""
         return self.uplink.read_again(forwards, now)

@@ -22,6 +22,7 @@ from gateway.journal.committer import Hearers, JournalCommitter
 from gateway.journal.journal import Journal
 from gateway.journal.numbers import JournalState
 from gateway.journal.recovered import Recovered
+from gateway.journal.rules import UNREADABLE_S
 from gateway.links.clock import now, unix_ms_at_zero
 from gateway.saved import ClientId, Exchanges
 from gateway.shell import Shell
@@ -101,6 +102,9 @@ class Keeping:
             read_again=shell.on_read_again,
             dropped_oldest=shell.on_dropped_oldest,
             state_changed=self._journal_changed,
+            in_reach_again=shell.on_in_reach_again,
+            out_of_reach=_out_of_reach,
+            lost=_lost,
         )
         linger_s = settings.journal.linger_ms / 1000
         self.journal = JournalCommitter(stores.journal, loop, hearers, linger_s)
@@ -164,6 +168,27 @@ class Keeping:
                     "alone. It is tried again every second",
                     because,
                 )
+
+
+def _out_of_reach(count: int, problem: str) -> None:
+    if not problem:
+        log.info("all readings on disk can be read again")
+        return
+    log.error(
+        "%d readings on disk cannot be read (%s): they are tried each second, those behind them "
+        "wait for %.0f s at most. Put the file back, or make it readable for this user again",
+        count,
+        problem,
+        UNREADABLE_S,
+    )
+
+
+def _lost(count: int) -> None:
+    log.error(
+        "%d readings on disk could not be read back and are lost: `tidegate doctor --disk` "
+        "measures the disk",
+        count,
+    )
 
 
 def _report(recovered: Recovered) -> None:

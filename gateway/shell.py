@@ -160,6 +160,9 @@ class Shell:
     def on_read_again(self, forwards: list[Forward]) -> None:
         self._perform(self._engine.read_again(forwards, now()))
 
+    def on_in_reach_again(self, count: int) -> None:
+        self._perform(self._engine.in_reach_again(count))
+
     def on_dropped_oldest(self, dropped: dict[ClientId, int]) -> None:
         self._perform(self._engine.dropped_oldest(dropped))
 

@@ -200,6 +200,11 @@ class Uplink:
         going, effects = self._custody.read_again(forwards, now)
         return effects + [each for one in going for each in self._pass_on(one, now)]
 
+    def in_reach_again(self, count: int) -> list[Effect]:
+        """So many parked readings can be read back, whose file could not be opened before."""
+        self._backlog.in_reach_again(count)
+        return self.read_more()
+
     def dropped_oldest(self, dropped: Mapping[ClientId, int]) -> list[Effect]:
         """The journal gave up parked readings to make room for new ones."""
         for client_id, count in dropped.items():

@@ -16,11 +16,20 @@ _ADVICE = "the log says more, `tidegate doctor --disk` measures the disk"
 def journal_failure(numbers: JournalNumbers) -> str | None:
     """What is wrong, or None."""
     if numbers.condition is not Condition.FAILED:
-        return None
+        return _backlog_failure(numbers)
     because = _because(numbers.error)
     return (
         f"the journal cannot be written{because}: readings are refused while the broker is away; "
         + _ADVICE
+    )
+
+
+def _backlog_failure(numbers: JournalNumbers) -> str | None:
+    if numbers.backlog_problem is None:
+        return None
+    return (
+        f"{numbers.out_of_reach} readings on disk cannot be read ({numbers.backlog_problem}): put "
+        "the file back, or make it readable for the gateway's user again"
     )
 
 

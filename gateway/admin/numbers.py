@@ -77,6 +77,8 @@ class JournalNumbers:
     segments: int = 0
     damaged: int = 0
     lost: int = 0
+    out_of_reach: int = 0  # in files that are gone or cannot be opened
+    backlog_problem: str | None = None  # why
     stored: int = 0
     finished: int = 0
     dropped_oldest: int = 0

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from typing import TypeVar, assert_never
 
 from gateway.effects import (
@@ -35,9 +36,10 @@ from gateway.effects import (
     Store,
     Unpark,
 )
-from gateway.journal.group import BacklogRequest, Group
+from gateway.journal.group import BacklogRequest, Group, Look
 from gateway.journal.journal import Journal
 from gateway.journal.numbers import JournalNumbers, JournalState
+from gateway.journal.rules import LOOK_S, UNREADABLE_S
 from gateway.saved import ClientId
 from gateway.work_thread import Jobs, WorkThread
 
@@ -46,6 +48,8 @@ GROUP_MIN = 8  # so many readings and marks need not linger
 BEAT_S = 0.1  # for what nobody waits for
 IDLE_S_MIN = 0.05  # between two looks that nobody asked for
 RETRY_READ_S = 1.0
+# A look at the files waits so long for readings that wait themselves: each group looks as well.
+LOOK_PATIENCE_S = 5.0
 
 Rarer = ByRecord | RecordConnect | RecordReceived | ReadBacklog
 Work = Store | Finish | RecordRelease | Rarer
@@ -66,6 +70,11 @@ class Hearers:
     read_again: Callable[[list[Forward]], None]
     dropped_oldest: Callable[[dict[ClientId, int]], None]
     state_changed: Callable[[JournalState, str], None]
+    # Parked readings that were out of reach, and are not any more.
+    in_reach_again: Callable[[int], None]
+    # How many parked readings are out of reach and why; none: all can be read again.
+    out_of_reach: Callable[[int, str], None]
+    lost: Callable[[int], None]  # so many could not be read back
 
 
 class JournalCommitter:
@@ -76,6 +85,7 @@ class JournalCommitter:
         hearers: Hearers,
         linger_s: float = LINGER_S,
         thread: Jobs | None = None,
+        look_s: float = LOOK_S,
     ) -> None:
         self._journal = journal
         self._loop = loop
@@ -92,12 +102,19 @@ class JournalCommitter:
         self._refused: dict[Reason, list[Forward]] = {}
         self._group_at = 0.0  # when the last one began
         self._was_group = False  # the last job
+        self._look_s = look_s
+        self._look_at = loop.time() + look_s  # at the files, by a job of its own
+        self._problem_told = ""  # with the backlog
         self._read_at = 0.0  # not before that
+        self._again_at = 0.0
+        self._again_failed_at: float | None = None
         self._reads = False  # the core waits for its backlog
         self._again: tuple[int, ...] = ()  # and for these
         self._state = JournalState.OK
         self._problem = ""
         self._is_stopping = False
+        if self._look_at < inf:
+            self._set_alarm(self._look_at)
 
     # From the shell
 
@@ -136,7 +153,7 @@ class JournalCommitter:
             case FinishRun():
                 journal.finish_run(effect.record, effect.count)
             case ReadAgain():
-                self._again = effect.records
+                self._again, self._again_failed_at = effect.records, None
             case _:
                 assert_never(effect)
 
@@ -180,26 +197,24 @@ class JournalCommitter:
 
     def _schedule(self) -> None:
         journal = self._journal
-        if journal.is_urgent or self._waiting or self._wants_read:
+        now = self._loop.time()
+        may_read = self._may_read(now)
+        if journal.is_urgent or self._waiting or may_read:
             is_enough = journal.awaited >= max(GROUP_MIN, self._last_group)
-            delay = 0.0 if is_enough or self._wants_read else self._linger_s
+            delay = 0.0 if is_enough or may_read else self._linger_s
         else:
             delay = self._idle_s()
-        self._set_alarm(self._loop.time() + delay)
-
-    @property
-    def _wants_read(self) -> bool:
-        return self._reads or bool(self._again)
+        self._set_alarm(now + delay)
 
     def _idle_s(self) -> float:
         if self._journal.has_pending:
             return BEAT_S
+        times = [self._look_at, self._read_at if self._reads else inf]
+        times.append(self._again_at if self._again else inf)
         wake_at = self._journal.wake_at()
-        if self._wants_read:
-            wake_at = self._read_at if wake_at is None else min(wake_at, self._read_at)
-        if wake_at is None:
-            return BEAT_S * 600
-        return max(wake_at - self._loop.time(), IDLE_S_MIN)
+        if wake_at is not None:
+            times.append(wake_at)
+        return max(min(times) - self._loop.time(), IDLE_S_MIN)
 
     def _set_alarm(self, at: float) -> None:
         if self._alarm is not None:
@@ -220,9 +235,13 @@ class JournalCommitter:
         """Start a job, if there is one: groups and looks at the backlog take turns."""
         now = self._loop.time()
         journal = self._journal
-        reads = self._wants_read and not self._is_stopping and now >= self._read_at
+        reads = not self._is_stopping and self._may_read(now)
         is_beat = self._is_stopping or now - self._group_at >= BEAT_S
         wants_group = journal.is_urgent or bool(self._waiting) or is_beat
+        look_at = self._look_at + (LOOK_PATIENCE_S if journal.is_urgent else 0.0)
+        if now >= look_at and not self._is_stopping:
+            self._begin_look(now)
+            return True
         if reads and (not wants_group or self._was_group) and self._begin_read(now):
             return True
         group = journal.begin_group(now, is_stopping=self._is_stopping)
@@ -232,17 +251,20 @@ class JournalCommitter:
             self._start(journal.write, group, partial(self._end_group, group))
             return True
         self._tell_durable()
-        if not self._is_idle.is_set() or (reads and self._wants_read and self._begin_read(now)):
+        if not self._is_idle.is_set() or (reads and self._may_read(now) and self._begin_read(now)):
             return True
         if not self._is_stopping:
             self._set_alarm(now + self._idle_s())
         return False
 
+    def _may_read(self, now: float) -> bool:
+        return (self._reads and now >= self._read_at) or bool(self._again and now >= self._again_at)
+
     def _begin_read(self, now: float) -> bool:
-        if self._again:
+        if self._again and now >= self._again_at:
             again = self._journal.begin_again(self._again, now)
             self._was_group = False
-            self._start(self._journal.read, again, self._end_again)
+            self._start(self._journal.read, again, partial(self._end_again, again))
             return True
         request = self._journal.begin_read(now)
         if request is None:
@@ -280,34 +302,56 @@ class JournalCommitter:
         self._go_on()
 
     def _end_read(self, request: BacklogRequest, future: asyncio.Future[list[Forward]]) -> None:
-        error = _os_error(future)
         self._is_idle.set()
-        if error is not None:
-            self._note(error)
+        lost = self._journal.lost
+        forwards = self._journal.end_read(request, future.result())
+        if self._journal.lost > lost:
+            self._hearers.lost(self._journal.lost - lost)
+        if request.failed is not None:
             self._read_at = self._loop.time() + RETRY_READ_S
-        else:
-            forwards = self._journal.end_read(request, future.result())
-            if forwards:
-                self._reads = False
-                self._hearers.backlog(forwards)
+        if request.failed is not None or self._problem_told:
+            self._tell_out_of_reach()
+        if forwards:
+            self._reads = False
+            self._hearers.backlog(forwards)
         self._go_on()
 
-    def _end_again(self, future: asyncio.Future[list[Forward]]) -> None:
-        error = _os_error(future)
+    def _end_again(self, request: BacklogRequest, future: asyncio.Future[list[Forward]]) -> None:
+        """What cannot be opened for long counts as what cannot be read."""
         self._is_idle.set()
-        if error is not None:
-            self._note(error)
-            self._read_at = self._loop.time() + RETRY_READ_S
+        now, forwards = self._loop.time(), future.result()
+        if request.failed is None or forwards:
+            is_over = True
         else:
+            self._again_at = now + RETRY_READ_S
+            if self._again_failed_at is None:
+                self._again_failed_at = now
+            is_over = now - self._again_failed_at >= UNREADABLE_S
+        if is_over:
             self._again = ()
-            self._hearers.read_again(future.result())
+            self._hearers.read_again(forwards)
         self._go_on()
+
+    def _begin_look(self, now: float) -> None:
+        self._look_at = now + self._look_s
+        look = self._journal.begin_look()
+        self._start(self._journal.look, look, partial(self._end_look, look))
+
+    def _end_look(self, look: Look, _future: asyncio.Future[None]) -> None:
+        self._is_idle.set()
+        back = self._journal.end_look(look, self._loop.time())
+        self._note(look.error)
+        self._tell_out_of_reach()
+        if back:
+            self._hearers.in_reach_again(back)
+        if self._is_idle.is_set():
+            self._begin()  # what else is due, before another look can be
 
     def _go_on(self) -> None:
         """What came meanwhile has waited long enough."""
         if not self._is_idle.is_set():
             return
-        if self._journal.needs_room or self._wants_read:
+        if self._journal.needs_room or self._may_read(self._loop.time()):
             self._begin()
         elif self._journal.is_urgent:
             self._set_alarm(self._loop.time())  # what has come to the sockets by now joins as well
@@ -333,6 +377,13 @@ class JournalCommitter:
         refused, self._refused = self._refused, {}
         for reason, forwards in refused.items():
             self._hearers.not_stored(forwards, reason)
+
+    def _tell_out_of_reach(self) -> None:
+        """Once for each change of the reason."""
+        numbers = self._journal.numbers
+        if numbers.backlog_problem != self._problem_told:
+            self._problem_told = numbers.backlog_problem
+            self._hearers.out_of_reach(numbers.out_of_reach, numbers.backlog_problem)
 
     def _note(self, error: OSError | None) -> None:
         """Say once what became of the journal."""

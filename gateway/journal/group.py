@@ -106,6 +106,19 @@ class Outcome:
 
 
 @dataclass(slots=True)
+class Look:
+    """Whether the files are in their place: these, and whether those of them can be opened that
+    could not.
+    """
+
+    names: list[str]
+    tried: list[str]
+    problems: dict[str, str] = field(default_factory=dict)  # by name
+    error: OSError | None = None  # the folder, or what is written to, is gone
+    abandoned: set[int] = field(default_factory=set)  # serials
+
+
+@dataclass(slots=True)
 class Stretch:
     """A part of a segment: from `offset` to `end`, and up to where it was read."""
 
@@ -115,14 +128,23 @@ class Stretch:
     read_to: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A segment that could not be opened."""
+
+    segment: Segment
+    error: OSError
+
+
 @dataclass(slots=True)
 class BacklogRequest:
-    """Where the next parked readings are, or those with these `numbers`."""
+    """Where the next parked readings are, or those with these `numbers`; and what came of it."""
 
     stretches: list[Stretch]
     now: float
     unix_ms_at_zero: float
     numbers: frozenset[int] | None = None
+    failed: Failed | None = None
 
     def wants(self, segment: Segment, index: int) -> bool:
         if self.numbers is None:

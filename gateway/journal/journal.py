@@ -23,6 +23,7 @@ from gateway.journal.checksums import PREFERRED
 from gateway.journal.files import Files
 from gateway.journal.group import BacklogRequest as BacklogRequest
 from gateway.journal.group import Group as Group
+from gateway.journal.group import Look as Look
 from gateway.journal.group import Outcome as Outcome
 from gateway.journal.group import Pending, Stretch
 from gateway.journal.ledger import (
@@ -75,6 +76,7 @@ class Journal:
         self._backlog = Backlog(self._ledger)
         self._numbers = JournalNumbers(bytes_max=rules.size_max_bytes)
         self._is_degraded = False
+        self._gone: dict[str, str] = {}  # files of unfinished readings, as the last look found them
         self._now = 0.0
 
     # Start
@@ -384,6 +386,28 @@ class Journal:
         stretches = [Stretch(each, 0, each.end, HEADER_BYTES) for each in segments]
         return BacklogRequest(stretches, now, self.unix_ms_at_zero, frozenset(numbers))
 
+    # From the loop, around a look
+
+    def begin_look(self) -> Look:
+        """At the files of all that is not finished, and those that could not be opened."""
+        names = [segment.name for segment in self._ledger.segments if segment.unfinished]
+        return Look(names, [segment.name for segment in self._backlog.out_of_reach])
+
+    def end_look(self, look: Look, now: float) -> int:
+        """What it found; returns how many parked readings are in reach again."""
+        self._now = now
+        if look.error is not None:
+            self._ledger.begin([], look.abandoned)
+            self._ledger.current = None
+            self._failed_until = now + RETRY_AFTER_S
+            self._unsynced_since = None
+        self._gone = look.problems
+        return sum(
+            self._backlog.can_be_opened(segment)
+            for segment in self._ledger.segments
+            if segment.name in look.tried and segment.name not in look.problems
+        )
+
     def wake_at(self) -> float | None:
         """When `begin_group` will have something to do though nothing new is pending."""
         if self._failed_until is not None:
@@ -392,6 +416,11 @@ class Journal:
         if self._unsynced_since is not None:
             times.append(self._unsynced_since + LAZY_SYNC_S)
         return min((time for time in times if time is not None), default=None)
+
+    @property
+    def lost(self) -> int:
+        """Readings that could not be read back, so far."""
+        return self._numbers.lost
 
     @property
     def numbers(self) -> JournalNumbers:
@@ -405,6 +434,14 @@ class Journal:
         numbers.fill = sum(segment.held_bytes for segment in segments) / numbers.bytes_max
         numbers.oldest_received_at = self._ledger.first_waiting_since()
         numbers.segments = len(segments)
+        out_of_reach = self._backlog.out_of_reach
+        numbers.backlog_problem = self._backlog.problem
+        if self._gone:
+            out_of_reach += [
+                each for each in segments if each.name in self._gone and each not in out_of_reach
+            ]
+            numbers.backlog_problem = next(iter(self._gone.values()))
+        numbers.out_of_reach = sum(each.parked for each in out_of_reach)
         return numbers
 
     @property
@@ -419,16 +456,25 @@ class Journal:
 
     def write(self, group: Group) -> None:
         """Make it durable, then make room. I/O. Raises OSError if it cannot be made durable."""
-        drops = group.drops
-        dropped = {} if drops is None else count_parked(self._files, self._folder, drops)
+        drops, dropped = group.drops, {}
+        if drops is not None:
+            try:
+                dropped = count_parked(self._files, self._volume.open_segment, drops)
+            except OSError as error:  # nobody could be told whose readings they were
+                group.room_error = error
         self._volume.write(group)
-        self._volume.make_room(group)
+        if group.room_error is None:
+            self._volume.make_room(group)
         if drops in group.freed:
             group.dropped = dropped
 
     def read(self, request: BacklogRequest) -> list[Forward]:
         """The next readings of the backlog, in their order. I/O."""
-        return read_backlog(self._files, self._folder, request)
+        return read_backlog(self._files, self._volume.open_segment, request)
+
+    def look(self, look: Look) -> None:
+        """Are the files where they were? I/O; raises nothing."""
+        self._volume.look(look)
 
     def close(self) -> None:
         """What was not written is lost; see `begin_group(is_stopping=True)`."""

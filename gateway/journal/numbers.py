@@ -28,6 +28,8 @@ class JournalNumbers:
     segments: int = 0
     damaged: int = 0  # damaged places found
     lost: int = 0  # readings that could not be read back
+    out_of_reach: int = 0  # of the parked: in files that are gone or cannot be opened
+    backlog_problem: str = ""  # why
     readings: int = 0  # taken on
     finished: int = 0
     dropped: int = 0  # by when_full = "drop_oldest"

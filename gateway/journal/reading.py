@@ -5,13 +5,14 @@ A block that the disk cannot read any more counts as zeros; what was in it is lo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from gateway.effects import Forward
 from gateway.journal.checksums import CHECKSUMS
 from gateway.journal.files import Files
-from gateway.journal.group import BacklogRequest, Stretch
+from gateway.journal.group import BacklogRequest, Failed, Stretch
 from gateway.journal.ledger import Segment
 from gateway.journal.records import (
     BODY_BYTES_MAX,
@@ -30,6 +31,8 @@ BLOCK_BYTES = 4096
 # A look at a segment; the longest record fits twice.
 LOOK_BYTES = 1 << 19
 
+OpenSegment = Callable[[str], int]  # by its name; stays open elsewhere
+
 # No board of this gateway was switched on before 2024: an earlier wall clock is not set.
 CLOCK_IS_SET_MS = 1_704_067_200_000
 
@@ -43,20 +46,26 @@ def read_file(
     file = files.open(path)
     try:
         size = min(size, max(0, files.entry_of(file).size - offset))
-        octets = bytearray()
-        while len(octets) < size:
-            some = _read_some(files, file, size - len(octets), offset + len(octets))
-            if some is None:
-                some = bytes(_rest_of_block(size - len(octets), offset + len(octets)))
-                if unreadable is not None:
-                    unreadable.append(offset + len(octets))
-            if not some:
-                break
-            octets += some
-        return bytes(octets)
+        return _read_all(files, file, offset, size, unreadable)
     finally:
         with suppress(OSError):
             files.close(file)
+
+
+def _read_all(
+    files: Files, file: int, offset: int, size: int, unreadable: list[int] | None = None
+) -> bytes:
+    octets = bytearray()
+    while len(octets) < size:
+        some = _read_some(files, file, size - len(octets), offset + len(octets))
+        if some is None:
+            some = bytes(_rest_of_block(size - len(octets), offset + len(octets)))
+            if unreadable is not None:
+                unreadable.append(offset + len(octets))
+        if not some:
+            break
+        octets += some
+    return bytes(octets)
 
 
 def _read_some(files: Files, file: int, size: int, offset: int) -> bytes | None:
@@ -85,25 +94,32 @@ def received_at(
     return now - (now_ms - unix_ms) / 1000
 
 
-def read_backlog(files: Files, folder: Path, request: BacklogRequest) -> list[Forward]:
-    """The next of them, in the order of their numbers."""
+def read_backlog(files: Files, open_segment: OpenSegment, request: BacklogRequest) -> list[Forward]:
+    """The next of them, in the order of their numbers. At a file that cannot be opened it stops and
+    notes that in the request: what comes behind it is not to overtake it.
+    """
     forwards: list[Forward] = []
     room = BACKLOG_BYTES_MAX
     for stretch in request.stretches:
         while stretch.read_to < stretch.end:
             if len(forwards) >= BACKLOG_READINGS_MAX or room <= 0:
                 return forwards
-            room -= _read_stretch(files, folder, request, stretch, forwards)
+            try:
+                file = open_segment(stretch.segment.name)
+            except OSError as error:
+                request.failed = Failed(stretch.segment, error)
+                return forwards
+            room -= _read_stretch(files, file, request, stretch, forwards)
     return forwards
 
 
 def _read_stretch(
-    files: Files, folder: Path, request: BacklogRequest, stretch: Stretch, forwards: list[Forward]
+    files: Files, file: int, request: BacklogRequest, stretch: Stretch, forwards: list[Forward]
 ) -> int:
     """One look; returns the octets of what it brought."""
     segment, start = stretch.segment, stretch.read_to
     size = min(LOOK_BYTES, stretch.end - start)
-    octets = read_file(files, folder / segment.name, start, size)
+    octets = _read_all(files, file, start, size)
     header = segment.header
     bytes_left = BACKLOG_BYTES_MAX
     offset = 0
@@ -135,11 +151,13 @@ def _read_stretch(
     return BACKLOG_BYTES_MAX - bytes_left
 
 
-def count_parked(files: Files, folder: Path, segment: Segment) -> dict[ClientId, int]:
-    """How many readings of each client wait in a segment to be read back."""
+def count_parked(files: Files, open_segment: OpenSegment, segment: Segment) -> dict[ClientId, int]:
+    """How many readings of each client wait in a segment to be read back. Raises OSError."""
     request = BacklogRequest([Stretch(segment, 0, segment.end, HEADER_BYTES)], 0.0, 0.0)
     counts: dict[ClientId, int] = {}
-    while forwards := read_backlog(files, folder, request):
+    while forwards := read_backlog(files, open_segment, request):
         for forward in forwards:
             counts[forward.client_id] = counts.get(forward.client_id, 0) + 1
+    if request.failed is not None:
+        raise request.failed.error
     return counts

@@ -34,6 +34,11 @@ LAZY_SYNC_S = 2.0
 # And of a segment's bytes no more than this part is ever written so, or written again from others.
 LAZY_PART = 16
 
+# Whether the files are still where they were is looked at this often while nothing is written, and
+# a file that cannot be opened stops those behind it for so long.
+LOOK_S = 1.0
+UNREADABLE_S = 30.0
+
 # One look at the backlog brings at most this much.
 BACKLOG_READINGS_MAX = 512
 BACKLOG_BYTES_MAX = 256 << 10

@@ -17,7 +17,6 @@ Rule 5: what is durable in a file that is no longer in its place (removed, moved
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -25,7 +24,8 @@ from pathlib import Path
 
 from gateway.journal.checksums import CHECKSUMS
 from gateway.journal.files import Files
-from gateway.journal.group import Group, Mark
+from gateway.journal.group import Group, Look, Mark
+from gateway.journal.held_files import HeldFiles
 from gateway.journal.ledger import Segment, Started
 from gateway.journal.records import (
     Kind,
@@ -84,6 +84,7 @@ class Volume:
         self._folder = folder
         self._files = files
         self._rules = rules
+        self.held = HeldFiles(folder, files)  # of segments that are not written to any more
         self._is_folder_synced = True
         self._carried: list[Mark] = []  # written before, but lost with their segment's last sync
         self._folder_file: int | None = None
@@ -101,13 +102,13 @@ class Volume:
             self._append(group)
         except OSError:
             group.failures += 1
-            self._abandon(group)
+            self._abandon(group.abandoned)
             try:
                 self._start(group)
                 self._append(group)
             except OSError:
                 group.failures += 1
-                self._abandon(group)
+                self._abandon(group.abandoned)
                 raise
 
     def _append(self, group: Group) -> None:
@@ -151,13 +152,13 @@ class Volume:
             records[0] = with_durable_before(records[0], salt, extend)
         return b"".join(records)
 
-    def _abandon(self, group: Group) -> None:
-        """Never write to this file again; what it holds beyond its last sync is written anew."""
+    def _abandon(self, serials: set[int]) -> None:
+        """Never write to this file again; what it holds beyond its last sync is written again."""
         writing, self.writing = self.writing, None
         if writing is None:
             return
         self._carried = writing.unsynced + self._carried
-        group.abandoned.add(writing.header.serial)
+        serials.add(writing.header.serial)
         self._close(writing.file)
 
     # Segments
@@ -175,7 +176,7 @@ class Volume:
         former = self.writing
         if former is not None:
             self._carried = former.unsynced + self._carried
-            self._close(former.file)
+            self.held.hold(former.header.name, former.file)
         group.started.append(Started(header, spare.size, bool(self._carried)))
         self.writing = Writing(header, file, spare.size, HEADER_BYTES, HEADER_BYTES)
         self.writing.identity = self._identity_of(self.writing)
@@ -213,6 +214,7 @@ class Volume:
         writing, self.writing = self.writing, None
         if writing is not None:
             self._close(writing.file)
+        self.held.close()
         folder, self._folder_file = self._folder_file, None
         if folder is not None:
             self._close(folder)
@@ -238,6 +240,7 @@ class Volume:
 
     def _free(self, segment: Segment) -> None:
         path = self._folder / segment.name
+        self.held.let_go(segment.name)
         # A small one is worth keeping only where there is no other, or none could become whole.
         is_small = segment.size < self._rules.segment_bytes and bool(self.spares)
         try:
@@ -350,14 +353,30 @@ class Volume:
         if entry is not None and entry.identity == identity:
             self._folder_identity = identity
 
-    def look(self, names: Iterable[str]) -> list[str]:
-        """Which of these segments are not in the folder. Raises GoneError if it is not the folder
-        that it was, or the segment that is written to is not in it.
-        """
-        self._check_folder()
-        if self.writing is not None:
-            self._check_place(self.writing)
-        return [name for name in names if self._files.entry(self._folder / name) is None]
+    def look(self, look: Look) -> None:
+        """Is all in its place? What is written to is abandoned if it is not."""
+        try:
+            self._check_folder()
+            if self.writing is not None:
+                self._check_place(self.writing)
+        except OSError as error:
+            look.error = error
+            self._abandon(look.abandoned)
+        for name in look.names:
+            try:
+                if self._files.entry(self._folder / name) is None:
+                    raise FileNotFoundError(errno.ENOENT, "removed or moved")
+                if name in look.tried:
+                    self.open_segment(name)
+            except OSError as error:
+                look.problems[name] = f"{name}: {error.strerror or error}"
+
+    def open_segment(self, name: str) -> int:
+        """To read from it; stays open here. Raises OSError."""
+        writing = self.writing
+        if writing is not None and writing.header.name == name:
+            return writing.file
+        return self.held.open(name)
 
     def _check_folder(self) -> None:
         entry = self._files.entry(self._folder)

@@ -90,6 +90,12 @@ class Backlog:
         self._readable = max(0, self._readable - count)
         self.unpark(client_id, count)
 
+    def in_reach_again(self, count: int) -> None:
+        """So many can be read back that could not be found for a while. Whose they are is seen when
+        they come.
+        """
+        self._readable += count
+
     # Back from the journal
 
     def read_back(self, forwards: list[Forward]) -> None:

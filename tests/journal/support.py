@@ -180,7 +180,14 @@ class Driven:
         forwards: list[Forward] = []
         while (request := self.journal.begin_read(self.now)) is not None:
             forwards += self.journal.end_read(request, self.journal.read(request))
+            assert request.failed is None
         return forwards
+
+    def look(self) -> int:
+        """As once a second; returns how many readings are in reach again."""
+        look = self.journal.begin_look()
+        self.journal.look(look)
+        return self.journal.end_look(look, self.now)
 
     def finish(self, *forwards: Forward) -> None:
         for forward in forwards:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -33,6 +32,10 @@ def folder(tmp_path: Path) -> Path:
 
 def spares(folder: Path) -> list[Path]:
     return sorted(folder.glob("spare-*"))
+
+
+def state_of(driven: Driven) -> JournalState:
+    return driven.journal.numbers.state
 
 
 def newest(folder: Path) -> Path:
@@ -220,12 +223,12 @@ def test_a_spare_with_holes_goes_where_the_disk_is_full() -> None:
     # Nothing is kept back now for what must be written on a full disk, so nothing is taken on.
     assert driven.journal.store(reading(0), is_parked=True) in (None, Reason.JOURNAL_FULL)
     driven.run()
-    assert driven.journal.numbers.state is JournalState.FULL
+    assert state_of(driven) is JournalState.FULL
     files.capacity_bytes = 1 << 40
     driven.now += 1.1
     driven.run()
     used(driven, 10)
-    assert driven.journal.numbers.state is JournalState.OK
+    assert state_of(driven) is JournalState.OK
 
 
 def test_a_newest_segment_with_holes_on_a_full_disk_is_no_reason_not_to_start() -> None:
@@ -318,14 +321,15 @@ class Limited(FaultyFiles):
 
 
 def _put(path: Path, kind: str) -> None:
-    makers: dict[str, Callable[[], object]] = {
-        "folder": path.mkdir,
-        "folder with a file": lambda: (path.mkdir(), (path / "x").touch()),
-        "pipe": lambda: os.mkfifo(path),
-        "link to nothing": lambda: path.symlink_to("nowhere"),
-    }
     path.unlink(missing_ok=True)
-    makers[kind]()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "link to nothing":
+        path.symlink_to("nowhere")
+    else:
+        path.mkdir()
+        if kind == "folder with a file":
+            (path / "x").touch()
 
 
 def _punch(files: SimulatedFiles, path: Path, behind: int = 0) -> None:

@@ -111,9 +111,12 @@ class GatewayHost:
             read_again=self._read_again,
             dropped_oldest=self._dropped_oldest,
             state_changed=self._journal_changed,
+            in_reach_again=self._in_reach_again,
+            out_of_reach=lambda count, problem: self.on_disk(f"out of reach {count} {problem}"),
+            lost=lambda count: self.on_disk(f"lost {count}"),
         )
         self._committer = JournalCommitter(
-            self.journal, _as_loop(self._loop), hearers, thread=_as_jobs(self._loop)
+            self.journal, _as_loop(self._loop), hearers, thread=_as_jobs(self._loop), look_s=inf
         )
         self._state_loop = VirtualLoop(agenda, lambda: disk.job_s(agenda.now))
         self._state = StateCommitter(
@@ -308,6 +311,10 @@ class GatewayHost:
     def _read_again(self, forwards: list[Forward]) -> None:
         self.on_disk(f"read again {_payloads(forwards)}")
         self._perform(self.engine.read_again(forwards, self._agenda.now))
+
+    def _in_reach_again(self, count: int) -> None:
+        self.on_disk(f"in reach again {count}")
+        self._perform(self.engine.in_reach_again(count))
 
     def _dropped_oldest(self, dropped: dict[ClientId, int]) -> None:
         self._perform(self.engine.dropped_oldest(dropped))

@@ -202,8 +202,8 @@ def done_too_far(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next reading is taken for finished as well."""
     take = Marks._take_done
 
-    def mutant(self: Marks, group: Any, done_up_to: int) -> None:
-        take(self, group, done_up_to + 1)
+    def mutant(self: Marks, group: Any, done_up_to: int, count_max: int) -> None:
+        take(self, group, done_up_to + 1, count_max)
 
     monkeypatch.setattr(Marks, "_take_done", mutant)
 
