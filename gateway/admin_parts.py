@@ -44,7 +44,12 @@ class Shown:
 
 def admin_server(listen: tuple[str, int], shown: Shown) -> AdminServer:
     settings, census, links = shown.in_force.configuration.settings, shown.census, shown.links
-    checks = {"event_loop": shown.lag.check, "journal": census.journal_failure, **links.checks()}
+    checks = {
+        "event_loop": shown.lag.check,
+        "journal": census.journal_failure,
+        "backlog": census.backlog_failure,
+        **links.checks(),
+    }
     lookout = shown.lookout
     reader = BufferReader(settings.gateway)
     clerk = Clerk(

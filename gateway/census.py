@@ -86,6 +86,9 @@ class Census:
     def journal_failure(self) -> str | None:
         return conditions.journal_failure(self.journal())
 
+    def backlog_failure(self) -> str | None:
+        return conditions.backlog_failure(self.journal())
+
     def journal_doubt(self) -> str | None:
         return conditions.journal_doubt(self.journal())
 

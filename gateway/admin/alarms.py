@@ -43,6 +43,7 @@ def _of_disk(numbers: Numbers) -> Iterator[str]:
     found = (
         conditions.journal_failure(journal),
         conditions.journal_doubt(journal),
+        conditions.backlog_failure(journal),
         conditions.state_doubt(numbers.state),
     )
     yield from (each for each in found if each is not None)

@@ -16,7 +16,7 @@ _ADVICE = "the log says more, `tidegate doctor --disk` measures the disk"
 def journal_failure(numbers: JournalNumbers) -> str | None:
     """What is wrong, or None."""
     if numbers.condition is not Condition.FAILED:
-        return _backlog_failure(numbers)
+        return None
     because = _because(numbers.error)
     return (
         f"the journal cannot be written{because}: readings are refused while the broker is away; "
@@ -24,7 +24,8 @@ def journal_failure(numbers: JournalNumbers) -> str | None:
     )
 
 
-def _backlog_failure(numbers: JournalNumbers) -> str | None:
+def backlog_failure(numbers: JournalNumbers) -> str | None:
+    """Why readings that are stored do not go on; None if they can be read."""
     if numbers.backlog_problem is None:
         return None
     return (

@@ -92,6 +92,7 @@ EXPECTED = {
     "tidegate_journal_fill_ratio{}": 0.75,
     "tidegate_journal_damages_total{}": 207,
     "tidegate_journal_lost_total{}": 216,
+    "tidegate_journal_out_of_reach_readings{}": 0,
     "tidegate_journal_dropped_oldest_total{}": 217,
     "tidegate_journal_syncs_total{}": 218,
     "tidegate_journal_failures_total{}": 219,
