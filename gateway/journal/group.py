@@ -31,6 +31,7 @@ class Group:
     starts_segment: bool = False
     is_lazy: bool = False
     frees: list[Segment] = field(default_factory=list)
+    frees_by_marks: list[Segment] = field(default_factory=list)  # those of them that need the marks
     spare_bytes: int = 0  # make a spare of this size,
     spare_bytes_min: int = 0  # or of this one, where the disk has no room for it
     drops: Segment | None = None  # count its parked readings, then free it
@@ -81,7 +82,7 @@ class Group:
         """There is no room for them now, nor for what depends on them."""
         self.marks.clear()
         if self.restated_bytes:
-            self.frees.clear()
+            self.frees = [each for each in self.frees if each not in self.frees_by_marks]
             self.drops = None
         self.restated_segments.clear()
         self.restated_exchanges.clear()

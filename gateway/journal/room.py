@@ -53,7 +53,16 @@ class Room:
     def can_make(self) -> bool:
         if self._ledger.current is None and not self.spares:
             return True  # nothing can be written at all: that is worse than a budget exceeded
-        return self.bytes + self._rules.segment_bytes <= self._rules.size_max_bytes
+        return self._unused() >= self._rules.segment_bytes
+
+    def _unused(self) -> int:
+        """Of the budget. What was made when segments were larger counts as one of the usual size:
+        the newest could else take all of a smaller budget, and is not freed before the next begins.
+        """
+        usual = self._rules.segment_bytes
+        segments = sum(min(segment.size, usual) for segment in self._ledger.segments)
+        spares = sum(min(spare.size, usual) for spare in self.spares)
+        return self._rules.size_max_bytes - segments - spares
 
     def drained(self) -> list[Segment]:
         """Of those that may be freed (rule 3)."""
@@ -64,7 +73,7 @@ class Room:
         count = len(self.spares)
         count += sum(not segment.is_suspect for segment in self.drained())
         if not self.is_disk_full:
-            count += max(0, self._rules.size_max_bytes - self.bytes) // self._rules.segment_bytes
+            count += max(0, self._unused()) // self._rules.segment_bytes
         return count
 
     def left(self) -> int:
@@ -107,8 +116,11 @@ class Room:
             if group.frees:
                 return
             for segment in self._disposable(now, is_needed=is_needed and not can_make):
+                before = group.restated_bytes
                 if self._restate(group, segment):
                     group.frees.append(segment)
+                    if group.restated_bytes > before:
+                        group.frees_by_marks.append(segment)
             if group.makes_room and (spares or not group.restated_bytes):
                 return
         if is_needed and can_make:
@@ -161,6 +173,7 @@ class Room:
         segment = self._droppable()
         if segment is not None and self._restate(group, segment):
             group.frees.append(segment)
+            group.frees_by_marks.append(segment)
             group.drops = segment
 
     def _restate(self, group: Group, segment: Segment) -> bool:

@@ -99,6 +99,22 @@ def test_a_smaller_budget_is_kept_again_once_what_was_there_is_finished(folder: 
     assert sum(each.stat().st_size for each in folder.iterdir()) <= SMALL
 
 
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_large_newest_segment_does_not_take_all_of_a_smaller_budget(
+    folder: Path, is_full: bool
+) -> None:
+    driven = Driven(folder, rules(LARGE, recent_s=0.0))
+    while is_full and driven.journal._ledger.segments[-1].end < (1 << 20) - 70_000:
+        driven.finish(*driven.store(reading(0, payload=bytes(60_000))))
+    driven.store(reading(1), is_parked=True)
+    driven.stop()
+    for spare in spares(folder):
+        spare.unlink()
+    stored_over_restart(folder, SMALL)
+    used(Driven(folder, rules(SMALL)), 0)
+    assert sum(each.stat().st_size for each in folder.iterdir()) <= SMALL
+
+
 def test_a_reading_that_only_whole_segments_take_is_stored_or_refused(folder: Path) -> None:
     """The spare is a small one: the disk was nearly full."""
     Driven(folder, rules(LARGE)).stop()
