@@ -39,8 +39,8 @@ Worth an alert:
 - `tidegate_ingest_oldest_kept_seconds > 3600`: readings are kept for an ingest that does not take
   them, or does not say so.
 - `increase(tidegate_journal_lost_total[1d]) > 0`: the card has damaged what was stored on it.
-- `tidegate_journal_out_of_reach_readings > 0`: files of the journal were removed, moved, or given to
-  another user.
+- `tidegate_journal_out_of_reach_readings > 0`: files of the journal were removed, moved, or belong
+  to another user now.
 - `tidegate_journal_sync_seconds{quantile="0.99"} > 0.5`: the card is worn out or overloaded.
 - `increase(tidegate_client_transitions_total{state="lost"}[1h]) > 0`: a sensor has gone silent.
 - `tidegate_clients_overdue > 0` for some minutes: sensors keep coming later than they said; those
