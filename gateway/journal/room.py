@@ -37,6 +37,8 @@ class Room:
         self._rules = rules
         self._ledger = ledger
         self._volume = volume
+        self._usual = rules.segment_bytes
+        self._overhead = HEADER_BYTES + SESSION_BYTES + rules.lazy_bytes_max
 
     # How much there is
 
@@ -53,16 +55,18 @@ class Room:
     def can_make(self) -> bool:
         if self._ledger.current is None and not self.spares:
             return True  # nothing can be written at all: that is worse than a budget exceeded
-        return self._unused() >= self._rules.segment_bytes
+        return self._unused() >= self._usual
 
     def _unused(self) -> int:
         """Of the budget. What was made when segments were larger counts as one of the usual size:
         the newest could else take all of a smaller budget, and is not freed before the next begins.
         """
-        usual = self._rules.segment_bytes
-        segments = sum(min(segment.size, usual) for segment in self._ledger.segments)
-        spares = sum(min(spare.size, usual) for spare in self.spares)
-        return self._rules.size_max_bytes - segments - spares
+        left, usual = self._rules.size_max_bytes, self._usual
+        for segment in self._ledger.segments:
+            left -= segment.size if segment.size < usual else usual
+        for spare in self.spares:
+            left -= spare.size if spare.size < usual else usual
+        return left
 
     def drained(self) -> list[Segment]:
         """Of those that may be freed (rule 3)."""
@@ -70,27 +74,30 @@ class Room:
 
     def standing(self) -> int:
         """Segments that are ready, or can be, when the one that is written to is full."""
-        count = len(self.spares)
-        count += sum(not segment.is_suspect for segment in self.drained())
-        if not self.is_disk_full:
-            count += max(0, self._unused()) // self._rules.segment_bytes
-        return count
+        return len(self._ready()) + self._makeable()
 
-    def left(self) -> int:
-        """About how many octets of readings can still be taken."""
-        usual = self._rules.segment_bytes
+    def _ready(self) -> list[int]:
+        """The sizes of those that are there already."""
         sizes = [spare.size for spare in self.spares]
         sizes += [segment.size for segment in self.drained() if not segment.is_suspect]
-        can_make = max(0, self.standing() - len(sizes))
-        if not sizes and not can_make:
+        return sizes
+
+    def _makeable(self) -> int:
+        return 0 if self.is_disk_full else max(0, self._unused()) // self._usual
+
+    def left(self) -> int:
+        """About how many bytes of readings can still be taken."""
+        sizes, makeable = self._ready(), self._makeable()
+        if not sizes and not makeable:
             return 0
-        takes = sum(map(self.group_bytes_max, sizes)) + can_make * self.group_bytes_max(usual)
-        kept_back = min(sizes) if sizes else usual  # the smallest is the last to be used (rule 1)
-        return max(room_in(self._ledger.current), 0) + takes - self.group_bytes_max(kept_back)
+        kept_back = min(sizes) if sizes else self._usual  # the last to be used (rule 1)
+        takes = sum(sizes) + makeable * self._usual - kept_back
+        takes -= (len(sizes) + makeable - 1) * self._overhead
+        return max(room_in(self._ledger.current), 0) + takes
 
     def group_bytes_max(self, segment_bytes: int) -> int:
         """What a new segment takes beside marks that must be written again."""
-        return segment_bytes - HEADER_BYTES - SESSION_BYTES - self._rules.lazy_bytes_max
+        return segment_bytes - self._overhead
 
     def largest(self) -> int:
         """What the largest spare takes; there is one."""
@@ -124,9 +131,8 @@ class Room:
             if group.makes_room and (spares or not group.restated_bytes):
                 return
         if is_needed and can_make:
-            group.spare_bytes = self._rules.segment_bytes
-            beside = self._rules.segment_bytes - self.group_bytes_max(self._rules.segment_bytes)
-            group.spare_bytes_min = wanted_bytes + beside
+            group.spare_bytes = self._usual
+            group.spare_bytes_min = wanted_bytes + self._overhead
         elif is_wanted and self._rules.when_full is WhenFull.DROP_OLDEST and now >= self._free_at:
             self._plan_drop(group)
 
