@@ -24,6 +24,7 @@ from gateway.sensor_links import SensorLinks
 from gateway.service.supervision import InForce
 from gateway.shell import Shell
 from gateway.version import version
+from gateway.watch import Watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +41,14 @@ class Shown:
     lag: LagMeter
     log: LogTail
     lookout: Lookout
+    watch: Watch
 
 
 def admin_server(listen: tuple[str, int], shown: Shown) -> AdminServer:
     settings, census, links = shown.in_force.configuration.settings, shown.census, shown.links
     checks = {
         "event_loop": shown.lag.check,
+        "liveness": shown.watch.check,
         "journal": census.journal_failure,
         "backlog": census.backlog_failure,
         **links.checks(),

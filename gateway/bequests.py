@@ -54,6 +54,13 @@ class Bequests:
     def is_any(self) -> bool:
         return bool(self._due)
 
+    @property
+    def oldest(self) -> Forward | None:
+        """Of those on their way; None if it has nowhere to go and is offered again."""
+        for client_id, will in self._due.items():
+            return None if client_id in self._refused else will
+        return None
+
     def __contains__(self, forward: Forward) -> bool:
         return self._due.get(forward.client_id) is forward
 

@@ -22,10 +22,12 @@ from gateway.admin.numbers import (
     LinkNumbers,
     NoticeNumbers,
     Numbers,
+    Standstill,
     StateNumbers,
 )
 from gateway.admin.sync_times import SyncTimes
 from gateway.admin.throughput import Throughput
+from gateway.alarm_names import AlarmName
 from gateway.effects import State
 from gateway.engine import Engine
 from gateway.journal import numbers as journal_side
@@ -56,6 +58,8 @@ class Census:
     journal: Callable[[], JournalNumbers] = JournalNumbers
     state: Callable[[], StateNumbers] = StateNumbers
     notices: Callable[[], NoticeNumbers] = NoticeNumbers
+    standstills: Callable[[], tuple[Standstill, ...]] = tuple
+    unmoved_s: Callable[[], Mapping[AlarmName, float]] = dict
     throughput: Throughput = field(default_factory=Throughput)  # of the journal
     traffic: Throughput = field(default_factory=Throughput)  # readings in, deliveries out
     groups: Mapping[int, GroupLink] = field(default_factory=dict)  # by link
@@ -147,6 +151,8 @@ class Census:
             state=self.state(),
             ingest=self._ingest(),
             notices=self.notices(),
+            standstills=self.standstills(),
+            unmoved_s=self.unmoved_s(),
         )
 
     def _ingest(self) -> IngestNumbers:

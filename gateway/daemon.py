@@ -48,11 +48,12 @@ from gateway.service.notify import ServiceManager
 from gateway.service.own_process import Scheduling, outlive_reload
 from gateway.service.status_line import status_line
 from gateway.service.supervision import InForce, Supervision
-from gateway.service.vitals import DISK_PATIENCE_S, Organ, Vitals
 from gateway.settling import settle
 from gateway.shell import Shell
 from gateway.state.errors import StateError
 from gateway.version import version
+from gateway.watch import Watch
+from gateway.watch_parts import Watched, watch_of
 
 if TYPE_CHECKING:
     from gateway.admin.server import AdminServer
@@ -143,6 +144,7 @@ class _Parts:
     broker: BrokerLink
     log_tail: LogTail
     scheduling: Scheduling
+    watch: Watch
 
     async def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Raises LinkError or AdminError with a sentence for the operator."""
@@ -177,24 +179,9 @@ class _Parts:
         self.census.note_throughput()
         self.shell.set_serving(self.census.serving_problem())
         self.news.flush()
+        self.watch.look(now())
         if self.lookout is not None:
             self.lookout.beat()
-
-    def vitals(self) -> Vitals:
-        """What must move for the gateway to be alive."""
-        wake_at = self.engine.wake_at
-        parts = [
-            *(
-                Organ(f"the reader of udp port {udp.listening_on[1]}", udp.mark)
-                for udp in self.links.udp
-            ),
-            *(Organ(f"the keeper of {line.name}", line.mark) for line in self.links.serial),
-            Organ("the keeper of the broker's connection", self.broker.mark),
-            Organ("the timer of the sessions", lambda: at if (at := wake_at()) < now() else None),
-            Organ("the journal", self.keeping.journal.mark, DISK_PATIENCE_S),
-            Organ("the state database", self.keeping.state.mark, DISK_PATIENCE_S),
-        ]
-        return Vitals(parts)
 
     def apply(self, old: InForce, new: InForce) -> None:
         """What of a configuration can change while the gateway runs; see service/reload.py."""
@@ -233,7 +220,7 @@ async def _serve(
     supervision = Supervision(
         manager,
         in_force,
-        parts.vitals(),
+        parts.watch.fault,
         partial(status_line, parts.census),
         load,
         parts.apply,
@@ -270,7 +257,15 @@ def _build(
     shell.links, shell.groups, shell.broker = links.all, links.groups, broker
     shell.journal, shell.state = keeping.journal, keeping.state
     lag = LagMeter(loop)
-    census = _census(settings, engine, links, broker, shell, keeping, lag, lambda: herald.numbers())
+    herald: Herald  # looks at all others, and two of them at it
+    watched = Watched(
+        engine=engine, keeping=keeping, links=links, broker=broker, notices=lambda: herald.mark()
+    )
+    watch = watch_of(watched)
+    census = _census(
+        *(settings, engine, links, broker, shell, keeping, lag),
+        *(lambda: herald.numbers(), watch),
+    )
     lookout = _lookout(settings, engine)
     admin = None
     if settings.admin.listen is not None and lookout is not None:
@@ -288,6 +283,7 @@ def _build(
             lag=lag,
             log=log_tail,
             lookout=lookout,
+            watch=watch,
         )
         admin = admin_server(settings.admin.listen, shown)
     voice = Voice(
@@ -305,6 +301,7 @@ def _build(
         *(engine, news, shell, keeping, census, links, lag, admin, lookout, herald, broker),
         log_tail,
         Scheduling(settings.gateway.scheduling),
+        watch,
     )
 
 
@@ -328,6 +325,7 @@ def _census(
     keeping: Keeping,
     lag: LagMeter,
     notices: Callable[[], NoticeNumbers],
+    watch: Watch,
 ) -> Census:
     upstream = settings.upstream
     return Census(
@@ -343,6 +341,8 @@ def _census(
         journal=keeping.journal_numbers,
         state=keeping.state_numbers,
         notices=notices,
+        standstills=lambda: watch.found,
+        unmoved_s=lambda: watch.unmoved_s,
         groups=links.multicast,
         is_journal_used=settings.stores_readings,
         drops_oldest=settings.journal.when_full == "drop_oldest",

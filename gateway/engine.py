@@ -267,6 +267,11 @@ class Engine:
         """New clients that have said nothing after CONNECT."""
         return self._door.callers
 
+    @property
+    def wills(self) -> Bequests:
+        """Of clients that are lost."""
+        return self._bequests
+
     # What sessions and the upstream session ask for
 
     def _settled(self, forwards: list[Forward], now: float) -> list[Effect]:

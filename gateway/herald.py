@@ -58,6 +58,7 @@ class Herald:
         self._birth = birth
         self._refusal: str | None = None
         self._credit = 0.0
+        self._given = 0  # notices
         self._timer: asyncio.TimerHandle | None = None
 
     # From the daemon
@@ -110,6 +111,14 @@ class Herald:
     def numbers(self) -> NoticeNumbers:
         return replace(self._saying.numbers(), refusal=self._refusal)
 
+    # From the watch
+
+    def mark(self) -> int | None:
+        """Of what is to be sent, and may be; None without any."""
+        engine = self._engine
+        may_send = engine.upstream.phase is UP and not engine.is_clogged
+        return self._given if may_send and self._saying.waiting else None
+
     # Time
 
     def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -129,6 +138,7 @@ class Herald:
             notice = self._saying.next(at)
             if notice is None:
                 break
+            self._given += 1
             effects += upstream.say(notice.topic, notice.payload)
         if effects:
             self._perform(effects)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
+from time import monotonic
 from typing import Any, Protocol, TypeVar, TypeVarTuple, Unpack
 
 R = TypeVar("R")
@@ -25,6 +26,10 @@ class Jobs(Protocol):
 
     def run(self, work: Callable[[Unpack[Given]], R], *given: *Given) -> asyncio.Future[R]: ...
 
+    def busy_s(self) -> float:
+        """How long the job takes that is being done; 0 if none is, whoever waits for one."""
+        ...
+
     def stop(self) -> None: ...
 
 
@@ -36,6 +41,7 @@ class WorkThread:
     def __init__(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
         self._loop = loop
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._busy_since: float | None = None
         self._thread = Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
@@ -44,6 +50,10 @@ class WorkThread:
         future: asyncio.Future[R] = self._loop.create_future()
         self._jobs.put((future, work, given))
         return future
+
+    def busy_s(self) -> float:
+        since = self._busy_since
+        return 0.0 if since is None else monotonic() - since
 
     def stop(self) -> None:
         """When all jobs are done; from now on there are none."""
@@ -60,10 +70,12 @@ class WorkThread:
             return False
         future, work, given = job
         result, error = None, None
+        self._busy_since = monotonic()
         try:
             result = work(*given)
         except BaseException as raised:  # whatever it is: somebody waits
             error = raised
+        self._busy_since = None
         with suppress(RuntimeError):  # the loop is closed: nobody waits
             self._loop.call_soon_threadsafe(_settle, future, result, error)
         return True

@@ -27,14 +27,14 @@ PURE = frozenset(
         *("frames", "lines", "saved", "part", "reasons", "runs", "effects", "nodes"),
         *("session", "routing", "upstream", "bequests", "custody", "notices"),
         *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
-        *("desk", "intake", "engine"),
+        *("desk", "intake", "engine", "alarm_names", "liveness"),
     }
 )
 ONE_FILE = (
     *("saved", "part", "reasons", "runs", "effects", "nodes", "bequests", "unsure", "followers"),
     *("postponed", "spilling"),
     *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
-    *("desk", "intake", "engine"),
+    *("desk", "intake", "engine", "alarm_names", "liveness"),
 )
 FORBIDDEN_TO_PURE = frozenset(
     {"asyncio", "socket", "time", "random", "logging", "os", "threading", "sqlite3"}
@@ -45,7 +45,7 @@ EVERY_LAYER = (
     *("session", "routing", "upstream", "bequests", "unsure", "followers", "custody"),
     *("postponed", "spilling"),
     *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
-    *("desk", "intake", "engine"),
+    *("desk", "intake", "engine", "alarm_names", "liveness", "watch", "watch_parts"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
     *("roster", "census", "keeping", "sensor_links", "lookout", "clerk", "buffer_reader"),
     *("admin_parts", "mending", "flashing", "credentials", "service", "backup"),
@@ -77,20 +77,8 @@ LAYERS = {
     "spilling": allowed("effects"),
     "custody": allowed("effects"),
     "uplink": allowed(
-        *(
-            "bequests",
-            "unsure",
-            "followers",
-            "postponed",
-            "spilling",
-            "custody",
-            "routing",
-            "session",
-            "upstream",
-            "effects",
-            "saved",
-            "frames",
-        )
+        *("bequests", "unsure", "followers", "postponed", "spilling", "custody", "routing"),
+        *("session", "upstream", "effects", "saved", "frames"),
     ),
     "downlink": allowed("routing", "session", "upstream", "effects", "saved", "frames"),
     "rules": allowed("uplink", "custody", "routing", "session", "upstream"),
@@ -104,6 +92,9 @@ LAYERS = {
         *("restoring", "door", "desk", "intake"),
         *("routing", "session", "upstream", "effects", "nodes", "saved", "frames"),
     ),
+    "alarm_names": allowed(),
+    "liveness": allowed("alarm_names", "engine", "upstream", "session", "effects"),
+    "watch": allowed("alarm_names", "liveness", "admin", "engine", "effects"),
     "config": allowed(),
     "links": allowed(
         *("effects", "lines", "frames", "nodes", "config"), packages=("mqtt5", "serial")
@@ -112,20 +103,20 @@ LAYERS = {
         *("effects", "saved", "frames", "config", "work_thread"), packages=("google_crc32c",)
     ),
     "state": allowed("effects", "saved", "frames", "config", "work_thread"),
-    "admin": allowed("effects", "frames", "config", packages=("cbor2", "microdot")),
+    "admin": allowed("alarm_names", "effects", "frames", "config", packages=("cbor2", "microdot")),
     "shell": allowed("engine", "effects", "nodes", "saved", "frames", "links"),
     "assembly": allowed(
         "config", "custody", "engine", "journal", "routing", "session", "uplink", "upstream"
     ),
-    "keeping": allowed(*EVERY_LAYER),
+    **dict.fromkeys(("keeping", "watch_parts", "herald_parts"), allowed(*EVERY_LAYER)),
     "notices": allowed("admin", "effects", "session"),
     "announced": allowed("effects", "notices"),
     "herald": allowed("admin", "effects", "engine", "links", "notices", "upstream"),
-    "herald_parts": allowed(*EVERY_LAYER),
     "home_assistant_parts": allowed("admin", "config", "effects", "notices", "version"),
     "roster": allowed("admin", "effects", "engine", "notices", "routing", "session"),
     "census": allowed(
-        *("custody", "notices", "admin", "effects", "engine", "lines", "links", "journal"), "state"
+        *("custody", "notices", "admin", "effects", "engine", "lines", "links", "journal"),
+        *("alarm_names", "state"),
     ),
     "sensor_links": allowed("assembly", "config", "effects", "links", "nodes", "shell"),
     "lookout": allowed("admin", "engine"),

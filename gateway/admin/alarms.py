@@ -12,19 +12,30 @@ from collections.abc import Iterator
 from gateway.admin import conditions
 from gateway.admin.durations import duration
 from gateway.admin.news import News
-from gateway.admin.numbers import NoticeNumbers, Numbers
+from gateway.admin.numbers import Condition, NoticeNumbers, Numbers
 from gateway.admin.tellings import DROPPED
+from gateway.alarm_names import AlarmName
 from gateway.effects import State
 
 FILL_MAX = 0.8
 LAG_S_MAX = 0.1
 
+Alarm = tuple[AlarmName, str]
+
 
 def alarms(numbers: Numbers, news: News, gateway_name: str = "+") -> list[str]:
+    return [sentence for _, sentence in named_alarms(numbers, news, gateway_name)]
+
+
+def named_alarms(numbers: Numbers, news: News, gateway_name: str = "+") -> list[Alarm]:
     return [
+        *_of_standstills(numbers),
         *_of_upstream(numbers),
         *_of_disk(numbers),
-        *conditions.ingest_doubts(numbers.ingest, gateway_name),
+        *(
+            (AlarmName.INGEST, one)
+            for one in conditions.ingest_doubts(numbers.ingest, gateway_name)
+        ),
         *_of_clients(numbers),
         *_of_links(numbers),
         *_of_drops(news),
@@ -33,75 +44,100 @@ def alarms(numbers: Numbers, news: News, gateway_name: str = "+") -> list[str]:
     ]
 
 
-def _of_upstream(numbers: Numbers) -> Iterator[str]:
+def _of_standstills(numbers: Numbers) -> Iterator[Alarm]:
+    for one in numbers.standstills:
+        yield one.name, conditions.standstill(one)
+
+
+def _of_upstream(numbers: Numbers) -> Iterator[Alarm]:
     if not numbers.upstream_connected:
-        yield f"the broker is away: {numbers.upstream_state}"
+        yield AlarmName.BROKER_AWAY, f"the broker is away: {numbers.upstream_state}"
 
 
-def _of_disk(numbers: Numbers) -> Iterator[str]:
+_OF_JOURNAL = {
+    Condition.DEGRADED: AlarmName.JOURNAL_DEGRADED,
+    Condition.FULL: AlarmName.JOURNAL_FULL,
+}
+
+
+def _of_disk(numbers: Numbers) -> Iterator[Alarm]:
     journal = numbers.journal
-    found = (
-        conditions.journal_failure(journal),
-        conditions.journal_doubt(journal),
-        conditions.backlog_failure(journal),
-        conditions.state_doubt(numbers.state),
-    )
-    yield from (each for each in found if each is not None)
-    if found[0] is None and found[1] is None and journal.fill > FILL_MAX:
-        yield f"the journal is {100 * journal.fill:.0f} % full: see `tidegate buffer`"
+    failure, doubt = conditions.journal_failure(journal), conditions.journal_doubt(journal)
+    if failure is not None:
+        yield AlarmName.JOURNAL_FAILED, failure
+    if doubt is not None:
+        yield _OF_JOURNAL[journal.condition], doubt
+    unreadable = conditions.backlog_failure(journal)
+    if unreadable is not None:
+        yield AlarmName.BACKLOG_UNREADABLE, unreadable
+    unsaved = conditions.state_doubt(numbers.state)
+    if unsaved is not None:
+        yield AlarmName.STATE_NOT_SAVED, unsaved
+    if failure is None and doubt is None and journal.fill > FILL_MAX:
+        filled = f"the journal is {100 * journal.fill:.0f} % full: see `tidegate buffer`"
+        yield AlarmName.JOURNAL_FILLING, filled
     if journal.lost:
-        yield f"{journal.lost} readings on disk could not be read back: replace the disk"
+        lost = f"{journal.lost} readings on disk could not be read back: replace the disk"
+        yield AlarmName.READINGS_UNREADABLE, lost
 
 
-def _of_clients(numbers: Numbers) -> Iterator[str]:
+def _of_clients(numbers: Numbers) -> Iterator[Alarm]:
     lost = numbers.clients_by_state.get(State.LOST, 0)
     if lost:
-        yield f"lost: {lost}; `tidegate clients --state lost` says which"
-    if numbers.clients_overdue:
-        yield f"overdue: {numbers.clients_overdue}; `tidegate clients --overdue` says which"
+        yield AlarmName.CLIENTS_LOST, f"lost: {lost}; `tidegate clients --state lost` says which"
+    overdue = numbers.clients_overdue
+    if overdue:
+        said = f"overdue: {overdue}; `tidegate clients --overdue` says which"
+        yield AlarmName.CLIENTS_OVERDUE, said
     if numbers.event_loop_lag_s > LAG_S_MAX:
         yield (
+            AlarmName.EVENT_LOOP_LATE,
             f"the event loop was {numbers.event_loop_lag_s:.1f} s late in the last minute: "
-            "the machine is overloaded"
+            "the machine is overloaded",
         )
 
 
-def _of_links(numbers: Numbers) -> Iterator[str]:
+def _of_links(numbers: Numbers) -> Iterator[Alarm]:
     for link in numbers.links:
         if link.line is not None and link.line.problem is not None:
-            yield f"{link.name}: {link.line.problem}"
+            yield AlarmName.SERIAL_LINE, f"{link.name}: {link.line.problem}"
         if link.receive_buffer_drops:
             yield (
+                AlarmName.DATAGRAMS_LOST,
                 f"{link.receive_buffer_drops} datagrams came faster than they were taken on "
-                f"{link.name}: see udp.receive_buffer_bytes"
+                f"{link.name}: see udp.receive_buffer_bytes",
             )
 
 
-def _of_notices(notices: NoticeNumbers) -> Iterator[str]:
+def _of_notices(notices: NoticeNumbers) -> Iterator[Alarm]:
     if notices.refusal is not None:
         yield (
+            AlarmName.BIRTH_REFUSED,
             f"the broker does not say when Home Assistant starts, {notices.refusal}: let the "
-            "gateway subscribe to home_assistant.birth_topic"
+            "gateway subscribe to home_assistant.birth_topic",
         )
     if notices.error is not None:
         yield (
+            AlarmName.PRESENCE_NOT_NOTED,
             f"what was said on MQTT is not noted, {notices.error}: of devices that are forgotten "
-            "while the broker is away something may stay there"
+            "while the broker is away something may stay there",
         )
 
 
-def _of_the_operator(numbers: Numbers) -> Iterator[str]:
+def _of_the_operator(numbers: Numbers) -> Iterator[Alarm]:
     """What was asked for on the page, and could be forgotten there."""
     if numbers.drain_paused:
-        yield "the drain is paused: readings that wait on disk stay there until it goes on"
+        paused = "the drain is paused: readings that wait on disk stay there until it goes on"
+        yield AlarmName.DRAIN_PAUSED, paused
     if numbers.permit_left_s:
-        yield f"new sensors may come in for {duration(numbers.permit_left_s)}, listed or not"
+        left = duration(numbers.permit_left_s)
+        yield AlarmName.PERMIT_OPEN, f"new sensors may come in for {left}, listed or not"
 
 
-def _of_drops(news: News) -> Iterator[str]:
+def _of_drops(news: News) -> Iterator[Alarm]:
     """Only what someone can change; the rest is a part of the day, and in the counters."""
     for reason, count in news.dropped.items():
         telling = DROPPED[reason]
         if count and reason.value.endswith("_full"):
             advice = "" if telling.advice is None else f": {telling.advice}"
-            yield f"dropped, {reason.value}: {count}{advice}"
+            yield AlarmName.DROPPED, f"dropped, {reason.value}: {count}{advice}"

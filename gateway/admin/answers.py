@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from http import HTTPStatus
 
-from gateway.admin.alarms import alarms
+from gateway.admin.alarms import named_alarms
 from gateway.admin.news import News
 from gateway.admin.numbers import JournalNumbers, Numbers, StateNumbers
 from gateway.effects import Reason, State
@@ -80,13 +80,24 @@ def buffer(name: str, numbers: Numbers, news: News) -> dict[str, object]:
     }
 
 
+def _standstills(numbers: Numbers) -> list[dict[str, object]]:
+    return [
+        {"name": one.name.value, "cause": one.cause.value, "unmoved_s": one.unmoved_s}
+        for one in numbers.standstills
+    ]
+
+
 def status(name: str, version: str, numbers: Numbers, news: News) -> dict[str, object]:
+    alarms = named_alarms(numbers, news, name)
     return {
         "schema": STATUS_SCHEMA,
         "gateway": name,
         "version": version,
-        "alarms": alarms(numbers, news, name),
+        "alarms": [sentence for _, sentence in alarms],
+        "alarm_names": [name.value for name, _ in alarms],  # of these, in the same order
         **{field.name: getattr(numbers, field.name) for field in fields(numbers)},
+        "standstills": _standstills(numbers),
+        "unmoved_s": {name.value: seconds for name, seconds in numbers.unmoved_s.items()},
         "unproven_clients": numbers.unproven_clients,
         "clients_by_state": {
             state.value: numbers.clients_by_state.get(state, 0) for state in State

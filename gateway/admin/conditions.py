@@ -1,16 +1,42 @@
-"""What /healthz says of the parts that write to the disk, and what an operator can do about it.
+"""What /healthz says of the parts that write to the disk and of what stands still, and what an
+operator can do about it.
 
-Only a journal that cannot be written at all is a failure: then readings are refused, and a
-supervisor may try a restart. Anything less is a doubt, which is reported beside "ok" and restarts
-nobody: a restart makes no room on a disk.
+A journal that cannot be written at all is a failure: then readings are refused, and a supervisor
+may try a restart. So is a standstill. Anything less is a doubt, which is reported beside "ok" and
+restarts nobody: a restart makes no room on a disk.
 """
 
 from __future__ import annotations
 
 from gateway.admin.durations import duration
-from gateway.admin.numbers import Condition, IngestNumbers, JournalNumbers, StateNumbers
+from gateway.admin.numbers import (
+    Cause,
+    Condition,
+    IngestNumbers,
+    JournalNumbers,
+    Standstill,
+    StateNumbers,
+)
 
 _ADVICE = "the log says more, `tidegate doctor --disk` measures the disk"
+_OF_CAUSE = {
+    Cause.INSIDE: (
+        "nothing outside is waited for, so this is a fault of the gateway: a restart helps; please "
+        "report it with the log"
+    ),
+    Cause.DISK: (
+        "the disk does not answer: `tidegate doctor --disk` measures it; a restart of the gateway "
+        "does not help"
+    ),
+    Cause.BROKER: (
+        "the broker is connected and does not answer: see its log and load; a restart of the "
+        "gateway does not help"
+    ),
+}
+
+
+def standstill(one: Standstill) -> str:
+    return f"{one.what}; nothing of it has moved for {one.unmoved_s:.0f} s: {_OF_CAUSE[one.cause]}"
 
 
 def journal_failure(numbers: JournalNumbers) -> str | None:

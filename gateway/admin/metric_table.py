@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from gateway.admin.alarms import named_alarms
 from gateway.admin.news import News
 from gateway.admin.numbers import Condition, LineNumbers, LinkNumbers, Numbers
+from gateway.alarm_names import AlarmName
 from gateway.effects import Part, State
 
 Sample = tuple[tuple[str, ...], float]
@@ -71,6 +73,15 @@ def of_sockets(name: str, help_: str, value: Callable[[LinkNumbers], float]) -> 
         return [((link.name,), value(link)) for link in links if link.line is None]
 
     return Metric(name, Kind.COUNTER, help_, ("link",), samples)
+
+
+def alarms_on(moment: Moment) -> Samples:
+    found = {name for name, _ in named_alarms(moment.numbers, moment.news)}
+    return [((name.value,), name in found) for name in AlarmName]
+
+
+def unmoved(moment: Moment) -> Samples:
+    return [((name.value,), seconds) for name, seconds in moment.numbers.unmoved_s.items()]
 
 
 def both_ways(received: Mapping[str, int], sent: Mapping[str, int]) -> Samples:
@@ -291,6 +302,13 @@ METRICS: tuple[Metric, ...] = (
             lambda n: n.state.failures),
     gauge("tidegate_state_file_bytes", "Size of the database of sessions",
           lambda n: n.state.file_bytes),
+
+    Metric("tidegate_alarm", Kind.GAUGE,
+           "1 while the alarm of this name is on, else 0; the sentences are in /api/status",
+           ("alarm",), alarms_on),
+    Metric("tidegate_unmoved_seconds", Kind.GAUGE,
+           "How long the oldest that waits has not moved, by the alarm that it becomes beyond its "
+           "bound; 0 where nothing waits", ("alarm",), unmoved),
 
     Metric("tidegate_frames_total", Kind.COUNTER, "MQTT-SN frames by kind", ("type", "direction"),
            lambda moment: both_ways(moment.numbers.frames_received, moment.numbers.frames_sent)),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
+from gateway.alarm_names import AlarmName
 from gateway.effects import Part, State
 
 
@@ -16,6 +17,24 @@ class Condition(Enum):
     DEGRADED = "degraded"  # a write failed and was made elsewhere, or waits to be tried again
     FULL = "full"
     FAILED = "failed"
+
+
+class Cause(Enum):
+    """Where the reason of a standstill is: in the gateway itself, or outside it."""
+
+    INSIDE = "inside"
+    DISK = "disk"
+    BROKER = "broker"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standstill:
+    """`what` has not moved for longer than it may (gateway/watch.py)."""
+
+    name: AlarmName
+    cause: Cause
+    what: str
+    unmoved_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +183,8 @@ class Numbers:
     are for 0, 1 and 2. Frames are counted by the name of their kind, such as `PUBLISH`. Those that
     are overdue are active or asleep as well. `permit_left_s`: for how long new clients that are
     in no list may come in; None where all may. Rates are of the last minute, None before there are
-    two looks. `said`: messages of the gateway's own, as presence is.
+    two looks. `said`: messages of the gateway's own, as presence is. `unmoved_s`: of each kind of
+    standstill, how long the oldest that waits has not moved, within its bound or beyond it.
     """
 
     uptime_s: float
@@ -201,3 +221,5 @@ class Numbers:
     state: StateNumbers = StateNumbers()
     ingest: IngestNumbers = IngestNumbers()
     notices: NoticeNumbers = NoticeNumbers()
+    standstills: tuple[Standstill, ...] = ()
+    unmoved_s: Mapping[AlarmName, float] = field(default_factory=dict)

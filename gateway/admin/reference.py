@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from gateway.admin.metric_table import METRICS, PROCESS_METRICS
 from gateway.admin.numbers import Condition
+from gateway.alarm_names import AlarmName
 from gateway.effects import Part, Reason, State
 
 _HEAD = """\
@@ -29,6 +30,8 @@ grow with the number of sensors; which sensor it was stands in the log.
 
 Worth an alert:
 
+- `tidegate_alarm{alarm=~".*_stalled|.*_unanswered|answer_overdue|timer_overdue|.*_for_disk"} == 1`:
+  something [stands still](guarantees.md#liveness); `/healthz` says what, since when and why.
 - `tidegate_upstream_connected == 0` for some minutes: readings wait for the broker.
 - `rate(tidegate_dropped_total{reason=~".*_full"}[5m]) > 0`: a limit of the configuration is
   reached.
@@ -75,6 +78,7 @@ def reference() -> str:
         "| `link` | `udp0`, `serial0`: the first `[[udp]]`, the first `[[serial]]`, and so on |",
         f"| `result` | {_code(FRAME_RESULTS)} |",
         f"| `condition` | {_code(condition.value for condition in Condition)} |",
+        f"| `alarm` | {_code(name.value for name in AlarmName)} |",
         f"| `part` | {_code(part.value for part in Part)} |",
         "| `quantile` | `0.5`, `0.99`, `1` |",
         "| `version` | of Tidegate |",

@@ -102,6 +102,11 @@ class Custody:
         self._ingested_up_to = -inf  # by the time at which the broker took it
 
     @property
+    def asked_first(self) -> int | None:
+        """The record of the first reading that the journal is to read again."""
+        return self._asked[0].record if self._asked else None
+
+    @property
     def topic_filter(self) -> str:
         return f"{self._topic}/#"
 

@@ -50,6 +50,7 @@ IDLE_S_MIN = 0.05  # between two looks that nobody asked for
 RETRY_READ_S = 1.0
 # A look at the files waits so long for readings that wait themselves: each group looks as well.
 LOOK_PATIENCE_S = 5.0
+SLOW_S = 3.0  # a job that takes longer is the disk's doing
 
 Rarer = ByRecord | RecordConnect | RecordReceived | ReadBacklog
 Work = Store | Finish | RecordRelease | Rarer
@@ -95,6 +96,10 @@ class JournalCommitter:
         self._is_idle = asyncio.Event()  # no job runs
         self._is_idle.set()
         self._jobs = 0  # begun so far
+        self._looks = 0  # of these, those at the files
+        self._begun_at = 0.0  # the last one
+        self._took_s = 0.0  # the last one that has ended
+        self._is_refused = False  # that one, by the disk
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
         self._last_group = 0  # readings and marks in it that somebody waited for
@@ -185,9 +190,18 @@ class JournalCommitter:
                 assert_never(state)
 
     def mark(self) -> int | None:
-        """The job that is under way or due, for the watchdog; None without any."""
-        is_due = self._journal.is_urgent or not self._is_idle.is_set()
-        return self._jobs if is_due else None
+        """Of the job that is under way or due, for liveness; None without any. A look at the files
+        is no progress for what is due.
+        """
+        if not self._is_idle.is_set():
+            return self._jobs
+        is_due = self._journal.is_urgent or self._waiting or self._reads or self._again
+        return self._looks - self._jobs - 1 if is_due else None
+
+    def waits_for_disk(self) -> bool:
+        """Whether what waits here does so for the disk, which is slow or refuses."""
+        is_refused = self._is_refused or self._journal.state is JournalState.FAILED
+        return is_refused or max(self._took_s, self._worker.busy_s()) >= SLOW_S
 
     @property
     def numbers(self) -> JournalNumbers:
@@ -280,11 +294,19 @@ class JournalCommitter:
     ) -> None:
         future = self._worker.run(work, job)
         self._jobs += 1
+        self._begun_at = self._loop.time()
         self._is_idle.clear()
         future.add_done_callback(end)
 
-    def _end_group(self, group: Group, future: asyncio.Future[None]) -> None:
+    def _ended(self, future: asyncio.Future[R]) -> OSError | None:
+        """A job: what the disk had against it."""
         error = _os_error(future)
+        self._took_s = self._loop.time() - self._begun_at
+        self._is_refused = error is not None
+        return error
+
+    def _end_group(self, group: Group, future: asyncio.Future[None]) -> None:
+        error = self._ended(future)
         outcome = self._journal.end_group(group, error)
         self._is_idle.set()
         self._note(error or group.room_error)
@@ -302,6 +324,8 @@ class JournalCommitter:
         self._go_on()
 
     def _end_read(self, request: BacklogRequest, future: asyncio.Future[list[Forward]]) -> None:
+        self._ended(future)
+        self._is_unreadable = request.failed is not None
         self._is_idle.set()
         lost = self._journal.lost
         forwards = self._journal.end_read(request, future.result())
@@ -318,6 +342,8 @@ class JournalCommitter:
 
     def _end_again(self, request: BacklogRequest, future: asyncio.Future[list[Forward]]) -> None:
         """What cannot be opened for long counts as what cannot be read."""
+        self._ended(future)
+        self._is_unreadable = request.failed is not None
         self._is_idle.set()
         now, forwards = self._loop.time(), future.result()
         if request.failed is None or forwards:
@@ -334,10 +360,12 @@ class JournalCommitter:
 
     def _begin_look(self, now: float) -> None:
         self._look_at = now + self._look_s
+        self._looks += 1
         look = self._journal.begin_look()
         self._start(self._journal.look, look, partial(self._end_look, look))
 
-    def _end_look(self, look: Look, _future: asyncio.Future[None]) -> None:
+    def _end_look(self, look: Look, future: asyncio.Future[None]) -> None:
+        self._ended(future)
         self._is_idle.set()
         back = self._journal.end_look(look, self._loop.time())
         self._note(look.error)

@@ -113,6 +113,13 @@ class PendingSubscriptions:
 
     # Both
 
+    def is_waiting(self, asked: SubscribeTo, cover: str) -> bool:
+        """For the broker."""
+        return self._asked.get(cover, {}).get(_key(asked)) is asked
+
+    def is_saving(self, asked: SubscribeTo) -> bool:
+        return self._saving.get(_key(asked)) is asked
+
     def drop(self, asked: SubscribeTo, cover: str) -> None:
         """It waits for nothing any more."""
         if self._saving.pop(_key(asked), None) is not None:

@@ -1,8 +1,8 @@
 """The running gateway and whoever supervises it: words to systemd, its watchdog, its reload.
 
-The watchdog hears of progress and of nothing else (vitals.py). READY is said when sensors can be
-served, which does not need the broker. SIGHUP reloads; from a terminal that is gone it ends the
-gateway, as that is what it means there.
+The watchdog is fed as long as nothing stands still by a fault of our own (watch.py). READY is said
+when sensors can be served, which does not need the broker. SIGHUP reloads; from a terminal that is
+gone it ends the gateway, as that is what it means there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from gateway.links.errors import LinkError
 from gateway.service.notify import ServiceManager
 from gateway.service.own_process import has_terminal
 from gateway.service.reload import changes, in_force, is_at_once
-from gateway.service.vitals import Vitals
 
 log = logging.getLogger("tidegate")
 
@@ -36,13 +35,13 @@ class InForce:
 
 @dataclass(slots=True)
 class Supervision:
-    """`status`: how it is, in one line. `load` reads the configuration anew; `apply` gets what was
-    in force and what is now.
+    """`fault`: what stands still inside, or None. `status`: how it is, in one line. `load` reads
+    the configuration anew; `apply` gets what was in force and what is now.
     """
 
     manager: ServiceManager
     in_force: InForce
-    vitals: Vitals
+    fault: Callable[[], str | None]
     status: Callable[[], str]
     load: Callable[[], Configuration]
     apply: Callable[[InForce, InForce], None]
@@ -65,7 +64,7 @@ class Supervision:
         if not self.manager.is_there:
             return
         at = self.now()
-        stuck = self.vitals.problem(at)
+        stuck = self.fault()
         if stuck is None:
             self.manager.alive(at)
         elif self._was_stuck is None:

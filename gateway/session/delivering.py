@@ -88,6 +88,19 @@ class Delivering(Sending):
         return size if self.under_way is None else size + cost_of(self.under_way.message)
 
     @property
+    def has_timer(self) -> bool:
+        """Whether something is sent, once more or for the first time, when that is over."""
+        return self.due_at is not None and self.due_at < inf
+
+    @property
+    def head(self) -> object:
+        """What is under way, or the first that waits."""
+        if self.under_way is not None:
+            return self.under_way
+        assert self._outbox is not None, "something waits"
+        return self._outbox.head
+
+    @property
     def reserved_positions(self) -> int:
         """The end of the block that the next position is in."""
         if self.next_position < POSITIONS_BLOCK:

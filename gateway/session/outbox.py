@@ -104,6 +104,10 @@ class Outbox:
     def size_bytes(self) -> int:
         return self._bytes
 
+    @property
+    def head(self) -> Queued:
+        return self._queue[0]
+
     def put(self, queued: Queued) -> None:
         self._queue.append(queued)
         self._bytes += cost_of(queued.message)

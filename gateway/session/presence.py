@@ -47,6 +47,12 @@ class Presence(Whereabouts):
             return []
         return self._welcome(given, now)
 
+    @property
+    def is_admitting(self) -> bool:
+        """Whether CONNACK waits until it is durable that the client is there."""
+        is_saved = self._saved_state is State.ACTIVE and self._interrupted is None
+        return is_saved and self.state in (State.CONNECTING, State.ASLEEP, State.AWAKE)
+
     def displace(self) -> list[Effect]:
         """Another client id connects from this client's address: it is gone, but not lost (A4)."""
         if after(self.state, Input.DISCONNECT) is None:

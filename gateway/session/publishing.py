@@ -288,6 +288,17 @@ class Publishing:
         return one if self._more is None else [*one, *self._more.values()]
 
     @property
+    def is_idle(self) -> bool:
+        """Whether nothing is owed for a reading, nor expected of the client."""
+        return self._one is None and self._more is None and self._awaiting_release is None
+
+    @property
+    def releasing(self) -> object | None:
+        """The oldest exchange whose PUBCOMP waits for the journal."""
+        waiting = self._awaiting_release or {}
+        return next((one for one in waiting.values() if one.stage is _RELEASING), None)
+
+    @property
     def _is_full(self) -> bool:
         more = 0 if self._more is None else len(self._more)
         return (self._one is not None) + more >= UNSETTLED_MAX

@@ -37,6 +37,8 @@ RETRY_S = 1.0
 PART_CHANGES = 32
 # After which a commit that has not ended is a trouble of its own: a card that hangs.
 SLOW_S = 10.0
+# A commit that takes longer is the disk's doing.
+DISK_SLOW_S = 3.0
 
 
 @dataclass(slots=True)
@@ -79,6 +81,8 @@ class StateCommitter:
         self._flight: asyncio.Future[float] | None = None
         self._batch = Batch([], [])  # what is under way
         self._begun_at = 0.0
+        self._turns = 0  # batches begun, and ended
+        self._took_s = 0.0  # the last one that has ended
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = inf
         self._trouble: StateError | None = None
@@ -131,9 +135,17 @@ class StateCommitter:
             await asyncio.wait([self._flight])
             await asyncio.sleep(0)
 
-    def mark(self) -> float | None:
-        """The commit that is under way, for the watchdog; None without any."""
-        return None if self._flight is None else self._begun_at
+    def mark(self) -> int | None:
+        """Of the commit that is under way or due, for liveness; None without any."""
+        is_due = self._flight is not None or self._pending.due_at < inf
+        return self._turns if is_due else None
+
+    def waits_for_disk(self) -> bool:
+        """Whether what waits here does so for the disk, which is slow or refuses."""
+        if self._trouble is not None:
+            return True
+        took_s = max(self._took_s, self._worker.busy_s())
+        return self.mark() is not None and took_s >= DISK_SLOW_S
 
     def check(self) -> str | None:
         """For health: what is wrong, or None."""
@@ -171,6 +183,7 @@ class StateCommitter:
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm, self._alarm_at = None, inf
+        self._turns += 1
         batch = self._pending.take(self._part)
         if batch is None:
             return
@@ -193,6 +206,8 @@ class StateCommitter:
     def _land(self, flight: asyncio.Future[float]) -> None:
         batch, self._batch = self._batch, Batch([], [])
         self._flight = None
+        self._turns += 1
+        self._took_s = self._loop.time() - self._begun_at
         error = flight.exception()
         if error is None:
             self._succeed(batch, flight.result())

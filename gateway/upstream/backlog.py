@@ -30,6 +30,7 @@ class Backlog:
         self.ready: deque[Forward] = deque()
         self.is_reading = False  # the journal was asked and has not answered
         self.is_paused = False  # by the operator: what is parked stays so
+        self.reads = 0  # answers of the journal so far
         self._storing = 0  # on their way into the journal
         self._readable = 0  # parked, durable, and not read back
         self._newest: dict[str, int] = {}  # retained, by topic: its sequence in this life
@@ -101,6 +102,7 @@ class Backlog:
     def read_back(self, forwards: list[Forward]) -> None:
         """What the journal brought; nothing says that it has no more of what was counted."""
         self.is_reading = False
+        self.reads += 1
         self.ready += forwards
         self._readable -= len(forwards)
         if not forwards or self._readable < 0:

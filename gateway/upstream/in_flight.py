@@ -37,6 +37,9 @@ class InFlight:
         self.turns = Turns()
         self.window = 0  # the broker's Receive Maximum
         self.qos_max = 2  # the broker's Maximum QoS
+        # Of those in flight, so many has the broker not answered in this connection: all of them,
+        # or their places are lost.
+        self.unanswered = 0
         self._ahead = 0  # of those that wait, so many go before the backlog
         self._is_backlogs_turn = False
         self._waiting_bytes = 0
@@ -73,6 +76,7 @@ class InFlight:
         while packet_id in published or packet_id in released:
             packet_id = packet_id % PACKET_IDS + 1
         published[packet_id] = forward
+        self.unanswered += 1
         if forward.upstream_qos == 2:
             self._begin(forward)
         return packet_id
@@ -119,6 +123,7 @@ class InFlight:
         """The broker refused the reading, or would: it leaves the wire."""
         forward = self.published.pop(packet_id, None)
         if forward is not None:
+            self.unanswered -= 1
             self._leave(forward)
         return forward
 
@@ -191,6 +196,7 @@ class InFlight:
             room -= 1
             taken_bytes += _cost(forward)
             run.append(forward)
+        self.unanswered += len(run)
         self._waiting_bytes -= taken_bytes
         self._ahead = max(0, self._ahead - len(run))
         return run
@@ -241,6 +247,24 @@ class InFlight:
         if self._ahead:
             self._ahead -= 1
         return forward
+
+    # From liveness
+
+    def holds(self, forward: Forward) -> bool:
+        """Whether it is on the wire under its own packet id; for nearly all that is enough."""
+        packet_id = forward.packet_id
+        return self.published.get(packet_id) is forward or self.is_released(forward)
+
+    def could_go(self) -> Forward | None:
+        """One that waits though nothing is in its way: `next_waiting` without a change."""
+        free = self.turns.first_free()
+        if free is not None:
+            return free if self._fits(free) else None
+        waiting, ready = self.waiting, self.backlog.ready
+        heads = [waiting[0]] if waiting else []
+        if ready and not self._ahead:
+            heads.append(ready[0])
+        return next(filter(self._may_go, heads), None)
 
     # After a break
 

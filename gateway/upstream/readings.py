@@ -93,6 +93,15 @@ class Readings:
         """Whether a reading may have gone to the broker under these numbers."""
         return epoch < self.epoch or (epoch == self.epoch and sequence < self._sequence)
 
+    @property
+    def connection(self) -> int:
+        """Counts them."""
+        return self._connection
+
+    def is_recording(self, forward: Forward) -> bool:
+        """Whether the journal is to have it as received before PUBREL."""
+        return forward.packet_id in self._recording
+
     # From the connection
 
     def open(self, packet: mqtt5.ConnAckPacket) -> list[Effect]:
@@ -107,10 +116,12 @@ class Readings:
         in_flight.window = min(packet.receive_max, PACKET_IDS)
         if not packet.session_present or in_flight.exceeds_qos():
             in_flight.start_over()
+            in_flight.unanswered = 0
             return []
         if not self._trust_session:
             in_flight.unrelease()
         in_flight.narrow()
+        in_flight.unanswered = len(in_flight)
         return self._resend()
 
     def close(self) -> None:
@@ -128,6 +139,7 @@ class Readings:
     def receive_pubacks(self, packet_ids: list[int]) -> list[Effect]:
         """All of success, as all `receive_...s`."""
         forwards = self.in_flight.acknowledge(packet_ids)
+        self.in_flight.unanswered -= len(forwards)
         return [Settled(forwards)] if forwards else []
 
     def receive_pubrec(self, packet_id: int, code: int, detail: str | None) -> list[Effect]:
@@ -171,6 +183,7 @@ class Readings:
     def receive_pubcomps(self, packet_ids: list[int]) -> list[Effect]:
         complete = self.in_flight.complete
         forwards = [forward for each in packet_ids if (forward := complete(each)) is not None]
+        self.in_flight.unanswered -= len(forwards)
         return [Settled(forwards)] if forwards else []
 
     def pump(self, now: float) -> list[Effect]:

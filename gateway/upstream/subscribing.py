@@ -34,7 +34,7 @@ finds none waits for an answer. The number of filters is bounded by the sessions
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
+from itertools import chain, islice
 from zlib import crc32
 
 import mqtt5
@@ -115,6 +115,17 @@ class UpstreamSubscriptions:
         if self._has_granted(topic):
             return self._saved[topic]
         return self._before.get(topic, self._wanted.get(topic, UNASKED))
+
+    @property
+    def unanswered(self) -> int | None:
+        """The packet id of the oldest SUBSCRIBE or UNSUBSCRIBE that the broker has not answered."""
+        return next(chain(self._asked, self._giving_up), None)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether something is to be asked for, and nothing that is under way will bring it on."""
+        is_due = self._missing or self._refused or (self._stale and self.settled)
+        return self.is_open and bool(is_due) and self.unanswered is None
 
     # From the engine
 

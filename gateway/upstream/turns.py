@@ -80,6 +80,13 @@ class Turns:
             del self._free[key]
         return None
 
+    def first_free(self) -> Forward | None:
+        """As `next_free`, without a change."""
+        heads = (self.aside[key][0] for key in self._free)
+        return next(
+            (one for one in heads if one.qos != 1 or _key(one) not in self.completing), None
+        )
+
     def take(self, forward: Forward) -> None:
         """What `next_free` showed goes on."""
         key = forward.client_id, forward.topic
@@ -98,3 +105,7 @@ class Turns:
         self.aside.clear()
         self._free.clear()
         self.count = 0
+
+
+def _key(forward: Forward) -> _Key:
+    return forward.client_id, forward.topic

@@ -12,6 +12,7 @@ from gateway.admin.numbers import (
     Numbers,
     StateNumbers,
 )
+from gateway.alarm_names import AlarmName
 from gateway.effects import (
     ClientId,
     Dropped,
@@ -138,6 +139,7 @@ NUMBERS = Numbers(
     journal=JOURNAL,
     state=STATE,
     ingest=INGEST,
+    unmoved_s={AlarmName.UPLINK_STALLED: 12.5},
 )
 
 

@@ -8,15 +8,19 @@ from typing import Any
 
 import pytest
 
-from gateway.admin.alarms import alarms
+from gateway.admin.alarms import alarms, named_alarms
+from gateway.admin.answers import status
 from gateway.admin.numbers import (
+    Cause,
     IngestNumbers,
     JournalNumbers,
     LinkNumbers,
     NoticeNumbers,
     Numbers,
+    Standstill,
     StateNumbers,
 )
+from gateway.alarm_names import AlarmName
 from gateway.effects import Dropped, Reason, State
 from tests.admin.example import LINE, LINK, NUMBERS, SERIAL_LINK, news
 
@@ -36,6 +40,21 @@ def test_a_good_day_has_no_alarms() -> None:
     told = news()
     told.tell(Dropped(Reason.MALFORMED))
     assert alarms(QUIET, told) == []
+
+
+STALLED = Standstill(
+    name=AlarmName.UPLINK_STALLED, cause=Cause.BROKER, what="7 readings wait", unmoved_s=31.4
+)
+
+
+def test_a_standstill_is_told_with_its_name_its_cause_and_what_helps() -> None:
+    ((name, sentence),) = named_alarms(replace(QUIET, standstills=(STALLED,)), news())
+    assert name is AlarmName.UPLINK_STALLED
+    assert sentence.startswith("7 readings wait; nothing of it has moved for 31 s: the broker is")
+    body = status("gh", "1.0", replace(QUIET, standstills=(STALLED,)), news())
+    assert body["alarms"] == [sentence]
+    assert body["alarm_names"] == ["uplink_stalled"]
+    assert body["standstills"] == [{"name": "uplink_stalled", "cause": "broker", "unmoved_s": 31.4}]
 
 
 def test_a_line_that_is_not_to_be_had_is_told_by_its_name() -> None:

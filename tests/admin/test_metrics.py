@@ -17,6 +17,7 @@ from gateway.admin.metrics import Metrics
 from gateway.admin.news import News
 from gateway.admin.numbers import Condition, JournalNumbers, Numbers
 from gateway.admin.reference import FRAME_RESULTS, reference
+from gateway.alarm_names import AlarmName
 from gateway.effects import ClientId, Dropped, Reason, State
 from gateway.lines.counters import Fault
 from tests.admin.example import LINK, NUMBERS, eventful_news, news
@@ -143,6 +144,16 @@ EXPECTED = {
     "tidegate_serial_bytes_total{received,serial0}": 112,
     "tidegate_serial_bytes_total{sent,serial0}": 113,
     "tidegate_serial_waiting_bytes{serial0}": 114,
+    **{f"tidegate_alarm{{{name.value}}}": 0 for name in AlarmName},
+    "tidegate_alarm{journal_full}": 1,
+    "tidegate_alarm{readings_unreadable}": 1,
+    "tidegate_alarm{state_not_saved}": 1,
+    "tidegate_alarm{ingest}": 1,
+    "tidegate_alarm{clients_overdue}": 1,
+    "tidegate_alarm{event_loop_late}": 1,
+    "tidegate_alarm{datagrams_lost}": 1,
+    "tidegate_alarm{dropped}": 1,
+    "tidegate_unmoved_seconds{uplink_stalled}": 12.5,
 }
 
 

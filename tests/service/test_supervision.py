@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from gateway.config import load
 from gateway.credentials import read_credentials
 from gateway.service.notify import ServiceManager
 from gateway.service.supervision import InForce, Supervision
-from gateway.service.vitals import Organ, Vitals
 from tests.admin.example import Clock
 from tests.service.systemd_socket import SystemdSocket
 
@@ -20,14 +18,14 @@ from tests.service.systemd_socket import SystemdSocket
 def test_a_part_that_is_stuck_starves_the_watchdog_until_it_goes_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    mark: list[Hashable | None] = [None]
+    fault: list[str | None] = [None]
     clock = Clock()
     configuration = load(None, environment={}, overrides=[])
     with SystemdSocket(tmp_path) as systemd, caplog.at_level(logging.INFO):
         supervision = Supervision(
             manager=ServiceManager.of(systemd.environment(watchdog_s=30), 7),
             in_force=InForce(configuration, read_credentials(configuration.settings)),
-            vitals=Vitals([Organ("the journal", lambda: mark[0])]),
+            fault=lambda: fault[0],
             status=lambda: "well",
             load=lambda: configuration,
             apply=lambda _old, _new: None,
@@ -44,12 +42,11 @@ def test_a_part_that_is_stuck_starves_the_watchdog_until_it_goes_on(
             return said.count("WATCHDOG=1")
 
         assert fed(30) == 3
-        mark[0] = "a group that never ends"
-        fed(11)
+        fault[0] = "journal_stalled, the journal's work"
         assert fed(60) == 0
         stuck = [record for record in caplog.records if record.levelno == logging.CRITICAL]
         assert [record.getMessage() for record in stuck] == [
-            "stuck: the journal for 11 s; the watchdog is not fed any more"
+            "stuck: journal_stalled, the journal's work; the watchdog is not fed any more"
         ]
-        mark[0] = "another group"
+        fault[0] = None
         assert fed(30) >= 2, "and is fed again"

@@ -59,6 +59,7 @@ class VirtualLoop:
         self.job: Job | None = None  # a committer has one at a time
         self._agenda = agenda
         self._job_s = job_s
+        self._begun_at = 0.0  # the job
 
     def time(self) -> float:
         return self._agenda.now
@@ -83,8 +84,12 @@ class VirtualLoop:
     def run(self, work: Callable[..., Any], *given: Any) -> Job:
         assert self.job is None, "one job at a time"
         job = self.job = Job(lambda: work(*given))
+        self._begun_at = self._agenda.now
         self._agenda.after(self._job_s(), self._end, job)
         return job
+
+    def busy_s(self) -> float:
+        return 0.0 if self.job is None else self._agenda.now - self._begun_at
 
     def _end(self, job: Job) -> None:
         if self.is_on:

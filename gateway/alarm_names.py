@@ -1,0 +1,44 @@
+"""What an operator is alarmed by: names that stay, in the log, the metrics and the JSON.
+
+The first ones stand for a standstill (liveness.py, watch.py), the others for conditions that
+`admin/alarms.py` reads from the numbers.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class AlarmName(Enum):
+    READING_WAITS_FOR_DISK = "reading_waits_for_disk"
+    JOURNAL_STALLED = "journal_stalled"
+    STATE_STALLED = "state_stalled"
+    ANSWER_OVERDUE = "answer_overdue"
+    DELIVERY_STALLED = "delivery_stalled"
+    UPLINK_STALLED = "uplink_stalled"
+    BACKLOG_STALLED = "backlog_stalled"
+    SUBSCRIPTION_UNANSWERED = "subscription_unanswered"
+    WILL_STALLED = "will_stalled"
+    TIMER_OVERDUE = "timer_overdue"
+    LINK_STALLED = "link_stalled"
+    NOTICES_STALLED = "notices_stalled"
+
+    BROKER_AWAY = "broker_away"
+    JOURNAL_FAILED = "journal_failed"
+    BACKLOG_UNREADABLE = "backlog_unreadable"
+    JOURNAL_DEGRADED = "journal_degraded"
+    JOURNAL_FULL = "journal_full"
+    JOURNAL_FILLING = "journal_filling"
+    READINGS_UNREADABLE = "readings_unreadable"
+    STATE_NOT_SAVED = "state_not_saved"
+    INGEST = "ingest"
+    CLIENTS_LOST = "clients_lost"
+    CLIENTS_OVERDUE = "clients_overdue"
+    EVENT_LOOP_LATE = "event_loop_late"
+    SERIAL_LINE = "serial_line"
+    DATAGRAMS_LOST = "datagrams_lost"
+    DROPPED = "dropped"
+    BIRTH_REFUSED = "birth_refused"
+    PRESENCE_NOT_NOTED = "presence_not_noted"
+    DRAIN_PAUSED = "drain_paused"
+    PERMIT_OPEN = "permit_open"
