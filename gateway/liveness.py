@@ -53,9 +53,6 @@ class Itself:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Itself) and other._it is self._it
 
-    def __hash__(self) -> int:
-        return id(self._it)
-
 
 @dataclass(frozen=True, slots=True)
 class Owed:
@@ -310,16 +307,13 @@ class Sweep:
 
     def look(self, now: float, also: Iterable[ClientId], *, is_full: bool = False) -> list[Owed]:
         """At the next ones, and at `also` once more; only at these if `is_full`."""
-        sessions = self._engine.sessions
-        chosen = {client_id: sessions.get(client_id) for client_id in also}
+        engine, sessions = self._engine, self._engine.sessions
+        chosen = {client_id: sessions[client_id] for client_id in also if client_id in sessions}
         for session in () if is_full else self._next():
-            chosen[session.client_id] = sessions.get(session.client_id)
-        places = Whereabouts(self._engine)
-        found: list[Owed] = []
-        for each in chosen.values():
-            if each is not None:
-                found += owed_to(self._engine, each, now, places)
-        return found
+            if not session.is_at_rest(now) and sessions.get(session.client_id) is session:
+                chosen[session.client_id] = session
+        places = Whereabouts(engine)
+        return [one for each in chosen.values() for one in owed_to(engine, each, now, places)]
 
     def _next(self) -> list[Session]:
         if not self._round:

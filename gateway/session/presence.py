@@ -53,6 +53,14 @@ class Presence(Whereabouts):
         is_saved = self._saved_state is State.ACTIVE and self._interrupted is None
         return is_saved and self.state in (State.CONNECTING, State.ASLEEP, State.AWAKE)
 
+    def is_at_rest(self, now: float) -> bool:
+        """Whether nothing is under way either way, and no timer is overdue."""
+        if self.withheld or self.delivering.waiting or not self.publishing.is_idle:
+            return False
+        if self.state is State.AWAKE or self.is_admitting or self._subscribing.is_asking:
+            return False
+        return now <= self.wake_at()
+
     def displace(self) -> list[Effect]:
         """Another client id connects from this client's address: it is gone, but not lost (A4)."""
         if after(self.state, Input.DISCONNECT) is None:

@@ -102,6 +102,10 @@ class Subscribing(QosTable):
 
     # From the engine
 
+    @property
+    def is_asking(self) -> bool:
+        return self._wishes is not None
+
     def asking(self) -> list[SubscribeTo]:
         """The wishes that wait for their answers."""
         return [] if self._wishes is None else [wish.asked for wish in self._wishes.values()]
