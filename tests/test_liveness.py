@@ -300,6 +300,21 @@ def test_a_backlog_on_a_disk_that_hangs_is_the_disks() -> None:
     assert_found_in_time(gateway, "backlog_stalled", Cause.DISK)
 
 
+def test_a_backlog_that_cannot_be_read_is_the_disks_whatever_is_written_meanwhile() -> None:
+    gateway = parked()
+    gateway.join(b"s2")
+
+    def refuse(_request: object) -> list[Any]:
+        raise OSError(5, "Input/output error")
+
+    put_in(gateway.host.journal, read=refuse)
+    gateway.bring_broker_back()
+    for number in range(40):
+        gateway.say(b"s2", short(b"on", 2, 1 + number), Pubrel(1 + number))
+        gateway.run(0.9)
+    assert gateway.history == {"backlog_stalled": {Cause.DISK}}
+
+
 def test_a_backlog_that_nobody_asks_for_is_ours() -> None:
     gateway = parked()
     put_in(gateway.engine.uplink, read_more=lambda: [])

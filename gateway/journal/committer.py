@@ -100,6 +100,7 @@ class JournalCommitter:
         self._begun_at = 0.0  # the last one
         self._took_s = 0.0  # the last one that has ended
         self._is_refused = False  # that one, by the disk
+        self._is_unreadable = False  # the last look at the backlog was refused
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
         self._last_group = 0  # readings and marks in it that somebody waited for
@@ -199,9 +200,12 @@ class JournalCommitter:
         return self._looks - self._jobs - 1 if is_due else None
 
     def waits_for_disk(self) -> bool:
-        """Whether what waits here does so for the disk, which is slow or refuses."""
-        is_refused = self._is_refused or self._journal.state is JournalState.FAILED
-        return is_refused or max(self._took_s, self._worker.busy_s()) >= SLOW_S
+        """Whether what waits here does so for the disk, which is slow, full or refuses."""
+        if self._is_refused or self._is_unreadable:
+            return True
+        if self._journal.state in (JournalState.FAILED, JournalState.FULL):
+            return True
+        return max(self._took_s, self._worker.busy_s()) >= SLOW_S
 
     @property
     def numbers(self) -> JournalNumbers:

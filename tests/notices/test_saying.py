@@ -99,6 +99,26 @@ def lines(folder: Path) -> list[list[object]]:
     return [json.loads(line) for line in (folder / FILE).read_text().splitlines()]
 
 
+def test_what_is_to_be_sent_has_a_mark_while_it_may_go(tmp_path: Path) -> None:
+    house = House(tmp_path, "tank")
+    assert house.herald.mark() is None
+    house.saying.look(house.at)
+    before = house.herald.mark()
+    assert before is not None
+    house.bench.engine.clogged()
+    assert house.herald.mark() is None
+    house.bench.take(house.bench.engine.unclogged(house.at))
+    assert house.herald.mark() == before
+    house.hears("tank", 1.5)
+    house.beat(1)
+    assert house.herald.mark() != before, "some of it has gone"
+    house.beat(3)
+    assert house.herald.mark() is None
+    house.saying.look(house.at)
+    house.bench.lose_broker()
+    assert house.herald.mark() is None
+
+
 def test_what_is_said_is_counted_for_who_looks(tmp_path: Path) -> None:
     house = House(tmp_path, "tank")
     assert house.herald.numbers() == NoticeNumbers(topic=TOPICS.base, devices=0, announced=0)
