@@ -22,6 +22,7 @@ from gateway.frames import (
     Pubrel,
     Register,
 )
+from gateway.journal.group import BacklogRequest, Failed
 from gateway.routing.reading_rules import Acknowledge
 from gateway.session.will import Will
 from gateway.upstream.in_flight import InFlight
@@ -304,8 +305,9 @@ def test_a_backlog_that_cannot_be_read_is_the_disks_whatever_is_written_meanwhil
     gateway = parked()
     gateway.join(b"s2")
 
-    def refuse(_request: object) -> list[Any]:
-        raise OSError(5, "Input/output error")
+    def refuse(request: BacklogRequest) -> list[Any]:
+        request.failed = Failed(request.stretches[0].segment, OSError(5, "Input/output error"))
+        return []
 
     put_in(gateway.host.journal, read=refuse)
     gateway.bring_broker_back()

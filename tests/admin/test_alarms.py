@@ -12,6 +12,7 @@ from gateway.admin.alarms import alarms, named_alarms
 from gateway.admin.answers import status
 from gateway.admin.numbers import (
     Cause,
+    Condition,
     IngestNumbers,
     JournalNumbers,
     LinkNumbers,
@@ -55,6 +56,22 @@ def test_a_standstill_is_told_with_its_name_its_cause_and_what_helps() -> None:
     assert body["alarms"] == [sentence]
     assert body["alarm_names"] == ["uplink_stalled"]
     assert body["standstills"] == [{"name": "uplink_stalled", "cause": "broker", "unmoved_s": 31.4}]
+
+
+@pytest.mark.parametrize(
+    ("journal", "name"),
+    [
+        (JournalNumbers(condition=Condition.FAILED), AlarmName.JOURNAL_FAILED),
+        (JournalNumbers(out_of_reach=7, backlog_problem="gone"), AlarmName.BACKLOG_UNREADABLE),
+        (JournalNumbers(condition=Condition.DEGRADED), AlarmName.JOURNAL_DEGRADED),
+        (JournalNumbers(condition=Condition.FULL), AlarmName.JOURNAL_FULL),
+        (JournalNumbers(fill=0.9), AlarmName.JOURNAL_FILLING),
+        (JournalNumbers(lost=1), AlarmName.READINGS_UNREADABLE),
+    ],
+)
+def test_each_trouble_of_the_journal_has_a_name(journal: JournalNumbers, name: AlarmName) -> None:
+    ((found, _),) = named_alarms(replace(QUIET, journal=journal), news())
+    assert found is name
 
 
 def test_a_line_that_is_not_to_be_had_is_told_by_its_name() -> None:
