@@ -64,9 +64,7 @@ def _of_disk(numbers: Numbers) -> Iterator[Alarm]:
     journal = numbers.journal
     failure, doubt = conditions.journal_failure(journal), conditions.journal_doubt(journal)
     if failure is not None:
-        is_failed = journal.condition is Condition.FAILED
-        name = AlarmName.JOURNAL_FAILED if is_failed else AlarmName.BACKLOG_UNREADABLE
-        yield name, failure
+        yield AlarmName.JOURNAL_FAILED, failure
     if doubt is not None:
         yield _OF_JOURNAL[journal.condition], doubt
     unreadable = conditions.backlog_failure(journal)
