@@ -1,4 +1,4 @@
-"""Whether anything stands still: looked at each second, logged, shown, and told to the watchdog.
+"""Whether anything stands still: looked at each second, logged, shown, reported to the watchdog.
 
 Each look says what waits and how far it is (a mark). The same mark for longer than the bound of its
 name is a *standstill*: an alarm with that name, logged once when it begins and once when it is
@@ -57,7 +57,7 @@ BOUNDS_S: Mapping[AlarmName, float] = {
 @dataclass(frozen=True, slots=True)
 class Part:
     """A part with work of its own. `mark`: None without work, another one as soon as some is done.
-    `what`: as it is said before "for 12 s".
+    `what`: as it is logged.
     """
 
     name: AlarmName
@@ -175,11 +175,13 @@ def _weight(one: Standstill) -> tuple[bool, float]:
 
 
 def _log_changes(before: Iterable[Standstill], after: Iterable[Standstill]) -> None:
-    """Each once when it begins, and once when it is over."""
+    """Each once when it begins or turns out to be ours, and once when it is over."""
     was = {one.name: one for one in before}
     for one in after:
-        if was.pop(one.name, None) is None:
-            level = logging.ERROR if one.cause is Cause.INSIDE else logging.WARNING
+        known = was.pop(one.name, None)
+        is_ours = one.cause is Cause.INSIDE
+        if known is None or (is_ours and known.cause is not Cause.INSIDE):
+            level = logging.ERROR if is_ours else logging.WARNING
             name, cause = one.name.value, one.cause.value
             log.log(level, "standstill %s (%s): %s", name, cause, standstill(one))
     for one in was.values():

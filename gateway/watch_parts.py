@@ -18,7 +18,7 @@ from gateway.watch import BOUNDS_S, Part, Watch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """`notices`: the mark of what is to be said on MQTT."""
+    """`notices`: the mark of presence and announcements that are to be sent."""
 
     engine: Engine
     keeping: Keeping
@@ -49,7 +49,7 @@ def watch_of(watched: Watched, bounds_s: Mapping[AlarmName, float] = BOUNDS_S) -
         Part(link, "the keeper of the broker's connection", broker.mark),
         Part(AlarmName.JOURNAL_STALLED, "the journal's work", journal.mark, of_journal),
         Part(AlarmName.STATE_STALLED, "the saving of sessions", state.mark, of_state),
-        Part(AlarmName.NOTICES_STALLED, "what is to be said on MQTT", watched.notices),
+        Part(AlarmName.NOTICES_STALLED, "the sending of presence", watched.notices),
     ]
     causes = {
         WaitsFor.NOBODY: lambda: Cause.INSIDE,

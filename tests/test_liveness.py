@@ -86,7 +86,7 @@ def test_a_reading_that_waits_for_the_disk_is_found(is_lost: bool) -> None:
     )
 
 
-def test_a_reading_of_which_the_journal_never_speaks_again_is_ours_though_others_go_on() -> None:
+def test_a_reading_whose_outcome_is_lost_is_ours_though_others_go_on() -> None:
     gateway = WatchedGateway(Acknowledge.JOURNAL)
     gateway.join(b"s1", b"s2")
     stored = gateway.host._committer._hearers.stored
@@ -405,6 +405,22 @@ def test_time_in_which_the_process_did_not_run_does_not_count() -> None:
     gateway.watch.look(gateway.now + 3600.0)
     assert gateway.found == {}
     assert max(gateway.watch.unmoved_s.values()) <= 2.0 + LOOK_S_MAX
+
+
+def test_it_is_logged_again_when_it_turns_out_to_be_ours(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    gateway = WatchedGateway(Acknowledge.JOURNAL)
+    gateway.join(b"s1")
+    hang(gateway.host._loop)
+    gateway.say(b"s1", short(b"hi", 1, 7))
+    with caplog.at_level(logging.INFO, "tidegate.liveness"):
+        gateway.run(20.0)
+        put_in(gateway.host._loop, busy_s=lambda: 0.0)  # the job has ended, and nobody knows
+        gateway.run(10.0)
+    begun = [record.getMessage().split(":")[0] for record in caplog.records]
+    names = ("journal_stalled", "reading_waits_for_disk")
+    assert begun == [f"standstill {name} ({how})" for how in ("disk", "inside") for name in names]
 
 
 def test_it_is_logged_when_it_begins_and_when_it_is_over(

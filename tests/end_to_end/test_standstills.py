@@ -124,7 +124,9 @@ def test_a_broker_that_stands_still_turns_health_bad_and_the_watchdog_is_fed(
             gateway.stop()
 
 
-def test_a_standstill_of_our_own_starves_the_watchdog(broker: Mosquitto, tmp_path: Path) -> None:
+def test_the_watchdog_is_not_fed_when_the_gateway_itself_stands_still(
+    broker: Mosquitto, tmp_path: Path
+) -> None:
     with SystemdSocket(tmp_path) as systemd:
         gateway = impatient(tmp_path, broker.url)
         gateway.start(environment=systemd.environment(WATCHDOG_S))
