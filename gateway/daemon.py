@@ -44,10 +44,13 @@ from gateway.links.errors import LinkError
 from gateway.links.places import forwarders_within, is_same_host, nobody, nowhere
 from gateway.roster import Roster
 from gateway.sensor_links import SensorLinks
+from gateway.service.ending import ADMIN_UNTIL_S, Ending
+from gateway.service.hangup import outlive_reload
 from gateway.service.notify import ServiceManager
-from gateway.service.own_process import Scheduling, outlive_reload
+from gateway.service.own_process import Scheduling
+from gateway.service.reloading import InForce
 from gateway.service.status_line import status_line
-from gateway.service.supervision import InForce, Supervision
+from gateway.service.supervision import Supervision
 from gateway.service.vitals import DISK_PATIENCE_S, Organ, Vitals
 from gateway.settling import settle
 from gateway.shell import Shell
@@ -104,11 +107,13 @@ def _serve_from_disk(
         log.error("%s", error.strerror)
         is_permission = isinstance(error.__cause__, PermissionError)
         return ExitCode.PERMISSION if is_permission else ExitCode.CANNOT_CREATE
+    ending = Ending()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(_serve(in_force, stores, manager, load, log_tail))
+            return runner.run(_serve(in_force, stores, manager, load, log_tail, ending))
     finally:
         stores.release()
+        ending.over()
 
 
 def _configure_log(settings: Settings, log_tail: LogTail) -> None:
@@ -154,18 +159,20 @@ class _Parts:
             log.info("status page on http://%s", HostPort(*self.admin.listening_on))
         self.broker.start(loop)
 
-    async def stop(self) -> None:
+    async def stop(self, ending: Ending) -> None:
+        """Each within its time: whatever hangs is left behind."""
+        ending.begin()
         self.herald.stop()
         # What the broker or the journal still takes is acknowledged: its sensor would say it again
         # to the next life, which may not know it any more.
         self.shell.deafen()
-        await self.keeping.flush()
+        await self.keeping.flush(ending)
         self.shell.stop()
         await self.broker.stop()
-        await self.keeping.stop()
+        await self.keeping.stop(ending)
         self.links.close()
         if self.admin is not None:
-            await self.admin.stop()
+            await ending.within(self.admin.stop(), ADMIN_UNTIL_S)
         self.lag.stop()
         self.news.close()
 
@@ -227,9 +234,11 @@ async def _serve(
     manager: ServiceManager,
     load: Callable[[], Configuration],
     log_tail: LogTail,
+    ending: Ending,
 ) -> int:
-    loop = asyncio.get_running_loop()
+    loop, code = asyncio.get_running_loop(), ExitCode.OK
     parts = _build(in_force, stores, log_tail, loop)
+    ending.report = parts.keeping.left_behind
     supervision = Supervision(
         manager,
         in_force,
@@ -244,15 +253,18 @@ async def _serve(
     try:
         await parts.start(loop)
         settle()
-        await _until_told(loop, parts, supervision)
+        await _until_told(loop, parts, supervision, ending)
     except (LinkError, AdminError) as error:
         log.error("%s", error)
-        return ExitCode.UNAVAILABLE
+        code = ExitCode.UNAVAILABLE
     finally:
         supervision.stopping()
-        await parts.stop()
-    log.info("stopped")
-    return ExitCode.OK
+        await parts.stop(ending)
+        if ending.is_overdue:
+            ending.leave(code, "not all of it has ended")
+    if code is ExitCode.OK:
+        log.info("stopped")
+    return code
 
 
 def _build(
@@ -394,11 +406,11 @@ def _roster(settings: Settings, engine: Engine, links: SensorLinks) -> Roster:
 
 
 async def _until_told(
-    loop: asyncio.AbstractEventLoop, parts: _Parts, supervision: Supervision
+    loop: asyncio.AbstractEventLoop, parts: _Parts, supervision: Supervision, ending: Ending
 ) -> None:
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told.set)
+        loop.add_signal_handler(number, ending.told, told.set)
     loop.add_signal_handler(signal.SIGHUP, supervision.hung_up, told.set)
     supervision.started()
     while not told.is_set():

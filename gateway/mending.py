@@ -18,8 +18,8 @@ from typing import Any
 
 from gateway.admin.fault_page import FaultPage
 from gateway.config import ConfigError, Configuration, HostPort
+from gateway.service.hangup import outlive_reload
 from gateway.service.notify import ServiceManager
-from gateway.service.own_process import outlive_reload
 from gateway.version import version
 
 LOOK_S = 1.0

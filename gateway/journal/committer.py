@@ -95,6 +95,7 @@ class JournalCommitter:
         self._is_idle = asyncio.Event()  # no job runs
         self._is_idle.set()
         self._jobs = 0  # begun so far
+        self._job_at = 0.0  # when the last one began
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
         self._last_group = 0  # readings and marks in it that somebody waited for
@@ -183,6 +184,16 @@ class JournalCommitter:
                 return f"nothing can be written to the journal: {self._problem}"
             case _:
                 assert_never(state)
+
+    @property
+    def unstored(self) -> int:
+        """Readings that are not on the disk."""
+        return self._journal.unstored
+
+    @property
+    def under_way_s(self) -> float:
+        """For how long the thread has had its job; 0 without one."""
+        return 0.0 if self._is_idle.is_set() else self._loop.time() - self._job_at
 
     def mark(self) -> int | None:
         """The job that is under way or due, for the watchdog; None without any."""
@@ -280,6 +291,7 @@ class JournalCommitter:
     ) -> None:
         future = self._worker.run(work, job)
         self._jobs += 1
+        self._job_at = self._loop.time()
         self._is_idle.clear()
         future.add_done_callback(end)
 

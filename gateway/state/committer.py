@@ -135,6 +135,11 @@ class StateCommitter:
         """The commit that is under way, for the watchdog; None without any."""
         return None if self._flight is None else self._begun_at
 
+    @property
+    def under_way_s(self) -> float:
+        """For how long the thread has had its commit; 0 without one."""
+        return 0.0 if self._flight is None else self._loop.time() - self._begun_at
+
     def check(self) -> str | None:
         """For health: what is wrong, or None."""
         if self._trouble is not None:
