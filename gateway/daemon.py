@@ -171,6 +171,7 @@ class _Parts:
         await self.broker.stop()
         await self.keeping.stop(ending)
         self.links.close()
+        await ending.within(self.herald.noted(), ADMIN_UNTIL_S)
         if self.admin is not None:
             await ending.within(self.admin.stop(), ADMIN_UNTIL_S)
         self.lag.stop()
