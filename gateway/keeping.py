@@ -29,7 +29,6 @@ from gateway.service.ending import FLUSH_UNTIL_S, JOURNAL_UNTIL_S, STATE_UNTIL_S
 from gateway.shell import Shell
 from gateway.state.committer import StateCommitter
 from gateway.state.folder import StateFolder, open_state
-from gateway.state.store import DATABASE_FILE
 
 log = logging.getLogger("tidegate.journal")
 
@@ -111,7 +110,7 @@ class Keeping:
         self.journal = JournalCommitter(stores.journal, loop, hearers, linger_s)
         folder = stores.folder
         self.state = StateCommitter(folder.store, folder.saved, loop, shell.on_durable)
-        self._database = folder.path / DATABASE_FILE
+        self._store = folder.store
 
     # From the daemon
 
@@ -151,7 +150,7 @@ class Keeping:
             pending_rows=numbers.pending,
             commits=numbers.commits,
             failures=numbers.failures,
-            file_bytes=self._database.stat().st_size if self._database.exists() else 0,
+            file_bytes=self._store.file_bytes,
         )
 
     # From the journal

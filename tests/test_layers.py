@@ -31,8 +31,7 @@ PURE = frozenset(
 )
 ONE_FILE = (
     *("saved", "part", "reasons", "runs", "effects", "nodes", "bequests", "unsure", "followers"),
-    *("postponed", "spilling"),
-    *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
+    *("postponed", "spilling", "uplink", "downlink", "rules", "withholding", "restoring", "door"),
     *("desk", "intake", "engine"),
 )
 FORBIDDEN_TO_PURE = frozenset(
@@ -42,8 +41,7 @@ FORBIDDEN_TO_PURE = frozenset(
 EVERY_LAYER = (
     *("frames", "lines", "saved", "part", "reasons", "runs", "effects", "nodes"),
     *("session", "routing", "upstream", "bequests", "unsure", "followers", "custody"),
-    *("postponed", "spilling"),
-    *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
+    *("postponed", "spilling", "uplink", "downlink", "rules", "withholding", "restoring", "door"),
     *("desk", "intake", "engine"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
     *("roster", "census", "keeping", "sensor_links", "lookout", "clerk", "buffer_reader"),
@@ -127,7 +125,9 @@ LAYERS = {
     "census": allowed(
         *("custody", "notices", "admin", "effects", "engine", "lines", "links", "journal"), "state"
     ),
-    "sensor_links": allowed("assembly", "config", "effects", "links", "nodes", "shell"),
+    "sensor_links": allowed(
+        "assembly", "config", "effects", "links", "nodes", "shell", "side_thread"
+    ),
     "lookout": allowed("admin", "engine"),
     "clerk": allowed("admin", "effects", "engine", "session"),
     "buffer_reader": allowed("admin", "config"),
