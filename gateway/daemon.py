@@ -251,10 +251,13 @@ async def _serve(
     )
     parts.shell.restore(stores.folder.saved, *stores.readings())
     parts.keep_house()
+    told = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ending.told, told.set)
     try:
         await parts.start(loop)
         settle()
-        await _until_told(loop, parts, supervision, ending)
+        await _until_told(told, loop, parts, supervision)
     except (LinkError, AdminError) as error:
         log.error("%s", error)
         code = ExitCode.UNAVAILABLE
@@ -407,11 +410,11 @@ def _roster(settings: Settings, engine: Engine, links: SensorLinks) -> Roster:
 
 
 async def _until_told(
-    loop: asyncio.AbstractEventLoop, parts: _Parts, supervision: Supervision, ending: Ending
+    told: asyncio.Event,
+    loop: asyncio.AbstractEventLoop,
+    parts: _Parts,
+    supervision: Supervision,
 ) -> None:
-    told = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, ending.told, told.set)
     loop.add_signal_handler(signal.SIGHUP, supervision.hung_up, told.set)
     supervision.started()
     while not told.is_set():

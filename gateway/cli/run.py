@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    os.umask(0o077)  # whatever is written is for this user alone
     form = compiled.use(os.environ)  # first: a page for a wrong configuration imports some of it
     manager = ServiceManager.of(os.environ, os.getpid())
     try:

@@ -224,7 +224,7 @@ class StateStore:
     def _distrust(self) -> None:
         if self._folder is not None:
             with suppress(OSError):
-                (self._folder / DISTRUST_FILE).touch()
+                (self._folder / DISTRUST_FILE).touch(0o600)
                 sync_folder(self._folder)
 
     def _commit(self, changes: Sequence[Change]) -> None:
