@@ -56,6 +56,7 @@ class Census:
     journal: Callable[[], JournalNumbers] = JournalNumbers
     state: Callable[[], StateNumbers] = StateNumbers
     notices: Callable[[], NoticeNumbers] = NoticeNumbers
+    configuration_doubt: Callable[[], str | None] = lambda: None
     throughput: Throughput = field(default_factory=Throughput)  # of the journal
     traffic: Throughput = field(default_factory=Throughput)  # readings in, deliveries out
     groups: Mapping[int, GroupLink] = field(default_factory=dict)  # by link
@@ -144,6 +145,7 @@ class Census:
             state=self.state(),
             ingest=self._ingest(),
             notices=self.notices(),
+            configuration_doubt=self.configuration_doubt(),
         )
 
     def _ingest(self) -> IngestNumbers:

@@ -287,6 +287,7 @@ def _build(
     shell.journal, shell.state = keeping.journal, keeping.state
     lag = LagMeter(loop)
     census = _census(settings, engine, links, broker, shell, keeping, lag, lambda: herald.numbers())
+    census = replace(census, configuration_doubt=in_force.doubt)
     lookout = _lookout(settings, engine)
     admin = None
     if settings.admin.listen is not None and lookout is not None:

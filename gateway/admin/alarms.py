@@ -24,6 +24,7 @@ def alarms(numbers: Numbers, news: News, gateway_name: str = "+") -> list[str]:
     return [
         *_of_upstream(numbers),
         *_of_disk(numbers),
+        *([] if numbers.configuration_doubt is None else [numbers.configuration_doubt]),
         *conditions.ingest_doubts(numbers.ingest, gateway_name),
         *_of_clients(numbers),
         *_of_links(numbers),

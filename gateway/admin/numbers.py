@@ -164,7 +164,8 @@ class Numbers:
     are for 0, 1 and 2. Frames are counted by the name of their kind, such as `PUBLISH`. Those that
     are overdue are active or asleep as well. `permit_left_s`: for how long new clients that are
     in no list may come in; None where all may. Rates are of the last minute, None before there are
-    two looks. `said`: messages of the gateway's own, as presence is.
+    two looks. `said`: messages of the gateway's own, as presence is. `configuration_doubt`: which
+    file of it cannot be read for a reload.
     """
 
     uptime_s: float
@@ -201,3 +202,4 @@ class Numbers:
     state: StateNumbers = StateNumbers()
     ingest: IngestNumbers = IngestNumbers()
     notices: NoticeNumbers = NoticeNumbers()
+    configuration_doubt: str | None = None

@@ -1,4 +1,8 @@
-"""The state disk hangs and the broker is there: who needs no disk is served, and SIGTERM ends it."""
+"""The state disk hangs and the broker is there: what needs no disk is served, SIGTERM ends it.
+
+A sensor's QoS 2 readings need the disk, and its later ones go behind them; so each test has another
+sensor for those.
+"""
 
 from __future__ import annotations
 
@@ -68,17 +72,18 @@ def test_while_the_disk_hangs_the_broker_alone_acknowledges(
 ) -> None:
     with held(tmp_path, broker) as (gateway, sensor, hold):
         serves_without_the_disk(gateway, sensor, 20)
-        assert sensor.publish(2) is None, "safe is what is on the disk"
         with AskingSensor(gateway.port, b"new") as new:
             # Its session is to last, but cannot be saved; it is answered from memory.
             assert isinstance(new.connect(clean=False), Connack)
             assert isinstance(new.publish(1), Puback)
+            assert new.publish(2, 0.3) is None, "safe is what is on the disk"
         serves_without_the_disk(gateway, sensor, 20)
         state = json.loads(asked(f"{page_of(gateway)}/healthz"))["checks"]["state"]
         assert "has not taken a commit for" in state["reason"]
         hold.unlink()
         gateway.wait_for_log("state is saved again")
         until(lambda: sensor.publish(2) is not None)
+        serves_without_the_disk(gateway, sensor, 1)
         began = time.monotonic()
         assert gateway.stop() == 0
         assert time.monotonic() - began < END_S
@@ -88,7 +93,7 @@ def test_sigterm_ends_it_while_the_disk_hangs_and_nothing_acknowledged_is_lost(
     tmp_path: Path, broker: Mosquitto
 ) -> None:
     with held(tmp_path, broker) as (gateway, sensor, hold):
-        assert sensor.publish(2) is None
+        assert sensor.publish(2, 0.3) is None
         with AskingSensor(gateway.port, b"new") as new:
             assert isinstance(new.connect(clean=False), Connack)
         began = time.monotonic()
@@ -104,7 +109,7 @@ def test_sigterm_ends_it_while_the_disk_hangs_and_nothing_acknowledged_is_lost(
 
 def test_a_second_signal_ends_it_at_once(tmp_path: Path, broker: Mosquitto) -> None:
     with held(tmp_path, broker) as (gateway, sensor, _):
-        assert sensor.publish(2) is None
+        assert sensor.publish(2, 0.3) is None
         gateway.ask_to_stop()
         time.sleep(0.2)  # two signals of one kind at one time are one
         os.kill(gateway.pid, signal.SIGINT)
@@ -125,9 +130,9 @@ def test_a_frozen_file_system_stops_no_sensor(tmp_path: Path, broker: Mosquitto)
                 freeze(disk)
                 try:
                     serves_without_the_disk(gateway, sensor, 20)
-                    assert sensor.publish(2) is None
                     with AskingSensor(gateway.port, b"new") as new:
-                        new.connect(clean=False)
+                        assert isinstance(new.connect(), Connack)
+                        assert new.publish(2, 0.3) is None
                     serves_without_the_disk(gateway, sensor, 20)
                     gateway.ask_to_stop()
                     began = time.monotonic()

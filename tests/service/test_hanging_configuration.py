@@ -106,6 +106,8 @@ def test_a_file_that_hangs_holds_one_thread_and_is_named_until_it_answers(tmp_pa
         assert threads() <= before
         assert is_served(gateway)
         assert f"{gateway.config_path} has not answered for " in str(health())
+        with urlopen(f"{page}/api/status", timeout=2) as answer:
+            assert f"{gateway.config_path} has not answered for " in answer.read().decode()
     gateway.wait_for_log("answers again")
     until(lambda: health()["ok"] is True)
     gateway.config_path.unlink()

@@ -32,13 +32,13 @@ class AskingSensor:
     def connect(self, *, clean: bool = True) -> Frame | None:
         return self.ask(Connect(self._client_id, 60, clean_session=clean))
 
-    def publish(self, qos: int, payload: bytes = b"21.5") -> Frame | None:
+    def publish(self, qos: int, within_s: float = ANSWER_S) -> Frame | None:
         """To the topic `ab`."""
         self._message_id += 1
         topic = int.from_bytes(b"ab")
         message_id = self._message_id if qos else 0
-        reading = Publish(topic, message_id, payload, qos, topic_id_type=TopicIdType.SHORT)
-        return self.ask(reading, ANSWER_S if qos else 0.01)
+        reading = Publish(topic, message_id, b"21.5", qos, topic_id_type=TopicIdType.SHORT)
+        return self.ask(reading, within_s if qos else 0.01)
 
     def ask(self, frame: Frame, within_s: float = ANSWER_S) -> Frame | None:
         """None: no answer."""
