@@ -31,6 +31,7 @@ from gateway.census import Census
 from gateway.cli.exit_codes import ExitCode
 from gateway.compiled import Form
 from gateway.config import Configuration, HostPort
+from gateway.config.regular_file import looked_at
 from gateway.config.settings import Settings, UpstreamSettings
 from gateway.credentials import read_credentials
 from gateway.engine import Engine, EngineRules
@@ -48,12 +49,13 @@ from gateway.service.ending import ADMIN_UNTIL_S, Ending
 from gateway.service.hangup import outlive_reload
 from gateway.service.notify import ServiceManager
 from gateway.service.own_process import Scheduling
-from gateway.service.reloading import InForce
+from gateway.service.reloading import READ_S_MAX, InForce
 from gateway.service.status_line import status_line
 from gateway.service.supervision import Supervision
 from gateway.service.vitals import DISK_PATIENCE_S, Organ, Vitals
 from gateway.settling import settle
 from gateway.shell import Shell
+from gateway.side_thread import OverdueError, within
 from gateway.state.errors import StateError
 from gateway.version import version
 
@@ -81,7 +83,10 @@ def serve(
     for warning in configuration.warnings:
         log.warning("%s", warning)
     try:
-        in_force = InForce(configuration, read_credentials(settings))
+        credentials = within(READ_S_MAX, lambda: read_credentials(settings), "credentials")
+    except OverdueError:
+        log.error("%s could not be read within %.0f s", looked_at(), READ_S_MAX)
+        return ExitCode.UNAVAILABLE  # a supervisor tries again
     except LinkError as error:
         log.error("%s", error)
         return ExitCode.CONFIGURATION
@@ -90,7 +95,7 @@ def serve(
     # again and again is a third of the time that it takes. Until `settle`.
     gc.disable()
     try:
-        return _serve_from_disk(in_force, manager, load, log_tail)
+        return _serve_from_disk(InForce(configuration, credentials), manager, load, log_tail)
     finally:
         gc.enable()
 

@@ -117,7 +117,7 @@ LAYERS = {
     ),
     "keeping": allowed(*EVERY_LAYER),
     "notices": allowed("admin", "effects", "session"),
-    "announced": allowed("effects", "notices", "side_thread"),
+    "announced": allowed("effects", "notices"),
     "herald": allowed("admin", "effects", "engine", "links", "notices", "upstream"),
     "herald_parts": allowed(*EVERY_LAYER),
     "home_assistant_parts": allowed("admin", "config", "effects", "notices", "version"),

@@ -70,18 +70,19 @@ class Ending:
 
     def leave(self, code: int, why: str) -> NoReturn:
         """End the process here and now, without waiting for anything but the log."""
-        last = threading.Thread(target=self._last_words, args=(why,), name="log", daemon=True)
+        are_out = threading.Event()
         with suppress(RuntimeError):
-            last.start()
-            last.join(LOG_S)
+            threading.Thread(target=self._last_words, args=(why, are_out), daemon=True).start()
+            are_out.wait(LOG_S)
         os._exit(code)
 
     def _guard(self) -> None:
         if not self._is_over.wait(END_S):
             self.leave(0, f"not all of it ended within {END_S:.1f} s")
 
-    def _last_words(self, why: str) -> None:
+    def _last_words(self, why: str, are_out: threading.Event) -> None:
         log.warning("ended without waiting: %s", self.report() or why)
         for handler in logging.getLogger().handlers:
             with suppress(OSError, ValueError):
                 handler.flush()
+        are_out.set()

@@ -143,6 +143,12 @@ def test_a_check_and_a_start_give_a_hanging_file_up(tmp_path: Path) -> None:
             )
             line = f"{path}: could not be read within 1 s: its disk does not answer"
             assert (done.returncode, done.stderr.splitlines()) == (code, [line])
+        secret = f"upstream.password_file={network}/secret"
+        done = tidegate("run", "--set", "upstream.username=g", "--set", secret, folder=tmp_path)
+        assert (done.returncode, f"{network}/secret: could not be read" in done.stderr) == (
+            69,
+            True,
+        )
         checking = subprocess.Popen(
             [sys.executable, "-m", "gateway", "check", str(path)], env=environment_with({})
         )
