@@ -5,6 +5,12 @@ is shown a traceback.
 """
 
 import sys
+
+from gateway.service.hangup import outlive_reload
+
+if sys.argv[1:2] == ["run"]:
+    outlive_reload()  # before the rest is even imported
+
 from collections.abc import Sequence
 from importlib import import_module
 

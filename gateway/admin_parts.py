@@ -21,7 +21,7 @@ from gateway.links.clock import now
 from gateway.lookout import Lookout
 from gateway.roster import Roster
 from gateway.sensor_links import SensorLinks
-from gateway.service.supervision import InForce
+from gateway.service.reloading import InForce
 from gateway.shell import Shell
 from gateway.version import version
 from gateway.watch import Watch
@@ -77,6 +77,7 @@ def admin_server(listen: tuple[str, int], shown: Shown) -> AdminServer:
         doubts={
             "journal": census.journal_doubt,
             "state": census.state_doubt,
+            "configuration": shown.in_force.doubt,
             **links.doubts(),
         },
         latest=lookout.latest,

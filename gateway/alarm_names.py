@@ -31,6 +31,7 @@ class AlarmName(Enum):
     JOURNAL_FILLING = "journal_filling"
     READINGS_UNREADABLE = "readings_unreadable"
     STATE_NOT_SAVED = "state_not_saved"
+    CONFIGURATION_UNREADABLE = "configuration_unreadable"
     INGEST = "ingest"
     CLIENTS_LOST = "clients_lost"
     CLIENTS_OVERDUE = "clients_overdue"

@@ -60,6 +60,7 @@ class Census:
     notices: Callable[[], NoticeNumbers] = NoticeNumbers
     standstills: Callable[[], tuple[Standstill, ...]] = tuple
     unmoved_s: Callable[[], Mapping[AlarmName, float]] = dict
+    configuration_doubt: Callable[[], str | None] = lambda: None
     throughput: Throughput = field(default_factory=Throughput)  # of the journal
     traffic: Throughput = field(default_factory=Throughput)  # readings in, deliveries out
     groups: Mapping[int, GroupLink] = field(default_factory=dict)  # by link
@@ -153,6 +154,7 @@ class Census:
             notices=self.notices(),
             standstills=self.standstills(),
             unmoved_s=self.unmoved_s(),
+            configuration_doubt=self.configuration_doubt(),
         )
 
     def _ingest(self) -> IngestNumbers:

@@ -6,7 +6,7 @@ of it, but for what only its ways can know: a full outbox, a payload that is too
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -46,7 +46,7 @@ class Clerk:
     now: Callable[[], float]
     is_listed_only: bool
     waiting: Callable[[], int]  # readings on disk
-    line_named: Callable[[str], Line | None]
+    line_named: Callable[[str], Awaitable[Line | None]]
 
     def pause_drain(self) -> str:
         if self.engine.desk.is_drain_paused:
@@ -94,7 +94,7 @@ class Clerk:
 
     async def release(self, line: str, minutes: float) -> str:
         """Let another program have a serial port for a while."""
-        found = self.line_named(line)
+        found = await self.line_named(line)
         if found is None:
             raise CannotError(f"no serial line {line!r}: `tidegate serial` lists them")
         if not minutes and found.released_s is None:

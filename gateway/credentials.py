@@ -11,12 +11,10 @@ from hashlib import sha256
 from pathlib import Path
 from ssl import SSLContext
 
+from gateway.config.regular_file import read_regular
 from gateway.config.settings import Settings
 from gateway.links.errors import LinkError
-from gateway.links.tls import client_context
-
-# A file of certificates is some kilobytes; all authorities of a system together are 200 KiB.
-FILE_BYTES_MAX = 4 << 20
+from gateway.links.tls import FILE_BYTES_MAX, client_context
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +46,13 @@ def _password(key: str, path: Path | None) -> bytes | None:
     if path is None:
         return None
     try:
-        with path.open("rb") as file:
-            return file.read(FILE_BYTES_MAX).rstrip(b"\r\n")
+        return read_regular(path, FILE_BYTES_MAX).rstrip(b"\r\n")
     except OSError as error:
         raise LinkError(f"{key} {path} cannot be read: {error.strerror}") from error
 
 
 def _digest(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            return sha256(file.read(FILE_BYTES_MAX)).digest()
+        return sha256(read_regular(path, FILE_BYTES_MAX)).digest()
     except OSError:  # it was there a moment ago; it counts as another one
         return b""

@@ -31,6 +31,7 @@ from gateway.census import Census
 from gateway.cli.exit_codes import ExitCode
 from gateway.compiled import Form
 from gateway.config import Configuration, HostPort
+from gateway.config.regular_file import looked_at
 from gateway.config.settings import Settings, UpstreamSettings
 from gateway.credentials import read_credentials
 from gateway.engine import Engine, EngineRules
@@ -44,12 +45,16 @@ from gateway.links.errors import LinkError
 from gateway.links.places import forwarders_within, is_same_host, nobody, nowhere
 from gateway.roster import Roster
 from gateway.sensor_links import SensorLinks
+from gateway.service.ending import ADMIN_UNTIL_S, Ending
+from gateway.service.hangup import outlive_reload
 from gateway.service.notify import ServiceManager
-from gateway.service.own_process import Scheduling, outlive_reload
+from gateway.service.own_process import Scheduling
+from gateway.service.reloading import READ_S_MAX, InForce
 from gateway.service.status_line import status_line
-from gateway.service.supervision import InForce, Supervision
+from gateway.service.supervision import Supervision
 from gateway.settling import settle
 from gateway.shell import Shell
+from gateway.side_thread import OverdueError, within
 from gateway.state.errors import StateError
 from gateway.version import version
 from gateway.watch import Watch
@@ -79,7 +84,10 @@ def serve(
     for warning in configuration.warnings:
         log.warning("%s", warning)
     try:
-        in_force = InForce(configuration, read_credentials(settings))
+        credentials = within(READ_S_MAX, lambda: read_credentials(settings), "credentials")
+    except OverdueError:
+        log.error("%s could not be read within %.0f s", looked_at(), READ_S_MAX)
+        return ExitCode.UNAVAILABLE  # a supervisor tries again
     except LinkError as error:
         log.error("%s", error)
         return ExitCode.CONFIGURATION
@@ -88,7 +96,7 @@ def serve(
     # again and again is a third of the time that it takes. Until `settle`.
     gc.disable()
     try:
-        return _serve_from_disk(in_force, manager, load, log_tail)
+        return _serve_from_disk(InForce(configuration, credentials), manager, load, log_tail)
     finally:
         gc.enable()
 
@@ -105,11 +113,13 @@ def _serve_from_disk(
         log.error("%s", error.strerror)
         is_permission = isinstance(error.__cause__, PermissionError)
         return ExitCode.PERMISSION if is_permission else ExitCode.CANNOT_CREATE
+    ending = Ending()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(_serve(in_force, stores, manager, load, log_tail))
+            return runner.run(_serve(in_force, stores, manager, load, log_tail, ending))
     finally:
         stores.release()
+        ending.over()
 
 
 def _configure_log(settings: Settings, log_tail: LogTail) -> None:
@@ -156,18 +166,21 @@ class _Parts:
             log.info("status page on http://%s", HostPort(*self.admin.listening_on))
         self.broker.start(loop)
 
-    async def stop(self) -> None:
+    async def stop(self, ending: Ending) -> None:
+        """Each within its time: whatever hangs is left behind."""
+        ending.begin()
         self.herald.stop()
         # What the broker or the journal still takes is acknowledged: its sensor would say it again
         # to the next life, which may not know it any more.
         self.shell.deafen()
-        await self.keeping.flush()
+        await self.keeping.flush(ending)
         self.shell.stop()
         await self.broker.stop()
-        await self.keeping.stop()
+        await self.keeping.stop(ending)
         self.links.close()
+        await ending.within(self.herald.noted(), ADMIN_UNTIL_S)
         if self.admin is not None:
-            await self.admin.stop()
+            await ending.within(self.admin.stop(), ADMIN_UNTIL_S)
         self.lag.stop()
         self.news.close()
 
@@ -214,9 +227,11 @@ async def _serve(
     manager: ServiceManager,
     load: Callable[[], Configuration],
     log_tail: LogTail,
+    ending: Ending,
 ) -> int:
-    loop = asyncio.get_running_loop()
+    loop, code = asyncio.get_running_loop(), ExitCode.OK
     parts = _build(in_force, stores, log_tail, loop)
+    ending.report = parts.keeping.left_behind
     supervision = Supervision(
         manager,
         in_force,
@@ -228,18 +243,24 @@ async def _serve(
     )
     parts.shell.restore(stores.folder.saved, *stores.readings())
     parts.keep_house()
+    told = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ending.told, told.set)
     try:
         await parts.start(loop)
         settle()
-        await _until_told(loop, parts, supervision)
+        await _until_told(told, loop, parts, supervision)
     except (LinkError, AdminError) as error:
         log.error("%s", error)
-        return ExitCode.UNAVAILABLE
+        code = ExitCode.UNAVAILABLE
     finally:
         supervision.stopping()
-        await parts.stop()
-    log.info("stopped")
-    return ExitCode.OK
+        await parts.stop(ending)
+        if ending.is_overdue:
+            ending.leave(code, "not all of it has ended")
+    if code is ExitCode.OK:
+        log.info("stopped")
+    return code
 
 
 def _build(
@@ -264,7 +285,7 @@ def _build(
     watch = watch_of(watched)
     census = _census(
         *(settings, engine, links, broker, shell, keeping, lag),
-        *(lambda: herald.numbers(), watch),
+        *(lambda: herald.numbers(), watch, in_force.doubt),
     )
     lookout = _lookout(settings, engine)
     admin = None
@@ -326,6 +347,7 @@ def _census(
     lag: LagMeter,
     notices: Callable[[], NoticeNumbers],
     watch: Watch,
+    configuration_doubt: Callable[[], str | None],
 ) -> Census:
     upstream = settings.upstream
     return Census(
@@ -343,6 +365,7 @@ def _census(
         notices=notices,
         standstills=lambda: watch.found,
         unmoved_s=lambda: watch.unmoved_s,
+        configuration_doubt=configuration_doubt,
         groups=links.multicast,
         is_journal_used=settings.stores_readings,
         drops_oldest=settings.journal.when_full == "drop_oldest",
@@ -394,11 +417,11 @@ def _roster(settings: Settings, engine: Engine, links: SensorLinks) -> Roster:
 
 
 async def _until_told(
-    loop: asyncio.AbstractEventLoop, parts: _Parts, supervision: Supervision
+    told: asyncio.Event,
+    loop: asyncio.AbstractEventLoop,
+    parts: _Parts,
+    supervision: Supervision,
 ) -> None:
-    told = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told.set)
     loop.add_signal_handler(signal.SIGHUP, supervision.hung_up, told.set)
     supervision.started()
     while not told.is_set():

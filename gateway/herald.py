@@ -34,6 +34,7 @@ log = logging.getLogger("tidegate.presence")
 
 BEAT_S = 0.25
 TOGETHER = 50
+NOTED_S = 0.02  # between two looks at the end
 WHILE_READINGS_WAIT = 10  # the pace is divided by it
 
 
@@ -79,6 +80,13 @@ class Herald:
         if self._timer is not None:
             self._timer.cancel()
             self._saying.flush()
+
+    async def noted(self) -> None:
+        """When all that was sent is written down."""
+        while True:
+            if self._timer is None or not self._saying.flush():
+                return
+            await asyncio.sleep(NOTED_S)
 
     # From the shell
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.admin.news import News
-from gateway.announced import AnnouncedFile
+from gateway.announced import AnnouncedFile, in_thread
 from gateway.census import Census
 from gateway.config.settings import Settings
 from gateway.effects import Peer
@@ -51,7 +51,7 @@ def herald_of(voice: Voice) -> Herald:
         announcements = announcements_of(settings, topics, voice.lookout.latest)
     saying = Saying(
         topics,
-        AnnouncedFile(settings.gateway.state_dir),
+        AnnouncedFile(settings.gateway.state_dir, in_thread),
         board=board,
         announcements=announcements,
         stats=lambda: statistics(voice.census, voice.news, board),

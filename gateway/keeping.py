@@ -25,10 +25,10 @@ from gateway.journal.recovered import Recovered
 from gateway.journal.rules import UNREADABLE_S
 from gateway.links.clock import now, unix_ms_at_zero
 from gateway.saved import ClientId, Exchanges
+from gateway.service.ending import FLUSH_UNTIL_S, JOURNAL_UNTIL_S, STATE_UNTIL_S, Ending
 from gateway.shell import Shell
 from gateway.state.committer import StateCommitter
 from gateway.state.folder import StateFolder, open_state
-from gateway.state.store import DATABASE_FILE
 
 log = logging.getLogger("tidegate.journal")
 
@@ -110,18 +110,30 @@ class Keeping:
         self.journal = JournalCommitter(stores.journal, loop, hearers, linger_s)
         folder = stores.folder
         self.state = StateCommitter(folder.store, folder.saved, loop, shell.on_durable)
-        self._database = folder.path / DATABASE_FILE
+        self._store = folder.store
 
     # From the daemon
 
-    async def flush(self) -> None:
+    async def flush(self, ending: Ending) -> None:
         """What can be handed back to the broker is, while it still listens."""
-        await self.state.flush()
+        await ending.within(self.state.flush(), FLUSH_UNTIL_S)
 
-    async def stop(self) -> None:
-        """What is pending is written, then all is closed."""
-        await self.journal.stop()
-        await self.state.stop()
+    async def stop(self, ending: Ending) -> None:
+        """What is pending is written, then all is closed; both as far as the disk answers."""
+        await ending.within(self.journal.stop(), JOURNAL_UNTIL_S)
+        await ending.within(self.state.stop(), STATE_UNTIL_S)
+
+    def left_behind(self) -> str | None:
+        """What the disk has not taken, for the last line of the log."""
+        waited_s = max(self.journal.under_way_s, self.state.under_way_s)
+        if not waited_s:
+            return None
+        return (
+            f"the disk of gateway.state_dir has not answered for {waited_s:.0f} s. What was "
+            f"acknowledged is safe; {self.journal.unstored} readings that the journal had not "
+            f"acknowledged are not stored, and {self.state.numbers.pending} changes of sessions "
+            "are not saved"
+        )
 
     def set_wall_clock(self, at_zero: float) -> None:
         """Unix milliseconds at the zero of the monotonic clock."""
@@ -138,7 +150,7 @@ class Keeping:
             pending_rows=numbers.pending,
             commits=numbers.commits,
             failures=numbers.failures,
-            file_bytes=self._database.stat().st_size if self._database.exists() else 0,
+            file_bytes=self._store.file_bytes,
         )
 
     # From the journal

@@ -11,6 +11,7 @@ environment, if the file is not there, or if the page cannot be served.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -18,8 +19,9 @@ from typing import Any
 
 from gateway.admin.fault_page import FaultPage
 from gateway.config import ConfigError, Configuration, HostPort
+from gateway.service.hangup import outlive_reload
 from gateway.service.notify import ServiceManager
-from gateway.service.own_process import outlive_reload
+from gateway.side_thread import BusyError, NoThreadError, OverdueError, SideThread
 from gateway.version import version
 
 LOOK_S = 1.0
@@ -46,6 +48,7 @@ class Mending:
         self._error = error
         self._say = say
         self._manager = manager
+        self._seen = _look(path)
 
     def wait(self, listen: HostPort) -> Configuration | None:
         """The configuration once it is right; None if we were told to stop. Raises AdminError."""
@@ -69,25 +72,32 @@ class Mending:
             await page.stop()
 
     async def _mended(self, told: asyncio.Event) -> Configuration | None:
-        seen = _look(self._path)
+        reader = SideThread("configuration")
         while not told.is_set():
             try:
                 async with asyncio.timeout(LOOK_S):
                     await told.wait()
             except TimeoutError:
                 self._manager.alive(asyncio.get_running_loop().time())
-                now = _look(self._path)
-                if now == seen:
-                    continue
-                seen = now
-                configuration = self._try_again()
-                self._manager.status(self._status())
-                if configuration is not None:
-                    self._say(f"{self._path} is right now")
-                    return configuration
+                # A disk that does not answer: one look waits for it, and the next one is later.
+                with contextlib.suppress(BusyError, OverdueError, NoThreadError):
+                    configuration = await reader.run(self._look_again, LOOK_S, self._forget)
+                    self._manager.status(self._status())
+                    if configuration is not None:
+                        self._say(f"{self._path} is right now")
+                        return configuration
         return None
 
-    def _try_again(self) -> Configuration | None:
+    def _forget(self) -> None:
+        """What came of a look that took too long is not known: look again."""
+        self._seen = None
+
+    def _look_again(self) -> Configuration | None:
+        """In a thread: the configuration, if its file is another one and right."""
+        now = _look(self._path)
+        if now == self._seen:
+            return None
+        self._seen = now
         try:
             return self._load()
         except ConfigError as error:

@@ -7,6 +7,7 @@ is its place in the configuration, by which operators do.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections.abc import Callable
@@ -20,11 +21,14 @@ from gateway.links.group import GroupHearers, GroupLink
 from gateway.links.udp import UdpLink, address_text
 from gateway.nodes import split
 from gateway.shell import Group, Shell
+from gateway.side_thread import BusyError, NoThreadError, OverdueError, SideThread
 
 if TYPE_CHECKING:
     from gateway.links.serial_port import SerialLink
 
 log = logging.getLogger("tidegate")
+
+NAME_S_MAX = 2.0  # for a look at where a path leads
 
 Check = Callable[[], str | None]
 
@@ -37,6 +41,7 @@ class SensorLinks:
         self.serial: list[SerialLink] = []
         self.multicast: dict[int, GroupLink] = {}
         self.groups: dict[int, Group] = {}
+        self._names = SideThread("names")
 
     def build(self, settings: Settings, shell: Shell) -> None:
         bytes_max = datagram_bytes_max(settings)
@@ -91,13 +96,21 @@ class SensorLinks:
     def _lines(self) -> dict[str, SerialLink]:
         return {line.name: line for line in self.serial}
 
-    def line_named(self, text: str) -> SerialLink | None:
-        """By `serial0`, by its port, or by another name of that: /dev/ttyUSB0 for one by-id."""
+    async def line_named(self, text: str) -> SerialLink | None:
+        """By `serial0`, by its port, or by another name of that: /dev/ttyUSB0 for one by-id. None
+        also for a path whose disk does not answer.
+        """
         for line in self.serial:
             if text in (line.name, line.port, line.short_name):
                 return line
-        path = os.path.realpath(text)
-        return next((line for line in self.serial if os.path.realpath(line.port) == path), None)
+
+        def same() -> SerialLink | None:
+            path = os.path.realpath(text)
+            return next((line for line in self.serial if os.path.realpath(line.port) == path), None)
+
+        with contextlib.suppress(BusyError, OverdueError, NoThreadError):
+            return await self._names.run(same, NAME_S_MAX)
+        return None
 
     def peer_text(self, peer: Peer) -> str:
         lines = self.serial[peer.link - len(self.udp) :] if peer.link >= len(self.udp) else []

@@ -56,9 +56,8 @@ class WorkThread:
         return 0.0 if since is None else monotonic() - since
 
     def stop(self) -> None:
-        """When all jobs are done; from now on there are none."""
+        """When all jobs are done it ends by itself; from now on there are none."""
         self._jobs.put(None)
-        self._thread.join()
 
     def _work(self) -> None:
         while self._do(self._jobs.get()):

@@ -28,6 +28,9 @@ def clerk_of(
     is_listed_only: bool = False,
     line: SerialLink | None = None,
 ) -> Clerk:
+    async def line_named(name: str) -> SerialLink | None:
+        return line if name == "serial0" else None
+
     return Clerk(
         engine=bench.engine,
         perform=bench.take,
@@ -35,7 +38,7 @@ def clerk_of(
         now=lambda: bench.at,
         is_listed_only=is_listed_only,
         waiting=lambda: 7,
-        line_named=lambda name: line if name == "serial0" else None,
+        line_named=line_named,
     )
 
 
@@ -164,7 +167,7 @@ def test_a_line_is_found_by_any_of_its_names(tmp_path: Path) -> None:
         "/dev/zero",
         "/dev/tty",
     )
-    found = [links.line_named(name) for name in names]
+    found = [asyncio.run(links.line_named(name)) for name in names]
     assert [None if one is None else one.name for one in found] == [
         *("serial0", "serial0", "serial0", "serial1", "serial1", "serial1", None)
     ]

@@ -1,9 +1,8 @@
 """Who may import whom: the rule of docs/design.md, held against every file.
 
 The core (`PURE`) touches no clock, socket, disk, thread or random source, and imports point down
-only; that is what lets the simulator run the very same code. Imports are read from the syntax tree,
-so that nothing is executed, and one inside a function or under TYPE_CHECKING counts like any other.
-What is not named here is refused: a new layer needs a line of its own.
+only, so that the simulator can run the very same code. Imports are read from the syntax tree; one
+inside a function or under TYPE_CHECKING counts like any other. What is not named here is refused.
 """
 
 import sys
@@ -32,8 +31,7 @@ PURE = frozenset(
 )
 ONE_FILE = (
     *("saved", "part", "reasons", "runs", "effects", "nodes", "bequests", "unsure", "followers"),
-    *("postponed", "spilling"),
-    *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
+    *("postponed", "spilling", "uplink", "downlink", "rules", "withholding", "restoring", "door"),
     *("desk", "intake", "engine", "alarm_names", "liveness"),
 )
 FORBIDDEN_TO_PURE = frozenset(
@@ -43,14 +41,13 @@ FORBIDDEN_TO_PURE = frozenset(
 EVERY_LAYER = (
     *("frames", "lines", "saved", "part", "reasons", "runs", "effects", "nodes"),
     *("session", "routing", "upstream", "bequests", "unsure", "followers", "custody"),
-    *("postponed", "spilling"),
-    *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
+    *("postponed", "spilling", "uplink", "downlink", "rules", "withholding", "restoring", "door"),
     *("desk", "intake", "engine", "alarm_names", "liveness", "watch", "watch_parts"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
     *("roster", "census", "keeping", "sensor_links", "lookout", "clerk", "buffer_reader"),
     *("admin_parts", "mending", "flashing", "credentials", "service", "backup"),
     *("notices", "announced", "herald", "herald_parts", "home_assistant_parts"),
-    *("compiled", "settling", "version", "daemon", "cli", "__main__"),
+    *("compiled", "settling", "version", "daemon", "cli", "__main__", "side_thread"),
 )
 EVERY_PACKAGE = (
     *("aiomqtt", "cbor2", "google_crc32c", "microdot", "mqtt5", "paho"),
@@ -64,6 +61,7 @@ LAYERS = {
     "reasons": allowed(),
     "runs": allowed(),
     "work_thread": allowed(),
+    "side_thread": allowed(),
     "effects": allowed("saved", "part", "reasons", "runs", "frames"),
     "nodes": allowed(),
     "session": allowed("effects", "saved", "frames"),
@@ -118,15 +116,17 @@ LAYERS = {
         *("custody", "notices", "admin", "effects", "engine", "lines", "links", "journal"),
         *("alarm_names", "state"),
     ),
-    "sensor_links": allowed("assembly", "config", "effects", "links", "nodes", "shell"),
+    "sensor_links": allowed(
+        "assembly", "config", "effects", "links", "nodes", "shell", "side_thread"
+    ),
     "lookout": allowed("admin", "engine"),
     "clerk": allowed("admin", "effects", "engine", "session"),
     "buffer_reader": allowed("admin", "config"),
     "admin_parts": allowed(*EVERY_LAYER),
-    "mending": allowed("admin", "config", "service", "version"),
+    "mending": allowed("admin", "config", "service", "side_thread", "version"),
     "credentials": allowed("config", "links"),
     "backup": allowed("config", "journal", "state", "version"),
-    "service": allowed("census", "config", "credentials", "links"),
+    "service": allowed("census", "config", "credentials", "links", "side_thread"),
     "flashing": allowed("config", "frames", "lines", "links", packages=("serial",)),
     "compiled": allowed(),
     "settling": allowed(),

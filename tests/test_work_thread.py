@@ -63,14 +63,20 @@ def test_a_job_whose_future_was_cancelled_disturbs_nobody() -> None:
     with_thread(story)
 
 
-def test_stopping_waits_for_the_jobs_that_are_there() -> None:
+def test_a_stop_waits_for_nothing_and_the_jobs_that_are_there_are_done() -> None:
     done: list[int] = []
+    may_begin, have_ended = threading.Event(), threading.Event()
 
     async def story(thread: WorkThread) -> None:
+        thread.run(may_begin.wait, 30.0)
         for number in range(5):
             thread.run(done.append, number)
+        thread.run(have_ended.set)
 
     with_thread(story)
+    assert done == []
+    may_begin.set()
+    assert have_ended.wait(30.0)
     assert done == list(range(5))
 
 

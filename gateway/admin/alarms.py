@@ -32,6 +32,7 @@ def named_alarms(numbers: Numbers, news: News, gateway_name: str = "+") -> list[
         *_of_standstills(numbers),
         *_of_upstream(numbers),
         *_of_disk(numbers),
+        *_of_configuration(numbers),
         *(
             (AlarmName.INGEST, one)
             for one in conditions.ingest_doubts(numbers.ingest, gateway_name)
@@ -79,6 +80,11 @@ def _of_disk(numbers: Numbers) -> Iterator[Alarm]:
     if journal.lost:
         lost = f"{journal.lost} readings on disk could not be read back: replace the disk"
         yield AlarmName.READINGS_UNREADABLE, lost
+
+
+def _of_configuration(numbers: Numbers) -> Iterator[Alarm]:
+    if numbers.configuration_doubt is not None:
+        yield AlarmName.CONFIGURATION_UNREADABLE, numbers.configuration_doubt
 
 
 def _of_clients(numbers: Numbers) -> Iterator[Alarm]:

@@ -185,6 +185,7 @@ class Numbers:
     in no list may come in; None where all may. Rates are of the last minute, None before there are
     two looks. `said`: messages of the gateway's own, as presence is. `unmoved_s`: of each kind of
     standstill, how long the oldest that waits has not moved, within its bound or beyond it.
+    `configuration_doubt`: which file of it cannot be read for a reload.
     """
 
     uptime_s: float
@@ -223,3 +224,4 @@ class Numbers:
     notices: NoticeNumbers = NoticeNumbers()
     standstills: tuple[Standstill, ...] = ()
     unmoved_s: Mapping[AlarmName, float] = field(default_factory=dict)
+    configuration_doubt: str | None = None

@@ -23,6 +23,7 @@ from gateway.backup.archive import (
 )
 from gateway.backup.snapshot import copy_database, segments
 from gateway.config.credential import stored_at
+from gateway.config.regular_file import read_regular
 from gateway.config.settings import MIB, Settings
 from gateway.state.store import DATABASE_FILE
 from gateway.version import version
@@ -113,8 +114,7 @@ def _fill(
 
 def _content(key: str, path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            octets = file.read(FILE_BYTES_MAX + 1)
+        octets = read_regular(path, FILE_BYTES_MAX + 1)
     except PermissionError:
         raise
     except OSError as error:

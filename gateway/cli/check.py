@@ -8,6 +8,7 @@ from typing import Any
 
 from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import complain, say
+from gateway.cli.sources import in_time
 from gateway.config import ConfigError, Configuration, Problem, load
 from gateway.config.listing import as_toml, entries
 from gateway.config.spelling import dotted
@@ -26,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """The environment counts, as it does for `tidegate run`."""
     try:
-        configuration = load(arguments.file, environment=os.environ, overrides=())
+        configuration = in_time(lambda: load(arguments.file, environment=os.environ, overrides=()))
     except ConfigError as error:
         if arguments.json:
             _print_json(_refusal(error))

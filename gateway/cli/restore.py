@@ -12,8 +12,8 @@ from gateway.backup.archive import BackupError
 from gateway.backup.restoring import Contents, Restored, Target, look, read_head, restore, trial
 from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import complain, say
-from gateway.cli.sources import USUAL_PATH, add_source_arguments
-from gateway.config import ConfigError, Settings, load
+from gateway.cli.sources import USUAL_PATH, add_source_arguments, in_time
+from gateway.config import ConfigError, Configuration, Settings, load
 from gateway.state.errors import StateError
 
 SCHEMA = "tidegate.restore/1"
@@ -111,7 +111,10 @@ def _planned(arguments: argparse.Namespace) -> _Plan:
 
 
 def _settings(path: Path | None, arguments: argparse.Namespace) -> Settings:
-    return load(path, environment=os.environ, overrides=arguments.overrides).settings
+    def read() -> Configuration:
+        return load(path, environment=os.environ, overrides=arguments.overrides)
+
+    return in_time(read).settings
 
 
 def _tell_contents(found: Contents, *, is_json: bool) -> None:

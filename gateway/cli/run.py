@@ -8,7 +8,14 @@ from pathlib import Path
 from gateway import compiled
 from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import complain
-from gateway.cli.sources import USUAL_PATH, add_source_arguments, configuration_from, used_path
+from gateway.cli.sources import (
+    USUAL_PATH,
+    OverdueConfigError,
+    add_source_arguments,
+    configuration_from,
+    in_time,
+    used_path,
+)
 from gateway.config import ConfigError, Configuration, page_address
 from gateway.config.keys import LOG_FORMAT, LOG_LEVEL
 from gateway.service.notify import ServiceManager
@@ -30,10 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    os.umask(0o077)  # whatever is written is for this user alone
     form = compiled.use(os.environ)  # first: a page for a wrong configuration imports some of it
     manager = ServiceManager.of(os.environ, os.getpid())
     try:
-        configuration = configuration_for(arguments, os.environ)
+        configuration = in_time(lambda: configuration_for(arguments, os.environ))
+    except OverdueConfigError as error:
+        complain(str(error))
+        return ExitCode.UNAVAILABLE  # a supervisor tries again
     except ConfigError as error:
         complain(str(error))
         mended = None if arguments.no_wait else _mended(arguments, error, manager)

@@ -1,14 +1,27 @@
 """Where a verb's configuration comes from: its arguments, and the usual file without them."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from gateway.cli.called import runnable
-from gateway.config import Configuration, load
+from gateway.config import ConfigError, Configuration, Origin, Problem, load
+from gateway.config.regular_file import looked_at
+from gateway.side_thread import OverdueError, within
 
+# A disk that sleeps wakes up within that; one that takes longer does not answer at all.
+READ_S_MAX = 10.0
 USUAL_PATH = Path("/etc/tidegate/config.toml")
+
+
+class OverdueConfigError(ConfigError):
+    """No mistake in the configuration: the disk or the network that has it does not answer."""
+
+    def __init__(self, path: Path | None) -> None:
+        origin = Origin("the configuration" if path is None else str(path))
+        message = f"could not be read within {READ_S_MAX:.0f} s: its disk does not answer"
+        super().__init__([Problem(origin, None, message)])
 
 
 def add_source_arguments(parser: argparse.ArgumentParser, *, is_repeated: bool = False) -> None:
@@ -36,7 +49,15 @@ def configuration_of(
 ) -> Configuration:
     """For verbs that have these arguments alone."""
     overrides = [*arguments.overrides, *getattr(arguments, "overrides_of_action", ())]
-    return configuration_from(arguments.config, overrides, environment)
+    return in_time(lambda: configuration_from(arguments.config, overrides, environment))
+
+
+def in_time(read: Callable[[], Configuration]) -> Configuration:
+    """Raises OverdueConfigError when a file of it cannot be read within READ_S_MAX."""
+    try:
+        return within(READ_S_MAX, read, "configuration")
+    except OverdueError:
+        raise OverdueConfigError(looked_at()) from None
 
 
 def configuration_from(

@@ -14,6 +14,7 @@ from gateway.config.gathering import Gathering
 from gateway.config.kinds import with_unit
 from gateway.config.mounts import free_bytes, mount_of, taken_bytes
 from gateway.config.problems import DEFAULT
+from gateway.config.regular_file import look_at
 from gateway.config.serial_ports import port_server
 from gateway.config.settings import MIB, Settings, TopicSettings
 from gateway.config.spelling import KeyPath, dotted, printable, quoted, shortened, shown
@@ -46,6 +47,7 @@ def _about_files(gathering: Gathering) -> Iterator[str]:
 
 
 def _doubt_about_file(path: Path, secret: bool) -> str | None:
+    look_at(path)
     name = credential_of(path)
     if name is not None:
         place = STORE / name
@@ -55,6 +57,8 @@ def _doubt_about_file(path: Path, secret: bool) -> str | None:
         mode = path.stat().st_mode
     except OSError as error:
         return f"cannot be read now: {error.strerror}"
+    if not stat.S_ISREG(mode):
+        return "cannot be read: it is no regular file"
     if not os.access(path, os.R_OK):
         return "cannot be read now: Permission denied"
     if secret and mode & stat.S_IROTH:
@@ -125,6 +129,7 @@ def _which_covers(topic: TopicSettings, earlier: tuple[TopicSettings, ...]) -> i
 
 def _about_state_dir(settings: Settings, gathering: Gathering) -> Iterator[str]:
     folder = settings.gateway.state_dir
+    look_at(folder)
     mount = mount_of(folder)
     if mount is not None and mount.is_in_memory:
         doubt = f"{_shown(folder)} is in memory ({mount.file_system}): what is kept there "

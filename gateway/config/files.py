@@ -14,6 +14,7 @@ from gateway.config.keys import ROOT
 from gateway.config.kinds import MismatchError
 from gateway.config.positions import Place, last_key, places
 from gateway.config.problems import Origin
+from gateway.config.regular_file import read_regular
 from gateway.config.schema import Key, Named, Node, Repeated, Table
 from gateway.config.spelling import KEY_LENGTH_MAX, KeyPath, printable, shortened, shown, shown_key
 
@@ -71,8 +72,7 @@ def gather_table(path: Path, name: str, gathering: Gathering) -> None:
 def _text(path: Path) -> str:
     """With line ends as tomllib has them, and without the byte order mark that Windows writes."""
     try:
-        with path.open("rb") as file:
-            octets = file.read(FILE_BYTES_MAX + 1)
+        octets = read_regular(path, FILE_BYTES_MAX + 1)
     except OSError as error:
         message = f"cannot be read: {error.strerror or error}"
         raise _NotReadableError(Origin(str(path)), message) from None

@@ -190,6 +190,16 @@ class JournalCommitter:
             case _:
                 assert_never(state)
 
+    @property
+    def unstored(self) -> int:
+        """Readings that are not on the disk."""
+        return self._journal.unstored
+
+    @property
+    def under_way_s(self) -> float:
+        """For how long the thread has had its job; 0 without one."""
+        return 0.0 if self._is_idle.is_set() else self._loop.time() - self._begun_at
+
     def mark(self) -> int | None:
         """Of the job that is under way or due, for liveness; None without any. A look at the files
         is no progress for what is due.

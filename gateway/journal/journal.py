@@ -203,6 +203,11 @@ class Journal:
         return len(self._pending) + self._marks.awaited
 
     @property
+    def unstored(self) -> int:
+        """Readings that are not on the disk; so the journal has acknowledged none of them."""
+        return len(self._pending)
+
+    @property
     def is_urgent(self) -> bool:
         """Somebody waits for the next group."""
         return self.awaited > 0

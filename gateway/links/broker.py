@@ -46,7 +46,7 @@ log = logging.getLogger("tidegate.broker")
 
 UNSENT_BYTES_MAX = 16 << 20
 DROP_S_MAX = 1.0  # how long a dropped connection may take to send what was written
-STOP_S_MAX = 5.0  # the same when the gateway stops
+STOP_S_MAX = 1.5  # the same when the gateway stops
 
 _TLS_ALERT = b"\x15\x03"
 

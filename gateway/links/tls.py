@@ -9,10 +9,13 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 
+from gateway.config.regular_file import read_regular
 from gateway.links.errors import LinkError
 
 __all__ = ["LinkError", "client_context"]
 
+# A file of certificates is some kilobytes; all authorities of a system together are 200 KiB.
+FILE_BYTES_MAX = 4 << 20
 _CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
 _TRUSTED_CERTIFICATE = b"-----BEGIN TRUSTED CERTIFICATE-----"
 _KEY = b"PRIVATE KEY-----"
@@ -67,7 +70,7 @@ def _present(context: ssl.SSLContext, cert_file: Path, key_file: Path) -> None:
 
 def _check_pem(key: str, path: Path, any_of: tuple[bytes, ...], content: str) -> None:
     try:
-        found = path.read_bytes()
+        found = read_regular(path, FILE_BYTES_MAX)
     except FileNotFoundError as error:
         raise LinkError(f"{key} {path} does not exist") from error
     except PermissionError as error:

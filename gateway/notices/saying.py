@@ -41,13 +41,14 @@ class Entry:
 class Ledger(Protocol):
     """What is noted of the retained messages that the broker may have; `announced.py` keeps it."""
 
-    error: str | None  # why nothing is noted
+    @property
+    def error(self) -> str | None: ...  # why something is not noted
 
     def load(self) -> dict[str, Entry]: ...
     def begin(self, kept: dict[str, Entry]) -> None: ...
     def told(self, topic: str, entry: Entry) -> None: ...
     def cleared(self, topic: str) -> None: ...
-    def flush(self) -> None: ...
+    def flush(self) -> bool: ...
 
 
 class Saying:
@@ -161,9 +162,9 @@ class Saying:
             self._note(notice)
         return notice
 
-    def flush(self) -> None:
-        """Write down what was said for the first time."""
-        self._ledger.flush()
+    def flush(self) -> bool:
+        """Write down what was sent for the first time; whether that is still under way."""
+        return self._ledger.flush()
 
     def _next(self, now: float) -> Notice | None:
         for queue in (self._together, self._of_gateway):

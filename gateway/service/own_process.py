@@ -1,13 +1,10 @@
-"""How this process stands with the system it runs on: what SIGHUP means to it, and how the
-processors are shared out between it and its neighbours.
+"""How the processors are shared out between this process and its neighbours.
 
-**SIGHUP** means two things: "reload" from a supervisor, "your terminal is gone" from the kernel.
-
-**Scheduling.** Where gateway and broker share a processor, each PUBACK would wake the gateway up,
-and the kernel would let it displace the broker, which was about to write the next one: both then
-handle messages one by one, with two switches for each. A `batch` process displaces nobody when it
-wakes up, so the broker finishes what it has in hand and the gateway finds all of it at once. Where
-a processor is free nothing changes, as nobody is displaced there.
+Where gateway and broker share a processor, each PUBACK would wake the gateway up, and the kernel
+would let it displace the broker, which was about to write the next one: both then handle messages
+one by one, with two switches for each. A `batch` process displaces nobody when it wakes up, so the
+broker finishes what it has in hand and the gateway finds all of it at once. Where a processor is
+free nothing changes, as nobody is displaced there.
 
 Beside programs that compute all the time a batch process waits for its turn each time, 9 ms on a
 machine with two of them and two processors. So the gateway is one only while it is busy itself.
@@ -17,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
+import threading
 import time
 from math import inf
 from pathlib import Path
@@ -25,21 +22,6 @@ from pathlib import Path
 # Of a processor, in a second: from which share on the gateway is busy, and below which it is not.
 BUSY_FROM = 0.10
 QUIET_BELOW = 0.05
-
-
-def has_terminal() -> bool:
-    """Whether this process was started from a terminal that is still there."""
-    try:
-        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK))
-    except OSError:
-        return False
-    return True
-
-
-def outlive_reload() -> None:
-    """Until somebody listens to SIGHUP, a supervisor's does no harm."""
-    if not has_terminal():
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 class Scheduling:
@@ -55,7 +37,7 @@ class Scheduling:
         self._adapts = wanted == "auto" and may_change
         self._cpu_s, self._at = 0.0, -inf
         if wanted == "batch" and may_change:
-            self._change(os.SCHED_BATCH)
+            self._set(os.SCHED_BATCH)
 
     def beat(self) -> None:
         """Each second: be a batch process while there is much to do."""
@@ -70,10 +52,17 @@ class Scheduling:
             self._change(os.SCHED_OTHER)
 
     def _change(self, policy: int) -> None:
-        """For all threads that there are; those that they start inherit it."""
+        """For all threads that there are; those that they start inherit it.
+
+        In a thread of its own, as no file is opened in that of the event loop.
+        """
         if policy == self._policy:
             return
         self._policy = policy
+        with contextlib.suppress(RuntimeError):  # the limit on threads is reached
+            threading.Thread(target=self._set, args=(policy,), name="policy", daemon=True).start()
+
+    def _set(self, policy: int) -> None:
         try:
             for thread in Path("/proc/self/task").iterdir():
                 with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile

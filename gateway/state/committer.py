@@ -3,12 +3,12 @@
 While the disk refuses, everything stays pending, is tried again every `RETRY_S`, and is written in
 parts that begin small: on a full disk what makes room can be written although the rest cannot.
 
-The gateway goes on serving from memory meanwhile: CONNACK and REGACK no longer wait. What a power
-cut would cost then is a session or a registration, and its sensor is told so and makes it again;
-never a reading, which is in the journal. What a sensor could not notice goes on waiting: SUBACK of
-a subscription that a restart would forget, or the retained messages for it, and what QoS 2 sends to
-it, which a restart would send twice. So does what hands something back to the broker, which would
-forget what only our memory has.
+The gateway goes on serving from memory meanwhile, and while a commit hangs (`SLOW_S`): CONNACK and
+REGACK no longer wait. What a power cut would cost then is a session or a registration, and its
+sensor is told so and makes it again; never a reading, which is in the journal. What a sensor could
+not notice goes on waiting: SUBACK of a subscription that a restart would forget, or the retained
+messages for it, and what QoS 2 sends to it, which a restart would send twice. So does what hands
+something back to the broker, which would forget what only our memory has.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ RETRY_S = 1.0
 # What the log's room on a full disk is enough for, in all likelihood; see room.py. It doubles
 # with each part that is written.
 PART_CHANGES = 32
-# After which a commit that has not ended is a trouble of its own: a card that hangs.
-SLOW_S = 10.0
+# After which a commit that has not ended is a trouble of its own: a card that hangs. Less than the
+# ten seconds after which a sensor repeats what was not answered.
+SLOW_S = 5.0
 # A commit that takes longer is the disk's doing.
 DISK_SLOW_S = 3.0
 
@@ -83,6 +84,7 @@ class StateCommitter:
         self._begun_at = 0.0
         self._turns = 0  # batches begun, and ended
         self._took_s = 0.0  # the last one that has ended
+        self._patience: asyncio.TimerHandle | None = None  # with the commit under way
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = inf
         self._trouble: StateError | None = None
@@ -147,16 +149,16 @@ class StateCommitter:
         took_s = max(self._took_s, self._worker.busy_s())
         return self.mark() is not None and took_s >= DISK_SLOW_S
 
+    @property
+    def under_way_s(self) -> float:
+        """For how long the thread has had its commit; 0 without one."""
+        return 0.0 if self._flight is None else self._loop.time() - self._begun_at
+
     def check(self) -> str | None:
         """For health: what is wrong, or None."""
-        if self._trouble is not None:
-            return self._trouble.strerror
-        if self._flight is None:
-            return None
-        under_way_s = self._loop.time() - self._begun_at
-        if under_way_s < SLOW_S:
-            return None
-        return f"the disk of gateway.state_dir has not taken a commit for {under_way_s:.0f} s"
+        if self.under_way_s >= SLOW_S:
+            return _hanging_for(self.under_way_s)
+        return None if self._trouble is None else self._trouble.strerror
 
     @property
     def numbers(self) -> StateNumbers:
@@ -193,6 +195,7 @@ class StateCommitter:
         self._batch = batch
         self._begun_at = self._loop.time()
         self._flight = self._worker.run(self._write, batch.changes)
+        self._patience = self._loop.call_later(SLOW_S, self._hang)
         self._flight.add_done_callback(self._land)
 
     # A commit
@@ -203,7 +206,13 @@ class StateCommitter:
         self._store.commit(changes)
         return perf_counter() - begun
 
+    def _hang(self) -> None:
+        """It takes very long: what need not wait for it is not held any longer."""
+        self._begin_trouble(StateError(errno.ETIMEDOUT, _hanging_for(self.under_way_s)))
+
     def _land(self, flight: asyncio.Future[float]) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
         batch, self._batch = self._batch, Batch([], [])
         self._flight = None
         self._turns += 1
@@ -235,13 +244,15 @@ class StateCommitter:
         self._part = PART_CHANGES
         self._retry_at = self._loop.time() + RETRY_S
         self._pending.failed(batch)
-        is_first = self._trouble is None
-        self._trouble = _trouble_of(error)
+        self._begin_trouble(_trouble_of(error))
+
+    def _begin_trouble(self, trouble: StateError) -> None:
+        is_first, self._trouble = self._trouble is None, trouble
         if is_first:
             self._trouble_since = self._loop.time()
             self._tell(
                 logging.ERROR,
-                f"state cannot be saved: {self._trouble.strerror}. Readings are not touched by it; "
+                f"state cannot be saved: {trouble.strerror}. Readings are not touched by it; "
                 "a restart now would forget what sensors registered and subscribed meanwhile",
             )
             self._hand_over(self._pending.let_go(_may_go))
@@ -269,6 +280,10 @@ class StateCommitter:
 
 def _trouble_of(error: BaseException) -> StateError:
     return error if isinstance(error, StateError) else StateError(errno.EIO, repr(error))
+
+
+def _hanging_for(seconds: float) -> str:
+    return f"the disk of gateway.state_dir has not taken a commit for {seconds:.0f} s"
 
 
 def _may_go(effect: Effect) -> bool:

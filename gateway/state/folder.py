@@ -42,6 +42,8 @@ RESTORE_MARK = "restore.unfinished"
 EPOCH_FILE = "epoch"
 EPOCH_DIGITS_MAX = 15
 DAMAGED_KEPT = 3
+# What the names of our own files begin with.
+OURS = (DATABASE_FILE, LOCK_FILE, EPOCH_FILE, "journal", "announced.", "restore.", "before-restore")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,8 @@ def open_state(path: Path, link_names: Sequence[str] = ()) -> StateFolder:
     `link_names`: those of this configuration, by link number. Raises StateError.
     """
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _keep_private(path)
         lock = lock_folder(path / LOCK_FILE)
         try:
             if (path / RESTORE_MARK).exists():
@@ -106,6 +109,26 @@ def lock_folder(path: Path) -> int:
     with suppress(OSError):
         os.pwrite(lock, b"%-19d\n" % os.getpid(), 0)
     return lock
+
+
+def _keep_private(folder: Path) -> None:
+    """Whoever may write to the folder could take its files away. A folder that has more than ours
+    is the operator's, and stays as it is.
+    """
+    status = folder.stat()
+    if not status.st_mode & 0o077:
+        return
+    with suppress(OSError):
+        has_ours_only = all(path.name.startswith(OURS) for path in folder.iterdir())
+        if has_ours_only and status.st_uid == os.geteuid():
+            folder.chmod(0o700)
+            log.info("gateway.state_dir %s is now for its owner alone (mode 0700)", folder)
+            return
+    if status.st_mode & 0o022:
+        log.warning(
+            "gateway.state_dir %s can be changed by other users of this machine: chmod 0700 %s",
+            *(folder, folder),
+        )
 
 
 # The database

@@ -212,10 +212,12 @@ class Pending:
         self.due_at = -inf if self._owners or self._waiting else inf
 
     def let_go(self, may_go: Callable[[Effect], bool]) -> list[Effect]:
-        """Of what waits, that which need not any more; returns it in order."""
-        gone = [effect for effect in self._waiting if may_go(effect)]
-        self._waiting = [effect for effect in self._waiting if not may_go(effect)]
-        return gone
+        """Of what waits, also for the batch under way, that which need not any more; in order."""
+        gone: list[Effect] = []
+        if self._flying is not None:
+            gone, self._flying.waiting = _parted(self._flying.waiting, may_go)
+        more, self._waiting = _parted(self._waiting, may_go)
+        return gone + more
 
     # Helpers: one change
 
@@ -354,6 +356,15 @@ class Pending:
             taken += len(saved)
             yield from saved
             self._tidy(owner)
+
+
+def _parted(
+    effects: list[Effect], may_go: Callable[[Effect], bool]
+) -> tuple[list[Effect], list[Effect]]:
+    """Those that may, and the others."""
+    return [each for each in effects if may_go(each)], [
+        each for each in effects if not may_go(each)
+    ]
 
 
 def _take_first(changes: dict[Key, Change], count: float) -> list[Change]:

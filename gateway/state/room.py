@@ -105,7 +105,8 @@ class Room:
         """Take it and give it back: a quota does not show in what the disk says is free."""
         probe = self._path.with_name(self._path.name + ".probe")
         try:
-            with probe.open("wb") as file:
+            probe.touch(0o600)
+            with probe.open("r+b") as file:
                 os.posix_fallocate(file.fileno(), 0, octets)
         except OSError:
             return False

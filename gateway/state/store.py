@@ -59,7 +59,9 @@ _PRAGMAS = (
 
 
 class StateStore:
-    """`skipped`: rows that made no sense when they were loaded, and were removed."""
+    """`skipped`: rows that made no sense when they were loaded, and were removed. `file_bytes`: the
+    size of the database after the last commit.
+    """
 
     def __init__(
         self,
@@ -72,6 +74,7 @@ class StateStore:
         Raises StateError for a newer one, sqlite3.Error for what SQLite refuses.
         """
         self.skipped = 0
+        self.file_bytes = 0
         self._connection: sqlite3.Connection | None = connection
         self._path = path
         self._folder = path.parent if path is not None else None
@@ -86,6 +89,7 @@ class StateStore:
         if self._room is not None:
             self._room.keep()
         self._file = _identity(path)
+        self._measure()
 
     @classmethod
     def open(cls, folder: Path, link_names: Sequence[str] = ()) -> Self:
@@ -142,6 +146,7 @@ class StateStore:
         self._look_for_file()
         try:
             self._commit(changes)
+            self._measure()
         except sqlite3.Error as error:
             if code_of(error) in _CORRUPT:
                 self._distrust()
@@ -212,10 +217,14 @@ class StateStore:
                 " ran: start it anew",
             )
 
+    def _measure(self) -> None:
+        with suppress(OSError):
+            self.file_bytes = 0 if self._path is None else self._path.stat().st_size
+
     def _distrust(self) -> None:
         if self._folder is not None:
             with suppress(OSError):
-                (self._folder / DISTRUST_FILE).touch()
+                (self._folder / DISTRUST_FILE).touch(0o600)
                 sync_folder(self._folder)
 
     def _commit(self, changes: Sequence[Change]) -> None:

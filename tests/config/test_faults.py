@@ -79,10 +79,13 @@ def test_a_folder_in_place_of_the_file_is_reported(folder: Path) -> None:
     assert str(refused.value) == f"{folder}: cannot be read: Is a directory"
 
 
-def test_an_endless_file_is_not_read_to_its_end() -> None:
+def test_a_file_that_is_too_large_is_not_read_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
     with pytest.raises(ConfigError) as refused:
-        load(Path("/dev/zero"), environment={}, overrides=())
-    assert str(refused.value) == "/dev/zero: expected a file of at most 8388608 octets"
+        load(path, environment={}, overrides=())
+    assert str(refused.value) == f"{path}: expected a file of at most 8388608 octets"
 
 
 def test_of_very_many_faults_the_first_are_shown_and_the_rest_counted() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.admin.numbers import NoticeNumbers
 from gateway.admin.payloads import Value
-from gateway.announced import BYTES_MAX, FILE, AnnouncedFile
+from gateway.announced import FILE, AnnouncedFile
 from gateway.effects import (
     ClientId,
     Overheard,
@@ -26,7 +26,7 @@ from gateway.notices.announcements import Announcements, Values
 from gateway.notices.board import Board
 from gateway.notices.catalogue import VALUES_OF_ONE_MAX, Catalogue, Kind
 from gateway.notices.home_assistant import Announcer
-from gateway.notices.saying import STATE_AGAIN_S, Entry, Saying
+from gateway.notices.saying import STATE_AGAIN_S, Saying
 from gateway.session.session import Session
 from tests.admin.conftest import Log
 from tests.notices.devices import NONE, RULES, TOPICS, Fleet
@@ -348,16 +348,6 @@ def test_a_disk_that_fails_is_said_once_and_does_no_harm(tmp_path: Path, log: Lo
     (line,) = log.read()
     assert f"{FILE} cannot be used (Is a directory)" in line
     assert house.herald.numbers().error == f"{tmp_path / FILE}: Is a directory"
-
-
-def test_the_file_does_not_grow_without_end(tmp_path: Path) -> None:
-    ledger = AnnouncedFile(tmp_path)
-    entry = Entry(TANK)
-    for _ in range(200):
-        for _ in range(1000):
-            ledger.told("t" * 1000, entry)
-        ledger.flush()
-    assert (tmp_path / FILE).stat().st_size <= BYTES_MAX
 
 
 # The catalogue

@@ -10,7 +10,8 @@ import pytest
 from gateway.config import load
 from gateway.credentials import read_credentials
 from gateway.service.notify import ServiceManager
-from gateway.service.supervision import InForce, Supervision
+from gateway.service.reloading import InForce
+from gateway.service.supervision import Supervision
 from tests.admin.example import Clock
 from tests.service.systemd_socket import SystemdSocket
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,10 +14,12 @@ import pytest
 
 from gateway.effects import Admit, Effect, Peer, Send, Transmit, Withheld
 from gateway.frames import Publish, Pubrel, Regack, Register, Suback
-from gateway.saved import MessageGone, SavedMessage, SavedRetained, SavedState
+from gateway.saved import Change, MessageGone, SavedMessage, SavedRetained, SavedState
+from gateway.state import committer as committing
 from gateway.state.committer import StateCommitter
 from gateway.state.folder import StateFolder, open_state
 from gateway.state.pending import WAITED_FOR_S
+from gateway.state.store import StateStore
 from hil.rig.small_disk import SmallDisk, small_disk
 from tests.state.examples import ANN, BOB, LINKS, NOTHING, message, session, topic
 
@@ -299,3 +301,55 @@ def test_a_stop_in_trouble_says_what_is_lost(disk: SmallDisk) -> None:
 
     asyncio.run(story())
     assert left_in(disk.path / "state").clients[0].session == session()
+
+
+class HeldStore(StateStore):
+    """Its commits wait until `goes_on` is set, as on a disk that hangs."""
+
+    goes_on: threading.Event
+
+    def commit(self, changes: Sequence[Change]) -> None:
+        self.goes_on.wait()
+        super().commit(changes)
+
+
+@asynccontextmanager
+async def hanging(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[Running, threading.Event]]:
+    """A commit is under way, and no answer of it is held back any longer."""
+    goes_on = threading.Event()
+    monkeypatch.setattr(committing, "SLOW_S", 0.05)
+    async with running(path) as at:
+        at.folder.store.__class__ = HeldStore
+        at.folder.store.goes_on = goes_on  # type: ignore[attr-defined]
+        try:
+            yield at, goes_on
+        finally:
+            goes_on.set()
+
+
+def test_while_a_commit_hangs_sensors_are_answered_from_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suback: Effect = Send(PEER, Suback(0, 1, 1, 0))
+
+    async def story() -> None:
+        async with hanging(tmp_path, monkeypatch) as (at, goes_on):
+            at.committer.save(session())
+            at.committer.when_saved([ANSWER, suback])
+            await at.until(lambda: at.heard == [ANSWER])
+            (said,) = at.said
+            assert said[0] == logging.ERROR
+            assert "state cannot be saved: the disk of gateway.state_dir has not taken" in said[1]
+            assert "has not taken a commit for" in (at.committer.check() or "")
+            at.committer.save(topic())
+            at.committer.when_saved([ANSWER, TO_BROKER])
+            await at.until(lambda: at.heard == [ANSWER, ANSWER])
+            goes_on.set()
+            await at.until(lambda: at.heard == [ANSWER, ANSWER, suback, TO_BROKER])
+            await at.until(lambda: len(at.said) == 2)
+            assert at.said[1][1].startswith("state is saved again, after ")
+            assert at.committer.check() is None
+
+    asyncio.run(story())

@@ -6,6 +6,7 @@ lines in can drop what the broker brings as well.
 
 import argparse
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,7 +39,9 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
 def _to_file(path: Path, settings: Settings, *, is_forced: bool) -> int:
     """Leaves no part of a file: what looks like an export is whole."""
     try:
-        with path.open("w" if is_forced else "x", encoding="utf-8") as file:
+        mode = "w" if is_forced else "x"
+        # A copy of the journal is no more for everybody than the journal.
+        with open(path, mode, encoding="utf-8", opener=_private) as file:
             try:
                 count = _export(settings, file.write)
                 file.flush()
@@ -55,6 +58,10 @@ def _to_file(path: Path, settings: Settings, *, is_forced: bool) -> int:
         message = f"cannot write {path}: {error.strerror}"
         raise BufferError(message, ExitCode.CANNOT_CREATE) from None
     return count
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 def _export(settings: Settings, write: Callable[[str], object]) -> int:

@@ -11,6 +11,7 @@ from gateway.cli.doctor.section import Patient, Section, edit_command
 from gateway.cli.sources import USUAL_PATH
 from gateway.config import ConfigError
 from gateway.config.credential import STORE, credential_of
+from gateway.config.regular_file import read_regular
 from gateway.config.settings import Settings
 
 _FILES = (
@@ -77,8 +78,7 @@ def _look_at_file(key: str, path: Path, is_secret: bool, section: Section) -> No
     name = credential_of(path)
     try:
         mode = path.stat().st_mode
-        with path.open("rb") as file:
-            file.read(1)
+        read_regular(path, 1)
     except FileNotFoundError:
         place = shlex.quote(str(path if name is None else STORE / name))
         _complain(
