@@ -67,6 +67,7 @@ MODULES = {
         "saved",
         "shell",
         "spilling",
+        "standstills",
         "unsure",
         "uplink",
         "withholding",

@@ -39,8 +39,9 @@ from gateway.herald_parts import Voice, herald_of
 from gateway.journal.rules import JournalError
 from gateway.keeping import Keeping, Stores, open_stores
 from gateway.links.broker import BrokerLink
-from gateway.links.clock import now, unix_ms_at_zero
+from gateway.links.clock import now, standstills, unix_ms_at_zero
 from gateway.links.errors import LinkError
+from gateway.links.heartbeat import Heartbeat
 from gateway.links.places import forwarders_within, is_same_host, nobody, nowhere
 from gateway.roster import Roster
 from gateway.sensor_links import SensorLinks
@@ -138,6 +139,7 @@ class _Parts:
     census: Census
     links: SensorLinks
     lag: LagMeter
+    heartbeat: Heartbeat
     admin: AdminServer | None
     lookout: Lookout | None
     herald: Herald
@@ -169,6 +171,7 @@ class _Parts:
         if self.admin is not None:
             await self.admin.stop()
         self.lag.stop()
+        self.heartbeat.stop()
         self.news.close()
 
     def keep_house(self) -> None:
@@ -247,11 +250,12 @@ def _build(
 ) -> _Parts:
     settings, credentials = in_force.configuration.settings, in_force.credentials
     rules = engine_rules(settings, stores.epoch, credentials.password)
-    engine = Engine(_with_places(rules, settings))
+    engine = Engine(_with_places(rules, settings), standstills)
     links = SensorLinks()
     news = News(peer_text=links.peer_text, now=now)
     shell = Shell(engine, news.tell, loop)
     links.build(settings, shell)
+    shell.has_unread = links.has_unread
     broker = _broker_link(settings.upstream, shell, credentials.tls)
     keeping = Keeping(stores, settings, shell, loop)
     shell.links, shell.groups, shell.broker = links.all, links.groups, broker
@@ -298,7 +302,9 @@ def _build(
     herald = herald_of(voice)
     shell.also_tell = herald.tell
     return _Parts(
-        *(engine, news, shell, keeping, census, links, lag, admin, lookout, herald, broker),
+        *(engine, news, shell, keeping, census, links, lag),
+        Heartbeat(shell.look_for_standstill),
+        *(admin, lookout, herald, broker),
         log_tail,
         Scheduling(settings.gateway.scheduling),
         watch,
@@ -347,6 +353,7 @@ def _census(
         is_journal_used=settings.stores_readings,
         drops_oldest=settings.journal.when_full == "drop_oldest",
         is_listed_only=settings.admission.permit == "listed",
+        standstills=standstills,
     )
 
 
@@ -401,6 +408,7 @@ async def _until_told(
         loop.add_signal_handler(number, told.set)
     loop.add_signal_handler(signal.SIGHUP, supervision.hung_up, told.set)
     supervision.started()
+    parts.heartbeat.start(loop)
     while not told.is_set():
         parts.keep_house()
         supervision.beat()

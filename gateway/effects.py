@@ -29,6 +29,8 @@ from gateway.runs import Unpark as Unpark
 from gateway.saved import Change
 from gateway.saved import ClientId as ClientId
 from gateway.saved import State as State
+from gateway.standstills import BEAT_S as BEAT_S
+from gateway.standstills import Standstills as Standstills
 
 
 @dataclass(frozen=True, slots=True)

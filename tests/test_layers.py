@@ -24,7 +24,7 @@ TREES = ("gateway", "firmware", "hil", "spark_ingest")
 
 PURE = frozenset(
     {
-        *("frames", "lines", "saved", "part", "reasons", "runs", "effects", "nodes"),
+        *("frames", "lines", "saved", "part", "reasons", "runs", "standstills", "effects", "nodes"),
         *("session", "routing", "upstream", "bequests", "custody", "notices"),
         *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
         *("desk", "intake", "engine", "alarm_names", "liveness"),
@@ -32,7 +32,7 @@ PURE = frozenset(
 )
 ONE_FILE = (
     *("saved", "part", "reasons", "runs", "effects", "nodes", "bequests", "unsure", "followers"),
-    *("postponed", "spilling"),
+    *("postponed", "spilling", "standstills"),
     *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
     *("desk", "intake", "engine", "alarm_names", "liveness"),
 )
@@ -41,11 +41,11 @@ FORBIDDEN_TO_PURE = frozenset(
 )
 
 EVERY_LAYER = (
-    *("frames", "lines", "saved", "part", "reasons", "runs", "effects", "nodes"),
+    *("frames", "lines", "saved", "part", "reasons", "runs", "standstills", "effects", "nodes"),
     *("session", "routing", "upstream", "bequests", "unsure", "followers", "custody"),
-    *("postponed", "spilling"),
     *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
     *("desk", "intake", "engine", "alarm_names", "liveness", "watch", "watch_parts"),
+    *("postponed", "spilling"),
     *("config", "links", "journal", "state", "admin", "shell", "assembly"),
     *("roster", "census", "keeping", "sensor_links", "lookout", "clerk", "buffer_reader"),
     *("admin_parts", "mending", "flashing", "credentials", "service", "backup"),
@@ -63,8 +63,9 @@ LAYERS = {
     "part": allowed(),
     "reasons": allowed(),
     "runs": allowed(),
+    "standstills": allowed(),
     "work_thread": allowed(),
-    "effects": allowed("saved", "part", "reasons", "runs", "frames"),
+    "effects": allowed("saved", "part", "reasons", "runs", "standstills", "frames"),
     "nodes": allowed(),
     "session": allowed("effects", "saved", "frames"),
     "upstream": allowed("effects", "saved", "frames", packages=("mqtt5",)),

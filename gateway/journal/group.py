@@ -5,6 +5,7 @@ and what the core is to hear.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 
 from gateway.effects import Forward, Reason
 from gateway.journal.ledger import Exchange, ExchangeKey, Segment, Started
@@ -144,6 +145,7 @@ class BacklogRequest:
     stretches: list[Stretch]
     now: float
     unix_ms_at_zero: float
+    began: float = -inf  # when this run of the gateway did
     numbers: frozenset[int] | None = None
     failed: Failed | None = None
 
