@@ -67,6 +67,7 @@ MODULES = {
         "saved",
         "shell",
         "spilling",
+        "process_pauses",
         "unsure",
         "uplink",
         "withholding",

@@ -28,7 +28,7 @@ from gateway.admin.numbers import (
 from gateway.admin.sync_times import SyncTimes
 from gateway.admin.throughput import Throughput
 from gateway.alarm_names import AlarmName
-from gateway.effects import State
+from gateway.effects import ProcessPauses, State
 from gateway.engine import Engine
 from gateway.journal import numbers as journal_side
 from gateway.journal.files import OsFiles
@@ -67,6 +67,7 @@ class Census:
     is_journal_used: bool = True
     drops_oldest: bool = False
     is_listed_only: bool = False
+    pauses: ProcessPauses = field(default_factory=ProcessPauses)
 
     # From the daemon
 
@@ -102,13 +103,18 @@ class Census:
 
     # From metrics and status
 
+    @property
+    def uptime_s(self) -> float:
+        machine_time = self.pauses.machine_time
+        return machine_time(self.now()) - machine_time(self.started_at)
+
     def numbers(self) -> Numbers:
         engine, broker = self.engine, self.broker
         states, overdue, outbox_messages = self._sessions()
         in_flight = engine.upstream.readings.in_flight
         downlink = engine.downlink
         return Numbers(
-            uptime_s=self.now() - self.started_at,
+            uptime_s=self.uptime_s,
             clients_by_state=states,
             unproven_clients=len(engine.callers),
             clients_overdue=overdue,
@@ -138,6 +144,8 @@ class Census:
             ),
             discovery=engine.discovery.part,
             event_loop_lag_s=self.event_loop_lag_s(),
+            pauses=self.pauses.count,
+            pause_s=self.pauses.seconds,
             said=engine.upstream.said,
             drain_paused=engine.desk.is_drain_paused,
             permit_left_s=self._permit_left_s(),
@@ -229,7 +237,9 @@ def journal_numbers(
     now: float,
     error: str | None = None,
 ) -> JournalNumbers:
-    """What the journal says of itself, as it is shown; `error` is its last one, in words."""
+    """What the journal says of itself, as it is shown; `now` by the machine's monotonic clock;
+    `error` is its last one, in words.
+    """
     p50, p99, worst = sync_times.quantiles(0.5, 0.99, 1.0)
     oldest = found.oldest_received_at
     return JournalNumbers(

@@ -40,8 +40,9 @@ from gateway.herald_parts import Voice, herald_of
 from gateway.journal.rules import JournalError
 from gateway.keeping import Keeping, Stores, open_stores
 from gateway.links.broker import BrokerLink
-from gateway.links.clock import now, unix_ms_at_zero
+from gateway.links.clock import now, pauses, unix_ms_at_zero
 from gateway.links.errors import LinkError
+from gateway.links.heartbeat import Heartbeat
 from gateway.links.places import forwarders_within, is_same_host, nobody, nowhere
 from gateway.roster import Roster
 from gateway.sensor_links import SensorLinks
@@ -148,6 +149,7 @@ class _Parts:
     census: Census
     links: SensorLinks
     lag: LagMeter
+    heartbeat: Heartbeat
     admin: AdminServer | None
     lookout: Lookout | None
     herald: Herald
@@ -182,6 +184,7 @@ class _Parts:
         if self.admin is not None:
             await ending.within(self.admin.stop(), ADMIN_UNTIL_S)
         self.lag.stop()
+        self.heartbeat.stop()
         self.news.close()
 
     def keep_house(self) -> None:
@@ -268,11 +271,12 @@ def _build(
 ) -> _Parts:
     settings, credentials = in_force.configuration.settings, in_force.credentials
     rules = engine_rules(settings, stores.epoch, credentials.password)
-    engine = Engine(_with_places(rules, settings))
+    engine = Engine(_with_places(rules, settings), pauses)
     links = SensorLinks()
     news = News(peer_text=links.peer_text, now=now)
     shell = Shell(engine, news.tell, loop)
     links.build(settings, shell)
+    shell.has_unread = links.has_unread
     broker = _broker_link(settings.upstream, shell, credentials.tls)
     keeping = Keeping(stores, settings, shell, loop)
     shell.links, shell.groups, shell.broker = links.all, links.groups, broker
@@ -319,7 +323,9 @@ def _build(
     herald = herald_of(voice)
     shell.also_tell = herald.tell
     return _Parts(
-        *(engine, news, shell, keeping, census, links, lag, admin, lookout, herald, broker),
+        *(engine, news, shell, keeping, census, links, lag),
+        Heartbeat(shell.look_for_pause),
+        *(admin, lookout, herald, broker),
         log_tail,
         Scheduling(settings.gateway.scheduling),
         watch,
@@ -370,6 +376,7 @@ def _census(
         is_journal_used=settings.stores_readings,
         drops_oldest=settings.journal.when_full == "drop_oldest",
         is_listed_only=settings.admission.permit == "listed",
+        pauses=pauses,
     )
 
 
@@ -424,6 +431,7 @@ async def _until_told(
 ) -> None:
     loop.add_signal_handler(signal.SIGHUP, supervision.hung_up, told.set)
     supervision.started()
+    parts.heartbeat.start(loop)
     while not told.is_set():
         parts.keep_house()
         supervision.beat()

@@ -36,6 +36,7 @@ from gateway.effects import (
     Join,
     Kept,
     KeptRun,
+    ProcessPauses,
     Reason,
     Refused,
     Released,
@@ -65,10 +66,11 @@ from gateway.upstream.session import UpstreamSession
 
 
 class Engine:
-    def __init__(self, rules: EngineRules) -> None:
+    def __init__(self, rules: EngineRules, pauses: ProcessPauses | None = None) -> None:
+        """`pauses`: what the clock leaves out by which `now` is given."""
         self.members = Members()
         self.sessions = self.members.sessions
-        self.upstream = UpstreamSession(rules.upstream)
+        self.upstream = UpstreamSession(rules.upstream, pauses)
         self.received: dict[type, int] = {}  # frames, by kind
         self._rules = rules
         self._saves = rules.saves
@@ -235,6 +237,14 @@ class Engine:
         wake_at = min(wake_at, self.custody.due_at)
         return min(wake_at, self._bequests.due_at)
 
+    def stood_still(self, seconds: float, now: float) -> list[Effect]:
+        """This process runs again since `now`, after `seconds` that its clock leaves out; comes
+        before `handle_time`. Nobody is looked at: deadlines are extended where they are asked for.
+        """
+        self.members.returned_at = self._door.callers.returned_at = now
+        self.discovery.stood_still(seconds, now)
+        return self.upstream.stood_still(seconds, now)
+
     def handle_time(self, now: float) -> list[Effect]:
         effects = self.upstream.handle_time(now)
         effects += self.uplink.handle_time(now)
@@ -244,8 +254,9 @@ class Engine:
         effects += self._perform(self.downlink.handle_time(now), now)
         effects += self._door.callers.handle_time(now)
         effects += self.discovery.handle_time(now)
+        returned_at = self.members.returned_at
         for session in self.members.due(now):
-            effects += self._answer(session, session.handle_time(now), now)
+            effects += self._answer(session, session.handle_time(now, returned_at), now)
             self.members.schedule(session)
         return effects
 

@@ -22,7 +22,7 @@ from gateway.admin.numbers import NoticeNumbers
 from gateway.admin.payloads import Value
 from gateway.effects import Effect, Overheard, StateChanged, SubscriptionRefused, UpstreamUp
 from gateway.engine import Engine
-from gateway.links.clock import now, unix_ms_at_zero
+from gateway.links.clock import now, pauses, unix_ms_at_zero
 from gateway.notices.saying import ONLINE, Saying
 from gateway.notices.standing import GONE, standing_in
 from gateway.upstream.session import UP
@@ -139,7 +139,7 @@ class Herald:
         if upstream.phase is not UP:
             return
         if self._saying.board is not None:
-            self._saying.board.unix_s_at_zero = unix_ms_at_zero() / 1000
+            self._saying.board.unix_s_at_zero = unix_ms_at_zero() / 1000 + pauses.left_out_s
         self._saying.look(at)
         effects: list[Effect] = []
         for _ in range(self._messages()):

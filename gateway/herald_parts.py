@@ -12,7 +12,7 @@ from gateway.config.settings import Settings
 from gateway.effects import Peer
 from gateway.engine import Engine
 from gateway.herald import Herald
-from gateway.links.clock import now, unix_ms_at_zero
+from gateway.links.clock import machine_now, unix_ms_at_zero
 from gateway.lookout import Lookout
 from gateway.notices.board import Board
 from gateway.notices.documents import utc
@@ -73,9 +73,9 @@ def statistics(census: Census, news: News, board: Board | None) -> dict[str, obj
     """`tidegate/<name>/stats`. Nothing here goes through all sessions: the board has counted."""
     engine, journal, rates = census.engine, census.journal(), census.traffic.rates
     document: dict[str, object] = {
-        "at": utc(unix_ms_at_zero() / 1000 + now()),
+        "at": utc(unix_ms_at_zero() / 1000 + machine_now()),
         "version": version(),
-        "uptime_s": int(now() - census.started_at),
+        "uptime_s": int(census.uptime_s),
         "readings": {"taken": sum(engine.uplink.taken), "per_s": _rounded(rates.in_per_s)},
         "deliveries": {
             "given": sum(engine.downlink.delivered),

@@ -23,7 +23,7 @@ from gateway.journal.journal import Journal
 from gateway.journal.numbers import JournalState
 from gateway.journal.recovered import Recovered
 from gateway.journal.rules import UNREADABLE_S
-from gateway.links.clock import now, unix_ms_at_zero
+from gateway.links.clock import machine_now, pauses, unix_ms_at_zero
 from gateway.saved import ClientId, Exchanges
 from gateway.service.ending import FLUSH_UNTIL_S, JOURNAL_UNTIL_S, STATE_UNTIL_S, Ending
 from gateway.shell import Shell
@@ -77,8 +77,10 @@ def open_stores(settings: Settings) -> Stores:
         rules = journal_rules(settings)
         journal = Journal(settings.gateway.journal_dir, TimedFiles(times), rules)
         began = time.monotonic()
-        recovered = journal.open(now(), unix_ms_at_zero(), read_boot_id())
+        journal.pauses = pauses
+        recovered = journal.open(machine_now(), unix_ms_at_zero(), read_boot_id())
         recovered.report.seconds = time.monotonic() - began
+        folder = folder.raised_above(recovered.newest_epoch)
     except OSError:
         folder.release()
         raise
@@ -140,7 +142,8 @@ class Keeping:
         self._journal.unix_ms_at_zero = at_zero
 
     def journal_numbers(self) -> JournalNumbers:
-        return journal_numbers(self._journal.numbers, self._sync_times, now(), self._problem)
+        numbers = self._journal.numbers
+        return journal_numbers(numbers, self._sync_times, machine_now(), self._problem)
 
     def state_numbers(self) -> StateNumbers:
         numbers, problem = self.state.numbers, self.state.check()

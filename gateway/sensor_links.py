@@ -82,6 +82,12 @@ class SensorLinks:
         for link in self.all:
             link.close()
 
+    # From the shell
+
+    def has_unread(self) -> bool:
+        """Whether sensors have sent what was not read yet."""
+        return any(link.mark() is not None for link in self.udp)
+
     # From those who show
 
     @property

@@ -35,7 +35,7 @@ from gateway.effects import (
 )
 from gateway.engine import Engine
 from gateway.frames import Forwarded, encode
-from gateway.links.clock import now
+from gateway.links.clock import look, now, pauses
 from gateway.nodes import split
 from gateway.saved import Change, ClientId, Exchanges, SavedState
 
@@ -43,6 +43,12 @@ from gateway.saved import Change, ClientId, Exchanges, SavedState
 # may be left when the engine goes on.
 CLOGGED_BYTES = 4 << 20
 UNCLOGGED_BYTES = 2 << 20
+
+# A timer that rings later than this waits until what came to the sockets meanwhile was handled:
+# turns of the loop, in which it reads each of them, and at most so long while there is more.
+LATE_RING_S = 0.1
+READ_FIRST_TURNS = 3
+READ_FIRST_S_MAX = 1.0
 
 
 class SensorLink(Protocol):
@@ -100,12 +106,20 @@ class Shell:
         self.sent: dict[type, int] = {}  # frames, by kind
         self.groups: Mapping[int, Group] = {}  # by link
         self.also_tell: Callable[[Effect], None] | None = None
+        # Whether there is more in the sockets of the sensors.
+        self.has_unread: Callable[[], bool] = bool
         self._engine = engine
         self._tell = tell
         self._loop = loop
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = inf
+        self._rings_at = inf
         self._is_deaf = False
+        self._reading_first: asyncio.Handle | None = None
+        self._turns_left = 0
+        self._read_until = 0.0
+        self._pauses = pauses.count  # that the engine knows of
+        self._stood_still_s = pauses.seconds
 
     # From the links
 
@@ -205,6 +219,8 @@ class Shell:
         self._perform(self._engine.stop(now()))
         if self._alarm is not None:
             self._alarm.cancel()
+        if self._reading_first is not None:
+            self._reading_first.cancel()
 
     # Effects
 
@@ -289,16 +305,43 @@ class Shell:
     def _set_alarm(self) -> None:
         """One timer for everything; to ring too early costs a look, so only sooner ones count."""
         wake_at = self._engine.wake_at()
-        if wake_at >= self._alarm_at:
+        if wake_at >= self._alarm_at or self._reading_first is not None:
             return
         if self._alarm is not None:
             self._alarm.cancel()
-        self._alarm_at = wake_at
-        self._alarm = self._loop.call_later(max(0.0, wake_at - now()), self._ring)
+        at = now()
+        self._alarm_at, self._rings_at = wake_at, max(wake_at, at)
+        self._alarm = self._loop.call_later(self._rings_at - at, self._ring)
 
     def _ring(self) -> None:
         self._alarm, self._alarm_at = None, inf
+        if now() - self._rings_at <= LATE_RING_S and look() == self._pauses:
+            self._handle_time()
+            return
+        self._turns_left = READ_FIRST_TURNS
+        self._read_until = self._loop.time() + READ_FIRST_S_MAX
+        self._reading_first = self._loop.call_soon(self._read_first)
+
+    def _read_first(self) -> None:
+        """What waits in the sockets counts before any timer: once the loop has read them all."""
+        self._turns_left -= 1
+        if self._turns_left > 0 or (self.has_unread() and self._loop.time() < self._read_until):
+            self._reading_first = self._loop.call_soon(self._read_first)
+            return
+        self._reading_first = None
+        self._handle_time()
+
+    def _handle_time(self) -> None:
+        self.look_for_pause()
         self._perform(self._engine.handle_time(now()))
+
+    def look_for_pause(self) -> None:
+        """Also each second, because there may be no timer; the broker is not to wait for one."""
+        if look() == self._pauses:
+            return
+        seconds = pauses.seconds - self._stood_still_s
+        self._pauses, self._stood_still_s = pauses.count, pauses.seconds
+        self._perform(self._engine.stood_still(seconds, now()))
 
 
 def _on_the_air(one: tuple[bytes, bytes], address_bytes: int) -> list[tuple[bytes, bytes]]:

@@ -435,7 +435,7 @@ class Uplink:
         if forward.upstream_qos:  # the broker may have half of it
             return None
         rules = self._rules.of(forward.topic)
-        if rules.expiry_s and now - forward.received_at > rules.expiry_s:
+        if rules.expiry_s and self._readings.age_s(forward, now) > rules.expiry_s:
             return Reason.EXPIRED
         if rules.coalesce_retained and self._backlog.is_outdated(forward, self._readings.epoch):
             return Reason.COALESCED

@@ -23,7 +23,17 @@ TREES = ("gateway", "firmware", "hil", "spark_ingest")
 
 PURE = frozenset(
     {
-        *("frames", "lines", "saved", "part", "reasons", "runs", "effects", "nodes"),
+        *(
+            "frames",
+            "lines",
+            "saved",
+            "part",
+            "reasons",
+            "runs",
+            "process_pauses",
+            "effects",
+            "nodes",
+        ),
         *("session", "routing", "upstream", "bequests", "custody", "notices"),
         *("uplink", "downlink", "rules", "withholding", "restoring", "door"),
         *("desk", "intake", "engine", "alarm_names", "liveness"),
@@ -32,14 +42,14 @@ PURE = frozenset(
 ONE_FILE = (
     *("saved", "part", "reasons", "runs", "effects", "nodes", "bequests", "unsure", "followers"),
     *("postponed", "spilling", "uplink", "downlink", "rules", "withholding", "restoring", "door"),
-    *("desk", "intake", "engine", "alarm_names", "liveness"),
+    *("desk", "intake", "engine", "alarm_names", "liveness", "process_pauses"),
 )
 FORBIDDEN_TO_PURE = frozenset(
     {"asyncio", "socket", "time", "random", "logging", "os", "threading", "sqlite3"}
 )
 
 EVERY_LAYER = (
-    *("frames", "lines", "saved", "part", "reasons", "runs", "effects", "nodes"),
+    *("frames", "lines", "saved", "part", "reasons", "runs", "process_pauses", "effects", "nodes"),
     *("session", "routing", "upstream", "bequests", "unsure", "followers", "custody"),
     *("postponed", "spilling", "uplink", "downlink", "rules", "withholding", "restoring", "door"),
     *("desk", "intake", "engine", "alarm_names", "liveness", "watch", "watch_parts"),
@@ -60,9 +70,10 @@ LAYERS = {
     "part": allowed(),
     "reasons": allowed(),
     "runs": allowed(),
+    "process_pauses": allowed(),
     "work_thread": allowed(),
     "side_thread": allowed(),
-    "effects": allowed("saved", "part", "reasons", "runs", "frames"),
+    "effects": allowed("saved", "part", "reasons", "runs", "process_pauses", "frames"),
     "nodes": allowed(),
     "session": allowed("effects", "saved", "frames"),
     "upstream": allowed("effects", "saved", "frames", packages=("mqtt5",)),

@@ -306,7 +306,7 @@ def test_a_backlog_that_cannot_be_read_is_the_disks_whatever_is_written_meanwhil
     gateway.join(b"s2")
 
     def refuse(request: BacklogRequest) -> list[Any]:
-        request.failed = Failed(request.stretches[0].segment, OSError(5, "Input/output error"))
+        request.failed = Failed(request.stretches[0].segment, 5, "Input/output error")
         return []
 
     put_in(gateway.host.journal, read=refuse)

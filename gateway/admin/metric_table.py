@@ -158,6 +158,12 @@ METRICS: tuple[Metric, ...] = (
     gauge("tidegate_event_loop_lag_seconds",
           "How late the event loop was at its worst in the last minute; more than 0.1 is too much",
           lambda n: n.event_loop_lag_s),
+    counter("tidegate_process_pauses_total",
+            "Times in which the process did not run: stopped, suspended, or the machine overloaded",
+            lambda n: n.pauses),
+    counter("tidegate_process_pause_seconds_total",
+            "All of them together; every timer of a sensor is extended by that time",
+            lambda n: n.pause_s),
 
     Metric("tidegate_clients", Kind.GAUGE, "Sensors by the state of their session", ("state",),
            lambda moment: [((state.value,), moment.numbers.clients_by_state.get(state, 0))

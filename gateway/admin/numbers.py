@@ -211,6 +211,8 @@ class Numbers:
     outbox_messages: int
     links: tuple[LinkNumbers, ...]
     event_loop_lag_s: float
+    pauses: int = 0  # times in which the process did not run
+    pause_s: float = 0.0  # all of them
     discovery: Part = Part.UNABLE
     readings_per_s: float | None = None
     deliveries_per_s: float | None = None

@@ -36,6 +36,7 @@ from gateway.backup.archive import (
 )
 from gateway.backup.taking import named_files
 from gateway.config.settings import Settings
+from gateway.state.epoch import fresh_epoch
 from gateway.state.folder import EPOCH_FILE, LOCK_FILE, RESTORE_MARK, lock_folder
 from gateway.state.store import DATABASE_FILE, DISTRUST_FILE, epoch_in_remains, sync_folder
 
@@ -173,9 +174,11 @@ def _check_clock(head: Head, target: Target) -> None:
 
 
 def _next_epoch(folder: Path) -> int:
-    """Above the one of the clock and of what was there; the start that follows adds one."""
+    """Above the clock and what was there, and by chance one that was not used since the backup; the
+    start that follows adds one.
+    """
     known = [epoch_in_remains(each) for each in folder.glob(f"**/{DATABASE_FILE}*") if _is_db(each)]
-    return max([int(time.time()), *known])
+    return fresh_epoch(known)
 
 
 def _is_db(path: Path) -> bool:

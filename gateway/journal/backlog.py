@@ -107,4 +107,4 @@ class Backlog:
 
 
 def _sentence(failed: Failed) -> str:
-    return f"{failed.segment.name}: {failed.error.strerror or failed.error}"
+    return f"{failed.segment.name}: {failed.why}"

@@ -369,7 +369,7 @@ class JournalCommitter:
             is_over = now - self._again_failed_at >= UNREADABLE_S
         if is_over:
             self._again = ()
-            self._hearers.read_again(forwards)
+            self._hearers.read_again(self._journal.end_again(forwards))
         self._go_on()
 
     def _begin_look(self, now: float) -> None:

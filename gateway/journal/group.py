@@ -5,6 +5,7 @@ and what the core is to hear.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 
 from gateway.effects import Forward, Reason
 from gateway.journal.ledger import Exchange, ExchangeKey, Segment, Started
@@ -131,10 +132,11 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A segment that could not be opened."""
+    """A segment that could not be opened, and why: `error` is of `errno`."""
 
     segment: Segment
-    error: OSError
+    error: int
+    why: str
 
 
 @dataclass(slots=True)
@@ -144,6 +146,7 @@ class BacklogRequest:
     stretches: list[Stretch]
     now: float
     unix_ms_at_zero: float
+    began: float = -inf  # when this run of the gateway did
     numbers: frozenset[int] | None = None
     failed: Failed | None = None
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from gateway.effects import Forward, Reason, contents_of
+from gateway.effects import Forward, ProcessPauses, Reason, contents_of
 from gateway.journal.backlog import Backlog
 from gateway.journal.checksums import PREFERRED
 from gateway.journal.files import Files
@@ -53,6 +53,7 @@ from gateway.saved import ClientId
 class Journal:
     def __init__(self, folder: Path, files: Files, rules: JournalRules) -> None:
         self.unix_ms_at_zero = 0.0  # set it again when the wall clock was set
+        self.pauses = ProcessPauses()  # that the core's clock leaves out, and files do not
         self._folder = folder
         self._files = files
         self._rules = rules
@@ -77,13 +78,14 @@ class Journal:
         self._numbers = JournalNumbers(bytes_max=rules.size_max_bytes)
         self._is_degraded = False
         self._gone: dict[str, str] = {}  # files of unfinished readings, as the last look found them
-        self._now = 0.0
+        self._now = self._began = 0.0
 
     # Start
 
     def open(self, now: float, unix_ms_at_zero: float, boot_id: bytes) -> Recovered:
         """Read what a former life left, and be ready. I/O. Raises JournalError."""
         self._now, self.unix_ms_at_zero, self._boot_id = now, unix_ms_at_zero, boot_id
+        self._began = now
         clocks = Clocks(now, unix_ms_at_zero, boot_id, self._rules.recent_s)
         opening = Opening(self._folder, self._files, self._rules)
         recovery = opening.run(self._ledger, self._volume, clocks)
@@ -125,7 +127,7 @@ class Journal:
         if self._failed_until is not None:
             self._is_wanted = True
             return Reason.JOURNAL_FAILED
-        body = reading_body(forward)
+        body = reading_body(forward, self.pauses.machine_time(forward.received_at))
         pending = forward, reading_flags(forward, parked=is_parked), body
         size = size_of(pending)
         if size > self._reading_bytes_max:
@@ -307,7 +309,8 @@ class Journal:
                 self._marks.add_done((number,))
                 self._numbers.finished += 1
                 flags |= FINISHED
-            segment.add(number - first, flags, forward.received_at)
+            machine_at = self.pauses.machine_time(forward.received_at)
+            segment.add(number - first, flags, machine_at)
             self._bound = number + 1
             if forward.qos == 2 and forward.message_id:  # a will has none: nobody releases it
                 self._begin_exchange(segment, forward)
@@ -373,7 +376,9 @@ class Journal:
     def begin_read(self, now: float) -> BacklogRequest | None:
         """None: there is no backlog (left)."""
         stretches = self._backlog.begin()
-        return BacklogRequest(stretches, now, self.unix_ms_at_zero) if stretches else None
+        if not stretches:
+            return None
+        return BacklogRequest(stretches, now, self.unix_ms_at_zero, self._began)
 
     def end_read(self, request: BacklogRequest, forwards: list[Forward]) -> list[Forward]:
         """Those of them that are still wanted. That there are none does not mean that there will
@@ -383,13 +388,21 @@ class Journal:
         for number in lost:
             self.finish_run(number, 1)
         self._numbers.lost += len(lost)
-        return taken
+        return self.end_again(taken)
 
     def begin_again(self, numbers: tuple[int, ...], now: float) -> BacklogRequest:
         """To read these once more, wherever they went; `read` brings as many as it does at once."""
         segments = dict.fromkeys(filter(None, map(self._ledger.find, numbers)))
         stretches = [Stretch(each, 0, each.end, HEADER_BYTES) for each in segments]
-        return BacklogRequest(stretches, now, self.unix_ms_at_zero, frozenset(numbers))
+        at_zero, wanted = self.unix_ms_at_zero, frozenset(numbers)
+        return BacklogRequest(stretches, now, at_zero, self._began, wanted)
+
+    def end_again(self, forwards: list[Forward]) -> list[Forward]:
+        """As the core has them, which leaves out pauses."""
+        if self.pauses.left_out_s:
+            for forward in forwards:
+                forward.received_at = self.pauses.core_time(forward.received_at)
+        return forwards
 
     # From the loop, around a look
 

@@ -61,6 +61,7 @@ class Look:
                 forward.unix_ms,
                 self._clocks.now,
                 self._clocks.unix_ms_at_zero,
+                self._clocks.now,
                 is_same_boot=found.offset >= segment.same_boot_from,
             )
             yield forward

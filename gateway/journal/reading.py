@@ -5,6 +5,7 @@ A block that the disk cannot read any more counts as zeros; what was in it is lo
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -81,17 +82,30 @@ def _rest_of_block(size: int, offset: int) -> int:
 
 
 def received_at(
-    written: float, unix_ms: int, now: float, unix_ms_at_zero: float, *, is_same_boot: bool
+    written: float,
+    unix_ms: int,
+    now: float,
+    unix_ms_at_zero: float,
+    began: float,
+    *,
+    is_same_boot: bool,
 ) -> float:
-    """When a reading came, in monotonic seconds of this boot of the machine; `now` if that is not
-    known, because either wall clock was not set.
+    """When a reading came, in monotonic seconds of this boot of the machine.
+
+    What this run has written, `began` or later, it has by its own clock. Of a previous run both
+    clocks may be wrong: the wall clock was set since or is not set, and a container that was moved
+    or a virtual machine that was restored goes on under the same boot id with another monotonic
+    clock. Where they disagree the younger age counts, so that no reading is dropped as too old
+    that is not; where neither is known it came `now`.
     """
-    if is_same_boot:
-        return min(written, now)
+    at = min(written, now)
+    if is_same_boot and written >= began:
+        return at
     now_ms = now * 1000 + unix_ms_at_zero
-    if unix_ms < CLOCK_IS_SET_MS or now_ms < unix_ms:
-        return now
-    return now - (now_ms - unix_ms) / 1000
+    if unix_ms < CLOCK_IS_SET_MS or now_ms < CLOCK_IS_SET_MS:
+        return at if is_same_boot else now
+    by_wall_clock = now - max(0.0, now_ms - unix_ms) / 1000
+    return max(at, by_wall_clock) if is_same_boot else by_wall_clock
 
 
 def read_backlog(files: Files, open_segment: OpenSegment, request: BacklogRequest) -> list[Forward]:
@@ -107,7 +121,8 @@ def read_backlog(files: Files, open_segment: OpenSegment, request: BacklogReques
             try:
                 file = open_segment(stretch.segment.name)
             except OSError as error:
-                request.failed = Failed(stretch.segment, error)
+                why = error.strerror or str(error)
+                request.failed = Failed(stretch.segment, error.errno or errno.EIO, why)
                 return forwards
             room -= _read_stretch(files, file, request, stretch, forwards)
     return forwards
@@ -137,6 +152,7 @@ def _read_stretch(
             forward.unix_ms,
             request.now,
             request.unix_ms_at_zero,
+            request.began,
             is_same_boot=start + found.offset >= segment.same_boot_from,
         )
         forwards.append(forward)
@@ -159,5 +175,5 @@ def count_parked(files: Files, open_segment: OpenSegment, segment: Segment) -> d
         for forward in forwards:
             counts[forward.client_id] = counts.get(forward.client_id, 0) + 1
     if request.failed is not None:
-        raise request.failed.error
+        raise OSError(request.failed.error, request.failed.why)
     return counts

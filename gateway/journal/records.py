@@ -105,10 +105,12 @@ def encode_record(kind: int, body: bytes, salt: int, extend: Extend) -> bytes:
     return extend(salt, rest).to_bytes(4, "big") + rest
 
 
-def reading_body(forward: Forward) -> bytes:
-    """All of a reading's body but its front, which depends on the segment."""
+def reading_body(forward: Forward, machine_at: float) -> bytes:
+    """All of a reading's body but its front, which depends on the segment; `machine_at`: when it
+    came, by the monotonic clock of the machine.
+    """
     client_id, topic = forward.client_id.encode(), forward.topic.encode()
-    received_ms = int(forward.received_at * 1000)
+    received_ms = int(machine_at * 1000)
     pairs = _pack_reading(
         (forward.sequence + 1) << 16 | forward.topic_id,
         forward.unix_ms << 16 | forward.packet_id,

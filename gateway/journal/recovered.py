@@ -33,6 +33,7 @@ class Recovered:
     kept: list[KeptRun] = field(default_factory=list)
     exchanges: dict[ClientId, Exchanges] = field(default_factory=dict)
     last_packet_id: int = 0  # the newest one, 0 if there is none
+    newest_epoch: int = 0  # of its readings, 0 if there is none
     report: RecoveryReport = field(default_factory=RecoveryReport)
 
 

@@ -205,6 +205,9 @@ class Recovery:
             self.recovered.last_packet_id = newest_packet_id(
                 keys[5] for _, keys, _ in walk.readings
             )
+        if walk.readings:
+            epoch, _ = decode_identity(walk.octets, walk.readings[-1][0].offset)
+            self.recovered.newest_epoch = max(self.recovered.newest_epoch, epoch)
         newest: dict[ExchangeKey, tuple[int, Found]] = {}  # QoS 2, by message id
         received: list[Forward] = []
         kept: list[KeptRun] = []
@@ -232,9 +235,8 @@ class Recovery:
 
     def _came_at(self, written: float, unix_ms: int, is_same_boot: bool) -> float:
         clocks = self._clocks
-        return received_at(
-            written, unix_ms, clocks.now, clocks.unix_ms_at_zero, is_same_boot=is_same_boot
-        )
+        now, at_zero = clocks.now, clocks.unix_ms_at_zero
+        return received_at(written, unix_ms, now, at_zero, now, is_same_boot=is_same_boot)
 
     def _flags_of(self, segment: Segment, index: int, qos: int) -> int:
         flags = segment.flags[index] if index < len(segment.flags) else 0

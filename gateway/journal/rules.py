@@ -78,5 +78,9 @@ class JournalRules:
         return size
 
 
+class GoneError(OSError):
+    """The journal's files are not where they were."""
+
+
 class JournalError(OSError):
     """The journal cannot be used; the message says what to do."""

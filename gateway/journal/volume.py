@@ -34,7 +34,7 @@ from gateway.journal.records import (
     number_body,
     with_durable_before,
 )
-from gateway.journal.rules import SEGMENT_BYTES_MIN, JournalRules
+from gateway.journal.rules import SEGMENT_BYTES_MIN, GoneError, JournalRules
 from gateway.journal.segment import (
     DAMAGED_SUFFIX,
     HEADER_BYTES,
@@ -50,10 +50,6 @@ ZERO_BYTES = bytes(1 << 16)
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 Identity = tuple[int, int]
-
-
-class GoneError(OSError):
-    """The journal's files are not where they were."""
 
 
 @dataclass(slots=True)

@@ -55,6 +55,7 @@ class Callers:
         self._handshakes: dict[Peer, Caller] = {}
         self._by_client: dict[ClientId, Caller] = {}
         self.due_at = inf  # when to look for those that say nothing
+        self.returned_at = -inf  # as `Members.returned_at`
 
     def __len__(self) -> int:
         return len(self._by_client)
@@ -115,9 +116,16 @@ class Callers:
         return [_forgotten(silent[-1], "silent for longer than it declared", len(silent))]
 
     def _deadline(self, caller: Caller) -> float:
+        """As that of a client, see `Presence.deadline`."""
+        silence_max_s = inf
         if caller.will:
-            return caller.at + self._handshake_s
-        return caller.at + deadline_s(caller.keep_alive_s) if caller.keep_alive_s else inf
+            silence_max_s = self._handshake_s
+        elif caller.keep_alive_s:
+            silence_max_s = deadline_s(caller.keep_alive_s)
+        deadline = caller.at + silence_max_s
+        if self.returned_at <= caller.at:
+            return deadline
+        return min(self.returned_at, deadline) + silence_max_s
 
     def _remove(self, caller: Caller) -> None:
         del (self._handshakes if caller.will else self._welcomed)[caller.peer]

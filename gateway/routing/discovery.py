@@ -119,6 +119,15 @@ class Discovery:
         self._hearing.discard(link)
         self._schedule()
 
+    def stood_still(self, seconds: float, now: float) -> None:
+        """For `seconds` the gateway was not there. Others may miss its ADVERTISE, and a standby may
+        have begun in its place: it stops when it receives ours.
+        """
+        is_missed = now + seconds >= self._advertised_at + self._rules.advertise_s
+        if is_missed and self.part is Part.ADVERTISING and not self._rules.is_standby:
+            self._advertise_at = min(self._advertise_at, now + self._turn_s)
+            self._schedule()
+
     # From the sensors
 
     def receive(

@@ -31,6 +31,9 @@ class Members:
         self._absent: dict[ClientId, float] = {}  # since when; the longest absent first
         self._timers: list[tuple[float, int, Session]] = []
         self._timers_made = 0
+        self.returned_at = (
+            -inf
+        )  # when the gateway ran again after it had stood still, the last time
 
     # Sessions and where they are
 
@@ -108,7 +111,7 @@ class Members:
 
     def schedule(self, session: Session) -> None:
         """Note when the session wants time next, if that is sooner than what is noted already."""
-        wake_at = session.wake_at()
+        wake_at = session.wake_at(self.returned_at)
         if wake_at < session.scheduled_at:
             session.scheduled_at = wake_at
             self._timers_made += 1

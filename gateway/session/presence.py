@@ -1,7 +1,7 @@
 """From state to state: how a client comes, sleeps, leaves and is lost.
 
 The arrows are in `states.py`; here is what goes with each of them, and what silence does. Silence
-is supervised by one deadline, `heard_at + silence_max_s`, whatever the state: keep-alive for a
+is supervised by one `deadline`, `heard_at + silence_max_s`, whatever the state: keep-alive for a
 client that is active, the declared sleep for one that sleeps, the patience of a will handshake for
 one that connects; one that is awake is supervised by its retries. Hearing a client only moves the
 deadline away, so no timer is touched per message.
@@ -69,15 +69,25 @@ class Presence(Whereabouts):
 
     # Time
 
-    def wake_at(self) -> float:
-        """When `handle_time` has something to do, as far as is known now; infinity for never."""
+    def deadline(self, returned_at: float = -inf) -> float:
+        """Until when it may be silent. `returned_at`: when the gateway ran again after it had stood
+        still. What the client sent meanwhile may be lost, so it has its full time again from then
+        on; but twice its time at most, however often that happens.
+        """
         deadline = self.heard_at + self.silence_max_s
+        if returned_at <= self.heard_at:
+            return deadline
+        return min(returned_at, deadline) + self.silence_max_s
+
+    def wake_at(self, returned_at: float = -inf) -> float:
+        """When `handle_time` has something to do, as far as is known now; infinity for never."""
+        deadline = self.deadline(returned_at)
         due_at = self.delivering.due_at
         return due_at if due_at is not None and due_at < deadline else deadline
 
-    def handle_time(self, now: float) -> list[Effect]:
-        if now >= self.heard_at + self.silence_max_s:
-            return self._silent(now)
+    def handle_time(self, now: float, returned_at: float = -inf) -> list[Effect]:
+        if now >= self.deadline(returned_at):
+            return self._silent(now, returned_at)
         due_at = self.delivering.due_at
         if due_at is None or now < due_at:
             return []
@@ -142,15 +152,15 @@ class Presence(Whereabouts):
         wills = [] if self.will is None else [Bequeath(self.will.forward(self.client_id, now))]
         return self._leave(given, detail, wills)
 
-    def _silent(self, now: float) -> list[Effect]:
+    def _silent(self, now: float, returned_at: float) -> list[Effect]:
         detail = f"silent for {now - self.heard_at:.0f} s"
         if self.state is not State.CONNECTING:
             return self._lose(Input.SILENT, detail, now)
         if self._interrupted is None or self._interrupted.state in ABSENT:
             return self._leave(Input.SILENT, f"not admitted yet, {detail}")
         effects = self._go_on()
-        is_lost = now >= self.heard_at + self.silence_max_s
-        return effects + (self._silent(now) if is_lost else self._send_on(now))
+        is_lost = now >= self.deadline(returned_at)
+        return effects + (self._silent(now, returned_at) if is_lost else self._send_on(now))
 
     def _unanswered(self, now: float) -> list[Effect]:
         """The client acknowledges nothing: its message is kept, but nobody waits (A3, A8)."""

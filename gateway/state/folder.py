@@ -2,9 +2,10 @@
 
 The epoch counts the lives of the gateway and is raised durably at every start. With the gateway's
 name and a reading's sequence it names the reading for ever, so a number must never be used twice.
-A folder without one begins at the seconds since 1970: a gateway whose card was replaced must not
-begin again where the one before began. One whose database is damaged goes on above the epochs that
-the damaged ones have, if they can still be read: its clock may be wrong.
+A new database begins with one that is drawn at random (epoch.py): a gateway whose card was
+replaced, or whose folder is empty at each boot, must not begin again where the one before began.
+One whose database is damaged goes on above the epochs that the damaged ones have, if they can still
+be read, and above those that the journal has (`StateFolder.raised_above`).
 
 A damaged database is kept beside the new one, under another name, `DAMAGED_KEPT` of them at most.
 """
@@ -16,18 +17,17 @@ import fcntl
 import logging
 import os
 import sqlite3
-import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gateway.saved import SavedState
+from gateway.state.epoch import EPOCH_MAX, fresh_epoch
 from gateway.state.errors import DamagedError, StateError, from_sqlite, from_system, is_damage
 from gateway.state.store import (
     DATABASE_FILE,
     DISTRUST_FILE,
-    EPOCH_MAX,
     StateStore,
     epoch_in_remains,
     sync_folder,
@@ -55,6 +55,20 @@ class StateFolder:
     lock: int
     store: StateStore
     saved: SavedState
+
+    def raised_above(self, epoch: int) -> StateFolder:
+        """The journal has readings of this epoch, and may have outlived the database. Raises
+        StateError.
+        """
+        if epoch < self.epoch:
+            return self
+        log.warning(
+            "readings of epoch %d are older than the state database: a new one begins", epoch
+        )
+        try:
+            return replace(self, epoch=self.store.raise_epoch(fresh_epoch([epoch])))
+        except sqlite3.Error as error:
+            raise from_sqlite(self.path, error) from error
 
     def release(self) -> None:
         try:
@@ -205,8 +219,7 @@ def _raise_epoch(folder: Path, store: StateStore) -> int:
     file = folder / EPOCH_FILE
     least = _read(file)
     if least is None and store.epoch is None:
-        # A board without a battery for its clock may think that it is long ago.
-        least = max([int(time.time()), *map(epoch_in_remains, _damaged(folder))])
+        least = fresh_epoch(map(epoch_in_remains, _damaged(folder)))
     epoch = store.raise_epoch(least or 0)
     if file.exists():
         file.unlink()
@@ -221,6 +234,6 @@ def _read(path: Path) -> int | None:
         return None
     if found.isdigit() and len(found) <= EPOCH_DIGITS_MAX and int(found) <= EPOCH_MAX:
         return int(found)
-    seconds = int(time.time())
-    log.warning("%s is damaged (%.20r), going on with epoch %d", path, found, seconds + 1)
-    return seconds
+    least = fresh_epoch()
+    log.warning("%s is damaged (%.20r), going on with epoch %d", path, found, least + 1)
+    return least

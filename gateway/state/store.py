@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Self
 
 from gateway.saved import Change, SavedState
+from gateway.state.epoch import EPOCH_MAX
 from gateway.state.errors import DamagedError, StateError, code_of, from_code, from_sqlite
 from gateway.state.migrations import migrate
 from gateway.state.room import (
@@ -38,8 +39,6 @@ from gateway.state.rows import RowReader, RowWriter, makes_room, remove_nonsense
 DATABASE_FILE = "state.db"
 # Says that a commit has found damage, which the next start might not see.
 DISTRUST_FILE = "state.db.distrusted"
-# Of 32 bits in the journal's records, and one is to be added.
-EPOCH_MAX = 0xFFFF_FFFE
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 # Each doubles the free pages, or takes the last few of the disk.
 GROWTHS_MAX = 12

@@ -31,6 +31,7 @@ from gateway.effects import (
     Effect,
     Finish,
     Forward,
+    ProcessPauses,
     Reason,
     RecordReceived,
     Refused,
@@ -57,7 +58,8 @@ def _never(_forward: Forward, _now: float) -> Reason | None:
 
 
 class Readings:
-    def __init__(self, rules: UpstreamRules) -> None:
+    def __init__(self, rules: UpstreamRules, pauses: ProcessPauses) -> None:
+        self._pauses = pauses
         self.in_flight = InFlight(rules.waiting_messages_max, rules.waiting_bytes_max)
         self.is_open = False
         # The shell cannot write as fast as we ask: QoS 0 is dropped, others wait.
@@ -101,6 +103,11 @@ class Readings:
     def is_recording(self, forward: Forward) -> bool:
         """Whether the journal is to have it as received before PUBREL."""
         return forward.packet_id in self._recording
+
+    def age_s(self, forward: Forward, now: float) -> float:
+        """A reading grows old also while this process stands still."""
+        machine_time = self._pauses.machine_time
+        return machine_time(now) - machine_time(forward.received_at)
 
     # From the connection
 
@@ -214,7 +221,7 @@ class Readings:
 
     def tag(self, forward: Forward) -> None:
         """The reading is taken on: give it its delivery tag and its packet id."""
-        forward.unix_ms = int(forward.received_at * 1000 + self.unix_ms_at_zero)
+        forward.unix_ms = self._unix_ms(forward)
         forward.epoch = self.epoch
         if forward.qos:
             forward.sequence = self._sequence
@@ -269,7 +276,7 @@ class Readings:
             self.tag(forward)
         elif not was_sent and forward.epoch == self.epoch:
             # The clock may have been set since it was taken on.
-            forward.unix_ms = int(forward.received_at * 1000 + self.unix_ms_at_zero)
+            forward.unix_ms = self._unix_ms(forward)
         packet_id = in_flight.publish(forward) if qos else 0
         # A former life may have sent it; its session at the broker may know the packet id.
         dup = forward.epoch != self.epoch and self._is_resumed and qos > 0
@@ -282,12 +289,12 @@ class Readings:
 
     def _transmit_run(self, run: list[Forward]) -> list[Effect]:
         """As `_transmit`, of what `take_run` brought, in one piece."""
-        writer, zero, limit = self._writer, self.unix_ms_at_zero, self.packet_bytes_max
+        writer, unix_ms, limit = self._writer, self._unix_ms, self.packet_bytes_max
         packets: list[bytes] = []
         largest = 0
         for forward in run:
             # The clock may have been set since it was taken on.
-            forward.unix_ms = int(forward.received_at * 1000 + zero)
+            forward.unix_ms = unix_ms(forward)
             packet = writer.write(forward, forward.packet_id)
             largest = max(largest, len(packet))
             packets.append(packet)
@@ -299,6 +306,11 @@ class Readings:
             else self._too_large(forward, forward.packet_id)
             for forward, packet in zip(run, packets, strict=True)
         ]
+
+    def _unix_ms(self, forward: Forward) -> int:
+        """When it came, as the wall clock is set now."""
+        machine_at = self._pauses.machine_time(forward.received_at)
+        return int(machine_at * 1000 + self.unix_ms_at_zero)
 
     def _must_record(self, forward: Forward) -> bool:
         """One that is not in the journal waits for those that are: PUBRELs keep their order."""

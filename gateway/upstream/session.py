@@ -34,6 +34,7 @@ from gateway.effects import (
     DropUpstream,
     Effect,
     Overheard,
+    ProcessPauses,
     RecordConnect,
     Transmit,
     UpstreamRefused,
@@ -80,10 +81,10 @@ UP = Phase.UP
 
 
 class UpstreamSession:
-    def __init__(self, rules: UpstreamRules) -> None:
+    def __init__(self, rules: UpstreamRules, pauses: ProcessPauses | None = None) -> None:
         self.phase = CLOSED
         self.said = 0  # messages of the gateway's own
-        self.readings = Readings(rules)
+        self.readings = Readings(rules, pauses or ProcessPauses())
         self.subscriptions = UpstreamSubscriptions(rules.topic_prefix)
         self._receiving = Receiving(rules.topic_prefix, self.subscriptions)
         self._rules = rules
@@ -216,6 +217,16 @@ class UpstreamSession:
         return [self._presence(b"offline"), Transmit(mqtt5.DisconnectPacket().write())]
 
     # Time
+
+    def stood_still(self, seconds: float, now: float) -> list[Effect]:
+        """For `seconds` the gateway was not there, and the broker waited: the ping that would have
+        been due meanwhile goes now. It also finds out whether the connection outlasted it.
+        """
+        is_answered = self._heard_at >= self._pinged_at
+        if self.phase is not UP or not is_answered or now + seconds < self.wake_at():
+            return []
+        self._pinged_at = now
+        return [Transmit(mqtt5.PingReqPacket().write())]
 
     def wake_at(self) -> float:
         if self.phase is UP:

@@ -45,6 +45,8 @@ EXPECTED = {
     "tidegate_build_info{0.1.0}": 1,
     "tidegate_uptime_seconds{}": 1.5,
     "tidegate_event_loop_lag_seconds{}": 0.25,
+    "tidegate_process_pauses_total{}": 2,
+    "tidegate_process_pause_seconds_total{}": 20.5,
     "tidegate_clients{disconnected}": 0,
     "tidegate_clients{connecting}": 0,
     "tidegate_clients{active}": 2,

@@ -69,7 +69,9 @@ ROW_OCTETS = bytes.fromhex(
 
 def encoded(forward: Forward, number: int = 0, *, parked: bool = False) -> bytes:
     flags = reading_flags(forward, parked=parked)
-    return encode_reading(number, flags, reading_body(forward), SALT, extend_crc32)
+    return encode_reading(
+        number, flags, reading_body(forward, forward.received_at), SALT, extend_crc32
+    )
 
 
 def found_in(octets: bytes) -> list[Found | Gap]:
@@ -86,7 +88,7 @@ def test_a_reading_of_100_octets_takes_173_on_disk() -> None:
     forward = reading(0, topic="sensors/001/climates")
     assert (len(forward.client_id), len(forward.topic), len(forward.payload)) == (10, 20, 100)
     assert len(encoded(forward)) == 173
-    assert len(encoded(forward)) == len(reading_body(forward)) + FRAME_BYTES
+    assert len(encoded(forward)) == len(reading_body(forward, forward.received_at)) + FRAME_BYTES
     assert READING_BYTES_MIN + 130 == 173
 
 
@@ -177,7 +179,7 @@ def test_a_bad_octet_costs_its_record_and_no_other(place: int) -> None:
 
 
 def test_what_an_earlier_use_of_the_file_left_is_not_found() -> None:
-    stale = encode_reading(3, 1, reading_body(ROW), SALT ^ 1, extend_crc32)
+    stale = encode_reading(3, 1, reading_body(ROW, ROW.received_at), SALT ^ 1, extend_crc32)
     (found,) = found_in(FIRST + stale * 3 + bytes(500))
     assert found == Found(0, len(FIRST), Kind.PUBLISH, is_durable_before=False)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from math import inf
 from random import Random
 from typing import cast
@@ -29,6 +30,7 @@ from gateway.frames import encode
 from gateway.journal.committer import Hearers, JournalCommitter, Work
 from gateway.journal.journal import Journal
 from gateway.journal.numbers import JournalState
+from gateway.process_pauses import BEAT_S
 from gateway.routing.pending import BROKER_PATIENCE_S
 from gateway.saved import ClientId
 from gateway.state.committer import StateCommitter
@@ -37,6 +39,7 @@ from gateway.upstream.session import Phase
 from gateway.work_thread import Jobs
 from tests.simulation.agenda import Agenda
 from tests.simulation.disk import Disk
+from tests.simulation.late_loop import LateLoop
 from tests.simulation.model_broker import ModelBroker
 from tests.simulation.stream import Connection, nothing
 from tests.simulation.virtual_loop import VirtualLoop
@@ -84,6 +87,10 @@ class GatewayHost:
         self._broker = broker
         self._disk = disk
         self._stream_delay_s_max = stream_delay_s_max
+        self.late = LateLoop(agenda)
+        self.unix_ms_at_zero = UNIX_MS_AT_ZERO
+        self.beats = False  # whether its loop may be late
+        self._pauses, self._stood_still_s = 0, 0.0
         self._alarm_at = inf
         self._is_answered = False
         # Since when a subscription may have waited for the broker; None while none does.
@@ -98,10 +105,12 @@ class GatewayHost:
         disk, agenda = self._disk, self._agenda
         store, saved, epoch = disk.open_state()
         self.rules = self._rules_for(epoch)
-        self.engine = Engine(self.rules)
-        self.engine.set_wall_clock(UNIX_MS_AT_ZERO)
-        self.journal, recovered = disk.open_journal(agenda.now, UNIX_MS_AT_ZERO, cut=cut)
-        self._loop = VirtualLoop(agenda, lambda: disk.job_s(agenda.now))
+        self.engine = Engine(self.rules, self.late.pauses)
+        self.engine.set_wall_clock(self.unix_ms_at_zero)
+        now = self.late.machine_now()
+        self.journal, recovered = disk.open_journal(now, self.unix_ms_at_zero, cut=cut)
+        self.journal.pauses = self.late.pauses
+        self._loop = VirtualLoop(agenda, lambda: disk.job_s(agenda.now), self.late)
         hearers = Hearers(
             stored=self._stored,
             unsure=self._unsure,
@@ -118,15 +127,17 @@ class GatewayHost:
         self._committer = JournalCommitter(
             self.journal, _as_loop(self._loop), hearers, thread=_as_jobs(self._loop), look_s=inf
         )
-        self._state_loop = VirtualLoop(agenda, lambda: disk.job_s(agenda.now))
+        self._state_loop = VirtualLoop(agenda, lambda: disk.job_s(agenda.now), self.late)
         self._state = StateCommitter(
             *(store, saved, _as_loop(self._state_loop), self._durable),
             thread=_as_jobs(self._state_loop),
         )
         self.is_on = True
-        self._awaited_since = agenda.now
+        self._awaited_since = now
         self.on_disk(f"restored {saved}")
-        self._perform(self.engine.restore(saved, agenda.now))
+        if self.beats:
+            self._beat()
+        self._perform(self.engine.restore(saved, now))
         restore = self.engine.restore_readings
         self._perform(
             restore(
@@ -134,7 +145,7 @@ class GatewayHost:
                 recovered.received,
                 recovered.exchanges,
                 recovered.last_packet_id,
-                agenda.now,
+                now,
                 recovered.kept,
             )
         )
@@ -156,12 +167,13 @@ class GatewayHost:
 
     def stop(self, stopped: Callable[[], None]) -> None:
         """SIGTERM: goodbye to the broker, and what is pending to the disk."""
+        self.late.go_on(timers_first=True)
         self._leave_unanswered()
-        self._perform(self.engine.stop(self._agenda.now))
+        self._perform(self.engine.stop(self.late.now()))
         self._is_stopping = True
         if self.connection is not None:
             self._let_go_of_broker()
-            self._perform(self.engine.closed(self._agenda.now))
+            self._perform(self.engine.closed(self.late.now()))
         self._committer._is_stopping = True
         self._wind_down(stopped)
 
@@ -192,6 +204,7 @@ class GatewayHost:
 
     def _end(self) -> None:
         self.is_on = self._loop.is_on = self._state_loop.is_on = False
+        self.late.is_over = True
         if self.connection is not None:
             self.connection.lost_at_gateway = nothing
             self.connection.sever()
@@ -218,7 +231,7 @@ class GatewayHost:
         if self.connection is not None and not self.connection.is_open:
             return True
         since = self._awaited_since
-        return since is not None and self._agenda.now >= since + BROKER_PATIENCE_S
+        return since is not None and self.late.now() >= since + BROKER_PATIENCE_S
 
     # From the network
 
@@ -238,15 +251,15 @@ class GatewayHost:
         if is_clogged:
             self.engine.clogged()
         elif self.engine.is_clogged:
-            self._perform(self.engine.unclogged(self._agenda.now))
+            self._perform(self.engine.unclogged(self.late.now()))
 
     def receive(self, address: bytes, datagram: bytes) -> None:
         if self.is_listening:
-            self._perform(self.engine.receive(0, [(address, datagram)], self._agenda.now))
+            self._perform(self.engine.receive(0, [(address, datagram)], self.late.now()))
 
     def _receive_upstream(self, octets: bytes) -> None:
         if self.is_listening:
-            self._perform(self.engine.receive_upstream(octets, self._agenda.now))
+            self._perform(self.engine.receive_upstream(octets, self.late.now()))
             self._is_answered |= self.engine.upstream.phase is Phase.UP
 
     def _reconnect(self) -> None:
@@ -258,10 +271,10 @@ class GatewayHost:
         connection = Connection(self._agenda, self._dice, self._stream_delay_s_max)
         self.connection = connection
         self._is_answered = False
-        connection.to_gateway.deliver = self._receive_upstream
-        connection.lost_at_gateway = self._lost
+        connection.to_gateway.deliver = partial(self.late.arrive, self._receive_upstream)
+        connection.lost_at_gateway = partial(self.late.arrive, self._lost)
         self._broker.accept(connection)
-        self._perform(self.engine.opened(self._agenda.now))
+        self._perform(self.engine.opened(self.late.now()))
 
     def _lost(self, connection: Connection) -> None:
         if connection is not self.connection or not self.is_listening:
@@ -270,12 +283,13 @@ class GatewayHost:
         if not self._is_answered:
             self.on_unanswered()
         if self._awaited_since is None:
-            self._awaited_since = self._agenda.now
-        self._perform(self.engine.closed(self._agenda.now))
+            self._awaited_since = self.late.now()
+        self._perform(self.engine.closed(self.late.now()))
         self._try_later()
 
     def _try_later(self) -> None:
-        self._agenda.after(0.1 + self._dice.random() * RECONNECT_S_MAX, self._reconnect)
+        delay_s = 0.1 + self._dice.random() * RECONNECT_S_MAX
+        self._agenda.after(delay_s, self.late.timer, self._reconnect)
 
     # From the disk
 
@@ -285,32 +299,32 @@ class GatewayHost:
             releases = [one for one in effects if isinstance(one, ReleaseUpstream)]
             current = [one for one in releases if one.connection == readings._connection]
             self._doubted -= {one.forward for one in current}
-        self._perform(self.engine.durable(effects, self._agenda.now))
+        self._perform(self.engine.durable(effects, self.late.now()))
 
     def _stored(self, forwards: list[Forward]) -> None:
         self.on_disk(f"stored {_payloads(forwards)}")
         self.on_stored(forwards)
-        self._perform(self.engine.stored(forwards, self._agenda.now))
+        self._perform(self.engine.stored(forwards, self.late.now()))
 
     def _unsure(self, forwards: list[Forward], reason: Reason) -> None:
         self.on_disk(f"unsure {_payloads(forwards)}, {reason.value}")
         storing = self.engine.uplink.storing
         for forward in forwards:
             self.on_unsure(forward, storing[forward] is _Way.SPILLED)
-        self._perform(self.engine.unsure(forwards, reason, self._agenda.now))
+        self._perform(self.engine.unsure(forwards, reason, self.late.now()))
 
     def _not_stored(self, forwards: list[Forward], reason: Reason) -> None:
         self.on_disk(f"not stored {_payloads(forwards)}, {reason.value}")
         self.on_unstored(forwards)
-        self._perform(self.engine.not_stored(forwards, reason, self._agenda.now))
+        self._perform(self.engine.not_stored(forwards, reason, self.late.now()))
 
     def _read_back(self, forwards: list[Forward]) -> None:
         self.on_disk(f"read back {_payloads(forwards)}")
-        self._perform(self.engine.read_back(forwards, self._agenda.now))
+        self._perform(self.engine.read_back(forwards, self.late.now()))
 
     def _read_again(self, forwards: list[Forward]) -> None:
         self.on_disk(f"read again {_payloads(forwards)}")
-        self._perform(self.engine.read_again(forwards, self._agenda.now))
+        self._perform(self.engine.read_again(forwards, self.late.now()))
 
     def _in_reach_again(self, count: int) -> None:
         self.on_disk(f"in reach again {count}")
@@ -378,7 +392,7 @@ class GatewayHost:
     def _drop(self, connection: Connection) -> None:
         connection.lost_at_gateway = nothing
         connection.sever()
-        self._agenda.after(0.0, self._lost, connection)
+        self._agenda.after(0.0, self.late.arrive, self._lost, connection)
 
     # Time
 
@@ -386,12 +400,45 @@ class GatewayHost:
         wake_at = self.engine.wake_at()
         if wake_at < self._alarm_at:
             self._alarm_at = wake_at
-            self._agenda.at(wake_at, self._ring, wake_at)
+            self.late.at_core(wake_at, self._ring, wake_at)
 
     def _ring(self, alarm_at: float) -> None:
-        if self.is_listening and alarm_at == self._alarm_at:
+        if not self.is_listening or alarm_at != self._alarm_at:
+            return
+        if self.late.is_reading:
+            self.late.after_reading = self._handle_time
+        else:
+            self._handle_time()
+
+    def _handle_time(self) -> None:
+        if self.is_listening:
             self._alarm_at = inf
-            self._perform(self.engine.handle_time(self._agenda.now))
+            self._look_for_pause()
+            self._perform(self.engine.handle_time(self.late.now()))
+
+    def _beat(self) -> None:
+        if self.is_on:
+            self.late.pauses.beat(self.late.machine_now())
+            self._look_for_pause()
+            self._agenda.after(BEAT_S, self.late.timer, self._beat)
+
+    def _look_for_pause(self) -> None:
+        found = self.late.pauses
+        now = self.late.now()
+        if found.count == self._pauses or self._is_stopping:
+            return
+        seconds = found.seconds - self._stood_still_s
+        self._pauses, self._stood_still_s = found.count, found.seconds
+        self._perform(self.engine.stood_still(seconds, now))
+
+    # The machine
+
+    def set_wall_clock(self, unix_ms_at_zero: float) -> None:
+        """As it is now, by the machine's monotonic clock."""
+        self.unix_ms_at_zero = unix_ms_at_zero
+        if self.is_on:
+            self.engine.set_wall_clock(unix_ms_at_zero)
+            self.journal.unix_ms_at_zero = unix_ms_at_zero
 
 
 def _as_loop(loop: VirtualLoop) -> asyncio.AbstractEventLoop:

@@ -20,6 +20,7 @@ BUSY_S = 40.0  # from the first reading on
 SHORT_S = 10.0
 WINDOW_MAX = 4  # readings of a sensor under way at once
 BURST, BURST_PAUSE_S = 3, 8.0  # of one that sleeps: enough to fall asleep in
+EXPIRY_S = 3600.0
 READINGS_MIN = 25  # where a queue is wanted
 ENDS = (Trouble.POWER, Trouble.KILL, Trouble.KILL)
 
@@ -177,6 +178,32 @@ def napping(dice: Random) -> Plan:
     return plan
 
 
+def late(dice: Random) -> Plan:
+    """The gateway's loop is late for minutes and its clocks jump (lateness.py). All sensors have a
+    will, half of them sleep, and readings that expire live longer than the world. The machine is
+    not booted: after that a wall clock that jumped is all there is to tell an age by.
+    """
+    plan = plan_for(dice)
+    plan.expiry_s = EXPIRY_S
+    plan.weather = replace(plan.weather, loss=dice.choice((0.0, 0.0, 0.05)))
+    for number, sensor in enumerate(plan.sensors):
+        sleeps_s = 0 if sensor.clean or number % 2 else dice.choice((5, 10, 25, 70))
+        plan.sensors[number] = replace(sensor, has_will=True, sleeps_s=sleeps_s)
+    plan.events = [
+        replace(
+            event,
+            trouble=Trouble.KILL if event.trouble is Trouble.POWER else event.trouble,
+            cut=False,
+        )
+        for event in plan.events[: dice.choice((0, 0, 2, 4))]
+    ]
+    if dice.random() < 0.3:  # readings wait on the disk for another run
+        away_at = _busy(plan, dice)
+        plan.events.append(Event(away_at, Trouble.OUTAGE, lasts_s=SHORT_S + dice.random() * BUSY_S))
+        plan.events.append(Event(away_at + dice.random() * SHORT_S, Trouble.KILL, lasts_s=1.0))
+    return plan
+
+
 KINDS: dict[str, Callable[[Random], Plan]] = {
     "any": plan_for,
     "forgetful": forgetful,
@@ -188,6 +215,7 @@ KINDS: dict[str, Callable[[Random], Plan]] = {
     "slow": slow,
     "eager": eager,
     "napping": napping,
+    "late": late,
 }
 
 

@@ -45,6 +45,7 @@ class Publication:
     retain: bool = False
     tag: Tag | None = None
     client_id: str | None = None  # the sensor it came from
+    unix_ms: int | None = None  # when it came there
 
 
 @dataclass(slots=True)
@@ -275,7 +276,8 @@ class _Conversation:
         if "seq" in properties:
             tag = (properties["gw"], properties["epoch"], properties["seq"])
         publication = Publication(
-            packet.topic, packet.payload, qos, packet.retain, tag, properties.get("client")
+            *(packet.topic, packet.payload, qos, packet.retain, tag, properties.get("client")),
+            unix_ms=int(properties["ts"]) if "ts" in properties else None,
         )
         if qos == 2:
             assert packet_id is not None

@@ -43,6 +43,7 @@ from tests.simulation.downlink_watch import (
 )
 from tests.simulation.downlink_watch import ONCE as COMMANDS_ONCE
 from tests.simulation.ingest_mutants import INGEST_MUTANTS
+from tests.simulation.late_mutants import LATE_MUTANTS
 from tests.simulation.mutant import Mutant, Patch, constant
 from tests.simulation.restart_mutants import RESTART_MUTANTS
 from tests.simulation.sleep_mutants import SLEEP_MUTANTS
@@ -290,6 +291,7 @@ MUTANTS = (
     *RESTART_MUTANTS,
     *SLEEP_MUTANTS,
     *INGEST_MUTANTS,
+    *LATE_MUTANTS,
 )
 
 

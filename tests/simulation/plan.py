@@ -138,6 +138,7 @@ class Plan:
     keeps: bool = False  # readings, until they are ingested
     ingest_away: list[tuple[float, float]] = field(default_factory=list)  # from when, how long
     awake_s_max: float = 10.0  # of a sleeper that fetches, by what comes meanwhile
+    expiry_s: float = 0.0  # of readings; 0: never
     ingest_drops: float = 0.0  # how many of the messages for it the broker loses by itself
 
     def has(self, trouble: Trouble) -> bool:
@@ -159,7 +160,9 @@ class Plan:
         return written < self.journal_bytes // RECENT_SHARE - SEGMENT_BYTES
 
     def rules(self, acknowledge: Acknowledge) -> ReadingRules:
-        return ReadingRules(acknowledge, coalesce_retained=self.coalesce, keeps=self.keeps)
+        return ReadingRules(
+            acknowledge, self.expiry_s, coalesce_retained=self.coalesce, keeps=self.keeps
+        )
 
     def restarts(self) -> set[Restart]:
         return {event.restart for event in self.events if event.trouble is Trouble.OUTAGE}

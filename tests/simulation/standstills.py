@@ -43,16 +43,16 @@ def watch_world(world: World, tell: Callable[[float, Standstill], None]) -> None
     """`tell` gets each standstill at each look, and when."""
 
     def begin(host: GatewayHost) -> None:
-        world.agenda.after(LOOK_EVERY_S, look, world.agenda, host, None)
+        world.agenda.after(LOOK_EVERY_S, host.late.timer, look, world.agenda, host, None)
 
     def look(agenda: Agenda, host: GatewayHost, watch: Watch | None) -> None:
         if watch is not None and not host.is_on:
             return  # its life is over
         if host.is_on and not host._is_stopping:
             watch = watch or watch_over(host)
-            watch.look(agenda.now)
+            watch.look(host.late.now())
             for one in watch.found:
                 tell(agenda.now, one)
-        agenda.after(LOOK_EVERY_S, look, agenda, host, watch)
+        agenda.after(LOOK_EVERY_S, host.late.timer, look, agenda, host, watch)
 
     world.on_life = begin

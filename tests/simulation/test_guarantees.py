@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-from tests.simulation import bounds, downlink_watch, model_ingest, watch, will_watch
+from tests.simulation import bounds, downlink_watch, lateness, model_ingest, watch, will_watch
 from tests.simulation.mutants import DOCUMENT
 
 REPOSITORY = DOCUMENT.parents[1]
@@ -32,6 +32,7 @@ def test_every_promise_of_the_worlds_is_documented() -> None:
         *(watch.SAFE, watch.ONCE, watch.IN_ORDER, watch.NO_HOLES, bounds.BOUNDED),
         will_watch.WILLS,
         model_ingest.INGESTED,
+        lateness.NOT_THERE,
         *(downlink_watch.ONE_AT_A_TIME, downlink_watch.IN_ORDER, downlink_watch.NOTHING_MISSED),
         *(downlink_watch.ONCE, downlink_watch.RETAINED_ONCE, downlink_watch.LATEST_VALUE),
     }

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.simulation.agenda import Agenda
+from tests.simulation.late_loop import LateLoop
 
 
 class Handle:
@@ -54,26 +55,30 @@ class Job:
 class VirtualLoop:
     """The loop and the thread in one."""
 
-    def __init__(self, agenda: Agenda, job_s: Callable[[], float]) -> None:
+    def __init__(
+        self, agenda: Agenda, job_s: Callable[[], float], late: LateLoop | None = None
+    ) -> None:
+        """`late`: what handles all of it late, at times."""
         self.is_on = True
+        self._late = late or LateLoop(agenda)
         self.job: Job | None = None  # a committer has one at a time
         self._agenda = agenda
         self._job_s = job_s
         self._begun_at = 0.0  # the job
 
     def time(self) -> float:
-        return self._agenda.now
+        return self._late.machine_now()
 
     def call_at(self, at: float, action: Callable[..., None], *arguments: Any) -> Handle:
         handle = Handle()
-        self._agenda.at(at, self._call, handle, action, arguments)
+        self._late.at_machine(at, self._call, handle, action, arguments)
         return handle
 
     def call_later(self, delay: float, action: Callable[..., None], *arguments: Any) -> Handle:
-        return self.call_at(self._agenda.now + delay, action, *arguments)
+        return self.call_at(self._late.machine_now() + delay, action, *arguments)
 
     def call_soon(self, action: Callable[..., None], *arguments: Any) -> Handle:
-        return self.call_at(self._agenda.now, action, *arguments)
+        return self.call_at(self._late.machine_now(), action, *arguments)
 
     def _call(
         self, handle: Handle, action: Callable[..., None], arguments: tuple[Any, ...]
@@ -85,7 +90,7 @@ class VirtualLoop:
         assert self.job is None, "one job at a time"
         job = self.job = Job(lambda: work(*given))
         self._begun_at = self._agenda.now
-        self._agenda.after(self._job_s(), self._end, job)
+        self._agenda.after(self._job_s(), self._late.arrive, self._end, job)
         return job
 
     def busy_s(self) -> float:

@@ -23,8 +23,10 @@ GOODBYE_S = 8.0
 
 
 class WillWatch:
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, is_late: bool = False) -> None:
+        """`is_late`: what is to be saved may wait for the gateway's loop."""
         self._plan = plan
+        self._is_late = is_late
         self._clients = {will_of(one.client_id)[1]: one.client_id for one in plan.sensors}
         self._promised: set[str] = set()
         self._due: set[str] = set()
@@ -89,7 +91,7 @@ class WillWatch:
 
     def _has_disk_trouble(self) -> bool:
         troubles = (Trouble.FAILING_DISK, Trouble.FULL_DISK, Trouble.SLOW_DISK)
-        return any(self._plan.has(trouble) for trouble in troubles)
+        return self._is_late or any(self._plan.has(trouble) for trouble in troubles)
 
     # At the sensor
 

@@ -20,6 +20,7 @@ from tests.simulation.downlink_watch import DownlinkWatch
 from tests.simulation.eager import Eager
 from tests.simulation.gateway_host import GatewayHost
 from tests.simulation.hard_plans import KINDS
+from tests.simulation.lateness import WorldsClocks, is_late_world
 from tests.simulation.lossy_link import CALM, LossyLink
 from tests.simulation.model_broker import ModelBroker, Publication, Restart
 from tests.simulation.model_ingest import INGESTED, ModelIngest
@@ -80,7 +81,8 @@ class World:
             has_applications=self.plan.has_applications,
         )
         self.downlink = DownlinkWatch(self.plan, self.broker, MQTT_CLIENT_ID)
-        self.wills = WillWatch(self.plan)
+        self.wills = WillWatch(self.plan, is_late=is_late_world(seed, kind))
+        self.clocks = WorldsClocks(self.plan, seed, kind, self.agenda, self._note)
         self.ingest = ModelIngest(self.plan, self.broker, self.agenda, self._note)
         self.broker.on_routed = self._routed
         self._air = LossyLink(self.agenda, dice, self.plan.weather)
@@ -133,6 +135,7 @@ class World:
             agenda.at(event.at, self._trouble, event)
         agenda.at(CALM_AT_S, self._calm_down)
         fill_with_pauses(agenda, self.seed, self.kind, self._pause, self._clog)
+        self.clocks.fill(lambda: self.gateway)
 
     def _pause(self, is_paused: bool) -> None:
         self.gateway.pause_drain(is_paused=is_paused)
@@ -287,6 +290,7 @@ class World:
             partial(rules_for, self.plan), self.agenda, self._dice, self.broker, self.disk,
             self.plan.stream_delay_s_max,
         )  # fmt: skip
+        self.clocks.give_to(host)
         host.send = self._from_gateway
         host.on_said = self._gateway_said
         host.on_octets = self._on_the_wire
@@ -315,12 +319,13 @@ class World:
             self._note_frame(f"  gateway < {sensor.plan.client_id}", octets)
             frame = decode(octets)
             session = self._session_at(sensor, address)
+            self.clocks.heard(sensor, frame, session)
             self.readings.heard(sensor.plan.client_id, frame, session, self.agenda.now)
             self.downlink.heard(sensor, frame, session)
             self.wills.heard(sensor.plan.client_id, frame, session, self.agenda.now)
             self.gateway.receive(address, octets)
 
-        self._air.send(datagram, arrive)
+        self._air.send(datagram, lambda octets: self.gateway.late.datagram(arrive, octets))
 
     def _from_gateway(self, address: bytes, datagram: bytes) -> None:
         sensor = self._owners[address]
@@ -348,6 +353,7 @@ class World:
         self._moment(type(send.frame).__name__)
         self.readings.said(sensor.plan.client_id, send.frame)
         self.downlink.said(sensor, send.frame)
+        self.clocks.said(sensor, send.frame)
         client_id = ClientId(sensor.plan.client_id)
         self.wills.said(client_id, send.frame, self._living.engine.sessions.get(client_id))
 
@@ -361,6 +367,7 @@ class World:
         self._note(f"gateway: {news}")
         self.readings.told(news)
         self.wills.told(news)
+        self.clocks.watch.told(news, self.agenda.now)
 
     def _on_disk(self, line: str) -> None:
         self._note(line)
@@ -381,6 +388,7 @@ class World:
         self.readings.routed(publication, self.agenda.now)
         self.downlink.routed(publication)
         self.wills.routed(publication)
+        self.clocks.watch.routed(publication.payload, publication.unix_ms)
 
     def _acknowledged(self, sensor: Sensor, reading: Reading) -> None:
         self._note(f"{sensor.plan.client_id} has {reading.payload!r} acknowledged")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.state.epoch import EPOCH_MAX, fresh_epoch
 from gateway.state.errors import StateError, from_system
 from gateway.state.folder import EPOCH_FILE, StateFolder, open_state
 from gateway.state.room import PAGE_BYTES
@@ -43,16 +44,43 @@ def test_each_start_is_one_epoch_further(tmp_path: Path) -> None:
     assert [next_epoch(tmp_path) for _ in range(3)] == [first + 1, first + 2, first + 3]
 
 
-def test_a_folder_without_a_counter_begins_at_the_seconds_since_1970(tmp_path: Path) -> None:
+def test_a_folder_without_a_counter_begins_at_random_above_the_clock(tmp_path: Path) -> None:
     before = int(time.time())
-    assert before < next_epoch(tmp_path / "new" / "folder") <= int(time.time()) + 1
+    epochs = {next_epoch(tmp_path / f"new{number}" / "folder") for number in range(8)}
+    assert len(epochs) == 8
+    assert before < min(epochs) <= max(epochs) <= before + (EPOCH_MAX - before) // 2 + 1
+
+
+def test_a_clock_that_is_not_set_gives_no_epoch_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seconds in (0.0, -5.0, 30.0, 1e11):
+        monkeypatch.setattr(time, "time", lambda seconds=seconds: seconds)
+        drawn = [fresh_epoch() for _ in range(1000)]
+        assert len(set(drawn)) == 1000
+        assert 0 <= min(drawn) <= max(drawn) < EPOCH_MAX
+
+
+def test_an_epoch_can_be_drawn_above_a_known_one_again_and_again() -> None:
+    known = 1_800_000_000
+    for _ in range(20):
+        known, before = fresh_epoch([known]) + 1, known
+        assert before < known <= EPOCH_MAX
+    assert fresh_epoch([EPOCH_MAX]) < EPOCH_MAX
+
+
+def test_a_journal_that_outlived_the_database_is_below_the_epoch(tmp_path: Path) -> None:
+    state = opened(tmp_path)
+    assert state.raised_above(state.epoch - 1) is state
+    above = state.raised_above(LATER)
+    assert above.epoch > LATER
+    above.release()
+    assert next_epoch(tmp_path) == above.epoch + 1
 
 
 @pytest.mark.parametrize("damage", ["", "twelve", "-3", "\x00\x00", "4294967295", "9" * 5000])
 def test_a_damaged_counter_begins_there_too(tmp_path: Path, damage: str) -> None:
     (tmp_path / EPOCH_FILE).write_text(damage)
     before = int(time.time())
-    assert before < next_epoch(tmp_path) <= int(time.time()) + 1
+    assert before < next_epoch(tmp_path) <= EPOCH_MAX
 
 
 def test_the_counter_of_an_earlier_release_goes_on_in_the_database(tmp_path: Path) -> None:
@@ -83,10 +111,12 @@ def damage(database: Path) -> None:
 
 def test_the_counter_of_a_damaged_database_goes_on_whatever_the_clock_says(tmp_path: Path) -> None:
     (tmp_path / EPOCH_FILE).write_text(str(LATER))
-    assert next_epoch(tmp_path) == LATER + 1
-    for after in range(2, 7):
+    known = next_epoch(tmp_path)
+    assert known == LATER + 1
+    for _ in range(5):
         damage(tmp_path / DATABASE_FILE)
-        assert next_epoch(tmp_path) == LATER + after
+        known, before = next_epoch(tmp_path), known
+        assert before < known <= EPOCH_MAX
 
 
 def test_the_counter_needs_no_log(tmp_path: Path) -> None:
@@ -98,13 +128,13 @@ def test_the_counter_needs_no_log(tmp_path: Path) -> None:
     assert epoch_on_disk(tmp_path / "copy") == LATER + 1
 
 
-def test_a_counter_that_the_journal_has_no_room_for_begins_at_the_seconds(tmp_path: Path) -> None:
+def test_a_counter_that_the_journal_has_no_room_for_begins_again(tmp_path: Path) -> None:
     next_epoch(tmp_path)
     with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as database:
         database.execute("UPDATE meta SET value = 4294967295 WHERE name = 'epoch'")
         database.commit()
     before = int(time.time())
-    assert before < next_epoch(tmp_path) <= int(time.time()) + 1
+    assert before < next_epoch(tmp_path) <= EPOCH_MAX
 
 
 def test_the_counter_is_on_disk_before_it_is_used(tmp_path: Path) -> None:
