@@ -78,6 +78,7 @@ def admin_server(listen: tuple[str, int], shown: Shown) -> AdminServer:
             "journal": census.journal_doubt,
             "state": census.state_doubt,
             "configuration": shown.in_force.doubt,
+            "log": census.log_doubt,
             **links.doubts(),
         },
         latest=lookout.latest,

@@ -20,6 +20,7 @@ from gateway.admin.numbers import (
     JournalNumbers,
     LineNumbers,
     LinkNumbers,
+    LogNumbers,
     NoticeNumbers,
     Numbers,
     Standstill,
@@ -61,6 +62,7 @@ class Census:
     standstills: Callable[[], tuple[Standstill, ...]] = tuple
     unmoved_s: Callable[[], Mapping[AlarmName, float]] = dict
     configuration_doubt: Callable[[], str | None] = lambda: None
+    log: Callable[[], LogNumbers] = LogNumbers
     throughput: Throughput = field(default_factory=Throughput)  # of the journal
     traffic: Throughput = field(default_factory=Throughput)  # readings in, deliveries out
     groups: Mapping[int, GroupLink] = field(default_factory=dict)  # by link
@@ -99,6 +101,9 @@ class Census:
 
     def state_doubt(self) -> str | None:
         return conditions.state_doubt(self.state())
+
+    def log_doubt(self) -> str | None:
+        return conditions.log_doubt(self.log())
 
     # From metrics and status
 
@@ -155,6 +160,7 @@ class Census:
             standstills=self.standstills(),
             unmoved_s=self.unmoved_s(),
             configuration_doubt=self.configuration_doubt(),
+            log=self.log(),
         )
 
     def _ingest(self) -> IngestNumbers:

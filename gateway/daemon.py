@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from gateway.admin.lag import LagMeter
 from gateway.admin.listening import AdminError
 from gateway.admin.log_tail import LogTail
-from gateway.admin.logs import configure
+from gateway.admin.logs import configure, log_everything, log_numbers
 from gateway.admin.news import News
 from gateway.admin.numbers import NoticeNumbers
 from gateway.assembly import engine_rules
@@ -79,6 +79,7 @@ def serve(
     outlive_reload()
     settings, log_tail = configuration.settings, LogTail()
     _configure_log(settings, log_tail)
+    log_everything()
     level = logging.WARNING if form in (Form.STALE, Form.BROKEN) else logging.INFO
     log.log(level, "Tidegate %s (%s), gateway %s", version(), form.value, settings.gateway.name)
     for warning in configuration.warnings:
@@ -366,6 +367,7 @@ def _census(
         standstills=lambda: watch.found,
         unmoved_s=lambda: watch.unmoved_s,
         configuration_doubt=configuration_doubt,
+        log=log_numbers,
         groups=links.multicast,
         is_journal_used=settings.stores_readings,
         drops_oldest=settings.journal.when_full == "drop_oldest",

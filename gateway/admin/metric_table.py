@@ -158,6 +158,9 @@ METRICS: tuple[Metric, ...] = (
     gauge("tidegate_event_loop_lag_seconds",
           "How late the event loop was at its worst in the last minute; more than 0.1 is too much",
           lambda n: n.event_loop_lag_s),
+    counter("tidegate_log_lines_lost_total",
+            "Lines of the log that nobody read in time, or that could not be written",
+            lambda n: n.log.lost_lines),
 
     Metric("tidegate_clients", Kind.GAUGE, "Sensors by the state of their session", ("state",),
            lambda moment: [((state.value,), moment.numbers.clients_by_state.get(state, 0))

@@ -175,6 +175,17 @@ class StateNumbers:
     file_bytes: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class LogNumbers:
+    """`blocked_s`: for how long nobody has read the log, None while it is read. `error`: why the
+    last line could not be written, None if it was.
+    """
+
+    lost_lines: int = 0
+    blocked_s: float | None = None
+    error: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbers:
     """What begins with `upstream_` is about the connection to the broker.
@@ -225,3 +236,4 @@ class Numbers:
     standstills: tuple[Standstill, ...] = ()
     unmoved_s: Mapping[AlarmName, float] = field(default_factory=dict)
     configuration_doubt: str | None = None
+    log: LogNumbers = LogNumbers()
