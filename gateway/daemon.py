@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -63,6 +64,7 @@ from gateway.watch_parts import Watched, watch_of
 if TYPE_CHECKING:
     from gateway.admin.server import AdminServer
     from gateway.lookout import Lookout
+    from gateway.service.blocking_check import BlockingCheck
 
 log = logging.getLogger("tidegate")
 
@@ -242,6 +244,7 @@ async def _serve(
         parts.apply,
         now,
     )
+    check = _blocking_check()
     parts.shell.restore(stores.folder.saved, *stores.readings())
     parts.keep_house()
     told = asyncio.Event()
@@ -250,6 +253,8 @@ async def _serve(
     try:
         await parts.start(loop)
         settle()
+        if check is not None:
+            check.arm()
         await _until_told(told, loop, parts, supervision)
     except (LinkError, AdminError) as error:
         log.error("%s", error)
@@ -257,11 +262,22 @@ async def _serve(
     finally:
         supervision.stopping()
         await parts.stop(ending)
+        if check is not None:
+            check.disarm()
         if ending.is_overdue:
             ending.leave(code, "not all of it has ended")
     if code is ExitCode.OK:
         log.info("stopped")
     return code
+
+
+def _blocking_check() -> BlockingCheck | None:
+    if "TIDEGATE_CHECK_BLOCKING" not in os.environ:
+        return None
+    # Imported only when wanted.
+    from gateway.service.blocking_check import BlockingCheck
+
+    return BlockingCheck.of(os.environ)
 
 
 def _build(

@@ -121,7 +121,7 @@ LAYERS = {
     ),
     "lookout": allowed("admin", "engine"),
     "clerk": allowed("admin", "effects", "engine", "session"),
-    "buffer_reader": allowed("admin", "config"),
+    "buffer_reader": allowed("admin", "config", "links"),
     "admin_parts": allowed(*EVERY_LAYER),
     "mending": allowed("admin", "config", "service", "side_thread", "version"),
     "credentials": allowed("config", "links"),
