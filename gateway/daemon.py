@@ -10,6 +10,7 @@ folder.
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 import gc
 import logging
@@ -69,6 +70,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("tidegate")
 
 HOUSEKEEPING_S = 1.0
+# Python reads each of these from disk when it is first used, which would be in the event loop.
+CODECS = ("ascii", "latin-1", "unicode_escape", "utf-8-sig")
 
 
 def serve(
@@ -244,6 +247,8 @@ async def _serve(
         parts.apply,
         now,
     )
+    for codec in CODECS:
+        codecs.lookup(codec)
     check = _blocking_check()
     parts.shell.restore(stores.folder.saved, *stores.readings())
     parts.keep_house()

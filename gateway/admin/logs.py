@@ -24,6 +24,7 @@ import os
 import re
 import sys
 import threading
+import warnings
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -97,7 +98,19 @@ def log_everything() -> None:
         trace = (found.exc_type, error, found.exc_traceback) if error is not None else None
         log.error("%s: %r", found.err_msg or "an error was ignored", found.object, exc_info=trace)
 
-    logging.captureWarnings(True)
+    def warned(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        """Without the line of the source, which logging's own would read from disk."""
+        text = f"{filename}:{lineno}: {category.__name__}: {message}"
+        logging.getLogger("py.warnings").warning("%s", text)
+
+    warnings.showwarning = warned
     sys.excepthook, threading.excepthook, sys.unraisablehook = (
         uncaught,
         uncaught_in_thread,
