@@ -83,6 +83,7 @@ def admin_server(listen: tuple[str, int], shown: Shown) -> AdminServer:
         },
         latest=lookout.latest,
         log=shown.log,
+        slow=shown.shell.slow,
         configured=lambda: as_json(shown.in_force.configuration),
         pulse=lambda: (census.pulse(), shown.news.changes),
         looked_at=lookout.looked_at,

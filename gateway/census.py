@@ -63,6 +63,7 @@ class Census:
     unmoved_s: Callable[[], Mapping[AlarmName, float]] = dict
     configuration_doubt: Callable[[], str | None] = lambda: None
     log: Callable[[], LogNumbers] = LogNumbers
+    slow_callbacks: Callable[[], Mapping[str, int]] = dict
     throughput: Throughput = field(default_factory=Throughput)  # of the journal
     traffic: Throughput = field(default_factory=Throughput)  # readings in, deliveries out
     groups: Mapping[int, GroupLink] = field(default_factory=dict)  # by link
@@ -161,6 +162,7 @@ class Census:
             unmoved_s=self.unmoved_s(),
             configuration_doubt=self.configuration_doubt(),
             log=self.log(),
+            slow_callbacks=self.slow_callbacks(),
         )
 
     def _ingest(self) -> IngestNumbers:

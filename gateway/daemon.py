@@ -57,6 +57,7 @@ from gateway.service.supervision import Supervision
 from gateway.settling import settle
 from gateway.shell import Shell
 from gateway.side_thread import OverdueError, within
+from gateway.slow_callbacks import Callback
 from gateway.state.errors import StateError
 from gateway.version import version
 from gateway.watch import Watch
@@ -199,6 +200,7 @@ class _Parts:
         self.shell.set_serving(self.census.serving_problem())
         self.news.flush()
         self.watch.look(now())
+        self.shell.slow.beat(now())
         if self.lookout is not None:
             self.lookout.beat()
 
@@ -389,6 +391,7 @@ def _census(
         unmoved_s=lambda: watch.unmoved_s,
         configuration_doubt=configuration_doubt,
         log=log_numbers,
+        slow_callbacks=lambda: shell.slow.counts,
         groups=links.multicast,
         is_journal_used=settings.stores_readings,
         drops_oldest=settings.journal.when_full == "drop_oldest",
@@ -448,8 +451,10 @@ async def _until_told(
     loop.add_signal_handler(signal.SIGHUP, supervision.hung_up, told.set)
     supervision.started()
     while not told.is_set():
+        began = now()
         parts.keep_house()
         supervision.beat()
+        parts.shell.slow.ended(Callback.HOUSEKEEPING, began)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HOUSEKEEPING_S):
                 await told.wait()

@@ -38,6 +38,7 @@ from gateway.frames import Forwarded, encode
 from gateway.links.clock import now
 from gateway.nodes import split
 from gateway.saved import Change, ClientId, Exchanges, SavedState
+from gateway.slow_callbacks import Callback, SlowCallbacks
 
 # A quarter of what makes the broker link give up a connection that takes nothing, and what of it
 # may be left when the engine goes on.
@@ -100,6 +101,7 @@ class Shell:
         self.sent: dict[type, int] = {}  # frames, by kind
         self.groups: Mapping[int, Group] = {}  # by link
         self.also_tell: Callable[[Effect], None] | None = None
+        self.slow = SlowCallbacks()
         self._engine = engine
         self._tell = tell
         self._loop = loop
@@ -111,11 +113,13 @@ class Shell:
 
     def on_datagrams(self, link: int, datagrams: list[tuple[bytes, bytes]]) -> None:
         if not self._is_deaf:
-            self._perform(self._engine.receive(link, datagrams, now()))
+            at = now()
+            self._perform(self._engine.receive(link, datagrams, at), Callback.SENSORS, at)
 
     def on_group_datagrams(self, link: int, datagrams: list[tuple[bytes, bytes]]) -> None:
         if not self._is_deaf:
-            self._perform(self._engine.receive_group(link, datagrams, now()))
+            at = now()
+            self._perform(self._engine.receive_group(link, datagrams, at), Callback.SENSORS, at)
 
     def on_group_joined(self, link: int) -> None:
         self._engine.discovery.joined(link, now())
@@ -130,44 +134,55 @@ class Shell:
         self._engine.discovery.left(link)
 
     def on_open(self) -> None:
-        self._perform(self._engine.opened(now()))
+        at = now()
+        self._perform(self._engine.opened(at), Callback.BROKER, at)
 
     def on_bytes(self, data: bytes) -> None:
-        self._perform(self._engine.receive_upstream(data, now()))
+        at = now()
+        self._perform(self._engine.receive_upstream(data, at), Callback.BROKER, at)
 
     def on_room(self) -> None:
         """The broker takes what was written, having taken nothing for a while."""
         if self._engine.is_clogged and self.broker.unsent_bytes <= UNCLOGGED_BYTES:
-            self._perform(self._engine.unclogged(now()))
+            at = now()
+            self._perform(self._engine.unclogged(at), Callback.BROKER, at)
 
     def on_closed(self, _reason: str) -> None:
-        self._perform(self._engine.closed(now()))
+        at = now()
+        self._perform(self._engine.closed(at), Callback.BROKER, at)
 
     # From the journal and the state store
 
     def on_stored(self, forwards: list[Forward]) -> None:
-        self._perform(self._engine.stored(forwards, now()))
+        at = now()
+        self._perform(self._engine.stored(forwards, at), Callback.JOURNAL, at)
 
     def on_unsure(self, forwards: list[Forward], reason: Reason) -> None:
-        self._perform(self._engine.unsure(forwards, reason, now()))
+        at = now()
+        self._perform(self._engine.unsure(forwards, reason, at), Callback.JOURNAL, at)
 
     def on_not_stored(self, forwards: list[Forward], reason: Reason) -> None:
-        self._perform(self._engine.not_stored(forwards, reason, now()))
+        at = now()
+        self._perform(self._engine.not_stored(forwards, reason, at), Callback.JOURNAL, at)
 
     def on_backlog(self, forwards: list[Forward]) -> None:
-        self._perform(self._engine.read_back(forwards, now()))
+        at = now()
+        self._perform(self._engine.read_back(forwards, at), Callback.JOURNAL, at)
 
     def on_read_again(self, forwards: list[Forward]) -> None:
-        self._perform(self._engine.read_again(forwards, now()))
+        at = now()
+        self._perform(self._engine.read_again(forwards, at), Callback.JOURNAL, at)
 
     def on_in_reach_again(self, count: int) -> None:
         self._perform(self._engine.in_reach_again(count))
 
     def on_dropped_oldest(self, dropped: dict[ClientId, int]) -> None:
-        self._perform(self._engine.dropped_oldest(dropped))
+        at = now()
+        self._perform(self._engine.dropped_oldest(dropped), Callback.JOURNAL, at)
 
     def on_durable(self, effects: list[Effect]) -> None:
-        self._perform(self._engine.durable(effects, now()))
+        at = now()
+        self._perform(self._engine.durable(effects, at), Callback.STATE, at)
 
     # From the daemon
 
@@ -189,7 +204,7 @@ class Shell:
 
     def on_asked(self, effects: list[Effect]) -> None:
         """What came of a wish of the operator."""
-        self._perform(effects)
+        self._perform(effects, Callback.OPERATOR, now())
 
     def set_serving(self, problem: str | None) -> None:
         """Say whether a reading that comes now could be taken; `problem`: why not."""
@@ -208,7 +223,12 @@ class Shell:
 
     # Effects
 
-    def _perform(self, effects: list[Effect]) -> None:
+    def _perform(
+        self, effects: list[Effect], callback: Callback = Callback.OPERATOR, began: float = inf
+    ) -> None:
+        """`callback`: what is measured since `began`; nothing before and after sensors are served,
+        when nobody waits.
+        """
         packets: list[bytes] = []
         work: list[JournalWork] = []
         kinds: list[type] = []
@@ -240,6 +260,7 @@ class Shell:
         if drop_reason is not None:
             self.broker.drop(drop_reason)
         self._set_alarm()
+        self.slow.ended(callback, began)
 
     def _count(self, kinds: list[type]) -> None:
         """Frames that are sent. Mostly many of a kind follow each other, and are one access."""
@@ -298,7 +319,8 @@ class Shell:
 
     def _ring(self) -> None:
         self._alarm, self._alarm_at = None, inf
-        self._perform(self._engine.handle_time(now()))
+        at = now()
+        self._perform(self._engine.handle_time(at), Callback.TIMER, at)
 
 
 def _on_the_air(one: tuple[bytes, bytes], address_bytes: int) -> list[tuple[bytes, bytes]]:

@@ -33,7 +33,7 @@ def _log_exception(error: BaseException) -> None:
     log.error("cannot answer", exc_info=error)
 
 
-microdot.print_exception = _log_exception
+microdot.print_exception = _log_exception  # type: ignore[attr-defined]
 
 
 def application() -> Microdot:

@@ -158,6 +158,11 @@ METRICS: tuple[Metric, ...] = (
     gauge("tidegate_event_loop_lag_seconds",
           "How late the event loop was at its worst in the last minute; more than 0.1 is too much",
           lambda n: n.event_loop_lag_s),
+    Metric("tidegate_slow_callbacks_total", Kind.COUNTER,
+           "Callbacks that held the event loop for more than 0.05 s, in which nobody was served",
+           ("callback",),
+           lambda moment: [((name,), count)
+                           for name, count in moment.numbers.slow_callbacks.items()]),
     counter("tidegate_log_lines_lost_total",
             "Lines of the log that nobody read in time, or that could not be written",
             lambda n: n.log.lost_lines),

@@ -197,6 +197,7 @@ class Numbers:
     two looks. `said`: messages of the gateway's own, as presence is. `unmoved_s`: of each kind of
     standstill, how long the oldest that waits has not moved, within its bound or beyond it.
     `configuration_doubt`: which file of it cannot be read for a reload.
+    `slow_callbacks`: by name.
     """
 
     uptime_s: float
@@ -237,3 +238,4 @@ class Numbers:
     unmoved_s: Mapping[AlarmName, float] = field(default_factory=dict)
     configuration_doubt: str | None = None
     log: LogNumbers = LogNumbers()
+    slow_callbacks: Mapping[str, int] = field(default_factory=dict)

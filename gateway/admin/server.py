@@ -65,7 +65,7 @@ class AdminServer:
         self._actions = Actions(self._sign_in, sources.operating, lambda: self.listening_on[1])
         self._app = self._routed()
         self._connections = Connections(
-            answering(self._app, Hosts(sources.hosts)), connection_s_max
+            answering(self._app, Hosts(sources.hosts)), connection_s_max, sources.slow
         )
 
     async def start(self) -> None:

@@ -143,6 +143,7 @@ NUMBERS = Numbers(
     ingest=INGEST,
     unmoved_s={AlarmName.UPLINK_STALLED: 12.5},
     log=LOG,
+    slow_callbacks={"page": 601},
 )
 
 
