@@ -139,8 +139,14 @@ def output() -> Output | None:
     if stream is None:
         return None
     writer = LogWriter(stream.fileno(), stream.encoding)
-    atexit.register(writer.flush, FLUSH_S)
+    atexit.register(_flush_at_end, writer)
     return Output(writer, is_journal(stream, os.environ.get("JOURNAL_STREAM")))
+
+
+def _flush_at_end(writer: LogWriter) -> None:
+    """Of `say`. Where there is a handler, logging flushes that one itself."""
+    if not any(isinstance(each, LineHandler) for each in logging.getLogger().handlers):
+        writer.flush(FLUSH_S)
 
 
 def log_numbers() -> LogNumbers:
@@ -185,6 +191,10 @@ class LineHandler(logging.Handler):
             self._writer.put(self.format(record))
         except Exception:
             self.handleError(record)
+
+    def flush(self) -> None:
+        """For at most FLUSH_S; at the end of the process, not in the event loop."""
+        self._writer.flush(FLUSH_S)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's word
         """A mistake of ours in a call of the logger, which logging would write to stderr itself."""
