@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from traceback import StackSummary, walk_tb
+from traceback import walk_tb
 from types import TracebackType
 from typing import Literal, TextIO, TypeAlias
 
@@ -273,10 +273,12 @@ def _fields_of(record: logging.LogRecord) -> dict[str, Value]:
 
 
 def _places(error: BaseException) -> str:
-    # Without the source lines, which would have to be read from disk.
-    steps = StackSummary.extract(walk_tb(error.__traceback__), lookup_lines=False)
-    innermost_first = reversed(steps[-PLACES_MAX:])
-    return " < ".join(f"{Path(step.filename).name}:{step.lineno}" for step in innermost_first)
+    # Not by StackSummary, which looks at the files of the source.
+    places = [
+        f"{Path(frame.f_code.co_filename).name}:{line}"
+        for frame, line in walk_tb(error.__traceback__)
+    ]
+    return " < ".join(reversed(places[-PLACES_MAX:]))
 
 
 def _cut(value: Value) -> Value:
