@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
+from time import monotonic
 from typing import Protocol, get_args
 
 from gateway.effects import (
@@ -38,7 +39,7 @@ from gateway.frames import Forwarded, encode
 from gateway.links.clock import now
 from gateway.nodes import split
 from gateway.saved import Change, ClientId, Exchanges, SavedState
-from gateway.slow_callbacks import Callback, SlowCallbacks
+from gateway.slow_callbacks import SLOW_S, Callback, SlowCallbacks
 
 # A quarter of what makes the broker link give up a connection that takes nothing, and what of it
 # may be left when the engine goes on.
@@ -252,15 +253,19 @@ class Shell:
             else:
                 self._keep_or_tell(effect)
         self._count(kinds)
-        if work:
-            self.journal.perform(work)
-        if packets:
-            self._write(packets)
+        self._hand_over(work, packets)
         self._send(datagrams)
         if drop_reason is not None:
             self.broker.drop(drop_reason)
         self._set_alarm()
-        self.slow.ended(callback, began)
+        if monotonic() - began > SLOW_S:  # here, as it is asked after each batch
+            self.slow.ended(callback, began)
+
+    def _hand_over(self, work: list[JournalWork], packets: list[bytes]) -> None:
+        if work:
+            self.journal.perform(work)
+        if packets:
+            self._write(packets)
 
     def _count(self, kinds: list[type]) -> None:
         """Frames that are sent. Mostly many of a kind follow each other, and are one access."""
