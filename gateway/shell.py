@@ -74,6 +74,8 @@ class BrokerConnection(Protocol):
 JournalWork = (
     Store | Finish | ByRecord | RecordConnect | RecordReceived | RecordRelease | ReadBacklog
 )
+# Looked up here once, as an access to a member of an enum costs as much as a call.
+_SENSORS, _BROKER, _JOURNAL = Callback.SENSORS, Callback.BROKER, Callback.JOURNAL
 _JOURNAL_WORK = frozenset(get_args(JournalWork))
 
 
@@ -115,12 +117,12 @@ class Shell:
     def on_datagrams(self, link: int, datagrams: list[tuple[bytes, bytes]]) -> None:
         if not self._is_deaf:
             at = now()
-            self._perform(self._engine.receive(link, datagrams, at), Callback.SENSORS, at)
+            self._perform(self._engine.receive(link, datagrams, at), _SENSORS, at)
 
     def on_group_datagrams(self, link: int, datagrams: list[tuple[bytes, bytes]]) -> None:
         if not self._is_deaf:
             at = now()
-            self._perform(self._engine.receive_group(link, datagrams, at), Callback.SENSORS, at)
+            self._perform(self._engine.receive_group(link, datagrams, at), _SENSORS, at)
 
     def on_group_joined(self, link: int) -> None:
         self._engine.discovery.joined(link, now())
@@ -136,50 +138,50 @@ class Shell:
 
     def on_open(self) -> None:
         at = now()
-        self._perform(self._engine.opened(at), Callback.BROKER, at)
+        self._perform(self._engine.opened(at), _BROKER, at)
 
     def on_bytes(self, data: bytes) -> None:
         at = now()
-        self._perform(self._engine.receive_upstream(data, at), Callback.BROKER, at)
+        self._perform(self._engine.receive_upstream(data, at), _BROKER, at)
 
     def on_room(self) -> None:
         """The broker takes what was written, having taken nothing for a while."""
         if self._engine.is_clogged and self.broker.unsent_bytes <= UNCLOGGED_BYTES:
             at = now()
-            self._perform(self._engine.unclogged(at), Callback.BROKER, at)
+            self._perform(self._engine.unclogged(at), _BROKER, at)
 
     def on_closed(self, _reason: str) -> None:
         at = now()
-        self._perform(self._engine.closed(at), Callback.BROKER, at)
+        self._perform(self._engine.closed(at), _BROKER, at)
 
     # From the journal and the state store
 
     def on_stored(self, forwards: list[Forward]) -> None:
         at = now()
-        self._perform(self._engine.stored(forwards, at), Callback.JOURNAL, at)
+        self._perform(self._engine.stored(forwards, at), _JOURNAL, at)
 
     def on_unsure(self, forwards: list[Forward], reason: Reason) -> None:
         at = now()
-        self._perform(self._engine.unsure(forwards, reason, at), Callback.JOURNAL, at)
+        self._perform(self._engine.unsure(forwards, reason, at), _JOURNAL, at)
 
     def on_not_stored(self, forwards: list[Forward], reason: Reason) -> None:
         at = now()
-        self._perform(self._engine.not_stored(forwards, reason, at), Callback.JOURNAL, at)
+        self._perform(self._engine.not_stored(forwards, reason, at), _JOURNAL, at)
 
     def on_backlog(self, forwards: list[Forward]) -> None:
         at = now()
-        self._perform(self._engine.read_back(forwards, at), Callback.JOURNAL, at)
+        self._perform(self._engine.read_back(forwards, at), _JOURNAL, at)
 
     def on_read_again(self, forwards: list[Forward]) -> None:
         at = now()
-        self._perform(self._engine.read_again(forwards, at), Callback.JOURNAL, at)
+        self._perform(self._engine.read_again(forwards, at), _JOURNAL, at)
 
     def on_in_reach_again(self, count: int) -> None:
         self._perform(self._engine.in_reach_again(count))
 
     def on_dropped_oldest(self, dropped: dict[ClientId, int]) -> None:
         at = now()
-        self._perform(self._engine.dropped_oldest(dropped), Callback.JOURNAL, at)
+        self._perform(self._engine.dropped_oldest(dropped), _JOURNAL, at)
 
     def on_durable(self, effects: list[Effect]) -> None:
         at = now()
