@@ -10,7 +10,6 @@ folder.
 from __future__ import annotations
 
 import asyncio
-import codecs
 import contextlib
 import gc
 import logging
@@ -47,6 +46,7 @@ from gateway.links.errors import LinkError
 from gateway.links.places import forwarders_within, is_same_host, nobody, nowhere
 from gateway.roster import Roster
 from gateway.sensor_links import SensorLinks
+from gateway.service.checking import blocking_check
 from gateway.service.ending import ADMIN_UNTIL_S, Ending
 from gateway.service.hangup import outlive_reload
 from gateway.service.notify import ServiceManager
@@ -66,13 +66,10 @@ from gateway.watch_parts import Watched, watch_of
 if TYPE_CHECKING:
     from gateway.admin.server import AdminServer
     from gateway.lookout import Lookout
-    from gateway.service.blocking_check import BlockingCheck
 
 log = logging.getLogger("tidegate")
 
 HOUSEKEEPING_S = 1.0
-# Python reads each of these from disk when it is first used, which would be in the event loop.
-CODECS = ("ascii", "latin-1", "unicode_escape", "utf-8-sig")
 
 
 def serve(
@@ -249,9 +246,7 @@ async def _serve(
         parts.apply,
         now,
     )
-    for codec in CODECS:
-        codecs.lookup(codec)
-    check = _blocking_check()
+    check = blocking_check(os.environ)
     parts.shell.restore(stores.folder.saved, *stores.readings())
     parts.keep_house()
     told = asyncio.Event()
@@ -276,15 +271,6 @@ async def _serve(
     if code is ExitCode.OK:
         log.info("stopped")
     return code
-
-
-def _blocking_check() -> BlockingCheck | None:
-    if "TIDEGATE_CHECK_BLOCKING" not in os.environ:
-        return None
-    # Imported only when wanted.
-    from gateway.service.blocking_check import BlockingCheck
-
-    return BlockingCheck.of(os.environ)
 
 
 def _build(

@@ -92,16 +92,6 @@ ALLOWED: tuple[Allowed, ...] = (
     Allowed("no file: it has no contents and no disk", argument=r"/dev/(null|tty)$"),
 )
 
-# Findings that another change removes: each of these goes together with its cause.
-_UNTIL_FILES_LEAVE_THE_LOOP = "moved off the loop by the change that takes files out of it"
-PENDING: tuple[Allowed, ...] = tuple(
-    Allowed(_UNTIL_FILES_LEAVE_THE_LOOP, place=place)
-    for place in (
-        *("announced.py", "credentials.py", "keeping.py", "sensor_links.py"),
-        *("service/supervision.py", "work_thread.py"),
-    )
-)
-
 _AUDITED = frozenset(
     {
         *("open", "glob.glob", "import", "subprocess.Popen", "sqlite3.connect", "tempfile.mkstemp"),
@@ -138,7 +128,7 @@ _WRAPPED: tuple[tuple[Any, str, bool], ...] = (
 class BlockingCheck:
     mode: Mode
     to: Path | None = None
-    allowed: tuple[Allowed, ...] = (*ALLOWED, *PENDING)
+    allowed: tuple[Allowed, ...] = ALLOWED
     findings: list[Finding] = field(default_factory=list)
     _thread: int | None = field(init=False, default=None)
     _seen: set[tuple[str, tuple[str, ...]]] = field(init=False, default_factory=set)
