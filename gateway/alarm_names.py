@@ -41,5 +41,6 @@ class AlarmName(Enum):
     DROPPED = "dropped"
     BIRTH_REFUSED = "birth_refused"
     PRESENCE_NOT_NOTED = "presence_not_noted"
+    LOG_NOT_READ = "log_not_read"
     DRAIN_PAUSED = "drain_paused"
     PERMIT_OPEN = "permit_open"

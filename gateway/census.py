@@ -20,6 +20,7 @@ from gateway.admin.numbers import (
     JournalNumbers,
     LineNumbers,
     LinkNumbers,
+    LogNumbers,
     NoticeNumbers,
     Numbers,
     Standstill,
@@ -61,6 +62,8 @@ class Census:
     standstills: Callable[[], tuple[Standstill, ...]] = tuple
     unmoved_s: Callable[[], Mapping[AlarmName, float]] = dict
     configuration_doubt: Callable[[], str | None] = lambda: None
+    log: Callable[[], LogNumbers] = LogNumbers
+    slow_callbacks: Callable[[], Mapping[str, int]] = dict
     throughput: Throughput = field(default_factory=Throughput)  # of the journal
     traffic: Throughput = field(default_factory=Throughput)  # readings in, deliveries out
     groups: Mapping[int, GroupLink] = field(default_factory=dict)  # by link
@@ -100,6 +103,9 @@ class Census:
 
     def state_doubt(self) -> str | None:
         return conditions.state_doubt(self.state())
+
+    def log_doubt(self) -> str | None:
+        return conditions.log_doubt(self.log())
 
     # From metrics and status
 
@@ -163,6 +169,8 @@ class Census:
             standstills=self.standstills(),
             unmoved_s=self.unmoved_s(),
             configuration_doubt=self.configuration_doubt(),
+            log=self.log(),
+            slow_callbacks=self.slow_callbacks(),
         )
 
     def _ingest(self) -> IngestNumbers:

@@ -13,7 +13,9 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +25,7 @@ from typing import TYPE_CHECKING
 from gateway.admin.lag import LagMeter
 from gateway.admin.listening import AdminError
 from gateway.admin.log_tail import LogTail
-from gateway.admin.logs import configure
+from gateway.admin.logs import configure, log_everything, log_numbers
 from gateway.admin.news import News
 from gateway.admin.numbers import NoticeNumbers
 from gateway.assembly import engine_rules
@@ -46,6 +48,7 @@ from gateway.links.heartbeat import Heartbeat
 from gateway.links.places import forwarders_within, is_same_host, nobody, nowhere
 from gateway.roster import Roster
 from gateway.sensor_links import SensorLinks
+from gateway.service.checking import blocking_check
 from gateway.service.ending import ADMIN_UNTIL_S, Ending
 from gateway.service.hangup import outlive_reload
 from gateway.service.notify import ServiceManager
@@ -56,6 +59,7 @@ from gateway.service.supervision import Supervision
 from gateway.settling import settle
 from gateway.shell import Shell
 from gateway.side_thread import OverdueError, within
+from gateway.slow_callbacks import Callback
 from gateway.state.errors import StateError
 from gateway.version import version
 from gateway.watch import Watch
@@ -80,6 +84,7 @@ def serve(
     outlive_reload()
     settings, log_tail = configuration.settings, LogTail()
     _configure_log(settings, log_tail)
+    log_everything()
     level = logging.WARNING if form in (Form.STALE, Form.BROKEN) else logging.INFO
     log.log(level, "Tidegate %s (%s), gateway %s", version(), form.value, settings.gateway.name)
     for warning in configuration.warnings:
@@ -196,6 +201,7 @@ class _Parts:
         self.shell.set_serving(self.census.serving_problem())
         self.news.flush()
         self.watch.look(now())
+        self.shell.slow.beat(now())
         if self.lookout is not None:
             self.lookout.beat()
 
@@ -244,6 +250,7 @@ async def _serve(
         parts.apply,
         now,
     )
+    check = blocking_check(os.environ)
     parts.shell.restore(stores.folder.saved, *stores.readings())
     parts.keep_house()
     told = asyncio.Event()
@@ -252,6 +259,8 @@ async def _serve(
     try:
         await parts.start(loop)
         settle()
+        if check is not None:
+            check.arm()
         await _until_told(told, loop, parts, supervision)
     except (LinkError, AdminError) as error:
         log.error("%s", error)
@@ -259,6 +268,8 @@ async def _serve(
     finally:
         supervision.stopping()
         await parts.stop(ending)
+        if check is not None:
+            check.disarm()
         if ending.is_overdue:
             ending.leave(code, "not all of it has ended")
     if code is ExitCode.OK:
@@ -372,6 +383,8 @@ def _census(
         standstills=lambda: watch.found,
         unmoved_s=lambda: watch.unmoved_s,
         configuration_doubt=configuration_doubt,
+        log=log_numbers,
+        slow_callbacks=lambda: shell.slow.counts,
         groups=links.multicast,
         is_journal_used=settings.stores_readings,
         drops_oldest=settings.journal.when_full == "drop_oldest",
@@ -433,8 +446,10 @@ async def _until_told(
     supervision.started()
     parts.heartbeat.start(loop)
     while not told.is_set():
+        began = time.monotonic()
         parts.keep_house()
         supervision.beat()
+        parts.shell.slow.ended(Callback.HOUSEKEEPING, began)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HOUSEKEEPING_S):
                 await told.wait()

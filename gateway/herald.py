@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from gateway.admin.numbers import NoticeNumbers
@@ -25,6 +26,7 @@ from gateway.engine import Engine
 from gateway.links.clock import now, pauses, unix_ms_at_zero
 from gateway.notices.saying import ONLINE, Saying
 from gateway.notices.standing import GONE, standing_in
+from gateway.slow_callbacks import Callback, SlowCallbacks
 from gateway.upstream.session import UP
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class Herald:
         messages_per_s_max: float,
         clock: Callable[[], float] = now,
         birth: Container[str] = (),
+        slow: SlowCallbacks | None = None,
     ) -> None:
         """`birth`: what the subscription to Home Assistant's birth message may be called."""
         self._engine = engine
@@ -57,6 +60,7 @@ class Herald:
         # Of a second, or of a beat where that is more.
         self._together = max(1.0, min(messages_per_s_max, TOGETHER), self._per_beat)
         self._birth = birth
+        self._slow = slow or SlowCallbacks()
         self._refusal: str | None = None
         self._credit = 0.0
         self._given = 0  # notices
@@ -131,7 +135,9 @@ class Herald:
 
     def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = loop.call_later(BEAT_S, self._ring, loop)
+        began = monotonic()
         self.beat(self._now())
+        self._slow.ended(Callback.PRESENCE, began)
 
     def beat(self, at: float) -> None:
         """Each BEAT_S: look at the next devices, and say what may go now."""

@@ -63,6 +63,7 @@ def herald_of(voice: Voice) -> Herald:
         voice.shell.on_asked,
         settings.presence.messages_per_s_max,
         birth=(birth, birth.removeprefix(settings.upstream.topic_prefix)),
+        slow=voice.shell.slow,
     )
     if announcements is not None and voice.lookout is not None:
         herald.listen_to(voice.lookout.latest)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from gateway.admin import payloads
 from gateway.admin.latest import Latest
 from gateway.engine import Engine
 
@@ -20,6 +21,7 @@ SAMPLE_EVERY = 10
 class Lookout:
     def __init__(self, engine: Engine, latest: Latest, *, hears_all: bool = False) -> None:
         """`hears_all`: somebody wants every reading, whatever it costs."""
+        payloads.prepare()
         self.latest = latest
         self._watch: Callable[..., None] = engine.watch
         self._taken: Sequence[int] = engine.uplink.taken

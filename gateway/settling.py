@@ -7,6 +7,7 @@ resident) is let go of: it stays in the system's cache of files, and is the firs
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import ctypes
 import gc
@@ -25,10 +26,14 @@ _CODE = re.compile(
     re.MULTILINE,
 )
 _MADV_DONTNEED = 4
+# Python reads each of these from disk when it is first used, which would be in the event loop.
+_CODECS = ("ascii", "latin-1", "unicode_escape", "utf-8-sig")
 
 
 def settle() -> None:
     """To be called once, when all parts run."""
+    for codec in _CODECS:
+        codecs.lookup(codec)
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLD)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
+from time import monotonic
 from typing import Protocol, get_args
 
 from gateway.effects import (
@@ -38,6 +39,7 @@ from gateway.frames import Forwarded, encode
 from gateway.links.clock import look, now, pauses
 from gateway.nodes import split
 from gateway.saved import Change, ClientId, Exchanges, SavedState
+from gateway.slow_callbacks import SLOW_S, Callback, SlowCallbacks
 
 # A quarter of what makes the broker link give up a connection that takes nothing, and what of it
 # may be left when the engine goes on.
@@ -78,6 +80,8 @@ class BrokerConnection(Protocol):
 JournalWork = (
     Store | Finish | ByRecord | RecordConnect | RecordReceived | RecordRelease | ReadBacklog
 )
+# Looked up here once, as an access to a member of an enum costs as much as a call.
+_SENSORS, _BROKER, _JOURNAL = Callback.SENSORS, Callback.BROKER, Callback.JOURNAL
 _JOURNAL_WORK = frozenset(get_args(JournalWork))
 
 
@@ -108,6 +112,7 @@ class Shell:
         self.also_tell: Callable[[Effect], None] | None = None
         # Whether there is more in the sockets of the sensors.
         self.has_unread: Callable[[], bool] = bool
+        self.slow = SlowCallbacks()
         self._engine = engine
         self._tell = tell
         self._loop = loop
@@ -125,11 +130,13 @@ class Shell:
 
     def on_datagrams(self, link: int, datagrams: list[tuple[bytes, bytes]]) -> None:
         if not self._is_deaf:
-            self._perform(self._engine.receive(link, datagrams, now()))
+            at, began = now(), monotonic()
+            self._perform(self._engine.receive(link, datagrams, at), _SENSORS, began)
 
     def on_group_datagrams(self, link: int, datagrams: list[tuple[bytes, bytes]]) -> None:
         if not self._is_deaf:
-            self._perform(self._engine.receive_group(link, datagrams, now()))
+            at, began = now(), monotonic()
+            self._perform(self._engine.receive_group(link, datagrams, at), _SENSORS, began)
 
     def on_group_joined(self, link: int) -> None:
         self._engine.discovery.joined(link, now())
@@ -144,44 +151,56 @@ class Shell:
         self._engine.discovery.left(link)
 
     def on_open(self) -> None:
-        self._perform(self._engine.opened(now()))
+        at, began = now(), monotonic()
+        self._perform(self._engine.opened(at), _BROKER, began)
 
     def on_bytes(self, data: bytes) -> None:
-        self._perform(self._engine.receive_upstream(data, now()))
+        at, began = now(), monotonic()
+        self._perform(self._engine.receive_upstream(data, at), _BROKER, began)
 
     def on_room(self) -> None:
         """The broker takes what was written, having taken nothing for a while."""
         if self._engine.is_clogged and self.broker.unsent_bytes <= UNCLOGGED_BYTES:
-            self._perform(self._engine.unclogged(now()))
+            at, began = now(), monotonic()
+            self._perform(self._engine.unclogged(at), _BROKER, began)
 
     def on_closed(self, _reason: str) -> None:
-        self._perform(self._engine.closed(now()))
+        at, began = now(), monotonic()
+        self._perform(self._engine.closed(at), _BROKER, began)
 
     # From the journal and the state store
 
     def on_stored(self, forwards: list[Forward]) -> None:
-        self._perform(self._engine.stored(forwards, now()))
+        at, began = now(), monotonic()
+        self._perform(self._engine.stored(forwards, at), _JOURNAL, began)
 
     def on_unsure(self, forwards: list[Forward], reason: Reason) -> None:
-        self._perform(self._engine.unsure(forwards, reason, now()))
+        at, began = now(), monotonic()
+        self._perform(self._engine.unsure(forwards, reason, at), _JOURNAL, began)
 
     def on_not_stored(self, forwards: list[Forward], reason: Reason) -> None:
-        self._perform(self._engine.not_stored(forwards, reason, now()))
+        at, began = now(), monotonic()
+        self._perform(self._engine.not_stored(forwards, reason, at), _JOURNAL, began)
 
     def on_backlog(self, forwards: list[Forward]) -> None:
-        self._perform(self._engine.read_back(forwards, now()))
+        at, began = now(), monotonic()
+        self._perform(self._engine.read_back(forwards, at), _JOURNAL, began)
 
     def on_read_again(self, forwards: list[Forward]) -> None:
-        self._perform(self._engine.read_again(forwards, now()))
+        at, began = now(), monotonic()
+        self._perform(self._engine.read_again(forwards, at), _JOURNAL, began)
 
     def on_in_reach_again(self, count: int) -> None:
-        self._perform(self._engine.in_reach_again(count))
+        began = monotonic()
+        self._perform(self._engine.in_reach_again(count), _JOURNAL, began)
 
     def on_dropped_oldest(self, dropped: dict[ClientId, int]) -> None:
-        self._perform(self._engine.dropped_oldest(dropped))
+        began = monotonic()
+        self._perform(self._engine.dropped_oldest(dropped), _JOURNAL, began)
 
     def on_durable(self, effects: list[Effect]) -> None:
-        self._perform(self._engine.durable(effects, now()))
+        at, began = now(), monotonic()
+        self._perform(self._engine.durable(effects, at), Callback.STATE, began)
 
     # From the daemon
 
@@ -203,7 +222,7 @@ class Shell:
 
     def on_asked(self, effects: list[Effect]) -> None:
         """What came of a wish of the operator."""
-        self._perform(effects)
+        self._perform(effects, Callback.OPERATOR, monotonic())
 
     def set_serving(self, problem: str | None) -> None:
         """Say whether a reading that comes now could be taken; `problem`: why not."""
@@ -224,7 +243,12 @@ class Shell:
 
     # Effects
 
-    def _perform(self, effects: list[Effect]) -> None:
+    def _perform(
+        self, effects: list[Effect], callback: Callback = Callback.OPERATOR, began: float = inf
+    ) -> None:
+        """`callback`: what is measured since `began`; nothing before and after sensors are served,
+        when nobody waits.
+        """
         packets: list[bytes] = []
         work: list[JournalWork] = []
         kinds: list[type] = []
@@ -248,14 +272,19 @@ class Shell:
             else:
                 self._keep_or_tell(effect)
         self._count(kinds)
-        if work:
-            self.journal.perform(work)
-        if packets:
-            self._write(packets)
+        self._hand_over(work, packets)
         self._send(datagrams)
         if drop_reason is not None:
             self.broker.drop(drop_reason)
         self._set_alarm()
+        if monotonic() - began > SLOW_S:  # here, as it is asked after each batch
+            self.slow.ended(callback, began)
+
+    def _hand_over(self, work: list[JournalWork], packets: list[bytes]) -> None:
+        if work:
+            self.journal.perform(work)
+        if packets:
+            self._write(packets)
 
     def _count(self, kinds: list[type]) -> None:
         """Frames that are sent. Mostly many of a kind follow each other, and are one access."""
@@ -333,7 +362,8 @@ class Shell:
 
     def _handle_time(self) -> None:
         self.look_for_pause()
-        self._perform(self._engine.handle_time(now()))
+        at, began = now(), monotonic()
+        self._perform(self._engine.handle_time(at), Callback.TIMER, began)
 
     def look_for_pause(self) -> None:
         """Also each second, because there may be no timer; the broker is not to wait for one."""

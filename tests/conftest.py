@@ -4,6 +4,9 @@ all of them.
 With TIDEGATE_COMPILED=yes the compiled modules are tested (docs/performance.md), but for tests that
 change a class of theirs, which cannot be changed: those are marked `plain`.
 
+Every gateway that a test starts as a process of its own looks for calls that may block in the
+thread of its event loop (gateway/service/blocking_check.py). A test whose gateway made one fails.
+
 The machines that run these tests are shared, and a Raspberry Pi is twenty times slower than some.
 """
 
@@ -20,6 +23,7 @@ import pytest
 from hypothesis import settings
 
 from gateway import compiled
+from gateway.service import blocking_check
 
 # The same examples each time: whoever changes one thing shall not be told of another. New ones are
 # looked for by `make soak`, many of them.
@@ -91,3 +95,24 @@ def unmeasured(item: pytest.Item) -> Iterator[None]:
     finally:
         threading.settrace(of_threads)
         sys.settrace(of_this)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def blocking_calls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where gateways write what they find; they inherit the variables."""
+    to = tmp_path_factory.mktemp("blocking") / "calls"
+    to.touch()
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv(blocking_check.VARIABLE, "log")
+        environment.setenv(blocking_check.FILE_VARIABLE, str(to))
+        yield to
+
+
+@pytest.fixture(autouse=True)
+def no_gateway_blocks(blocking_calls: Path) -> Iterator[None]:
+    """The first to be set up, so the last to be torn down: all gateways of the test have ended."""
+    before = blocking_calls.stat().st_size
+    yield
+    if blocking_calls.stat().st_size > before:
+        found = blocking_calls.read_text(encoding="utf-8")[before:]
+        pytest.fail(f"calls in the thread of an event loop that may block:\n{found}", pytrace=False)

@@ -57,7 +57,8 @@ EVERY_LAYER = (
     *("roster", "census", "keeping", "sensor_links", "lookout", "clerk", "buffer_reader"),
     *("admin_parts", "mending", "flashing", "credentials", "service", "backup"),
     *("notices", "announced", "herald", "herald_parts", "home_assistant_parts"),
-    *("compiled", "settling", "version", "daemon", "cli", "__main__", "side_thread"),
+    *("compiled", "settling", "slow_callbacks", "version", "daemon", "cli", "__main__"),
+    "side_thread",
 )
 EVERY_PACKAGE = (
     *("aiomqtt", "cbor2", "google_crc32c", "microdot", "mqtt5", "paho"),
@@ -73,6 +74,7 @@ LAYERS = {
     "process_pauses": allowed(),
     "work_thread": allowed(),
     "side_thread": allowed(),
+    "slow_callbacks": allowed(),
     "effects": allowed("saved", "part", "reasons", "runs", "process_pauses", "frames"),
     "nodes": allowed(),
     "session": allowed("effects", "saved", "frames"),
@@ -112,15 +114,20 @@ LAYERS = {
         *("effects", "saved", "frames", "config", "work_thread"), packages=("google_crc32c",)
     ),
     "state": allowed("effects", "saved", "frames", "config", "work_thread"),
-    "admin": allowed("alarm_names", "effects", "frames", "config", packages=("cbor2", "microdot")),
-    "shell": allowed("engine", "effects", "nodes", "saved", "frames", "links"),
+    "admin": allowed(
+        *("alarm_names", "effects", "frames", "config", "slow_callbacks"),
+        packages=("cbor2", "microdot"),
+    ),
+    "shell": allowed("engine", "effects", "nodes", "saved", "frames", "links", "slow_callbacks"),
     "assembly": allowed(
         "config", "custody", "engine", "journal", "routing", "session", "uplink", "upstream"
     ),
     **dict.fromkeys(("keeping", "watch_parts", "herald_parts"), allowed(*EVERY_LAYER)),
     "notices": allowed("admin", "effects", "session"),
     "announced": allowed("effects", "notices"),
-    "herald": allowed("admin", "effects", "engine", "links", "notices", "upstream"),
+    "herald": allowed(
+        *("admin", "effects", "engine", "links", "notices", "slow_callbacks", "upstream")
+    ),
     "home_assistant_parts": allowed("admin", "config", "effects", "notices", "version"),
     "roster": allowed("admin", "effects", "engine", "notices", "routing", "session"),
     "census": allowed(
@@ -132,7 +139,7 @@ LAYERS = {
     ),
     "lookout": allowed("admin", "engine"),
     "clerk": allowed("admin", "effects", "engine", "session"),
-    "buffer_reader": allowed("admin", "config"),
+    "buffer_reader": allowed("admin", "config", "links"),
     "admin_parts": allowed(*EVERY_LAYER),
     "mending": allowed("admin", "config", "service", "side_thread", "version"),
     "credentials": allowed("config", "links"),

@@ -41,6 +41,7 @@ def named_alarms(numbers: Numbers, news: News, gateway_name: str = "+") -> list[
         *_of_links(numbers),
         *_of_drops(news),
         *_of_notices(numbers.notices),
+        *_of_log(numbers),
         *_of_the_operator(numbers),
     ]
 
@@ -128,6 +129,12 @@ def _of_notices(notices: NoticeNumbers) -> Iterator[Alarm]:
             f"what was said on MQTT is not noted, {notices.error}: of devices that are forgotten "
             "while the broker is away something may stay there",
         )
+
+
+def _of_log(numbers: Numbers) -> Iterator[Alarm]:
+    doubt = conditions.log_doubt(numbers.log)
+    if doubt is not None:
+        yield AlarmName.LOG_NOT_READ, doubt
 
 
 def _of_the_operator(numbers: Numbers) -> Iterator[Alarm]:

@@ -108,6 +108,7 @@ def status(name: str, version: str, numbers: Numbers, news: News) -> dict[str, o
         "state": state(numbers.state),
         "ingest": asdict(numbers.ingest),
         "notices": asdict(numbers.notices),
+        "log": asdict(numbers.log),
         "counters": {
             "dropped": {reason.value: count for reason, count in news.dropped.items()},
             "state_changes": {state.value: count for state, count in news.state_changes.items()},

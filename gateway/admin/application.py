@@ -7,26 +7,38 @@ number of headers and waits for ever.
 
 from __future__ import annotations
 
+import logging
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import cast
 
-from microdot import AsyncBytesIO, Microdot, Request, Response
+from microdot import AsyncBytesIO, Microdot, Request, Response, microdot
 
 from gateway.admin import responses
-from gateway.admin.assets import asset
+from gateway.admin.assets import asset, read_all
 from gateway.admin.connections import BODY_BYTES_MAX, HEAD_BYTES_MAX, Pieces, Received, Reply
 from gateway.admin.hosts import Hosts
 from gateway.admin.responses import Responder, error_response, json_response, plain_response
+
+log = logging.getLogger("tidegate.admin")
 
 # The bound is on the whole head; Microdot's own on each line would refuse large cookies.
 Request.max_readline = HEAD_BYTES_MAX
 Request.max_content_length = Request.max_body_length = BODY_BYTES_MAX
 
 
+def _log_exception(error: BaseException) -> None:
+    """Microdot would write a traceback to stderr, and wait if nobody reads it."""
+    log.error("cannot answer", exc_info=error)
+
+
+microdot.print_exception = _log_exception  # type: ignore[attr-defined]
+
+
 def application() -> Microdot:
     """With the files of the page, and errors in JSON."""
+    read_all()
     app = Microdot()
     app.get("/web/<name>")(file_response)
     for status in responses.ERRORS:

@@ -14,6 +14,7 @@ from gateway.admin.numbers import (
     Condition,
     IngestNumbers,
     JournalNumbers,
+    LogNumbers,
     Standstill,
     StateNumbers,
 )
@@ -101,6 +102,23 @@ def state_doubt(numbers: StateNumbers) -> str | None:
         f"sessions cannot be saved{_because(numbers.error)}, {numbers.pending_rows} rows wait: "
         f"they would not survive a restart; {_ADVICE}"
     )
+
+
+def log_doubt(numbers: LogNumbers) -> str | None:
+    """A restart would not help: whoever holds the other end of the log is somebody else."""
+    lost = f"{numbers.lost_lines} lines were lost"
+    if numbers.blocked_s is not None:
+        return (
+            f"the log is not read, nothing could be written for {duration(numbers.blocked_s)}, "
+            f"{lost}: a terminal stopped by Ctrl-S goes on with Ctrl-Q, a pipe when its reader "
+            "reads. Sensors are served meanwhile"
+        )
+    if numbers.error is not None:
+        return (
+            f"the log cannot be written ({numbers.error}), {lost}: make room, or start the gateway "
+            "with another place for its log. Sensors are served meanwhile"
+        )
+    return None
 
 
 def ingest_doubts(numbers: IngestNumbers, gateway_name: str) -> list[str]:

@@ -19,6 +19,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from gateway.admin.listening import open_listener
+from gateway.slow_callbacks import Callback, SlowCallbacks, timed
 
 HEAD_BYTES_MAX = 16 * 1024  # browsers send the cookies of every service on this host
 # A message to a sensor of the largest payload, in hexadecimal, and its topic.
@@ -52,9 +53,13 @@ class Reply:
 
 class Connections:
     def __init__(
-        self, answer: Callable[[Received], Awaitable[Reply]], connection_s_max: float
+        self,
+        answer: Callable[[Received], Awaitable[Reply]],
+        connection_s_max: float,
+        slow: SlowCallbacks | None = None,
     ) -> None:
         self._answer = answer
+        self._slow = slow or SlowCallbacks()
         self._connection_s_max = connection_s_max
         self._server: asyncio.Server | None = None  # until `start`
         self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}  # oldest first
@@ -84,6 +89,9 @@ class Connections:
         await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await timed(self._converse(reader, writer), self._slow, Callback.PAGE)
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         if len(self._open) >= CONNECTIONS_MAX:
@@ -99,13 +107,19 @@ class Connections:
             if reply.pieces is not None:
                 del self._open[task]
                 self._streams[task] = writer
-                await _write_pieces(reader, writer, reply.pieces)
+                await _write_pieces(reader, writer, self._timed(reply.pieces))
         except (OSError, EOFError, asyncio.CancelledError):  # TimeoutError is an OSError
             pass
         finally:
             self._open.pop(task, None)
             self._streams.pop(task, None)
             writer.transport.abort()
+
+    async def _timed(self, pieces: Pieces) -> Pieces:
+        """Each is made in a task of its own."""
+        async with aclosing(pieces):
+            while (piece := await timed(_next_of(pieces), self._slow, Callback.PAGE)) is not None:
+                yield piece
 
     def _close_oldest(self) -> None:
         self._open.pop(next(iter(self._open))).transport.abort()

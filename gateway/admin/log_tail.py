@@ -36,10 +36,18 @@ class LogTail(logging.Handler):
         text = self.format(record)[:LINE_LENGTH_MAX]
         self._lines.append(Line(self.last, record.levelno, text))
 
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's word
+        """The handler that writes the log has reported it already."""
+
     def lines(self, level: Level, after: int = 0) -> list[Line]:
         """Those of this level and above, behind a number; the oldest first."""
         least = LEVELS[level]
-        return [line for line in self._lines if line.number > after and line.level >= least]
+        self.acquire()  # other threads log as well
+        try:
+            lines = tuple(self._lines)
+        finally:
+            self.release()
+        return [line for line in lines if line.number > after and line.level >= least]
 
 
 def log_json(gateway: str, tail: LogTail, lines: list[Line]) -> dict[str, object]:

@@ -9,21 +9,32 @@
   lines.
 - When stderr is the journal, lines begin with its `<N>` priority, and text has no time stamp: the
   journal has its own.
-- A line that cannot be written (a full disk, a closed pipe) is counted and forgotten: the gateway
-  serves sensors first.
+- Nobody who logs waits: lines are written by a thread of their own (log_writer.py), and those that
+  cannot be written are counted and lost. The gateway serves sensors first.
+- Whatever else Python itself would write to stderr, such as what nobody caught, becomes such a line
+  too (`log_everything`).
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import os
 import re
 import sys
+import threading
+import warnings
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from traceback import StackSummary, walk_tb
+from traceback import walk_tb
+from types import TracebackType
 from typing import Literal, TextIO, TypeAlias
+
+from gateway.admin.log_writer import FLUSH_S, NOT_READ, LogWriter
+from gateway.admin.numbers import LogNumbers
 
 Value: TypeAlias = str | int | float
 Level: TypeAlias = Literal["debug", "info", "warning", "error"]
@@ -61,17 +72,103 @@ def configure(level: Level, format: Format) -> None:
     root = logging.getLogger()
     for handler in list(root.handlers):
         root.removeHandler(handler)
-    root.addHandler(_handler(sys.stderr, format))
+    root.addHandler(_handler(output(), format))
     root.setLevel(max(LEVELS[level], logging.WARNING))
     logging.getLogger("tidegate").setLevel(LEVELS[level])
 
 
-def _handler(stream: TextIO | None, format: Format) -> logging.Handler:
-    if stream is None:  # whoever started us has closed it
+def log_everything() -> None:
+    """Warnings of Python and exceptions that nobody caught as lines of the log, without waiting."""
+    log = logging.getLogger("tidegate")
+
+    def uncaught(
+        kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        log.critical("ended by an error that nobody caught", exc_info=(kind, error, trace))
+
+    def uncaught_in_thread(found: threading.ExceptHookArgs) -> None:
+        if found.exc_value is None:
+            return
+        name = "?" if found.thread is None else found.thread.name
+        error = (found.exc_type, found.exc_value, found.exc_traceback)
+        log.critical("the thread %r ended by an error", name, exc_info=error)
+
+    def unraisable(found: sys.UnraisableHookArgs) -> None:
+        error = found.exc_value
+        trace = (found.exc_type, error, found.exc_traceback) if error is not None else None
+        log.error("%s: %r", found.err_msg or "an error was ignored", found.object, exc_info=trace)
+
+    def warned(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        """Without the line of the source, which logging's own would read from disk."""
+        text = f"{filename}:{lineno}: {category.__name__}: {message}"
+        logging.getLogger("py.warnings").warning("%s", text)
+
+    warnings.showwarning = warned
+    sys.excepthook, threading.excepthook, sys.unraisablehook = (
+        uncaught,
+        uncaught_in_thread,
+        unraisable,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where the log goes; `for_journal`: to the journal of systemd."""
+
+    writer: LogWriter
+    for_journal: bool
+
+    def numbers(self) -> LogNumbers:
+        writer = self.writer
+        return LogNumbers(writer.lost_lines, writer.blocked_s, writer.error)
+
+
+@cache
+def output() -> Output | None:
+    """The one of this process, which other levels and formats keep; None if whoever started us has
+    closed stderr.
+    """
+    stream = sys.stderr
+    if stream is None:
+        return None
+    writer = LogWriter(stream.fileno(), stream.encoding)
+    atexit.register(_flush_at_end, writer)
+    return Output(writer, is_journal(stream, os.environ.get("JOURNAL_STREAM")))
+
+
+def _flush_at_end(writer: LogWriter) -> None:
+    """Of `say`. Where there is a handler, logging flushes that one itself."""
+    if not any(isinstance(each, LineHandler) for each in logging.getLogger().handlers):
+        writer.flush(FLUSH_S)
+
+
+def log_numbers() -> LogNumbers:
+    found = output()
+    return LogNumbers() if found is None else found.numbers()
+
+
+def say(text: str) -> None:
+    """Lines of no event, for people, from a loop that must not wait for them to be read."""
+    found = output()
+    if found is not None:
+        for line in text.splitlines():
+            found.writer.put(line)
+
+
+def _handler(to: Output | None, format: Format) -> logging.Handler:
+    if to is None:
         return logging.NullHandler()
-    handler = LineHandler(stream)
+    handler = LineHandler(to.writer)
     kind = JsonLines if format == "json" else TextLines
-    handler.setFormatter(kind(for_journal=is_journal(stream, os.environ.get("JOURNAL_STREAM"))))
+    handler.setFormatter(kind(for_journal=to.for_journal))
+    to.writer.notice = handler.notice
     return handler
 
 
@@ -84,16 +181,36 @@ def is_journal(stream: TextIO, journal_stream: str | None) -> bool:
     return journal_stream == f"{status.st_dev}:{status.st_ino}"
 
 
-class LineHandler(logging.StreamHandler[TextIO]):
-    def __init__(self, stream: TextIO) -> None:
-        super().__init__(stream)
-        self.lost_lines = 0
+class LineHandler(logging.Handler):
+    def __init__(self, writer: LogWriter) -> None:
+        super().__init__()
+        self._writer = writer
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._writer.put(self.format(record))
+        except Exception:
+            self.handleError(record)
+
+    def flush(self) -> None:
+        """For at most FLUSH_S; at the end of the process, not in the event loop."""
+        self._writer.flush(FLUSH_S)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's word
-        if isinstance(sys.exc_info()[1], OSError) or self.stream.closed:
-            self.lost_lines += 1
-        else:  # a mistake of ours in a call of the logger
-            super().handleError(record)
+        """A mistake of ours in a call of the logger, which logging would write to stderr itself."""
+        place = f"{Path(record.pathname).name}:{record.lineno}"
+        self._writer.put(
+            self._made(logging.ERROR, f"Logging error at {place}: {sys.exc_info()[1]!r}")
+        )
+
+    def notice(self, lines: int, seconds: float, why: str) -> str:
+        """For the writer: the line that states how many were lost."""
+        text = f"{lines} lines of the log were lost in {seconds:.1f} s: "
+        text += NOT_READ if why == NOT_READ else f"they could not be written: {why}"
+        return self._made(logging.WARNING, text)
+
+    def _made(self, level: int, text: str) -> str:
+        return self.format(logging.LogRecord("tidegate.log", level, "", 0, text, None, None))
 
 
 class TextLines(logging.Formatter):
@@ -156,10 +273,12 @@ def _fields_of(record: logging.LogRecord) -> dict[str, Value]:
 
 
 def _places(error: BaseException) -> str:
-    # Without the source lines, which would have to be read from disk.
-    steps = StackSummary.extract(walk_tb(error.__traceback__), lookup_lines=False)
-    innermost_first = reversed(steps[-PLACES_MAX:])
-    return " < ".join(f"{Path(step.filename).name}:{step.lineno}" for step in innermost_first)
+    # Not by StackSummary, which looks at the files of the source.
+    places = [
+        f"{Path(frame.f_code.co_filename).name}:{line}"
+        for frame, line in walk_tb(error.__traceback__)
+    ]
+    return " < ".join(reversed(places[-PLACES_MAX:]))
 
 
 def _cut(value: Value) -> Value:

@@ -164,6 +164,14 @@ METRICS: tuple[Metric, ...] = (
     counter("tidegate_process_pause_seconds_total",
             "All of them together; every timer of a sensor is extended by that time",
             lambda n: n.pause_s),
+    Metric("tidegate_slow_callbacks_total", Kind.COUNTER,
+           "Callbacks that held the event loop for more than 0.05 s, in which nobody was served",
+           ("callback",),
+           lambda moment: [((name,), count)
+                           for name, count in moment.numbers.slow_callbacks.items()]),
+    counter("tidegate_log_lines_lost_total",
+            "Lines of the log that nobody read in time, or that could not be written",
+            lambda n: n.log.lost_lines),
 
     Metric("tidegate_clients", Kind.GAUGE, "Sensors by the state of their session", ("state",),
            lambda moment: [((state.value,), moment.numbers.clients_by_state.get(state, 0))

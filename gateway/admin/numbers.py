@@ -175,6 +175,17 @@ class StateNumbers:
     file_bytes: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class LogNumbers:
+    """`blocked_s`: for how long nobody has read the log, None while it is read. `error`: why the
+    last line could not be written, None if it was.
+    """
+
+    lost_lines: int = 0
+    blocked_s: float | None = None
+    error: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbers:
     """What begins with `upstream_` is about the connection to the broker.
@@ -186,6 +197,7 @@ class Numbers:
     two looks. `said`: messages of the gateway's own, as presence is. `unmoved_s`: of each kind of
     standstill, how long the oldest that waits has not moved, within its bound or beyond it.
     `configuration_doubt`: which file of it cannot be read for a reload.
+    `slow_callbacks`: by name.
     """
 
     uptime_s: float
@@ -227,3 +239,5 @@ class Numbers:
     standstills: tuple[Standstill, ...] = ()
     unmoved_s: Mapping[AlarmName, float] = field(default_factory=dict)
     configuration_doubt: str | None = None
+    log: LogNumbers = LogNumbers()
+    slow_callbacks: Mapping[str, int] = field(default_factory=dict)

@@ -31,6 +31,11 @@ class Value(NamedTuple):
     unit: str = ""
 
 
+def prepare() -> None:
+    """Before anybody is served: a disk that hangs would hold up the event loop with the import."""
+    import cbor2  # noqa: F401
+
+
 def values_of(payload: bytes) -> list[Value]:
     if not payload:
         return [Value("", "(empty)")]

@@ -9,6 +9,7 @@ from gateway.admin.metric_table import METRICS, PROCESS_METRICS
 from gateway.admin.numbers import Condition
 from gateway.alarm_names import AlarmName
 from gateway.effects import Part, Reason, State
+from gateway.slow_callbacks import Callback
 
 _HEAD = """\
 # Metrics
@@ -52,7 +53,9 @@ Worth an alert:
 - `tidegate_serial_open == 0` for some minutes: a cable is pulled, or a port is not to be had.
 - `rate(tidegate_serial_frames_total{result!="good"}[15m]) > 0`: a cable, a missing ground, or a
   baud rate that fits only nearly.
-- `tidegate_event_loop_lag_seconds > 1`: the machine is overloaded.
+- `tidegate_event_loop_lag_seconds > 1`: the machine is overloaded;
+  `rate(tidegate_slow_callbacks_total[5m])` says by what.
+- `increase(tidegate_log_lines_lost_total[1h]) > 0`: nobody reads the log, or its disk is full.
 
 """
 
@@ -80,6 +83,7 @@ def reference() -> str:
         f"| `condition` | {_code(condition.value for condition in Condition)} |",
         f"| `alarm` | {_code(name.value for name in AlarmName)} |",
         f"| `part` | {_code(part.value for part in Part)} |",
+        f"| `callback` | {_code(callback.value for callback in Callback)} |",
         "| `quantile` | `0.5`, `0.99`, `1` |",
         "| `version` | of Tidegate |",
     ]

@@ -27,6 +27,7 @@ from gateway.admin.feed import RETRY_MS, Feeds
 from gateway.admin.hosts import Hosts
 from gateway.admin.listening import AdminError
 from gateway.admin.log_tail import log_json
+from gateway.admin.metrics import Metrics
 from gateway.admin.queries import clients_query, latest_query, log_query, topics_query
 from gateway.admin.responses import (
     RefusedError,
@@ -64,7 +65,7 @@ class AdminServer:
         self._actions = Actions(self._sign_in, sources.operating, lambda: self.listening_on[1])
         self._app = self._routed()
         self._connections = Connections(
-            answering(self._app, Hosts(sources.hosts)), connection_s_max
+            answering(self._app, Hosts(sources.hosts)), connection_s_max, sources.slow
         )
 
     async def start(self) -> None:
@@ -107,8 +108,6 @@ class AdminServer:
         return json_response(HTTPStatus.OK, body)
 
     def _exposition(self) -> Response:
-        from gateway.admin.metrics import Metrics  # for those who scrape
-
         sources = self._sources
         metrics = Metrics(sources.numbers, sources.news, sources.version)
         return plain_response(HTTPStatus.OK, *metrics.render())

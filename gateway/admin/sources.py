@@ -14,6 +14,7 @@ from gateway.admin.numbers import Numbers
 from gateway.admin.operating import Operating
 from gateway.admin.queries import ClientsQuery, TopicsQuery
 from gateway.admin.topics import TopicsFound
+from gateway.slow_callbacks import SlowCallbacks
 
 Configured = Callable[[], list[dict[str, object]]]
 
@@ -54,6 +55,7 @@ class Sources:
     doubts: Mapping[str, Check] = field(default_factory=dict)
     latest: Latest = field(default_factory=Latest)
     log: LogTail = field(default_factory=LogTail)
+    slow: SlowCallbacks = field(default_factory=SlowCallbacks)
     configured: Configured = _nothing
     pulse: Callable[[], object] = lambda: None
     looked_at: Callable[[int], None] = lambda _count: None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gateway import compiled
+from gateway.cli.called import runnable
 from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import complain
 from gateway.cli.sources import (
@@ -46,8 +47,11 @@ def run(arguments: argparse.Namespace) -> int:
         complain(str(error))
         return ExitCode.UNAVAILABLE  # a supervisor tries again
     except ConfigError as error:
-        complain(str(error))
-        mended = None if arguments.no_wait else _mended(arguments, error, manager)
+        if arguments.no_wait:
+            complain(str(error))
+            return ExitCode.CONFIGURATION
+        _say(str(error))
+        mended = _mended(arguments, error, manager)
         if mended is None:
             return ExitCode.CONFIGURATION
         configuration = mended
@@ -70,14 +74,21 @@ def _mended(
     listen = page_address(path, environment=os.environ, overrides=overrides)
     if listen is None:
         return None
-    mending = Mending(
-        lambda: configuration_for(arguments, os.environ), path, error, complain, manager
-    )
+    mending = Mending(lambda: configuration_for(arguments, os.environ), path, error, _say, manager)
     try:
         return mending.wait(listen)
     except AdminError as trouble:
-        complain(str(trouble))
+        _say(str(trouble))
         return None
+
+
+def _say(text: str) -> None:
+    """As `complain` does, but without waiting for a terminal or pipe that nobody reads: the page
+    that shows the same could not be reached, and SIGTERM would do nothing.
+    """
+    from gateway.admin.logs import say
+
+    say(runnable(text))
 
 
 def configuration_for(

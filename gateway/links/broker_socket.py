@@ -8,7 +8,7 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 _Found: TypeAlias = list[tuple[socket.AddressFamily, tuple[object, ...]]]
 
@@ -16,6 +16,7 @@ _Found: TypeAlias = list[tuple[socket.AddressFamily, tuple[object, ...]]]
 _KEEP_ALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 20), ("TCP_KEEPCNT", 3))
 _QUICK_ACK: int | None = getattr(socket, "TCP_QUICKACK", None)
 _UNREACHABLE = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL}
+_under_way: set[tuple[str, int]] = set()  # names that are being looked up
 
 
 async def connected_socket(
@@ -71,19 +72,28 @@ async def _look_up(loop: asyncio.AbstractEventLoop, host: str, port: int) -> _Fo
     """In a daemon thread of its own and not in the loop's executor.
 
     A dead name server holds a look-up for half a minute, and the loop would wait for its executor
-    before the gateway could stop. The number of such threads is bounded by that time
-    and our time limit.
+    before the gateway could stop. There is one such thread for each name: while the last look-up
+    has not ended, which may be never, there is no other.
     """
+    if (host, port) in _under_way:
+        raise socket.gaierror(socket.EAI_AGAIN, "the last look-up has not ended")
     answer: asyncio.Future[_Found] = loop.create_future()
 
     def settle(do: Callable[..., None], outcome: object) -> None:
         if not answer.done():
             do(outcome)
 
+    def resolved() -> list[tuple[Any, ...]]:
+        _under_way.add((host, port))
+        try:
+            return list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        finally:
+            _under_way.discard((host, port))
+
     def look_up() -> None:
         with suppress(RuntimeError):  # the loop was closed meanwhile
             try:
-                entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                entries = resolved()
             except (OSError, UnicodeError) as error:
                 loop.call_soon_threadsafe(settle, answer.set_exception, error)
             else:

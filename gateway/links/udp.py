@@ -19,19 +19,16 @@ import os
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from gateway.links.clock import now
 from gateway.links.datagrams import DatagramCalls, datagram_calls
 from gateway.links.errors import LinkError
+from gateway.links.fine_timer import FineTimer, fine_timer
 from gateway.links.group_socket import Place, send_to_group, speak_on
 from gateway.links.mmsg import DATAGRAMS_PER_CALL
 from gateway.links.socket_address import IPV4_BYTES, IPV6_BYTES, address_of, address_text
 from gateway.links.tick import AdaptiveTick, BusyPoll
 from gateway.links.udp_socket import has_unread, open_udp_socket, receive_buffer_drops
-
-if TYPE_CHECKING:
-    from gateway.links.fine_timer import FineTimer
 
 __all__ = ["LinkError", "SendFailure", "UdpCounters", "UdpLink", "address_of", "address_text"]
 
@@ -258,9 +255,7 @@ class UdpLink:
         self._next_look = self._loop.call_later(wait_s, self._look)
 
     def _new_fine_timer(self) -> FineTimer | None:
-        """Few gateways ever need one, so only those import it. None: waits are not fine then."""
-        from gateway.links.fine_timer import fine_timer
-
+        """Few gateways ever need one. None: waits are not fine then."""
         self._fine_timer = fine_timer(self._loop, self._look)
         self._tick.is_fine = self._fine_timer is not None
         return self._fine_timer

@@ -12,21 +12,37 @@ import pytest
 import uvloop
 
 from gateway.admin.logs import TextLines
+from gateway.service.blocking_check import ALLOWED, Allowed, BlockingCheck, Mode
+
+ALLOWED_HERE = (
+    *ALLOWED,
+    Allowed("made before the gateway serves", place="admin/assets.py"),
+    Allowed("made before the gateway serves", place="admin/listening.py"),
+    Allowed("pytest's log shows the source of a traceback", argument=r".*\.py$"),
+)
 
 Run: TypeAlias = Callable[[Coroutine[Any, Any, None]], None]
 
 
 @pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 def run(request: pytest.FixtureRequest) -> Run:
-    """Runs a test's coroutine to its end; an exception that reached the loop fails the test."""
+    """Runs a test's coroutine to its end. An exception that reached the loop fails the test, and so
+    does a call in the loop's thread that may block, unless the test itself makes it.
+    """
     loop_factory: Callable[[], asyncio.AbstractEventLoop] = request.param
 
     def run_to_the_end(story: Coroutine[Any, Any, None]) -> None:
         stray: list[str] = []
+        check = BlockingCheck(Mode.LOG, allowed=ALLOWED_HERE)
+        check.arm()
         with asyncio.Runner(loop_factory=loop_factory) as runner:
             runner.get_loop().set_exception_handler(lambda _, context: stray.append(str(context)))
-            runner.run(story)
+            try:
+                runner.run(story)
+            finally:
+                check.disarm()
         assert stray == []
+        assert check.findings == []
 
     return run_to_the_end
 

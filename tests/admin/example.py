@@ -9,6 +9,7 @@ from gateway.admin.numbers import (
     JournalNumbers,
     LineNumbers,
     LinkNumbers,
+    LogNumbers,
     Numbers,
     StateNumbers,
 )
@@ -110,6 +111,7 @@ INGEST = IngestNumbers(
     given_up=409,
     unreadable=410,
 )
+LOG = LogNumbers(lost_lines=501)
 NUMBERS = Numbers(
     uptime_s=1.5,
     clients_by_state={State.ACTIVE: 2, State.ASLEEP: 30},
@@ -142,6 +144,8 @@ NUMBERS = Numbers(
     state=STATE,
     ingest=INGEST,
     unmoved_s={AlarmName.UPLINK_STALLED: 12.5},
+    log=LOG,
+    slow_callbacks={"page": 601},
 )
 
 

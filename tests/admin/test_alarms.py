@@ -16,6 +16,7 @@ from gateway.admin.numbers import (
     IngestNumbers,
     JournalNumbers,
     LinkNumbers,
+    LogNumbers,
     NoticeNumbers,
     Numbers,
     Standstill,
@@ -110,6 +111,16 @@ def test_a_journal_that_fills_is_told_before_it_is_full() -> None:
     assert alarms(replace(QUIET, journal=JournalNumbers(fill=0.8)), news()) == []
     (alarm,) = alarms(replace(QUIET, journal=JournalNumbers(fill=0.81)), news())
     assert "81 % full" in alarm
+
+
+def test_a_log_that_is_not_read_or_written_is_told_while_it_lasts() -> None:
+    (alarm,) = alarms(replace(QUIET, log=LogNumbers(12, blocked_s=125.0)), news())
+    assert alarm.startswith(
+        "the log is not read, nothing could be written for 2 min 5 s, 12 lines were lost: "
+    )
+    (alarm,) = alarms(replace(QUIET, log=LogNumbers(3, error="Broken pipe")), news())
+    assert alarm.startswith("the log cannot be written (Broken pipe), 3 lines were lost: ")
+    assert alarms(replace(QUIET, log=LogNumbers(12)), news()) == []
 
 
 def test_what_home_assistant_does_not_get_is_told() -> None:

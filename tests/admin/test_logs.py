@@ -17,7 +17,6 @@ from gateway.admin.logs import (
     MESSAGE_LENGTH_MAX,
     VALUE_LENGTH_MAX,
     JsonLines,
-    LineHandler,
     TextLines,
     fields,
     is_journal,
@@ -187,27 +186,68 @@ def test_without_stderr_nothing_is_written_and_nothing_fails() -> None:
 
 FLOOD = """
 import logging
-from gateway.admin.logs import configure
+from gateway.admin.logs import configure, log_numbers, output
 configure("info", "text")
 for _ in range(1000):
     logging.getLogger("tidegate.client").info("m")
-print(logging.getLogger().handlers[0].lost_lines)
+output().writer.flush(10)
+print(log_numbers().lost_lines, log_numbers().error)
 """
 
 
 def test_lines_that_find_the_disk_full_are_counted_and_forgotten() -> None:
     command = ["sh", "-c", 'exec "$@" 2>/dev/full', "sh", sys.executable, "-c", FLOOD]
     done = subprocess.run(command, cwd=REPOSITORY, stdout=subprocess.PIPE, check=True)
-    assert done.stdout == b"1000\n"
+    assert done.stdout == b"1000 No space left on device\n"
 
 
-def test_a_mistake_in_a_call_of_the_logger_is_not_hidden(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    handler = LineHandler(sys.stderr)
-    handler.setFormatter(TextLines())
-    made = record("%d of them")
-    made.args = ("three",)
-    handler.handle(made)
-    assert handler.lost_lines == 0
-    assert "Logging error" in capsys.readouterr().err
+MISTAKE = """
+import logging
+from gateway.admin.logs import configure
+configure("info", "text")
+logging.getLogger("tidegate.client").info("%d of them", "three")
+logging.getLogger("tidegate.client").info("next")
+"""
+
+
+def test_a_mistake_in_a_call_of_the_logger_is_a_line_that_names_its_place() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", MISTAKE], cwd=REPOSITORY, stderr=subprocess.PIPE, check=True
+    )
+    mistake, following = done.stderr.decode().splitlines()
+    assert mistake[25:].startswith("ERROR tidegate.log Logging error at <string>:5: TypeError(")
+    assert following[25:] == "INFO  tidegate.client next"
+
+
+UNCAUGHT = """
+import gc, logging, threading, warnings
+from gateway.admin.logs import configure, log_everything
+configure("info", "text")
+log_everything()
+class Leaves:
+    def __del__(self):
+        raise OSError("left")
+thread = threading.Thread(target=lambda: 1 / 0, name="worker")
+thread.start(); thread.join()
+Leaves()
+warnings.warn("old")
+raise ValueError("on top")
+"""
+
+
+def test_what_python_itself_would_print_is_a_line_of_the_log() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", UNCAUGHT], cwd=REPOSITORY, stderr=subprocess.PIPE, check=False
+    )
+    assert done.returncode == 1
+    lines = [line[25:] for line in done.stderr.decode().splitlines()]
+    assert lines[0].startswith(
+        "FATAL tidegate the thread 'worker' ended by an error "
+        "error='ZeroDivisionError: division by zero'"
+    )
+    assert "Leaves.__del__" in lines[1]
+    assert "OSError: left" in lines[1]
+    assert lines[2].startswith(r"WARN  py.warnings <string>:12: UserWarning: old")
+    assert lines[3].startswith(
+        "FATAL tidegate ended by an error that nobody caught error='ValueError: on top'"
+    )

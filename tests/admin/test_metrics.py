@@ -121,6 +121,8 @@ EXPECTED = {
     "tidegate_state_commits_total{}": 302,
     "tidegate_state_commit_failures_total{}": 303,
     "tidegate_state_file_bytes{}": 304,
+    "tidegate_log_lines_lost_total{}": 501,
+    "tidegate_slow_callbacks_total{page}": 601,
     "tidegate_discovery{unable}": 0,
     "tidegate_discovery{standby}": 1,
     "tidegate_discovery{advertising}": 0,

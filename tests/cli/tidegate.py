@@ -6,6 +6,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from gateway.service import blocking_check
+
 REPOSITORY = Path(__file__).parents[2]
 TIMEOUT_S = 60
 
@@ -20,7 +22,12 @@ def environment_with(more: Mapping[str, str]) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(("TIDEGATE", "PYTHON"))
     }
-    return inherited | {"PYTHONPATH": str(REPOSITORY), **more}
+    checked = {
+        name: value
+        for name, value in os.environ.items()
+        if name in (blocking_check.VARIABLE, blocking_check.FILE_VARIABLE)
+    }
+    return inherited | checked | {"PYTHONPATH": str(REPOSITORY), **more}
 
 
 def tidegate(

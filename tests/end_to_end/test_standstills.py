@@ -17,6 +17,9 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+import pytest
+
+from gateway.service import blocking_check
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
 from tests.service.systemd_socket import SystemdSocket
@@ -41,6 +44,12 @@ BOUNDS_S.update(dict.fromkeys(BOUNDS_S, 2.0))
 StateCommitter._set_alarm = lambda self: None if lost.exists() else set_alarm(self)
 sys.exit(main())
 """
+
+
+@pytest.fixture(autouse=True)
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program looks at a file in its event loop, as no gateway does."""
+    monkeypatch.delenv(blocking_check.VARIABLE)
 
 
 def impatient(folder: Path, broker_url: str) -> GatewayProcess:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import socket
 import subprocess
@@ -67,7 +68,7 @@ def test_each_changed_key_is_named_with_its_place_and_when_it_counts(tmp_path: P
             f"reload: needs a restart: limits.connects_per_s_max = 7, was 2000 ({path}:11:22)",
             "reload: for 2 keys: sudo systemctl restart tidegate",
         ):
-            assert line in gateway.log
+            gateway.wait_for_log(re.escape(line))
         answer_to_connect(gateway.port, b"well", trailing=b"!")
         gateway.wait_for_log("DEBUG .*trailing")
         assert gateway.stop() == 0
@@ -82,15 +83,17 @@ def test_a_wrong_file_changes_nothing_and_its_place_is_said(tmp_path: Path) -> N
         hang_up(gateway)
         systemd.wait_for("READY=1")
         place = f"{gateway.config_path}:9:1"
-        assert f"reload: {place}: log.fromat: unknown key, did you mean log.format?" in gateway.log
-        assert "reload: nothing is changed, the gateway goes on as it was" in gateway.log
+        gateway.wait_for_log(
+            re.escape(f"reload: {place}: log.fromat: unknown key, did you mean log.format?")
+        )
+        gateway.wait_for_log(re.escape("reload: nothing is changed, the gateway goes on as it was"))
         edit(gateway, "fromat", "format")
         hang_up(gateway)
         systemd.wait_for("READY=1")
-        assert "reload: in force now: log.format" in gateway.log
+        gateway.wait_for_log(re.escape("reload: in force now: log.format"))
         hang_up(gateway)
         systemd.wait_for("READY=1")
-        assert '"message": "reload: no key has another value"' in gateway.log
+        gateway.wait_for_log(re.escape('"message": "reload: no key has another value"'))
         assert gateway.stop() == 0
 
 
