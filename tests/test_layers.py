@@ -43,7 +43,7 @@ EVERY_LAYER = (
     *("session", "routing", "upstream", "bequests", "unsure", "followers", "custody"),
     *("postponed", "spilling", "uplink", "downlink", "rules", "withholding", "restoring", "door"),
     *("desk", "intake", "engine", "alarm_names", "liveness", "watch", "watch_parts"),
-    *("config", "links", "journal", "state", "admin", "shell", "assembly"),
+    *("config", "host", "links", "journal", "state", "admin", "shell", "assembly"),
     *("roster", "census", "keeping", "sensor_links", "lookout", "clerk", "buffer_reader"),
     *("admin_parts", "mending", "flashing", "credentials", "service", "backup"),
     *("notices", "announced", "herald", "herald_parts", "home_assistant_parts"),
@@ -60,8 +60,8 @@ LAYERS = {
     "part": allowed(),
     "reasons": allowed(),
     "runs": allowed(),
-    "work_thread": allowed(),
-    "side_thread": allowed(),
+    "work_thread": allowed("host"),
+    "side_thread": allowed("host"),
     "effects": allowed("saved", "part", "reasons", "runs", "frames"),
     "nodes": allowed(),
     "session": allowed("effects", "saved", "frames"),
@@ -94,14 +94,18 @@ LAYERS = {
     "liveness": allowed("alarm_names", "engine", "upstream", "session", "effects"),
     "watch": allowed("alarm_names", "liveness", "admin", "engine", "effects"),
     "config": allowed(),
+    "host": allowed("config"),
     "links": allowed(
-        *("effects", "lines", "frames", "nodes", "config"), packages=("mqtt5", "serial")
+        *("effects", "lines", "frames", "nodes", "config", "host"), packages=("mqtt5", "serial")
     ),
     "journal": allowed(
-        *("effects", "saved", "frames", "config", "work_thread"), packages=("google_crc32c",)
+        *("effects", "saved", "frames", "config", "host", "work_thread"),
+        packages=("google_crc32c",),
     ),
-    "state": allowed("effects", "saved", "frames", "config", "work_thread"),
-    "admin": allowed("alarm_names", "effects", "frames", "config", packages=("cbor2", "microdot")),
+    "state": allowed("effects", "saved", "frames", "config", "host", "work_thread"),
+    "admin": allowed(
+        *("alarm_names", "effects", "frames", "config", "host"), packages=("cbor2", "microdot")
+    ),
     "shell": allowed("engine", "effects", "nodes", "saved", "frames", "links"),
     "assembly": allowed(
         "config", "custody", "engine", "journal", "routing", "session", "uplink", "upstream"
