@@ -196,6 +196,7 @@ class _Parts:
     def keep_house(self) -> None:
         """Each second: follow the wall clock, and say what was held back of the log."""
         self.scheduling.beat()
+        self.links.look()
         self.engine.set_wall_clock(unix_ms_at_zero())
         self.keeping.set_wall_clock(unix_ms_at_zero())
         self.census.note_throughput()

@@ -30,7 +30,7 @@ RAISED = {
 # Whose functions return them.
 SENTENCES = {
     *("admin/conditions.py", "admin/hosts.py", "config/doubts.py", "links/broker_failures.py"),
-    *("host/limits.py", "links/serial_faults.py", "upstream/session.py"),
+    *("host/causes.py", "host/limits.py", "links/serial_faults.py", "upstream/session.py"),
 }
 # `tidegate flash` speaks to whoever sits before it, and docs/flashing.md has what it says.
 LEFT_OUT = ("cli/flash/", "flashing/")

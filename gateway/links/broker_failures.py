@@ -12,6 +12,7 @@ import socket
 import ssl
 
 from gateway.host import limits
+from gateway.host.causes import brief
 
 
 class BrokerFailure(enum.Enum):
@@ -155,7 +156,7 @@ def _explain_network(error: OSError, where: str, tls: bool) -> tuple[BrokerFailu
         return BrokerFailure.UNREACHABLE, f"there is no way to {where}: is the network up?"
     reset = isinstance(error, ConnectionError) or error.errno in _RESET
     if not reset:
-        return BrokerFailure.OTHER, f"{where} failed: {error.strerror or error}"
+        return BrokerFailure.OTHER, f"{where} failed: {brief(error)}"
     if not tls:
         return BrokerFailure.CLOSED, f"{where} broke the connection: see the log of the broker"
     if isinstance(error, ConnectionAbortedError) and "handshake" in str(error):
