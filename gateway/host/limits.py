@@ -64,6 +64,9 @@ class Limit:
     def soft(self) -> int:
         return resource.getrlimit(self.number)[0]
 
+    def hard(self) -> int:
+        return resource.getrlimit(self.number)[1]
+
     def is_finite(self) -> bool:
         return self.soft() != UNLIMITED
 

@@ -22,7 +22,7 @@ _STANDARD_STREAMS = 3
 
 def provide(settings: Settings) -> int:
     """Raise the limit of descriptors; returns what it is now. Raises LimitError."""
-    needed = _needed(settings)
+    needed = descriptors_needed(settings)
     return provide_descriptors(needed, needed + _STANDARD_STREAMS + 3 * BACKLOG_MAX + STREAMS_MAX)
 
 
@@ -31,11 +31,11 @@ def page_backlog(settings: Settings) -> int:
     soft = NOFILE.soft()
     if soft == UNLIMITED:
         return BACKLOG_MAX
-    room = soft - _needed(settings) - _STANDARD_STREAMS - STREAMS_MAX
+    room = soft - descriptors_needed(settings) - _STANDARD_STREAMS - STREAMS_MAX
     return min(BACKLOG_MAX, max(1, room // 3))
 
 
-def _needed(settings: Settings) -> int:
+def descriptors_needed(settings: Settings) -> int:
     listeners = sum(1 if udp.multicast is None else 3 for udp in settings.listeners)
     page = 0 if settings.admin.listen is None else 2
     return DESCRIPTORS_MIN + listeners + 2 * len(settings.serial) + page

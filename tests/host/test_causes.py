@@ -130,8 +130,12 @@ except StateError as error:
 )
 def test_what_a_file_system_refuses_is_named(tmp_path: Path, mount: str, words: str) -> None:
     script = f'{mount.format(tmp_path)}; exec "$@"'
-    command = ["unshare", "-m", "sh", "-c", script, "-", sys.executable, "-c", OPEN_IT, tmp_path]
+    command = ["unshare", "-m", "sh", "-c", script, "-", sys.executable, "-c", OPEN_IT]
     done = subprocess.run(
-        command, env=environment_with({}), capture_output=True, text=True, check=True
+        [*command, str(tmp_path)],
+        env=environment_with({}),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert words in done.stdout, done
