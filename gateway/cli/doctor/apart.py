@@ -71,6 +71,7 @@ def _octets(work: Callable[[], object], patience_s: float) -> bytes:
 
 def _answer(work: Callable[[], object], writing: int) -> None:
     """In the child, which ends here."""
+    _let_go_of_outputs()
     result, error = None, None
     try:
         result = work()
@@ -85,6 +86,17 @@ def _answer(work: Callable[[], object], writing: int) -> None:
     with suppress(OSError), os.fdopen(writing, "wb") as file:
         file.write(octets)
     os._exit(0)
+
+
+def _let_go_of_outputs() -> None:
+    """Whoever reads them through a pipe would wait for a child that is left behind. A terminal
+    stays, for the progress of a long measurement.
+    """
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        if not os.isatty(number):
+            os.dup2(nowhere, number)
+    os.close(nowhere)
 
 
 def _read(reading: int, deadline: float) -> bytes | None:
