@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import mmap
 import os
 import re
 import resource
@@ -144,11 +143,8 @@ def provide_descriptors(needed: int, wanted: int = 0) -> int:
 
 
 def need_memory(size: int) -> None:
-    """Mapped for a moment and not touched: it costs nothing but the limit."""
-    try:
-        mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
-    except (OSError, MemoryError):
-        raise no_memory(size) from None
+    if not _can_map(size):
+        raise no_memory(size)
 
 
 def need_threads(count: int) -> None:
@@ -318,6 +314,9 @@ def _stack_bytes() -> int:
 
 
 def _can_map(size: int) -> bool:
+    """For a moment and not touched: it costs nothing but the limit."""
+    import mmap  # few have such a limit
+
     try:
         mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
     except (OSError, MemoryError):

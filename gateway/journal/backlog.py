@@ -9,6 +9,7 @@ own readings follow when it can be opened again.
 from __future__ import annotations
 
 from gateway.effects import Forward
+from gateway.host.causes import brief
 from gateway.journal.group import BacklogRequest, Failed, Stretch
 from gateway.journal.ledger import Ledger, Segment
 from gateway.journal.rules import UNREADABLE_S
@@ -107,4 +108,4 @@ class Backlog:
 
 
 def _sentence(failed: Failed) -> str:
-    return f"{failed.segment.name}: {failed.error.strerror or failed.error}"
+    return f"{failed.segment.name}: {brief(failed.error)}"
