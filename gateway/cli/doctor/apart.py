@@ -65,7 +65,7 @@ def _octets(work: Callable[[], object], patience_s: float) -> bytes:
     if octets is None:
         os.kill(child, signal.SIGKILL)  # without waiting for it: it may be in the kernel
         raise NoAnswerInTimeError
-    os.waitpid(child, 0)
+    _reap(child)  # it has answered, but a thread of it may still be in the kernel
     return octets
 
 
@@ -115,9 +115,15 @@ def _read(reading: int, deadline: float) -> bytes | None:
 def _end(child: int) -> None:
     """It removes its files first, unless it hangs."""
     os.kill(child, signal.SIGTERM)
+    if not _reap(child):
+        os.kill(child, signal.SIGKILL)
+
+
+def _reap(child: int) -> bool:
+    """Whether it has ended within END_S_MAX."""
     deadline = time.monotonic() + END_S_MAX
-    while time.monotonic() < deadline:
-        if os.waitpid(child, os.WNOHANG)[0]:
-            return
-        time.sleep(0.01)
-    os.kill(child, signal.SIGKILL)
+    while not os.waitpid(child, os.WNOHANG)[0]:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+    return True

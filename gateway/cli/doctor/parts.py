@@ -52,8 +52,8 @@ def configuration_in_time(arguments: argparse.Namespace) -> Configuration:
 def _loaded(arguments: argparse.Namespace) -> Configuration | ConfigError:
     try:
         return configuration_of(arguments, os.environ)
-    except ConfigError as error:
-        return error
+    except ConfigError as error:  # of whatever kind: as one that can be handed over
+        return ConfigError(error.problems, error.left_out)
 
 
 def _unreadable(what: str, path: Path | None) -> Section:
