@@ -1,6 +1,6 @@
 """Answers on stdout and complaints on stderr, by whatever is left of both.
 
-A full disk behind `> file`, or an output that the caller has closed, must be said, not shown as a
+A full disk behind `> file`, or an output that the caller has closed, is reported and not shown as a
 traceback; a closed pipe is nobody's mistake and stays a BrokenPipeError, which `main` takes for the
 end. A complaint that cannot be written is lost.
 """

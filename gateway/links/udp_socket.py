@@ -93,7 +93,7 @@ def explain_bind(error: OSError, host: str, port: int) -> str:
 
 def lost_address(listening_on: tuple[str, int]) -> str | None:
     """Whether this machine has given up the address that a socket is bound to, which the socket is
-    not told. A sentence, or None. Tried with a socket of a moment: two system calls, no waiting.
+    not informed of. A sentence, or None. Tried with a socket of a moment: two system calls, no waiting.
     """
     host, port = listening_on
     if host in ("0.0.0.0", "::"):

@@ -82,7 +82,7 @@ def test_a_line_that_is_not_to_be_had_is_told_by_its_name() -> None:
     ]
 
 
-def test_a_listener_without_its_address_is_told() -> None:
+def test_a_listener_without_its_address_is_reported() -> None:
     links = (replace(QUIET_LINK, lost_address="it is gone"),)
     assert alarms(replace(QUIET, links=links), news()) == [f"{LINK.name}: it is gone"]
 

@@ -63,7 +63,7 @@ def test_what_a_gateway_reports_is_shown(gateway: GatewayProcess) -> None:
     assert f"for the gateway (process {gateway.pid})" in said_of(gateway, "limits")
 
 
-def test_a_gateway_that_is_stopped_is_told_how_to_go_on(gateway: GatewayProcess) -> None:
+def test_a_gateway_that_is_stopped_is_reported_with_how_to_go_on(gateway: GatewayProcess) -> None:
     os.kill(gateway.pid, signal.SIGSTOP)
     try:
         said = said_of(gateway)
@@ -97,18 +97,18 @@ def proc_of(folder: Path, status: str, *, wchan: str = "ep_poll", limits: str = 
     return Examined(77, folder / "state", folder)
 
 
-def told(process: Examined) -> list[str]:
+def findings_of(process: Examined) -> list[str]:
     process.folder.mkdir()
     return [finding.what for finding in examined(process)]
 
 
 def test_a_log_that_is_not_read_is_named(tmp_path: Path) -> None:
-    (said,) = told(proc_of(tmp_path, "State:\tS (sleeping)\n", wchan="pipe_write"))
+    (said,) = findings_of(proc_of(tmp_path, "State:\tS (sleeping)\n", wchan="pipe_write"))
     assert "waits until somebody reads its log: pipe_write" in said
 
 
 def test_a_disk_that_it_waits_for_is_named(tmp_path: Path) -> None:
-    (said,) = told(proc_of(tmp_path, "State:\tD (disk sleep)\n", wchan="jbd2_log_wait"))
+    (said,) = findings_of(proc_of(tmp_path, "State:\tD (disk sleep)\n", wchan="jbd2_log_wait"))
     assert "waits in the kernel, jbd2_log_wait" in said
 
 
@@ -121,12 +121,12 @@ def test_a_disk_that_it_waits_for_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_signals_that_do_not_arrive_are_named(tmp_path: Path, mask: str, said: str) -> None:
-    (found,) = told(proc_of(tmp_path, f"State:\tS (sleeping)\n{mask}\n"))
+    (found,) = findings_of(proc_of(tmp_path, f"State:\tS (sleeping)\n{mask}\n"))
     assert said in found
 
 
 def test_an_ignored_hangup_is_how_nohup_starts_it(tmp_path: Path) -> None:
-    assert told(proc_of(tmp_path, "State:\tS (sleeping)\nSigIgn:\t0000000000000001\n")) == []
+    assert findings_of(proc_of(tmp_path, "State:\tS (sleeping)\nSigIgn:\t0000000000000001\n")) == []
 
 
 def test_descriptors_that_run_out_are_counted(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_descriptors_that_run_out_are_counted(tmp_path: Path) -> None:
     process = proc_of(tmp_path, "State:\tS (sleeping)\n", limits=limits)
     for number in range(9):
         (process.own / "fd" / str(number)).symlink_to("/dev/null")
-    (said,) = told(process)
+    (said,) = findings_of(process)
     assert "has 9 of at most 10 files open (RLIMIT_NOFILE)" in said
 
 
@@ -197,7 +197,7 @@ def test_files_of_another_user_are_given_back(doctor: Doctor) -> None:
     assert command == f"sudo chown -R {os.geteuid()} {state}"
 
 
-def test_files_of_tomorrow_tell_of_a_clock_that_was_set_back(doctor: Doctor) -> None:
+def test_files_of_tomorrow_show_a_clock_that_was_set_back(doctor: Doctor) -> None:
     state = doctor.folder / "state"
     state.mkdir(mode=0o700)
     tomorrow = time.time() + 86_400

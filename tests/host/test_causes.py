@@ -28,7 +28,7 @@ def mounted_read_only(file_system: str, *, was_made: bool = False) -> Mount:
     return Mount("/mnt/card", file_system, "/dev/sda1", "8:1", ("rw", "ro"), was_made)
 
 
-def test_a_read_only_file_system_is_told_by_how_it_became_so() -> None:
+def test_a_read_only_file_system_is_reported_by_how_it_became_so() -> None:
     assert "squashfs) that can never be written" in read_only(mounted_read_only("squashfs"))
     made = read_only(mounted_read_only("ext4", was_made=True))
     assert "the kernel has made /mnt/card read-only after an error of the disk" in made

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,6 +15,7 @@ import pytest
 
 from gateway.host import limits, needs
 from gateway.host.limits import NOFILE, UNLIMITED, LimitError
+from hil.rig.gateway import GatewayProcess
 from tests.host.limited import Outcome, become_nobody, limit, served_under
 
 UNAVAILABLE = 69
@@ -90,7 +93,7 @@ def test_limits_that_do_not_matter(tmp_path: Path, number: int, value: int) -> N
     assert served_under(tmp_path, limit(number, value)).is_served
 
 
-def test_processor_time_that_ends_is_said_at_the_start(tmp_path: Path) -> None:
+def test_processor_time_that_ends_is_logged_at_the_start(tmp_path: Path) -> None:
     outcome = served_under(tmp_path, limit(resource.RLIMIT_CPU, 60))
     assert outcome.is_served
     (line,) = [line for line in outcome.lines if "RLIMIT_CPU" in line]
@@ -142,3 +145,24 @@ def test_a_crowd_at_the_page_leaves_descriptors_for_the_rest(
         monkeypatch.setattr(resource, "getrlimit", lambda number, soft=soft: (soft, soft))
         assert NOFILE.soft() == soft
         assert needs.page_backlog(Settings()) == backlog
+
+
+@pytest.mark.skipif(shutil.which("prlimit") is None, reason="prlimit is of util-linux")
+def test_a_crowd_at_the_page_takes_no_descriptor_from_the_rest(tmp_path: Path) -> None:
+    prefix = ("prlimit", "--nofile=32:32")
+    page_on = '[admin]\nlisten = "127.0.0.1:0"\n'
+    with GatewayProcess(tmp_path, "mqtt://127.0.0.1:1", page_on, prefix=prefix) as gateway:
+        port = int(gateway.wait_for_log(r"status page on http://127\.0\.0\.1:(\d+)").group(1))
+        crowd = [socket.socket() for _ in range(30)]
+        for each in crowd:
+            each.setblocking(False)
+            each.connect_ex(("127.0.0.1", port))
+        with socket.create_connection(("127.0.0.1", port), 20) as check:
+            check.settimeout(20)
+            check.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert check.recv(100).startswith(b"HTTP/1.0 200")
+        used = len(list(Path(f"/proc/{gateway.pid}/fd").iterdir()))
+        assert used < 32 - 5, "for the next segment, the broker and its name"
+        assert "open files" not in gateway.log
+        for each in crowd:
+            each.close()

@@ -14,7 +14,7 @@ from gateway.links.broker_socket import connected_socket
 from tests.links.conftest import Run
 
 
-def test_a_name_server_that_does_not_answer_is_said_by_name(
+def test_a_name_server_that_does_not_answer_is_reported_by_name(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answered = threading.Event()

@@ -90,5 +90,5 @@ def test_a_smaller_buffer_than_asked_for_is_said_with_the_remedy(
     assert said.endswith(f"to allow it: sysctl -w net.core.rmem_max={2**31 - 1}")
 
 
-def test_a_listener_whose_address_is_removed_says_so_until_it_is_back() -> None:
+def test_a_listener_whose_address_is_removed_reports_it_until_it_is_back() -> None:
     run_in_own_network("tests.links.network_stories", "an_address_goes_and_comes_back")

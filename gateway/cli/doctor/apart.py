@@ -37,9 +37,9 @@ class PartFailedError(Exception):
 def apart(work: Callable[[], T], patience_s: float) -> T:
     """What `work` returns. Raises NoAnswerInTimeError, PartFailedError."""
     with told_to_stop_like_ctrl_c():
-        octets = _octets(work, patience_s)
+        pickled = _pickled(work, patience_s)
     try:
-        result, error = pickle.loads(octets)
+        result, error = pickle.loads(pickled)
     except Exception:
         raise PartFailedError("the examination ended without an answer") from None
     if error is not None:
@@ -47,7 +47,7 @@ def apart(work: Callable[[], T], patience_s: float) -> T:
     return cast("T", result)
 
 
-def _octets(work: Callable[[], object], patience_s: float) -> bytes:
+def _pickled(work: Callable[[], object], patience_s: float) -> bytes:
     sys.stdout.flush()
     reading, writing = os.pipe()
     child = os.fork()
@@ -56,17 +56,17 @@ def _octets(work: Callable[[], object], patience_s: float) -> bytes:
         _answer(work, writing)
     os.close(writing)
     try:
-        octets = _read(reading, time.monotonic() + patience_s)
+        pickled = _read(reading, time.monotonic() + patience_s)
     except KeyboardInterrupt:
         _end(child)
         raise
     finally:
         os.close(reading)
-    if octets is None:
+    if pickled is None:
         os.kill(child, signal.SIGKILL)  # without waiting for it: it may be in the kernel
         raise NoAnswerInTimeError
     _reap(child)  # it has answered, but a thread of it may still be in the kernel
-    return octets
+    return pickled
 
 
 def _answer(work: Callable[[], object], writing: int) -> None:
@@ -80,11 +80,11 @@ def _answer(work: Callable[[], object], writing: int) -> None:
     except BaseException as raised:
         error = f"{type(raised).__name__}: {raised}"
     try:
-        octets = pickle.dumps((result, error))
+        pickled = pickle.dumps((result, error))
     except Exception as raised:
-        octets = pickle.dumps((None, f"{type(raised).__name__}: {raised}"))
+        pickled = pickle.dumps((None, f"{type(raised).__name__}: {raised}"))
     with suppress(OSError), os.fdopen(writing, "wb") as file:
-        file.write(octets)
+        file.write(pickled)
     os._exit(0)
 
 
@@ -101,15 +101,15 @@ def _let_go_of_outputs() -> None:
 
 def _read(reading: int, deadline: float) -> bytes | None:
     """All that the child writes; None if it does not end in time."""
-    octets = b""
+    pickled = b""
     while True:
         ready, _, _ = select.select([reading], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
             return None
         piece = os.read(reading, READ_BYTES)
         if not piece:
-            return octets
-        octets += piece
+            return pickled
+        pickled += piece
 
 
 def _end(child: int) -> None:

@@ -46,7 +46,7 @@ def answers(settings: Settings) -> None:
     if not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
         return
     path = folder / f"doctor-{os.getpid()}.measuring"
-    with suppress(OSError):  # said by the examination that follows
+    with suppress(OSError):  # reported by the examination that follows
         try:
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
