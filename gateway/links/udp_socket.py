@@ -92,8 +92,8 @@ def explain_bind(error: OSError, host: str, port: int) -> str:
 
 
 def lost_address(listening_on: tuple[str, int]) -> str | None:
-    """Whether this machine has given up the address that a socket is bound to, which the socket is
-    not informed of. A sentence, or None. Tried with a socket of a moment: two system calls, no waiting.
+    """Whether this machine has given up the address that a socket is bound to, of which the socket
+    itself knows nothing. A sentence, or None. Tried by binding another one: no call that waits.
     """
     host, port = listening_on
     if host in ("0.0.0.0", "::"):
