@@ -1,7 +1,7 @@
 """`tidegate VERB ...`: finds the verb, lets it declare its arguments, runs it.
 
-Only the module of the verb that is used gets imported. Nobody who presses Ctrl-C or closes a pipe
-is shown a traceback.
+Only the module of the verb that is used gets imported. Nobody who presses Ctrl-C, closes a pipe or
+gives the process too little of something is shown a traceback.
 """
 
 import sys
@@ -17,10 +17,13 @@ from importlib import import_module
 from gateway.cli import output
 from gateway.cli.exit_codes import ExitCode
 from gateway.cli.parsing import parser_for
+from gateway.host import inherited
 from gateway.version import version
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    if argv is None:
+        inherited.make_fit()
     output.prepare()
     try:
         code = _obey(sys.argv[1:] if argv is None else argv)
@@ -34,14 +37,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         output.abandon()
         output.complain(f"tidegate: the answer cannot be written: {error}")
         return ExitCode.FAILURE
+    except (MemoryError, OSError, RuntimeError, ImportError) as error:
+        return _refused(error)
+    finally:
+        output.close_quietly()
     return code
+
+
+def _refused(error: Exception) -> int:
+    """Whatever verb it was: a limit of the process is named, all else is ours."""
+    from gateway.host import limits
+
+    limit = limits.named(error)
+    if limit is None:
+        raise error
+    output.complain(f"tidegate: {limit}")
+    return ExitCode.UNAVAILABLE
 
 
 def _obey(argv: Sequence[str]) -> int:
     chosen = next((argument for argument in argv if not argument.startswith("-")), None)
     parser = parser_for(chosen)
     try:
-        arguments = parser.parse_args(argv)
+        with output.failures_named():
+            arguments = parser.parse_args(argv)
     except SystemExit as end:  # --help, or a usage error that argparse has explained
         return end.code if isinstance(end.code, int) else ExitCode.USAGE
     if arguments.version:

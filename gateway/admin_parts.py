@@ -17,6 +17,7 @@ from gateway.census import Census
 from gateway.clerk import Clerk
 from gateway.config.listing import as_json
 from gateway.engine import Engine
+from gateway.host.needs import page_backlog
 from gateway.links.clock import now
 from gateway.lookout import Lookout
 from gateway.roster import Roster
@@ -93,4 +94,4 @@ def admin_server(listen: tuple[str, int], shown: Shown) -> AdminServer:
         password=shown.in_force.credentials.admin_password,
         hosts=settings.admin.hosts,
     )
-    return AdminServer(listen, sources)
+    return AdminServer(listen, sources, backlog=page_backlog(settings))

@@ -37,6 +37,7 @@ class AlarmName(Enum):
     CLIENTS_OVERDUE = "clients_overdue"
     EVENT_LOOP_LATE = "event_loop_late"
     SERIAL_LINE = "serial_line"
+    ADDRESS_LOST = "address_lost"
     DATAGRAMS_LOST = "datagrams_lost"
     DROPPED = "dropped"
     BIRTH_REFUSED = "birth_refused"

@@ -39,6 +39,8 @@ from gateway.credentials import read_credentials
 from gateway.engine import Engine, EngineRules
 from gateway.herald import Herald
 from gateway.herald_parts import Voice, herald_of
+from gateway.host.limits import LimitError, doubts
+from gateway.host.needs import provide
 from gateway.journal.rules import JournalError
 from gateway.keeping import Keeping, Stores, open_stores
 from gateway.links.broker import BrokerLink
@@ -87,13 +89,17 @@ def serve(
     log_everything()
     level = logging.WARNING if form in (Form.STALE, Form.BROKEN) else logging.INFO
     log.log(level, "Tidegate %s (%s), gateway %s", version(), form.value, settings.gateway.name)
-    for warning in configuration.warnings:
+    for warning in (*configuration.warnings, *doubts()):
         log.warning("%s", warning)
     try:
+        log.debug("%d files may be open (RLIMIT_NOFILE)", provide(settings))
         credentials = within(READ_S_MAX, lambda: read_credentials(settings), "credentials")
     except OverdueError:
         log.error("%s could not be read within %.0f s", looked_at(), READ_S_MAX)
         return ExitCode.UNAVAILABLE  # a supervisor tries again
+    except LimitError as error:
+        log.error("%s", error)
+        return ExitCode.UNAVAILABLE
     except LinkError as error:
         log.error("%s", error)
         return ExitCode.CONFIGURATION
@@ -103,6 +109,9 @@ def serve(
     gc.disable()
     try:
         return _serve_from_disk(InForce(configuration, credentials), manager, load, log_tail)
+    except LimitError as error:  # reached only now, such as by other threads of the same user
+        log.error("%s", error)
+        return ExitCode.UNAVAILABLE
     finally:
         gc.enable()
 
@@ -195,6 +204,7 @@ class _Parts:
     def keep_house(self) -> None:
         """Each second: follow the wall clock, and say what was held back of the log."""
         self.scheduling.beat()
+        self.links.look()
         self.engine.set_wall_clock(unix_ms_at_zero())
         self.keeping.set_wall_clock(unix_ms_at_zero())
         self.census.note_throughput()
@@ -254,8 +264,9 @@ async def _serve(
     parts.shell.restore(stores.folder.saved, *stores.readings())
     parts.keep_house()
     told = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, ending.told, told.set)
+    loop.add_signal_handler(signal.SIGTERM, ending.told, told.set)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as for `gateway &` in a script
+        loop.add_signal_handler(signal.SIGINT, ending.told, told.set)
     try:
         await parts.start(loop)
         settle()

@@ -76,6 +76,15 @@ class SensorLinks:
         for line in self.serial:
             line.open(loop)
 
+    def look(self) -> None:
+        """Each second: addresses come and go under a socket that is bound to them."""
+        for number, link in enumerate(self.udp):
+            before, problem = link.lost_address, link.look_at_address()
+            if problem is not None and before is None:
+                log.warning("udp%d: %s", number, problem)
+            elif problem is None and before is not None:
+                log.info("udp%d: the address %s is back", number, link.listening_on[0])
+
     def close(self) -> None:
         for group in self.multicast.values():
             group.close()
@@ -133,7 +142,11 @@ class SensorLinks:
     def doubts(self) -> dict[str, Check]:
         """What it would not: networks and cables."""
         groups = {f"udp{number}_group": each.check for number, each in self.multicast.items()}
-        return groups | {name: line.check for name, line in self._lines.items()}
+        addresses = {
+            f"udp{number}_address": partial(getattr, link, "lost_address")
+            for number, link in enumerate(self.udp)
+        }
+        return groups | addresses | {name: line.check for name, line in self._lines.items()}
 
 
 def _udp_link(udp: UdpSettings, number: int, shell: Shell, bytes_max: int) -> UdpLink:

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Generic, TypeVar
 
+from gateway.host.limits import no_thread
+
 R = TypeVar("R")
 
 
@@ -42,7 +44,7 @@ class _Call(Generic[R]):
         try:
             self.thread.start()
         except RuntimeError as error:
-            raise NoThreadError(errno.EAGAIN, "the limit on threads is reached") from error
+            raise NoThreadError(errno.EAGAIN, str(no_thread())) from error
 
     def answer(self) -> R:
         if self._error is not None:

@@ -12,9 +12,10 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
-from threading import Thread
 from time import monotonic
 from typing import Any, Protocol, TypeVar, TypeVarTuple, Unpack
+
+from gateway.host.limits import start_thread
 
 R = TypeVar("R")
 Given = TypeVarTuple("Given")
@@ -34,16 +35,15 @@ class Jobs(Protocol):
 
 
 class WorkThread:
-    """Begins at once, while there is memory for it. Does not keep the process from ending: what
-    blocks then is a write that a power cut could have ended as well.
+    """Begins at once, while there is memory for it, or raises LimitError. Does not keep the process
+    from ending: what blocks then is a write that a power cut could have ended as well.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
         self._loop = loop
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._busy_since: float | None = None
-        self._thread = Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
+        self._thread = start_thread(self._work, name)
 
     def run(self, work: Callable[[Unpack[Given]], R], *given: *Given) -> asyncio.Future[R]:
         """What `work` returns or raises is the future's."""

@@ -16,13 +16,21 @@ from pathlib import Path
 LOGGED = {"warning", "error", "exception", "critical"}
 # Raised with a sentence that somebody reads. MalformedFrame and the like are a peer's, and counted.
 RAISED = {
-    *("AdminError", "BrokerFailure", "CannotError", "DemoError", "JournalError", "LinkError"),
+    *(
+        "AdminError",
+        "BrokerFailure",
+        "CannotError",
+        "DemoError",
+        "JournalError",
+        "LimitError",
+        "LinkError",
+    ),
     *("NoAnswerError", "RefusedError", "SignInError", "StateError"),
 }
 # Whose functions return them.
 SENTENCES = {
     *("admin/conditions.py", "admin/hosts.py", "config/doubts.py", "links/broker_failures.py"),
-    *("links/serial_faults.py", "upstream/session.py"),
+    *("host/causes.py", "host/limits.py", "links/serial_faults.py", "upstream/session.py"),
 }
 # `tidegate flash` speaks to whoever sits before it, and docs/flashing.md has what it says.
 LEFT_OUT = ("cli/flash/", "flashing/")

@@ -53,7 +53,7 @@ EVERY_LAYER = (
     *("session", "routing", "upstream", "bequests", "unsure", "followers", "custody"),
     *("postponed", "spilling", "uplink", "downlink", "rules", "withholding", "restoring", "door"),
     *("desk", "intake", "engine", "alarm_names", "liveness", "watch", "watch_parts"),
-    *("config", "links", "journal", "state", "admin", "shell", "assembly"),
+    *("config", "host", "links", "journal", "state", "admin", "shell", "assembly"),
     *("roster", "census", "keeping", "sensor_links", "lookout", "clerk", "buffer_reader"),
     *("admin_parts", "mending", "flashing", "credentials", "service", "backup"),
     *("notices", "announced", "herald", "herald_parts", "home_assistant_parts"),
@@ -72,8 +72,8 @@ LAYERS = {
     "reasons": allowed(),
     "runs": allowed(),
     "process_pauses": allowed(),
-    "work_thread": allowed(),
-    "side_thread": allowed(),
+    "work_thread": allowed("host"),
+    "side_thread": allowed("host"),
     "slow_callbacks": allowed(),
     "effects": allowed("saved", "part", "reasons", "runs", "process_pauses", "frames"),
     "nodes": allowed(),
@@ -107,15 +107,17 @@ LAYERS = {
     "liveness": allowed("alarm_names", "engine", "upstream", "session", "effects"),
     "watch": allowed("alarm_names", "liveness", "admin", "engine", "effects"),
     "config": allowed(),
+    "host": allowed("config"),
     "links": allowed(
-        *("effects", "lines", "frames", "nodes", "config"), packages=("mqtt5", "serial")
+        *("effects", "lines", "frames", "nodes", "config", "host"), packages=("mqtt5", "serial")
     ),
     "journal": allowed(
-        *("effects", "saved", "frames", "config", "work_thread"), packages=("google_crc32c",)
+        *("effects", "saved", "frames", "config", "host", "work_thread"),
+        packages=("google_crc32c",),
     ),
-    "state": allowed("effects", "saved", "frames", "config", "work_thread"),
+    "state": allowed("effects", "saved", "frames", "config", "host", "work_thread"),
     "admin": allowed(
-        *("alarm_names", "effects", "frames", "config", "slow_callbacks"),
+        *("alarm_names", "effects", "frames", "config", "host", "slow_callbacks"),
         packages=("cbor2", "microdot"),
     ),
     "shell": allowed("engine", "effects", "nodes", "saved", "frames", "links", "slow_callbacks"),

@@ -108,6 +108,8 @@ def _of_links(numbers: Numbers) -> Iterator[Alarm]:
     for link in numbers.links:
         if link.line is not None and link.line.problem is not None:
             yield AlarmName.SERIAL_LINE, f"{link.name}: {link.line.problem}"
+        if link.lost_address is not None:
+            yield AlarmName.ADDRESS_LOST, f"{link.name}: {link.lost_address}"
         if link.receive_buffer_drops:
             yield (
                 AlarmName.DATAGRAMS_LOST,

@@ -56,10 +56,13 @@ class Connections:
         self,
         answer: Callable[[Received], Awaitable[Reply]],
         connection_s_max: float,
+        backlog: int = BACKLOG,
         slow: SlowCallbacks | None = None,
     ) -> None:
+        """`backlog`: less than usual where few descriptors are left for the page."""
         self._answer = answer
         self._slow = slow or SlowCallbacks()
+        self._backlog = backlog
         self._connection_s_max = connection_s_max
         self._server: asyncio.Server | None = None  # until `start`
         self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}  # oldest first
@@ -70,7 +73,7 @@ class Connections:
         listener = open_listener(host, port)
         host, port = listener.getsockname()[:2]
         self._server = await asyncio.start_server(
-            self._serve, sock=listener, limit=HEAD_BYTES_MAX, backlog=BACKLOG
+            self._serve, sock=listener, limit=HEAD_BYTES_MAX, backlog=self._backlog
         )
         return host, port
 
@@ -94,7 +97,7 @@ class Connections:
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        if len(self._open) >= CONNECTIONS_MAX:
+        if len(self._open) >= 2 * self._backlog:
             self._close_oldest()
         self._open[task] = writer
         try:

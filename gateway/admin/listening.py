@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import socket
 
+from gateway.host.causes import brief
+
 
 class AdminError(OSError):
     """The world refused. The text is one sentence for the operator that says what to do."""
@@ -53,4 +55,4 @@ def _explained(error: OSError, where: str) -> str:
                 "`ip address` shows"
             )
         case _:
-            return f"{start}{error.strerror or error}"
+            return f"{start}{brief(error)}"

@@ -72,6 +72,7 @@ class LinkNumbers:
     truncated: int
     group_joined: bool | None = None  # None for a link without a multicast group
     line: LineNumbers | None = None  # of a serial line
+    lost_address: str | None = None  # that the machine has given up its address, in a sentence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from gateway.admin.actions import Actions
 from gateway.admin.application import answering, application, file_response
 from gateway.admin.clients import clients_json
 from gateway.admin.connections import (
+    BACKLOG,
     CONNECTION_S_MAX,
     Connections,
     Pieces,
@@ -56,6 +57,7 @@ class AdminServer:
         sources: Sources,
         *,
         connection_s_max: float = CONNECTION_S_MAX,
+        backlog: int = BACKLOG,
     ) -> None:
         self.listening_on = listen
         self._sources = sources
@@ -65,7 +67,7 @@ class AdminServer:
         self._actions = Actions(self._sign_in, sources.operating, lambda: self.listening_on[1])
         self._app = self._routed()
         self._connections = Connections(
-            answering(self._app, Hosts(sources.hosts)), connection_s_max, sources.slow
+            answering(self._app, Hosts(sources.hosts)), connection_s_max, backlog, sources.slow
         )
 
     async def start(self) -> None:

@@ -12,6 +12,7 @@ from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import complain, say
 from gateway.cli.sources import add_source_arguments, configuration_of, used_path
 from gateway.config import ConfigError
+from gateway.host.causes import brief
 from gateway.journal.rules import JournalError
 from gateway.state.errors import StateError
 
@@ -61,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _refuse(str(error), ExitCode.FAILURE)
     except OSError as error:
         where = error.filename or arguments.file
-        return _refuse(f"{where}: {error.strerror or error}", ExitCode.CANNOT_CREATE)
+        return _refuse(f"{where}: {brief(error)}", ExitCode.CANNOT_CREATE)
     _tell(arguments.file, taken, is_json=arguments.json)
     return ExitCode.OK
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import complain, say
 from gateway.config.template import template
+from gateway.host.causes import brief
 
 STDOUT = "-"
 
@@ -34,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
         message = f"the folder {path.parent} does not exist; mkdir -p {path.parent} makes it"
         return _refuse(message, ExitCode.CANNOT_CREATE)
     except OSError as error:
-        return _refuse(f"cannot write {path}: {error.strerror}", ExitCode.CANNOT_CREATE)
+        return _refuse(f"cannot write {path}: {brief(error)}", ExitCode.CANNOT_CREATE)
     complain(f"{path} is written; next: tidegate check {path}")
     return ExitCode.OK
 

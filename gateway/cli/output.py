@@ -1,14 +1,18 @@
 """Answers on stdout and complaints on stderr, by whatever is left of both.
 
-A full disk behind `> file` must be said, not shown as a traceback; a closed pipe is nobody's
-mistake and stays a BrokenPipeError, which `main` takes for the end.
+A full disk behind `> file`, or an output that the caller has closed, is reported and not shown as a
+traceback; a closed pipe is nobody's mistake and stays a BrokenPipeError, which `main` takes for the
+end. A complaint that cannot be written is lost.
 """
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from io import TextIOWrapper
+from contextlib import contextmanager, suppress
+from io import TextIOBase, TextIOWrapper
+from pathlib import Path
+from typing import TextIO, cast
 
 from gateway.cli.called import runnable
 
@@ -17,32 +21,44 @@ class OutputError(Exception):
     """The answer could not be written; the message says why."""
 
 
+class _Closed(TextIOBase):
+    """Stands in for an output that the caller has closed."""
+
+    def write(self, _text: str) -> int:
+        raise OSError(errno.EBADF, "standard output is closed")
+
+
 def prepare() -> None:
     """A name in a file must not fail on a terminal that cannot show it."""
-    if isinstance(sys.stdout, TextIOWrapper):
+    if sys.stdin is None:
+        sys.stdin = Path(os.devnull).open()  # noqa: SIM115 (for as long as the process lives)
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
+    if sys.stdout is None:
+        sys.stdout = cast("TextIO", _Closed())
+    elif isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def say(text: str) -> None:
-    with _failures_named():
+    with failures_named():
         print(text, flush=True)
 
 
 def put(text: str) -> None:
     """As it is, and not at once: for answers of many lines."""
-    with _failures_named():
+    with failures_named():
         sys.stdout.write(text)
 
 
 def finish() -> None:
     """Writes what others, such as argparse, have printed."""
-    if sys.stdout is not None:  # it is None when the caller has closed it
-        with _failures_named():
-            sys.stdout.flush()
+    with failures_named():
+        sys.stdout.flush()
 
 
 @contextmanager
-def _failures_named() -> Iterator[None]:
+def failures_named() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
@@ -52,10 +68,26 @@ def _failures_named() -> Iterator[None]:
 
 
 def complain(text: str) -> None:
-    print(runnable(text), file=sys.stderr)
+    with suppress(OSError):
+        print(runnable(text), file=sys.stderr)
 
 
 def abandon() -> None:
-    """Else the interpreter flushes once more at its end, and complains."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    """The answer: else the interpreter flushes once more at its end, and complains."""
+    _send_nowhere(sys.stdout)
+
+
+def close_quietly() -> None:
+    """Complaints that cannot be written do not change the exit code."""
+    try:
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        _send_nowhere(sys.stderr)
+
+
+def _send_nowhere(stream: TextIO) -> None:
+    with suppress(OSError):  # one without a descriptor
+        number = stream.fileno()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, number)
+        os.close(nowhere)

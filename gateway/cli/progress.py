@@ -6,6 +6,7 @@ A job that ends soon says nothing.
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 SILENT_S = 0.7
 TERMINAL_S = 0.1
@@ -27,12 +28,17 @@ class Progress:
             return
         self._next_at = now + (TERMINAL_S if self._is_terminal else LINES_S)
         if self._is_terminal:
-            print(f"\r{self._said(done)}\x1b[K", end="", file=sys.stderr, flush=True)
+            _write(f"\r{self._said(done)}\x1b[K")
             self._has_line = True
         else:
-            print(self._said(done), file=sys.stderr)
+            _write(f"{self._said(done)}\n")
 
     def end(self) -> None:
         """Takes its line away again."""
         if self._has_line:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            _write("\r\x1b[K")
+
+
+def _write(text: str) -> None:
+    with suppress(OSError):  # how far it is matters less than the job
+        print(text, end="", file=sys.stderr, flush=True)

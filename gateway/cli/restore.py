@@ -14,6 +14,7 @@ from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import complain, say
 from gateway.cli.sources import USUAL_PATH, add_source_arguments, in_time
 from gateway.config import ConfigError, Configuration, Settings, load
+from gateway.host.causes import brief
 from gateway.state.errors import StateError
 
 SCHEMA = "tidegate.restore/1"
@@ -68,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _refuse(message, ExitCode.PERMISSION)
     except OSError as error:
         where = error.filename or arguments.file
-        return _refuse(f"{where}: {error.strerror or error}", ExitCode.CANNOT_CREATE)
+        return _refuse(f"{where}: {brief(error)}", ExitCode.CANNOT_CREATE)
 
 
 def _restore(arguments: argparse.Namespace) -> int:

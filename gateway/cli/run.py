@@ -19,6 +19,8 @@ from gateway.cli.sources import (
 )
 from gateway.config import ConfigError, Configuration, page_address
 from gateway.config.keys import LOG_FORMAT, LOG_LEVEL
+from gateway.host.limits import LimitError, make_ready
+from gateway.host.needs import DESCRIPTORS_MIN
 from gateway.service.notify import ServiceManager
 
 
@@ -39,6 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     os.umask(0o077)  # whatever is written is for this user alone
+    try:
+        make_ready(DESCRIPTORS_MIN)
+    except LimitError as error:
+        complain(f"tidegate run: {error}")
+        return ExitCode.UNAVAILABLE
     form = compiled.use(os.environ)  # first: a page for a wrong configuration imports some of it
     manager = ServiceManager.of(os.environ, os.getpid())
     try:

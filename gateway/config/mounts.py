@@ -28,6 +28,7 @@ class Mount:
     source: str
     device: str
     options: tuple[str, ...]
+    was_made_read_only: bool = False  # by the kernel, after an error; nobody mounted it so
 
     @property
     def is_in_memory(self) -> bool:
@@ -69,8 +70,13 @@ def _parsed(line: str) -> Mount | None:
     left, right = before.split(" "), after.split(" ")
     if not separator or len(left) < 6 or len(right) < 3:
         return None
-    options = dict.fromkeys([*left[5].split(","), *right[2].split(",")])
-    return Mount(_unescaped(left[4]), right[0], _unescaped(right[1]), left[2], tuple(options))
+    ours, theirs = left[5].split(","), right[2].split(",")
+    options = dict.fromkeys([*ours, *theirs])
+    # `mount -o ro` sets both; errors=remount-ro only the file system's own.
+    was_made = "rw" in ours and not {"ro", "emergency_ro"}.isdisjoint(theirs)
+    return Mount(
+        _unescaped(left[4]), right[0], _unescaped(right[1]), left[2], tuple(options), was_made
+    )
 
 
 def _unescaped(text: str) -> str:

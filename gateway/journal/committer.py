@@ -36,6 +36,7 @@ from gateway.effects import (
     Store,
     Unpark,
 )
+from gateway.host.causes import brief
 from gateway.journal.group import BacklogRequest, Group, Look
 from gateway.journal.journal import Journal
 from gateway.journal.numbers import JournalNumbers, JournalState
@@ -430,7 +431,7 @@ class JournalCommitter:
     def _note(self, error: OSError | None) -> None:
         """Say once what became of the journal."""
         if error is not None:
-            self._problem = error.strerror or str(error)
+            self._problem = brief(error)
         state = self._journal.state
         if state is not self._state:
             self._state = state

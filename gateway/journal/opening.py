@@ -14,6 +14,7 @@ import errno
 from contextlib import suppress
 from pathlib import Path
 
+from gateway.host.causes import cause
 from gateway.journal.checksums import CHECKSUMS, PREFERRED
 from gateway.journal.files import Files
 from gateway.journal.ledger import Ledger
@@ -200,15 +201,8 @@ def _filler(size: int, algorithm: int, salt: int) -> bytes:
 
 def journal_error(folder: Path, error: OSError) -> JournalError:
     """With what to do."""
-    match error.errno:
-        case errno.EACCES | errno.EPERM:
-            advice = f"may not be written by this user: `sudo chown -R $USER {folder}`"
-        case errno.EROFS:
-            advice = "is on a read-only file system: mount it for writing, or set another state_dir"
-        case errno.ENOTDIR | errno.EEXIST:
-            advice = "is not a folder: remove the file, or set another state_dir"
-        case errno.EIO:
-            advice = "is on a disk that fails: replace the disk; `dmesg` tells more"
-        case _:
-            advice = f"cannot be used: {error.strerror}"
-    return JournalError(error.errno, f"the journal's folder {folder} {advice}")
+    if error.errno in (errno.EACCES, errno.EPERM):
+        advice = f" may not be written by this user: `sudo chown -R $USER {folder}`"
+    else:
+        advice = f": {cause(error, folder)}"
+    return JournalError(error.errno, f"the journal's folder {folder}{advice}")

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gateway.effects import Forward
+from gateway.host.causes import brief
 from gateway.journal.checksums import CHECKSUMS
 from gateway.journal.files import Files
 from gateway.journal.group import BacklogRequest, Failed, Stretch
@@ -121,7 +122,7 @@ def read_backlog(files: Files, open_segment: OpenSegment, request: BacklogReques
             try:
                 file = open_segment(stretch.segment.name)
             except OSError as error:
-                why = error.strerror or str(error)
+                why = brief(error)
                 request.failed = Failed(stretch.segment, error.errno or errno.EIO, why)
                 return forwards
             room -= _read_stretch(files, file, request, stretch, forwards)

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
+from gateway.host.causes import brief
 from gateway.journal.checksums import CHECKSUMS
 from gateway.journal.files import Files
 from gateway.journal.group import Group, Look, Mark
@@ -365,7 +366,7 @@ class Volume:
                 if name in look.tried:
                     self.open_segment(name)
             except OSError as error:
-                look.problems[name] = f"{name}: {error.strerror or error}"
+                look.problems[name] = f"{name}: {brief(error)}"
 
     def open_segment(self, name: str) -> int:
         """To read from it; stays open here. Raises OSError."""

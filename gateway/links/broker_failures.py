@@ -11,6 +11,9 @@ import errno
 import socket
 import ssl
 
+from gateway.host import limits
+from gateway.host.causes import brief
+
 
 class BrokerFailure(enum.Enum):
     """The label of a metric."""
@@ -77,11 +80,14 @@ def explain(error: BaseException, host: str, port: int, tls: bool) -> str:
 def diagnose(error: BaseException, host: str, port: int, tls: bool) -> tuple[BrokerFailure, str]:
     """The label and the sentence."""
     where = _where(host, port)
+    limit = limits.named(error)
+    if limit is not None:
+        return BrokerFailure.OTHER, f"no connection to {where} can be made now: {limit}"
     match error:
         case ssl.SSLError():
             return BrokerFailure.TLS, _explain_tls(error, host, where)
         case socket.gaierror():
-            return BrokerFailure.NAME, _explain_name(error, host)
+            return BrokerFailure.NAME, explain_name(error, host, "upstream.url")
         case TimeoutError():
             return (
                 BrokerFailure.TIMEOUT,
@@ -135,13 +141,14 @@ def _where(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _explain_name(error: socket.gaierror, host: str) -> str:
+def explain_name(error: socket.gaierror, host: str, key: str) -> str:
+    """`key`: where the name is configured."""
     if error.errno == socket.EAI_AGAIN:
         return (
             f"the name {host!r} cannot be looked up: no name server answers; "
             "check the network and /etc/resolv.conf"
         )
-    return f"the name {host!r} has no address: check the host in upstream.url"
+    return f"the name {host!r} has no address: check the host in {key}"
 
 
 def _explain_network(error: OSError, where: str, tls: bool) -> tuple[BrokerFailure, str]:
@@ -149,7 +156,7 @@ def _explain_network(error: OSError, where: str, tls: bool) -> tuple[BrokerFailu
         return BrokerFailure.UNREACHABLE, f"there is no way to {where}: is the network up?"
     reset = isinstance(error, ConnectionError) or error.errno in _RESET
     if not reset:
-        return BrokerFailure.OTHER, f"{where} failed: {error.strerror or error}"
+        return BrokerFailure.OTHER, f"{where} failed: {brief(error)}"
     if not tls:
         return BrokerFailure.CLOSED, f"{where} broke the connection: see the log of the broker"
     if isinstance(error, ConnectionAbortedError) and "handshake" in str(error):

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import socket
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeAlias
+
+from gateway.host.limits import start_thread
+from gateway.links.errors import LinkError
+from gateway.links.socket_address import address_of, socket_address
 
 _Found: TypeAlias = list[tuple[socket.AddressFamily, tuple[object, ...]]]
 
@@ -24,8 +28,11 @@ async def connected_socket(
 ) -> socket.socket:
     """The first address that answers; each has its share of the time. Raises OSError."""
     deadline = loop.time() + timeout_s
-    async with asyncio.timeout(timeout_s):
-        found = await _look_up(loop, host, port)
+    try:
+        async with asyncio.timeout(timeout_s):
+            found = await _look_up(loop, host, port)
+    except TimeoutError as error:  # of the name server: nothing was sent to the host yet
+        raise socket.gaierror(socket.EAI_AGAIN, "no name server answers") from error
     errors: list[OSError] = []
     for index, (family, address) in enumerate(found):
         share_s = (deadline - loop.time()) / (len(found) - index)
@@ -61,20 +68,59 @@ async def _connected(
         for name, value in _KEEP_ALIVE:
             if hasattr(socket, name):
                 opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-        await loop.sock_connect(opened, address)
+        await _established(loop, opened, address)
     except BaseException:
         opened.close()
         raise
     return opened
 
 
+async def _established(
+    loop: asyncio.AbstractEventLoop, opened: socket.socket, address: tuple[object, ...]
+) -> None:
+    """Not by `loop.sock_connect`: uvloop looks up even a numeric address in a pool of threads, and
+    the process is aborted where the system gives it no thread.
+    """
+    try:
+        opened.connect(address)
+    except (BlockingIOError, InterruptedError):
+        pass
+    else:
+        return
+    decided: asyncio.Future[None] = loop.create_future()
+    loop.add_writer(opened.fileno(), _settle, decided)
+    try:
+        await decided
+    finally:
+        loop.remove_writer(opened.fileno())
+    number = opened.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    if number:
+        raise OSError(number, os.strerror(number))
+
+
+def _settle(decided: asyncio.Future[None]) -> None:
+    if not decided.done():
+        decided.set_result(None)
+
+
+def _numeric(host: str, port: int) -> _Found | None:
+    """An address in numbers needs no look-up, and no thread for one. None for a name."""
+    try:
+        address = socket_address(address_of(host, port))
+    except LinkError:
+        return None
+    return [(socket.AF_INET6 if len(address) == 4 else socket.AF_INET, address)]
+
+
 async def _look_up(loop: asyncio.AbstractEventLoop, host: str, port: int) -> _Found:
-    """In a daemon thread of its own and not in the loop's executor.
+    """In a daemon thread of its own and not in the loop's executor. Raises OSError.
 
     A dead name server holds a look-up for half a minute, and the loop would wait for its executor
     before the gateway could stop. There is one such thread for each name: while the last look-up
     has not ended, which may be never, there is no other.
     """
+    if (found := _numeric(host, port)) is not None:
+        return found
     if (host, port) in _under_way:
         raise socket.gaierror(socket.EAI_AGAIN, "the last look-up has not ended")
     answer: asyncio.Future[_Found] = loop.create_future()
@@ -100,5 +146,5 @@ async def _look_up(loop: asyncio.AbstractEventLoop, host: str, port: int) -> _Fo
                 found = [(entry[0], entry[4]) for entry in entries]
                 loop.call_soon_threadsafe(settle, answer.set_result, found)
 
-    threading.Thread(target=look_up, name="broker name look-up", daemon=True).start()
+    start_thread(look_up, "broker name look-up")
     return await answer

@@ -8,10 +8,12 @@ bounded by who uses this: one call at a time for each port.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
+
+from gateway.host.limits import start_thread
 
 Result = TypeVar("Result")
 
@@ -19,13 +21,13 @@ Result = TypeVar("Result")
 async def in_thread(
     call: Callable[[], Result], name: str, unclaimed: Callable[[Result], object]
 ) -> Result:
-    """`unclaimed` gets, in the thread, a result that nobody waits for any more."""
+    """`unclaimed` gets, in a thread, a result that nobody waits for any more. Raises LimitError."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Result] = loop.create_future()
 
     def settle(result: Result) -> None:
         if answer.done():
-            threading.Thread(target=unclaimed, args=(result,), name=name, daemon=True).start()
+            start_thread(partial(unclaimed, result), name)
         else:
             answer.set_result(result)
 
@@ -45,5 +47,5 @@ async def in_thread(
         except RuntimeError:
             unclaimed(result)
 
-    threading.Thread(target=work, name=name, daemon=True).start()
+    start_thread(work, name)
     return await answer

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import serial  # type: ignore[import-untyped]
 
+from gateway.host.limits import LimitError
 from gateway.links.in_thread import in_thread
 from gateway.links.port_owner import device_owner
 from gateway.links.serial_faults import why_not_opened
@@ -29,6 +30,7 @@ from gateway.links.serial_line import LineHearers, PortRules, short_name
 
 READ_OCTETS_MAX = 4096
 READS_PER_TURN = 4
+CLOSE_AGAIN_S = 1.0
 UNPLUGGED = "it was unplugged"
 
 _PARITIES = {
@@ -46,7 +48,10 @@ class _Opened(NamedTuple):
 async def open_device(rules: PortRules, hearers: LineHearers) -> DeviceLine:
     """Raises LineError."""
     name = short_name(rules.port)
-    opened = await in_thread(lambda: _open(rules), f"open {name}", _let_go)
+    try:
+        opened = await in_thread(lambda: _open(rules), f"open {name}", _let_go)
+    except LimitError as error:
+        raise why_not_opened(rules, error) from error
     return DeviceLine(opened, name, hearers)
 
 
@@ -97,6 +102,16 @@ def _close(fd: int) -> None:
         os.close(fd)
 
 
+async def _closed(fd: int, name: str) -> None:
+    while True:
+        try:
+            await in_thread(lambda: _close(fd), name, _nothing)
+        except LimitError:  # of threads; the port is not opened again before it is closed
+            await asyncio.sleep(CLOSE_AGAIN_S)
+        else:
+            return
+
+
 class DeviceLine:
     def __init__(self, opened: _Opened, name: str, hearers: LineHearers) -> None:
         self._fd, self.warning = opened
@@ -129,8 +144,8 @@ class DeviceLine:
         if self._closing is not None:
             return
         self._stop()
-        closing = in_thread(lambda: _close(self._fd), f"close {self._name}", _nothing)
-        self._closing = self._loop.create_task(closing, name=f"close {self._name}")
+        name = f"close {self._name}"
+        self._closing = self._loop.create_task(_closed(self._fd, name), name=name)
 
     async def closed(self) -> None:
         if self._closing is not None:

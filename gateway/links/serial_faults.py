@@ -11,6 +11,7 @@ import termios
 from collections.abc import Sequence
 from pathlib import Path
 
+from gateway.host import limits
 from gateway.links.port_owner import device_owner
 from gateway.links.serial_line import LineError, LineFailure, PortRules
 
@@ -24,6 +25,9 @@ _BUSY = frozenset({errno.EBUSY, errno.EAGAIN, errno.EWOULDBLOCK})
 def why_not_opened(rules: PortRules, error: Exception) -> LineError:
     """For what pyserial raised, which knows the number of the error only sometimes."""
     port = rules.port
+    limit = limits.named(error)
+    if limit is not None:
+        return LineError(LineFailure.UNSUITABLE, f"{port} cannot be opened now: {limit}")
     number = error.errno if isinstance(error, OSError) else None
     if isinstance(error, PermissionError) or number in (errno.EACCES, errno.EPERM):
         return LineError(LineFailure.PERMISSION, permission_text(port))

@@ -15,7 +15,9 @@ import socket
 from typing import Protocol, cast
 
 from gateway.config.serial_ports import PortServer
+from gateway.host import limits
 from gateway.lines.rfc2217 import ComPort, PortSettings
+from gateway.links.broker_failures import explain_name
 from gateway.links.broker_socket import connected_socket
 from gateway.links.serial_line import LineError, LineFailure, LineHearers, PortRules
 
@@ -96,7 +98,10 @@ def _why_unreachable(server: PortServer, error: OSError) -> str:
     if isinstance(error, TimeoutError):
         return f"{server} does not answer: is {host} switched on, and the way to it open?"
     if isinstance(error, socket.gaierror):
-        return f"the name {host} has no address: {error.strerror}"
+        return explain_name(error, host, "the line's port")
+    limit = limits.named(error)
+    if limit is not None:
+        return f"{server} cannot be reached now: {limit}"
     if error.errno == errno.ECONNREFUSED:
         return f"nobody listens at {host} port {port}: is the port server set to that port?"
     return f"{server} cannot be reached: {error.strerror or error}"

@@ -10,6 +10,7 @@ import ssl
 from pathlib import Path
 
 from gateway.config.regular_file import read_regular
+from gateway.host.causes import brief
 from gateway.links.errors import LinkError
 
 __all__ = ["LinkError", "client_context"]
@@ -76,7 +77,7 @@ def _check_pem(key: str, path: Path, any_of: tuple[bytes, ...], content: str) ->
     except PermissionError as error:
         raise LinkError(f"{key} {path} may not be read by this user: check its mode") from error
     except OSError as error:
-        raise LinkError(f"{key} {path} cannot be read: {error.strerror}") from error
+        raise LinkError(f"{key} {path} cannot be read: {brief(error)}") from error
     if any(mark in found for mark in any_of):
         return
     if found.startswith(_DER):

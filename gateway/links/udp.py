@@ -28,7 +28,7 @@ from gateway.links.group_socket import Place, send_to_group, speak_on
 from gateway.links.mmsg import DATAGRAMS_PER_CALL
 from gateway.links.socket_address import IPV4_BYTES, IPV6_BYTES, address_of, address_text
 from gateway.links.tick import AdaptiveTick, BusyPoll
-from gateway.links.udp_socket import has_unread, open_udp_socket, receive_buffer_drops
+from gateway.links.udp_socket import has_unread, lost_address, open_udp_socket, receive_buffer_drops
 
 __all__ = ["LinkError", "SendFailure", "UdpCounters", "UdpLink", "address_of", "address_text"]
 
@@ -95,6 +95,7 @@ class UdpLink:
         self.listening_on = listen
         self.address_bytes = IPV6_BYTES if ":" in listen[0] else IPV4_BYTES
         self.counters = UdpCounters()
+        self.lost_address: str | None = None  # a sentence for the operator
         self._on_datagrams = on_datagrams
         self._receive_buffer_bytes = receive_buffer_bytes
         self._datagram_bytes_max = datagram_bytes_max
@@ -200,6 +201,11 @@ class UdpLink:
     def check(self) -> str | None:
         """For health: what is wrong, or None."""
         return "its socket is closed" if self._socket is None else None
+
+    def look_at_address(self) -> str | None:
+        """For the daemon, each second: notes whether the machine still has its address."""
+        self.lost_address = lost_address(self.listening_on) if self._socket else None
+        return self.lost_address
 
     def mark(self) -> int | None:
         """How many datagrams were read, for the watchdog, if there are more to be read."""

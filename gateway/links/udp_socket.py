@@ -10,6 +10,7 @@ import termios
 from contextlib import suppress
 from fcntl import ioctl
 
+from gateway.host.causes import brief
 from gateway.links.broadcast_filter import refuse_broadcasts
 from gateway.links.errors import LinkError
 from gateway.links.group_socket import hear_no_other_groups
@@ -38,7 +39,7 @@ def open_udp_socket(
     try:
         opened = socket.socket(_family(host), socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     except OSError as error:
-        raise LinkError(f"cannot listen on {_shown(host, port)}: {error.strerror}") from error
+        raise LinkError(f"cannot listen on {_shown(host, port)}: {brief(error)}") from error
     try:
         if opened.family == socket.AF_INET6:
             # So that "0.0.0.0" and "::" can both listen on one port.
@@ -87,7 +88,28 @@ def explain_bind(error: OSError, host: str, port: int) -> str:
                 f"use one that `ip address` shows, or {every} for all"
             )
         case _:
-            return f"{where}{error.strerror or error}"
+            return f"{where}{brief(error)}"
+
+
+def lost_address(listening_on: tuple[str, int]) -> str | None:
+    """Whether this machine has given up the address that a socket is bound to, of which the socket
+    itself knows nothing. A sentence, or None. Tried by binding another one: no call that waits.
+    """
+    host, port = listening_on
+    if host in ("0.0.0.0", "::"):
+        return None
+    try:
+        with socket.socket(_family(host), socket.SOCK_DGRAM) as tried:
+            tried.bind(socket_address(address_of(host, 0)))
+    except (OSError, LinkError) as error:
+        number = error.errno if isinstance(error, OSError) else errno.EADDRNOTAVAIL
+        if number in (errno.EADDRNOTAVAIL, errno.ENODEV):
+            return (
+                f"this machine does not have the address {host} any more, on which UDP port {port} "
+                "listens, so no sensor can reach it there: see `ip -brief address`; it goes on by "
+                "itself when the address is back"
+            )
+    return None
 
 
 def receive_buffer_drops(socket_: socket.socket) -> int:

@@ -6,6 +6,8 @@ import errno
 import sqlite3
 from pathlib import Path
 
+from gateway.host.causes import cause, refusal
+
 # By the low octet of SQLite's error code.
 _MEANING = {
     sqlite3.SQLITE_FULL: (errno.ENOSPC, "the disk is full: free some space"),
@@ -15,7 +17,7 @@ _MEANING = {
     ),
     sqlite3.SQLITE_IOERR: (
         errno.EIO,
-        "the disk does not do what it is told: `dmesg` says why; is the card worn, the disk full?",
+        "the disk does not do what it is told: `dmesg` says why",
     ),
     sqlite3.SQLITE_CORRUPT: (
         errno.EIO,
@@ -30,6 +32,11 @@ _MEANING = {
         "state.db is open in another program: close it, or copy the folder to look into it",
     ),
 }
+# Of these SQLite does not say which error of the system it was.
+_HIDING = (
+    *(sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY),
+    *(sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN),
+)
 # The last: a table or a column is missing, so the file is not one that we made.
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
@@ -61,8 +68,12 @@ def from_sqlite(folder: Path | None, error: sqlite3.Error) -> StateError:
 
 def from_code(folder: Path | None, code: int, detail: str = "") -> StateError:
     number, meaning = _MEANING.get(code, (errno.EIO, detail))
-    where = f"gateway.state_dir {folder}: " if folder is not None else ""
-    return StateError(number, f"{where}{meaning}")
+    if folder is None:
+        return StateError(number, meaning)
+    found = refusal(folder) if code in _HIDING else None
+    if found is not None and not isinstance(found, PermissionError):
+        number, meaning = found.errno or number, cause(found, folder)
+    return StateError(number, f"gateway.state_dir {folder}: {meaning}")
 
 
 def from_system(folder: Path, error: OSError) -> StateError:
@@ -76,8 +87,4 @@ def _advice(folder: Path, error: OSError) -> str:
             f"`sudo mkdir -p {folder} && sudo chown -R $USER {folder}`, or set another "
             "gateway.state_dir"
         )
-    if isinstance(error, FileExistsError | NotADirectoryError):
-        return f"gateway.state_dir {folder} is not a folder: remove the file or set another path"
-    if error.errno == errno.ENOSPC:
-        return f"gateway.state_dir {folder}: the disk is full: free some space"
-    return f"gateway.state_dir {folder} cannot be used: {error.strerror}"
+    return f"gateway.state_dir {folder}: {cause(error, folder)}"

@@ -83,6 +83,11 @@ def test_a_line_that_is_not_to_be_had_is_told_by_its_name() -> None:
     ]
 
 
+def test_a_listener_without_its_address_is_reported() -> None:
+    links = (replace(QUIET_LINK, lost_address="it is gone"),)
+    assert alarms(replace(QUIET, links=links), news()) == [f"{LINK.name}: it is gone"]
+
+
 def test_a_bad_day_says_what_to_do_about_each() -> None:
     told = news()
     told.tell(Dropped(Reason.CLIENTS_FULL, count=3))

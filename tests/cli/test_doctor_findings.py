@@ -83,7 +83,17 @@ def test_a_journal_that_would_not_fit_is_warned_about() -> None:
         (mounted(options=("rw", "noatime", "sync")), Level.WARNING, "/ is mounted with sync"),
         (mounted(options=("rw", "noatime", "barrier=0")), Level.WARNING, "/ is mounted without b"),
         (mounted(options=("rw",)), Level.NOTE, "/ is mounted without noatime"),
-        (replace(mounted(options=("ro", "noatime")), is_writable=False), Level.FAILURE, "/ is rea"),
+        (replace(mounted(options=("ro", "noatime")), is_writable=False), Level.FAILURE, "/ is mou"),
+        (
+            replace(mounted(file_system="squashfs", options=("ro", "noatime")), is_writable=False),
+            Level.FAILURE,
+            "/ is an image (squashfs) that can never be written",
+        ),
+        (
+            replace(WELL, has_no_inodes=True),
+            Level.FAILURE,
+            "the file system of /var/lib/tidegate has no inodes left",
+        ),
         (replace(WELL, is_writable=False, syncs=None), Level.FAILURE, "/var/lib/tidegate may not"),
         (replace(WELL, error="No space left on device", syncs=None), Level.FAILURE, "/var/lib/ti"),
     ],

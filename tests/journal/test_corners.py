@@ -122,13 +122,16 @@ def test_a_file_system_that_takes_nothing_is_one_that_fails(folder: Path) -> Non
     [
         (errno.EACCES, "may not be written by this user"),
         (errno.EROFS, "read-only"),
-        (errno.ENOTDIR, "is not a folder"),
-        (errno.EIO, "replace the disk"),
-        (errno.EMFILE, "cannot be used: Too many open files"),
+        (errno.EIO, "the disk fails: replace it"),
+        (errno.EMFILE, "RLIMIT_NOFILE"),
+        (errno.EDQUOT, "quota"),
+        (errno.EXDEV, "as the system has it"),
     ],
 )
 def test_an_error_of_the_folder_says_what_to_do(number: int, advice: str) -> None:
-    error = journal_error(Path("/var/lib/tidegate/journal"), OSError(number, "Too many open files"))
+    error = journal_error(
+        Path("/var/lib/tidegate/journal"), OSError(number, "as the system has it")
+    )
     assert error.errno == number
     assert advice in str(error)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.effects import Forward, ReadAgain, ReadBacklog, Store
+from gateway.host.causes import brief
 from gateway.journal.files import OsFiles
 from gateway.journal.held_files import HELD_MAX
 from gateway.journal.numbers import JournalState
@@ -178,7 +179,7 @@ def test_a_file_that_cannot_be_opened_is_reported_and_waited_for(folder: Path, e
     numbers = driven.journal.numbers
     assert numbers.out_of_reach > 0
     assert segments(folder)[1].name in numbers.backlog_problem
-    assert os.strerror(error) in numbers.backlog_problem
+    assert brief(OSError(error, os.strerror(error))) in numbers.backlog_problem
     files.closed = set()
     rest = driven.read()
     assert [each.sequence for each in first + rest] == [each.sequence for each in forwards]

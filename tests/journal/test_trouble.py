@@ -229,7 +229,7 @@ def test_a_failed_group_keeps_its_marks(folder: Path) -> None:
 
 
 def test_a_start_on_a_failing_disk_is_refused(folder: Path) -> None:
-    with pytest.raises(JournalError, match="replace the disk"):
+    with pytest.raises(JournalError, match="the disk fails: replace it"):
         Driven(folder, files=Failing("sync"))
     with pytest.raises(JournalError, match="read-only"):
         Driven(folder, files=Failing("create", error=errno.EROFS))

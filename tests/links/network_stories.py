@@ -10,6 +10,7 @@ from pathlib import Path
 from gateway.links.group import GroupHearers, GroupLink
 from gateway.links.udp import UdpLink
 from gateway.links.udp_socket import open_udp_socket
+from gateway.sensor_links import SensorLinks
 from tests.links.eventually import eventually
 from tests.support.multicast import Seeker, group_on_loopback
 from tests.support.own_network import give_address, send_frame, switch
@@ -17,6 +18,33 @@ from tests.support.own_network import give_address, send_frame, switch
 ALL = b"\xff" * 6
 US = bytes(6)
 SEARCHGW, PINGREQ = b"\x03\x01\x00", b"\x02\x16"
+
+
+def an_address_goes_and_comes_back() -> None:
+    asyncio.run(asyncio.wait_for(_an_address_goes_and_comes_back(), 50))
+
+
+async def _an_address_goes_and_comes_back() -> None:
+    switch("lo", on=True)
+    give_address("lo", "10.9.8.7")
+    links = SensorLinks()
+    for host in ("10.9.8.7", "0.0.0.0"):
+        links.udp.append(UdpLink((host, 0), lambda _: None))
+        links.udp[-1].open(asyncio.get_running_loop())
+    doubt = links.doubts()["udp0_address"]
+    for _ in range(2):
+        links.look()
+        assert doubt() is None
+        give_address("lo", "172.20.0.1")  # of another network: all of one is ours on lo
+        links.look()
+        said = doubt()
+        assert said is not None
+        assert "does not have the address 10.9.8.7 any more" in said
+        assert links.udp[0].check() is None, "a restart would not bring it back"
+        assert links.doubts()["udp1_address"]() is None
+        give_address("lo", "10.9.8.7")
+    links.look()
+    links.close()
 
 
 def the_network_comes_and_goes() -> None:

@@ -29,7 +29,7 @@ VALUES = [
     (OSError(errno.ENETUNREACH, "?"), BrokerFailure.UNREACHABLE, "is the network up?"),
     (OSError(errno.EHOSTUNREACH, "?"), BrokerFailure.UNREACHABLE, "no way to b:1"),
     (ConnectionResetError(), BrokerFailure.CLOSED, "broke the connection: see the log of"),
-    (OSError(errno.EMFILE, "Too many open files"), BrokerFailure.OTHER, "Too many open files"),
+    (OSError(errno.EMFILE, "Too many open files"), BrokerFailure.OTHER, "RLIMIT_NOFILE"),
     (ValueError("odd"), BrokerFailure.OTHER, "b:1 failed: ValueError: odd"),
 ]
 

@@ -13,6 +13,7 @@ import pytest
 from gateway.links.errors import LinkError
 from gateway.links.port_owner import udp_port_owner
 from gateway.links.udp_socket import explain_bind, open_udp_socket
+from tests.support.own_network import run_in_own_network
 
 
 def refusal(host: str, port: int) -> str:
@@ -67,8 +68,10 @@ def test_a_low_port_without_privilege_names_the_capability() -> None:
 
 
 def test_any_other_error_says_what_the_system_says() -> None:
-    said = explain_bind(OSError(errno.ENOMEM, "Cannot allocate memory"), "0.0.0.0", 80)
-    assert said == "cannot listen on UDP 0.0.0.0:80: Cannot allocate memory"
+    said = explain_bind(OSError(errno.ENOPROTOOPT, "Not available"), "0.0.0.0", 80)
+    assert said == "cannot listen on UDP 0.0.0.0:80: Not available"
+    limited = explain_bind(OSError(errno.EMFILE, "Too many open files"), "0.0.0.0", 80)
+    assert "RLIMIT_NOFILE" in limited
 
 
 def test_the_receive_buffer_is_as_large_as_asked_for(caplog: pytest.LogCaptureFixture) -> None:
@@ -85,3 +88,7 @@ def test_a_smaller_buffer_than_asked_for_is_said_with_the_remedy(
         pass
     (said,) = caplog.messages
     assert said.endswith(f"to allow it: sysctl -w net.core.rmem_max={2**31 - 1}")
+
+
+def test_a_listener_whose_address_is_removed_reports_it_until_it_is_back() -> None:
+    run_in_own_network("tests.links.network_stories", "an_address_goes_and_comes_back")

@@ -16,6 +16,7 @@ from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import complain, put
 from gateway.cli.progress import Progress
 from gateway.config.settings import Settings
+from gateway.host.causes import brief
 
 STDOUT = "-"
 
@@ -55,7 +56,7 @@ def _to_file(path: Path, settings: Settings, *, is_forced: bool) -> int:
         message = f"no permission to write {path}"
         raise BufferError(message, ExitCode.PERMISSION) from None
     except OSError as error:
-        message = f"cannot write {path}: {error.strerror}"
+        message = f"cannot write {path}: {brief(error)}"
         raise BufferError(message, ExitCode.CANNOT_CREATE) from None
     return count
 

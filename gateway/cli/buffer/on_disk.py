@@ -9,6 +9,7 @@ from gateway.cli.output import complain
 from gateway.config.mounts import taken_bytes
 from gateway.config.settings import MIB
 from gateway.effects import Forward
+from gateway.host.causes import brief
 from gateway.journal.boot import read_boot_id
 from gateway.journal.looking import Look
 from gateway.journal.recovery import Clocks
@@ -57,5 +58,5 @@ def _failures_named(folder: Path) -> Iterator[None]:
     except JournalError as error:
         raise BufferError(str(error.strerror or error), ExitCode.FAILURE) from None
     except OSError as error:
-        message = f"{folder} cannot be read: {error.strerror or error}"
+        message = f"{folder} cannot be read: {brief(error)}"
         raise BufferError(message, ExitCode.FAILURE) from None

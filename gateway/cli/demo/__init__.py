@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from gateway.cli.demo.failure import DemoError
 from gateway.cli.exit_codes import ExitCode
+from gateway.cli.output import complain, say
 
 if TYPE_CHECKING:
     from gateway.cli.demo.play import Play
@@ -76,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     _show_summary(play, time.monotonic() - began, arguments)
     problem = play.seen.missing()
     if problem is not None and arguments.seconds is not None:
-        print(problem, file=sys.stderr)
+        complain(problem)
         return ExitCode.FAILURE
     return ExitCode.OK
 
@@ -106,7 +107,7 @@ def _screen(as_json: bool, table: bool) -> Screen:
         from gateway.cli.demo.table import LiveTable
 
         return LiveTable(Console())  # obeys NO_COLOR by itself
-    return Lines(lambda line: print(line, flush=True))
+    return Lines(say)
 
 
 def _show_summary(play: Play, seconds: float, arguments: argparse.Namespace) -> None:
@@ -114,23 +115,23 @@ def _show_summary(play: Play, seconds: float, arguments: argparse.Namespace) -> 
 
     if arguments.json:
         kept = play.folder if arguments.keep else None
-        print(json.dumps(summary_json(play.seen, seconds, kept), indent=2))
+        say(json.dumps(summary_json(play.seen, seconds, kept), indent=2))
     else:
-        print("", *summary_lines(play.seen), sep="\n")
+        say("\n".join(["", *summary_lines(play.seen)]))
     _tell_kept(play, arguments.keep)
 
 
 def _tell_kept(play: Play, keep: bool) -> None:
     if keep and play.folder is not None:
-        print(f"Logs and state are kept in {play.folder}", file=sys.stderr)
+        complain(f"Logs and state are kept in {play.folder}")
 
 
 def _tell_failure(failure: DemoError) -> None:
-    print(f"tidegate demo: {failure}", file=sys.stderr)
+    complain(f"tidegate demo: {failure}")
     if failure.evidence:
-        print("The last lines of its log:", file=sys.stderr)
+        complain("The last lines of its log:")
         for line in failure.evidence.splitlines():
-            print(f"  {line}", file=sys.stderr)
+            complain(f"  {line}")
 
 
 def _require(*names: str) -> None:

@@ -117,19 +117,22 @@ def run(arguments: argparse.Namespace) -> int:
     """1 if something was found that must be mended; warnings and notes are 0."""
     if arguments.listen is not None:
         return _listen(arguments)
+    from gateway.cli.doctor import parts
+
     try:
-        configuration = configuration_of(arguments, os.environ)
+        configuration = parts.configuration_in_time(arguments)
     except ConfigError as error:
         from gateway.cli.doctor.configuration import wrong
 
         _tell([wrong(error)], is_json=arguments.json)
         return ExitCode.CONFIGURATION
+    except parts.UnreadableError as error:
+        _tell([error.section], is_json=arguments.json)
+        return ExitCode.CONFIGURATION
     patient = Patient(configuration, used_path(arguments.config))
     chosen = [name for name in PARTS if getattr(arguments, name, False) or name == arguments.only]
-    is_ok = _tell(
-        [PARTS[name](patient, arguments) for name in chosen or PARTS], is_json=arguments.json
-    )
-    return ExitCode.OK if is_ok else ExitCode.FAILURE
+    examined = [parts.in_time(name, PARTS[name], patient, arguments) for name in chosen or PARTS]
+    return ExitCode.OK if _tell(examined, is_json=arguments.json) else ExitCode.FAILURE
 
 
 def _tell(sections: list[Section], *, is_json: bool) -> bool:
@@ -148,6 +151,24 @@ def _disk(patient: Patient, arguments: argparse.Namespace) -> Section:
     facts = examine(patient.configuration.settings, arguments.syncs)
     found = [*findings(facts, patient.edit("gateway.state_dir")), *wear(facts.device)]
     return Section("disk", list(described(facts)), found, facts_as_json(facts))
+
+
+def _files(patient: Patient, _arguments: argparse.Namespace) -> Section:
+    from gateway.cli.doctor.files import examine
+
+    return examine(patient)
+
+
+def _limits(patient: Patient, _arguments: argparse.Namespace) -> Section:
+    from gateway.cli.doctor.limits import examine
+
+    return examine(patient)
+
+
+def _gateway(patient: Patient, _arguments: argparse.Namespace) -> Section:
+    from gateway.cli.doctor.running import examine
+
+    return examine(patient)
 
 
 def _serial(patient: Patient, _arguments: argparse.Namespace) -> Section:
@@ -200,12 +221,15 @@ def _units(patient: Patient, _arguments: argparse.Namespace) -> Section:
 PARTS: dict[str, Callable[[Patient, argparse.Namespace], Section]] = {
     "configuration": _configuration,
     "clock": _clock,
+    "limits": _limits,
     "disk": _disk,
+    "files": _files,
     "listeners": _listeners,
     "serial": _serial,
     "broker": _broker,
     "ingest": _ingest,
     "units": _units,
+    "gateway": _gateway,
 }
 
 

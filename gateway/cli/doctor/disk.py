@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from gateway.cli.doctor.syncs import SyncTimes, measure
 from gateway.cli.progress import Progress
 from gateway.config.mounts import Mount, existing, free_bytes, mount_of, taken_bytes
 from gateway.config.settings import MIB, Settings
+from gateway.host.causes import cause, has_no_inodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,26 @@ class DiskFacts:
     is_journal_used: bool = True
     syncs: SyncTimes | None = None
     error: str | None = None
+    has_no_inodes: bool = False
+
+
+def answers(settings: Settings) -> None:
+    """A small file, made and synced, and a look around: what hangs here would hang the rest."""
+    folder = existing(settings.gateway.state_dir.absolute())
+    free_bytes(folder)
+    if not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
+        return
+    path = folder / f"doctor-{os.getpid()}.measuring"
+    with suppress(OSError):  # reported by the examination that follows
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(file, b"tide")
+                os.fsync(file)
+            finally:
+                os.close(file)
+        finally:
+            path.unlink(missing_ok=True)
 
 
 def examine(settings: Settings, syncs: int) -> DiskFacts:
@@ -55,6 +77,7 @@ def examine(settings: Settings, syncs: int) -> DiskFacts:
         is_journal_used=settings.stores_readings,
         syncs=times,
         error=error,
+        has_no_inodes=has_no_inodes(folder),
     )
 
 
@@ -70,7 +93,7 @@ def _measured(folder: Path, count: int) -> tuple[SyncTimes | None, str | None]:
     try:
         return measure(folder, count, progress.at), None
     except OSError as error:
-        return None, error.strerror or str(error)
+        return None, cause(error, folder)
     finally:
         progress.end()
 

@@ -8,6 +8,7 @@ from enum import Enum
 from gateway.cli.doctor.disk import DiskFacts, milliseconds
 from gateway.config.mounts import Mount
 from gateway.config.settings import MIB
+from gateway.host.causes import IMAGES, read_only
 
 # A card that has programmed its flash has needed longer. A judgement, as there is no way to know.
 BELIEVABLE_S_MIN = 0.0003
@@ -61,12 +62,20 @@ def _about_writing(facts: DiskFacts) -> Iterator[Finding]:
             "or run this as the gateway's user:  sudo -u tidegate tidegate doctor",
             f"sudo install -d -o $USER {_quoted(facts.folder)}",
         )
+    elif facts.has_no_inodes:
+        yield Finding(
+            Level.FAILURE,
+            f"the file system of {facts.examined} has no inodes left, though it may have room",
+            "remove files that nobody needs; many small ones of another program most often",
+            f"df -i {_quoted(facts.examined)}; sudo du --inodes -x / | sort -n | tail",
+        )
     elif facts.error is not None:
         yield Finding(
             Level.FAILURE,
             f"{facts.examined} could not be written and synced: {facts.error}",
-            "make room, or replace the disk; the kernel's log says what it thinks of it",
-            f"df -h {_quoted(facts.examined)}; sudo dmesg | tail -n 50",
+            "see the kernel's log, too",
+            f"df -h {_quoted(facts.examined)}; df -i {_quoted(facts.examined)}; "
+            "sudo dmesg | tail -n 50",
         )
 
 
@@ -98,18 +107,17 @@ def _about_mount(mount: Mount, edit: str) -> Iterator[Finding]:
             f"{mount.file_system} has no journal: a power cut may damage all of it",
             "ext4 is what Tidegate is tested on",
         )
-    yield from _about_options(mount)
+    yield from _about_options(mount, edit)
 
 
-def _about_options(mount: Mount) -> Iterator[Finding]:
+def _about_options(mount: Mount, edit: str) -> Iterator[Finding]:
     options = set(mount.options)
     if "ro" in options:
-        yield Finding(
-            Level.FAILURE,
-            f"{mount.point} is read-only; the kernel does that after errors of the disk",
-            "see dmesg; check the file system first",
-            f"sudo mount -o remount,rw {_quoted(mount.point)}",
-        )
+        is_image = mount.file_system in IMAGES
+        remount = f"sudo mount -o remount,rw {_quoted(mount.point)}"
+        look = "sudo dmesg | tail -n 50"
+        command = edit if is_image else look if mount.was_made_read_only else remount
+        yield Finding(Level.FAILURE, read_only(mount), "nothing can be stored there", command)
     if options & WITHOUT_BARRIERS:
         yield Finding(
             Level.WARNING,

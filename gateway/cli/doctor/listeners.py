@@ -105,7 +105,7 @@ def _in_use(key: str, listen: HostPort, protocol: str) -> Iterator[Finding]:
             f"sudo ss -{flag}lpn sport = :{listen.port}",
         )
         return
-    if _is_ours(found[1]):
+    if is_ours(found[1]):
         return
     unit = _unit_of(found[1])
     yield Finding(
@@ -116,7 +116,7 @@ def _in_use(key: str, listen: HostPort, protocol: str) -> Iterator[Finding]:
     )
 
 
-def _is_ours(process: str, proc: Path = Path("/proc")) -> bool:
+def is_ours(process: str, proc: Path = Path("/proc")) -> bool:
     try:
         command = (proc / process / "cmdline").read_bytes()
     except OSError:

@@ -107,4 +107,4 @@ async def test_a_server_that_is_not_there_is_named_with_its_port(
     tables = table(f"socket://127.0.0.1:{port}") + table("socket://nowhere.invalid:4001")
     with serving(tmp_path, broker, tables) as gateway:
         gateway.wait_for_log(f"nobody listens at 127.0.0.1 port {port}")
-        gateway.wait_for_log("the name nowhere.invalid has no address")
+        gateway.wait_for_log("the name 'nowhere.invalid' has no address")
