@@ -27,6 +27,7 @@ SEGMENT_BYTES = 4096
 CALLS_OF_JOB = (1, 1, 2, 2, 3, 5, 9, 14)  # most groups are a write and a sync
 CALLS_OF_OPENING = 60
 MINIMUM_S = 0.0005
+JOURNAL, STATE = "journal", "state"  # parts that hang each by itself
 
 
 class SmallRules(JournalRules):
@@ -54,6 +55,7 @@ class Disk:
         self._database = sqlite3.connect(":memory:", check_same_thread=False)
         self.flush_s_max = flush_s_max
         self.slow_until = 0.0
+        self._hung_until = {JOURNAL: 0.0, STATE: 0.0}
         self._dice = dice
         self.budget_bytes = budget_bytes
         self._boots = 0
@@ -80,6 +82,22 @@ class Disk:
     def heal(self) -> None:
         self.files.faults = Faults(short_read=0.05, short_write=0.05)
         self.files.capacity_bytes = 1 << 40
+
+    def hang(self, part: str, until: float) -> None:
+        """No call returns till then, of this part or of both; what was begun before included."""
+        for each in self._hung_until:
+            if part in ("", each):
+                self._hung_until[each] = max(self._hung_until[each], until)
+
+    def release(self) -> None:
+        """All calls return."""
+        self._hung_until = dict.fromkeys(self._hung_until, 0.0)
+
+    def hung_until(self, part: str) -> float:
+        return self._hung_until[part]
+
+    def is_hung(self, now: float) -> bool:
+        return any(now < until for until in self._hung_until.values())
 
     def cut_power(self, job: Job | None, saving: Job | None = None) -> None:
         """What of the job under way and of the page cache has reached the disk is all there is."""

@@ -36,7 +36,7 @@ from gateway.uplink import _Way
 from gateway.upstream.session import Phase
 from gateway.work_thread import Jobs
 from tests.simulation.agenda import Agenda
-from tests.simulation.disk import Disk
+from tests.simulation.disk import JOURNAL, STATE, Disk
 from tests.simulation.model_broker import ModelBroker
 from tests.simulation.stream import Connection, nothing
 from tests.simulation.virtual_loop import VirtualLoop
@@ -101,7 +101,9 @@ class GatewayHost:
         self.engine = Engine(self.rules)
         self.engine.set_wall_clock(UNIX_MS_AT_ZERO)
         self.journal, recovered = disk.open_journal(agenda.now, UNIX_MS_AT_ZERO, cut=cut)
-        self._loop = VirtualLoop(agenda, lambda: disk.job_s(agenda.now))
+        self._loop = VirtualLoop(
+            agenda, lambda: disk.job_s(agenda.now), lambda: disk.hung_until(JOURNAL)
+        )
         hearers = Hearers(
             stored=self._stored,
             unsure=self._unsure,
@@ -118,7 +120,9 @@ class GatewayHost:
         self._committer = JournalCommitter(
             self.journal, _as_loop(self._loop), hearers, thread=_as_jobs(self._loop), look_s=inf
         )
-        self._state_loop = VirtualLoop(agenda, lambda: disk.job_s(agenda.now))
+        self._state_loop = VirtualLoop(
+            agenda, lambda: disk.job_s(agenda.now), lambda: disk.hung_until(STATE)
+        )
         self._state = StateCommitter(
             *(store, saved, _as_loop(self._state_loop), self._durable),
             thread=_as_jobs(self._state_loop),
@@ -225,6 +229,11 @@ class GatewayHost:
     @property
     def is_listening(self) -> bool:
         return self.is_on and not self._is_stopping
+
+    @property
+    def is_disk_hung(self) -> bool:
+        """Whether some calls to files do not return."""
+        return self._disk.is_hung(self._agenda.now)
 
     def pause_drain(self, *, is_paused: bool) -> None:
         """The operator asks for it."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 from random import Random
 
 from gateway.journal.rules import SEGMENTS_MIN
 from gateway.routing.reading_rules import Acknowledge
-from tests.simulation.disk import SEGMENT_BYTES
+from tests.simulation.disk import JOURNAL, SEGMENT_BYTES, STATE
 from tests.simulation.model_broker import Restart
 from tests.simulation.plan import RUSH_AT_S, Event, Plan, Trouble, plan_for
 
@@ -20,6 +21,7 @@ BUSY_S = 40.0  # from the first reading on
 SHORT_S = 10.0
 WINDOW_MAX = 4  # readings of a sensor under way at once
 BURST, BURST_PAUSE_S = 3, 8.0  # of one that sleeps: enough to fall asleep in
+HANG_S_MAX = 50.0
 READINGS_MIN = 25  # where a queue is wanted
 ENDS = (Trouble.POWER, Trouble.KILL, Trouble.KILL)
 
@@ -177,6 +179,27 @@ def napping(dice: Random) -> Plan:
     return plan
 
 
+def hung(dice: Random) -> Plan:
+    """Calls to files do not return for a while, or until the gateway is killed."""
+    plan = _trusting(dice, qos_2=0.3)
+    plan.flush_s_max = min(plan.flush_s_max, 0.1)
+    events: list[Event] = []
+    for _ in range(dice.randint(1, 4)):
+        at = _busy(plan, dice)
+        part = dice.choice(("", "", JOURNAL, STATE))
+        lasts_s = SHORT_S / 2 + dice.random() ** 2 * HANG_S_MAX
+        if dice.random() < 0.25:
+            kill = dice.choice((Trouble.KILL, Trouble.KILL, Trouble.STOP, Trouble.POWER))
+            events.append(Event(at + lasts_s, kill))
+            lasts_s = inf
+        events.append(Event(at, Trouble.HUNG_DISK, lasts_s=lasts_s, part=part))
+    if dice.random() < 0.5:
+        events += _outages(plan, dice, (Restart.KEPT,))[:2]
+    if dice.random() < 0.5:
+        events += _ends(plan, dice, ("packet", "stored", "release", "", ""))[:2]
+    return _with(plan, dice, events)
+
+
 KINDS: dict[str, Callable[[Random], Plan]] = {
     "any": plan_for,
     "forgetful": forgetful,
@@ -188,6 +211,7 @@ KINDS: dict[str, Callable[[Random], Plan]] = {
     "slow": slow,
     "eager": eager,
     "napping": napping,
+    "hung": hung,
 }
 
 

@@ -20,7 +20,6 @@ import mqtt5
 import pytest
 
 from gateway.effects import Forward, Message, Send
-from gateway.engine import Engine
 from gateway.frames import Puback, Pubrec
 from gateway.routing import pending
 from gateway.routing.retained import NEW, SAME, Retained
@@ -46,6 +45,7 @@ from tests.simulation.ingest_mutants import INGEST_MUTANTS
 from tests.simulation.mutant import Mutant, Patch, constant
 from tests.simulation.restart_mutants import RESTART_MUTANTS
 from tests.simulation.sleep_mutants import SLEEP_MUTANTS
+from tests.simulation.standstill_mutants import STANDSTILL_MUTANTS
 from tests.simulation.watch import IN_ORDER, NO_HOLES, ONCE, SAFE, BrokenPromiseError
 from tests.simulation.world import World
 
@@ -246,12 +246,6 @@ MUTANTS = (
     Mutant("no hold-down after PUBREL", constant(publishing, "HOLD_DOWN_S", 0.0), ONCE, within=64),
     Mutant("topic ids begin again in each session", topic_ids_again, ONCE, within=1000),
     Mutant("sequences are left out", leave_out_sequences, NO_HOLES, within=8),
-    Mutant(
-        "a connection that takes bytes again stays clogged",
-        constant(Engine, "unclogged", ()),
-        SAFE,
-        within=32,
-    ),
     Mutant("QoS 0 overtakes what waits", qos0_overtakes, IN_ORDER, within=250),
     Mutant("two messages under way to a sensor", two_under_way, ONE_AT_A_TIME, within=8),
     Mutant("the newest command first", newest_first, COMMANDS_IN_ORDER, within=1000),
@@ -290,6 +284,7 @@ MUTANTS = (
     *RESTART_MUTANTS,
     *SLEEP_MUTANTS,
     *INGEST_MUTANTS,
+    *STANDSTILL_MUTANTS,
 )
 
 

@@ -89,6 +89,7 @@ class Trouble(Enum):
     SLOW_DISK = "the disk is slow"
     FAILING_DISK = "the disk fails"
     FULL_DISK = "the disk is full"
+    HUNG_DISK = "calls to files do not return"
 
 
 # What the gateway says and does at the points where a crash matters.
@@ -109,6 +110,7 @@ class Event:
     restart: Restart = Restart.KEPT
     cut: bool = False  # while it starts again, the power goes
     upon: str = ""  # not at `at`, but when the gateway does this next
+    part: str = ""  # of the disk: the journal's, the state's, or both
 
 
 @dataclass(slots=True)

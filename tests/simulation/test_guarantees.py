@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-from tests.simulation import bounds, downlink_watch, model_ingest, watch, will_watch
+from tests.simulation import bounds, downlink_watch, liveness, model_ingest, watch, will_watch
 from tests.simulation.mutants import DOCUMENT
 
 REPOSITORY = DOCUMENT.parents[1]
@@ -31,7 +31,7 @@ def test_every_promise_of_the_worlds_is_documented() -> None:
     promises = {
         *(watch.SAFE, watch.ONCE, watch.IN_ORDER, watch.NO_HOLES, bounds.BOUNDED),
         will_watch.WILLS,
-        model_ingest.INGESTED,
+        *(model_ingest.INGESTED, liveness.LIVENESS),
         *(downlink_watch.ONE_AT_A_TIME, downlink_watch.IN_ORDER, downlink_watch.NOTHING_MISSED),
         *(downlink_watch.ONCE, downlink_watch.RETAINED_ONCE, downlink_watch.LATEST_VALUE),
     }
