@@ -18,12 +18,17 @@ from gateway.journal.rules import JournalRules, WhenFull
 from gateway.saved import Change, SavedState
 from gateway.state.errors import StateError
 from gateway.state.store import StateStore
+from tests.simulation.outside_force import MeddledFiles
+from tests.simulation.simulated_disk import BLOCK_BYTES
 from tests.simulation.simulated_files import Faults, PowerCutError, SimulatedFiles
 from tests.simulation.virtual_loop import Job
 
 FOLDER = Path("/state/journal")
 # Far below what production allows, so that few readings fill segments and the journal.
 SEGMENT_BYTES = 4096
+# Where the budget changes from start to start, and what is cut may be smaller.
+LARGE_SEGMENT_BYTES = 16_384
+LEAST_SEGMENT_BYTES = 1024
 CALLS_OF_JOB = (1, 1, 2, 2, 3, 5, 9, 14)  # most groups are a write and a sync
 CALLS_OF_OPENING = 60
 MINIMUM_S = 0.0005
@@ -38,6 +43,17 @@ class SmallRules(JournalRules):
         return SEGMENT_BYTES
 
 
+class ScaledRules(JournalRules):
+    """As small, and by the budget as in production."""
+
+    @property
+    def segment_bytes(self) -> int:
+        size = LARGE_SEGMENT_BYTES
+        while size > SEGMENT_BYTES and size * 8 > self.size_max_bytes:
+            size //= 2
+        return size
+
+
 class SimulatedStore(StateStore):
     """On a database that fails with the disk."""
 
@@ -50,8 +66,19 @@ class SimulatedStore(StateStore):
 
 
 class Disk:
-    def __init__(self, dice: Random, flush_s_max: float, budget_bytes: int) -> None:
-        self.files = SimulatedFiles(dice)
+    def __init__(
+        self,
+        dice: Random,
+        flush_s_max: float,
+        budget_bytes: int,
+        budgets: tuple[int, ...] = (),
+        meddler: Random | None = None,
+    ) -> None:
+        """`budgets`: of each start, if they change. `meddler`: does things to the files."""
+        self.files = SimulatedFiles(dice) if meddler is None else MeddledFiles(dice, meddler)
+        self.meddler = meddler
+        self._budgets = budgets
+        self._starts = 0
         self._database = sqlite3.connect(":memory:", check_same_thread=False)
         self.flush_s_max = flush_s_max
         self.slow_until = 0.0
@@ -78,10 +105,23 @@ class Disk:
 
     def fill_up(self) -> None:
         self.files.capacity_bytes = self.files.used_bytes
+        if self.meddler is not None and isinstance(self.files, MeddledFiles):
+            self.files.capacity_bytes += self.meddler.choice((0, 1, 3)) * BLOCK_BYTES
+            refusals = (0, 0, errno.ENOSPC, errno.EOPNOTSUPP)
+            self.files.refuses_zeros = self.meddler.choice(refusals)
+
+    def meddle(self) -> str:
+        """Between two runs somebody does something to files that hold no reading; says what."""
+        if self.meddler is None or not isinstance(self.files, MeddledFiles):
+            return ""
+        done = [self.files.meddle(FOLDER) for _ in range(self.meddler.randint(0, 3))]
+        return "; ".join(done)
 
     def heal(self) -> None:
         self.files.faults = Faults(short_read=0.05, short_write=0.05)
         self.files.capacity_bytes = 1 << 40
+        if isinstance(self.files, MeddledFiles):
+            self.files.refuses_zeros = 0
 
     def hang(self, part: str, until: float) -> None:
         """No call returns till then, of this part or of both; what was begun before included."""
@@ -148,12 +188,15 @@ class Disk:
         if cut:
             calls = self._dice.randint(1, CALLS_OF_OPENING)
             files.stop_in(calls, before=self._dice.random() < 0.5)
-        rules = SmallRules(
-            self.budget_bytes, WhenFull.REJECT, salt=lambda: self._dice.getrandbits(32)
-        )
+        kind = ScaledRules if self._budgets else SmallRules
+        if self._budgets:
+            self.budget_bytes = self._budgets[self._starts % len(self._budgets)]
+        self._starts += 1
+        rules = kind(self.budget_bytes, WhenFull.REJECT, salt=lambda: self._dice.getrandbits(32))
         journal = Journal(FOLDER, files, rules)
+        least = LEAST_SEGMENT_BYTES if self._budgets else SEGMENT_BYTES
         with pytest.MonkeyPatch.context() as monkeypatch:
-            monkeypatch.setattr(opening, "SEGMENT_BYTES_MIN", SEGMENT_BYTES)
+            monkeypatch.setattr(opening, "SEGMENT_BYTES_MIN", least)
             recovered = journal.open(now, unix_ms_at_zero, self._boot_id)
         files.stop_in(None)
         return journal, recovered

@@ -101,6 +101,8 @@ class GatewayHost:
         self.engine = Engine(self.rules)
         self.engine.set_wall_clock(UNIX_MS_AT_ZERO)
         self.journal, recovered = disk.open_journal(agenda.now, UNIX_MS_AT_ZERO, cut=cut)
+        # What a larger budget has left is there until it is drained.
+        self.journal_bytes_max = max(disk.budget_bytes, self.journal._room.bytes)
         self._loop = VirtualLoop(
             agenda, lambda: disk.job_s(agenda.now), lambda: disk.hung_until(JOURNAL)
         )

@@ -22,6 +22,8 @@ SHORT_S = 10.0
 WINDOW_MAX = 4  # readings of a sensor under way at once
 BURST, BURST_PAUSE_S = 3, 8.0  # of one that sleeps: enough to fall asleep in
 HANG_S_MAX = 50.0
+# So that segments have 4, 8 and 16 KiB.
+BUDGETS = (4 * SEGMENT_BYTES, 8 * SEGMENT_BYTES, 16 * SEGMENT_BYTES, 32 * SEGMENT_BYTES)
 READINGS_MIN = 25  # where a queue is wanted
 ENDS = (Trouble.POWER, Trouble.KILL, Trouble.KILL)
 
@@ -200,6 +202,31 @@ def hung(dice: Random) -> Plan:
     return _with(plan, dice, events)
 
 
+def resized(dice: Random) -> Plan:
+    """The journal's budget is another one at each start, its spares are cut, replaced and removed
+    between runs, and the disk was nearly full once or cannot preallocate.
+    """
+    plan = _trusting(dice, qos_2=0.5)
+    plan.is_meddled = True
+    plan.journal_bytes = min(BUDGETS)
+    plan.budgets = tuple(dice.choice(BUDGETS) for _ in range(5))
+    plan.acknowledge = dice.choice((Acknowledge.AUTO, Acknowledge.JOURNAL, Acknowledge.JOURNAL))
+    plan.flush_s_max = min(plan.flush_s_max, 0.1)
+    size = dice.choice((200, 900))
+    plan.readings = [
+        replace(reading, payload=reading.payload.ljust(size, b".")) for reading in plan.readings
+    ]
+    ends = (Trouble.STOP, Trouble.KILL, Trouble.POWER)
+    events = [
+        Event(_busy(plan, dice), dice.choice(ends), 0, dice.random() * 3, cut=dice.random() < 0.2)
+        for _ in range(dice.randint(2, 6))
+    ]
+    for _ in range(dice.randint(0, 3)):
+        lasts_s = dice.random() * 2 * SHORT_S
+        events.append(Event(_busy(plan, dice), Trouble.FULL_DISK, lasts_s=lasts_s))
+    return _with(plan, dice, [*events, *_outages(plan, dice, (Restart.KEPT,))[:2]])
+
+
 KINDS: dict[str, Callable[[Random], Plan]] = {
     "any": plan_for,
     "forgetful": forgetful,
@@ -212,6 +239,7 @@ KINDS: dict[str, Callable[[Random], Plan]] = {
     "eager": eager,
     "napping": napping,
     "hung": hung,
+    "resized": resized,
 }
 
 

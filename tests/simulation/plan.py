@@ -90,6 +90,7 @@ class Trouble(Enum):
     FAILING_DISK = "the disk fails"
     FULL_DISK = "the disk is full"
     HUNG_DISK = "calls to files do not return"
+    TAKEN_FILES = "files of the journal are taken away"
 
 
 # What the gateway says and does at the points where a crash matters.
@@ -140,6 +141,9 @@ class Plan:
     keeps: bool = False  # readings, until they are ingested
     ingest_away: list[tuple[float, float]] = field(default_factory=list)  # from when, how long
     awake_s_max: float = 10.0  # of a sleeper that fetches, by what comes meanwhile
+    # Of the journal: its budget, start by start, if it changes; whether its files are meddled with.
+    budgets: tuple[int, ...] = ()
+    is_meddled: bool = False
     ingest_drops: float = 0.0  # how many of the messages for it the broker loses by itself
 
     def has(self, trouble: Trouble) -> bool:
@@ -155,7 +159,7 @@ class Plan:
         """Whether the journal has room for readings long after they were settled, so that copies
         are known after a restart (a quarter of it, journal/rules.py).
         """
-        if self.has(Trouble.FAILING_DISK):
+        if self.has(Trouble.FAILING_DISK) or self.is_meddled:
             return False  # what may be damaged is not kept longer than needed
         written = sum(len(one.payload) + RECORD_BYTES for one in self.readings)
         return written < self.journal_bytes // RECENT_SHARE - SEGMENT_BYTES

@@ -108,11 +108,4 @@ SLEEP_MUTANTS = (
         WILLS,
         within=1000,
     ),
-    Mutant(
-        "a will that nobody takes is given up",
-        constant(Bequests, "refused", []),
-        WILLS,
-        within=1000,
-        kind="dying",
-    ),
 )

@@ -12,10 +12,15 @@ import pytest
 
 from gateway import engine as engines
 from gateway import withholding
+from gateway.bequests import Bequests
 from gateway.downlink import Downlink
 from gateway.effects import Effect, Forward, Released
 from gateway.engine import Engine
+from gateway.journal import journal as journals
 from gateway.journal.committer import JournalCommitter
+from gateway.journal.group import Group
+from gateway.journal.placing import size_of
+from gateway.journal.room import Room
 from gateway.routing.members import Members
 from gateway.saved import Change, State
 from gateway.session.delivering import Delivering
@@ -166,6 +171,20 @@ def empty_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Pending, "_put", mutant)
 
 
+def small_spare_in_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it was: a group is made so small that the smallest spare would take it, too, and is empty
+    where that takes no reading at all.
+    """
+    place = journals.place
+
+    def mutant(group: Group, waiting: Any, current: Any, room: Room) -> None:
+        sizes = [room.group_bytes_max(spare.size) for spare in room.spares]
+        is_stuck = bool(waiting) and min(sizes, default=inf) < size_of(waiting[0])
+        place(group, [] if is_stuck else waiting, current, room)
+
+    monkeypatch.setattr(journals, "place", mutant)
+
+
 STANDSTILL_MUTANTS = (
     Mutant(
         "a group of the journal whose end nobody hears of",
@@ -178,6 +197,13 @@ STANDSTILL_MUTANTS = (
         constant(JournalCommitter, "_go_on", None),
         LIVENESS,
         within=32,
+    ),
+    Mutant(
+        "a spare segment that is too small is taken into service",
+        small_spare_in_service,
+        LIVENESS,
+        within=32,
+        kind="resized",
     ),
     Mutant("the backlog is asked for once", backlog_always_reads, LIVENESS, within=64),
     Mutant(
@@ -243,6 +269,13 @@ STANDSTILL_MUTANTS = (
     ),
     Mutant(
         "SUBACK does not follow the broker's grant", constant(Downlink, "granted", []), LIVENESS, 8
+    ),
+    Mutant(
+        "a will that nobody takes is given up",
+        constant(Bequests, "refused", []),
+        LIVENESS,
+        within=250,
+        kind="dying",
     ),
     Mutant("PUBCOMP to a sensor is forgotten", released_unanswered, LIVENESS, within=8),
     Mutant("PINGRESP to one that is awake is forgotten", awake_without_end, LIVENESS, within=32),

@@ -41,6 +41,7 @@ ON_DISK = (
 OF_OTHER_KINDS = {Trouble.HUNG_DISK: "hung"}
 WANTED_OF = {
     "hung": (Trouble.HUNG_DISK.value, "acknowledged while files hang"),
+    "resized": ("stored", "journal full", "lives"),
 }
 
 # Nothing is covered by worlds alone, and to count lines makes them a quarter slower.

@@ -177,6 +177,7 @@ class Troubles:
     def _next_run(self, ended_at: float, cut: bool) -> None:
         world = self._world
         before = world.gateway.engine.sessions
+        world.note(f"meanwhile: {world.disk.meddle()}")
         gateway = world.next_gateway()
         try:
             gateway.start(cut=cut)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from random import Random
 from struct import pack
@@ -14,11 +15,12 @@ from gateway.saved import SavedDueWill, SavedSubscription
 from gateway.session.session import ABSENT, Session
 from tests.simulation.agenda import Agenda
 from tests.simulation.bounds import check_bounds
-from tests.simulation.disk import Disk
+from tests.simulation.disk import LEAST_SEGMENT_BYTES, Disk
 from tests.simulation.downlink_watch import DownlinkWatch
 from tests.simulation.eager import Eager
 from tests.simulation.gateway_host import GatewayHost
 from tests.simulation.hard_plans import KINDS
+from tests.simulation.journal_schedules import small_segments
 from tests.simulation.liveness import Cause, LivenessWatch
 from tests.simulation.lossy_link import CALM, LossyLink
 from tests.simulation.model_broker import ModelBroker, Publication
@@ -61,7 +63,10 @@ class World:
         self.troubles = Troubles(self, dice)
         self.sensors: dict[str, Sleeper] = {}
         self._owners: dict[bytes, Sensor] = {}
-        self.disk = Disk(dice, self.plan.flush_s_max, self.plan.journal_bytes)
+        meddler = Random(f"meddler {seed}") if self.plan.is_meddled else None
+        self.disk = Disk(
+            *(dice, self.plan.flush_s_max, self.plan.journal_bytes, self.plan.budgets, meddler)
+        )
         if tell is not nothing:
             self.disk.files.trace = lambda call: self.note(f"    disk: {call}")
         self.readings = ReadingsWatch(self.plan, self.disk.has_durably)
@@ -85,7 +90,8 @@ class World:
     def run(self) -> World:
         """Let the world happen; raises BrokenPromiseError with the seed and how to see it again."""
         try:
-            self._run()
+            with self._least_segments():
+                self._run()
         except Exception as error:
             replay = f"python -m tests.simulation {self.seed} --kind {self.kind} --trace"
             raise BrokenPromiseError(
@@ -93,6 +99,10 @@ class World:
                 f"replay: {replay}"
             ) from error
         return self
+
+    def _least_segments(self) -> AbstractContextManager[None]:
+        """Where segments of any size are found, the least is less."""
+        return small_segments(LEAST_SEGMENT_BYTES) if self.plan.budgets else nullcontext()
 
     def _run(self) -> None:
         agenda = self.agenda
