@@ -6,7 +6,8 @@ Rule 1: looked at every few seconds of simulated time, in the middle of a world 
         key has what changes when the queue moves.
 Rule 2: the time counts only while all that it depends on is well: the disk neither fails, hangs,
         nor is slow or full; the connection to the broker is up; nobody has paused the drain.
-Rule 3: timers are exact: none is in the past, whatever hinders.
+Rule 3: timers are exact, whatever hinders: none is in the past, and where there is work for a disk
+        and no job one is set.
 """
 
 from __future__ import annotations
@@ -91,6 +92,7 @@ class LivenessWatch:
             self._since.clear()
             return
         self._check_timers(gateway.engine, now)
+        _check_alarms(gateway)
         since: dict[Hashable, float] = {}
         for key, causes in self._all(gateway):
             begun = since[key] = self._since.get(key, now)
@@ -218,6 +220,17 @@ class LivenessWatch:
             yield ("not repeated", client_id, current.message_id, sent), NOTHING
         elif delivering._outbox:
             yield ("not begun", client_id, len(delivering._outbox)), NOTHING
+
+
+def _check_alarms(gateway: GatewayHost) -> None:
+    """Whoever has work for a disk has a job there, or a timer for the next one."""
+    committer, state = gateway._committer, gateway._state
+    is_due = gateway.journal.has_pending or committer._waiting or committer._wants_read
+    if is_due and committer._is_idle.is_set() and committer._alarm is None:
+        broken(LIVENESS, "the journal has work, and no timer is set")
+    is_due = len(state._pending) or state._pending.waiting
+    if is_due and state._flight is None and state._alarm is None:
+        broken(LIVENESS, "changes of state are pending, and no timer is set")
 
 
 def _is_excused(engine: Engine, client_id: str, key: Key) -> bool:

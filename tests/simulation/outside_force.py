@@ -34,9 +34,10 @@ class Moved:
 
 
 class MeddledFiles(SimulatedFiles):
-    def __init__(self, dice: Random, meddler: Random) -> None:
+    def __init__(self, dice: Random, meddler: Random, capacity_bytes: int = 1 << 40) -> None:
         """`meddler`: of what is done from outside, so that the rest is as it would be without."""
-        super().__init__(dice)
+        super().__init__(dice, capacity_bytes)
+        self.strays: set[str] = set()  # names of what only looks like ours
         self.refuses_zeros = 0  # an error number: no file can be preallocated
         self._meddler = meddler
         self._inodes: dict[str, int] = {}  # of folders that are not the first of their name
@@ -182,6 +183,7 @@ class MeddledFiles(SimulatedFiles):
         size = dice.choice((0, 1, dice.randrange(STRAY_BYTES_MAX)))
         octets = bytes(size) if dice.random() < 0.5 else dice.randbytes(size)
         if os.fspath(stray) not in self._folders:
+            self.strays.add(stray.name)
             self._lay(os.fspath(stray), octets)
         return f"{stray.name} with {size} bytes"
 
