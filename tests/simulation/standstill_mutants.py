@@ -22,15 +22,13 @@ from gateway.journal.group import Group
 from gateway.journal.placing import size_of
 from gateway.journal.room import Room
 from gateway.routing.members import Members
-from gateway.saved import Change, State
+from gateway.saved import State
 from gateway.session.delivering import Delivering
 from gateway.session.outbox import PUBCOMP, REGACK, Stage
 from gateway.session.presence import Presence
 from gateway.session.sending import Sending
 from gateway.session.session import Session
-from gateway.state import pending
 from gateway.state.committer import StateCommitter
-from gateway.state.pending import Pending
 from gateway.unsure import Unsure
 from gateway.uplink import Uplink
 from gateway.upstream.backlog import Backlog
@@ -158,19 +156,6 @@ def not_stored_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Unsure, "due", mutant)
 
 
-def empty_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it was: what is gone and saved again is still looked for among what goes first."""
-    put = Pending._put
-
-    def mutant(self: Pending, change: Change) -> None:
-        freeing = dict(self._freeing)
-        put(self, change)
-        if type(change) not in pending._GONE:
-            self._freeing = freeing
-
-    monkeypatch.setattr(Pending, "_put", mutant)
-
-
 def small_spare_in_service(monkeypatch: pytest.MonkeyPatch) -> None:
     """As it was: a group is made so small that the smallest spare would take it, too, and is empty
     where that takes no reading at all.
@@ -250,13 +235,6 @@ STANDSTILL_MUTANTS = (
         commit_sets_no_alarm,
         LIVENESS,
         within=64,
-    ),
-    Mutant(
-        "a part of the state that is empty is taken for the end",
-        empty_part,
-        LIVENESS,
-        within=64,
-        kind="dying",
     ),
     Mutant(
         "what waited for the state is not sent", constant(withholding, "let_go", []), LIVENESS, 8

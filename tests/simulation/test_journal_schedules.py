@@ -52,7 +52,7 @@ def test_the_journal_keeps_its_promises_in_every_schedule(first: int) -> None:
 
 @pytest.mark.parametrize("first", range(0, MEDDLED_SCHEDULES, CHUNK))
 def test_it_keeps_them_whatever_size_its_files_have(first: int) -> None:
-    """The budget is another one in each run, and what holds no reading is cut, removed, replaced."""
+    """The budget is another one in each run, and what holds no reading was cut or replaced."""
     found = failures(range(first, first + CHUNK), is_meddled=True)
     assert not found, "\n\n".join(found)
 
