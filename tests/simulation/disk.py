@@ -6,6 +6,7 @@ import errno
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from random import Random
 
@@ -14,7 +15,7 @@ import pytest
 from gateway.journal import opening
 from gateway.journal.journal import Journal
 from gateway.journal.recovered import Recovered
-from gateway.journal.rules import JournalRules, WhenFull
+from gateway.journal.rules import LOOK_S, JournalRules, WhenFull
 from gateway.saved import Change, SavedState
 from gateway.state.errors import StateError
 from gateway.state.store import StateStore
@@ -33,6 +34,9 @@ CALLS_OF_JOB = (1, 1, 2, 2, 3, 5, 9, 14)  # most groups are a write and a sync
 CALLS_OF_OPENING = 60
 MINIMUM_S = 0.0005
 JOURNAL, STATE = "journal", "state"  # parts that hang each by itself
+# What is done to files while the gateway runs.
+SEGMENT_GONE, SEGMENT_COPIED = "a segment is removed", "a segment is replaced by a copy"
+FOLDER_EMPTIED, FOLDER_MOVED = "the folder is emptied", "the folder is moved away"
 
 
 class SmallRules(JournalRules):
@@ -77,6 +81,8 @@ class Disk:
         """`budgets`: of each start, if they change. `meddler`: does things to the files."""
         self.files = SimulatedFiles(dice) if meddler is None else MeddledFiles(dice, meddler)
         self.meddler = meddler
+        # Looks at the files cost time, and find nothing where nobody does anything to them.
+        self.look_s = inf if meddler is None else LOOK_S
         self._budgets = budgets
         self._starts = 0
         self._database = sqlite3.connect(":memory:", check_same_thread=False)
@@ -116,6 +122,22 @@ class Disk:
             return ""
         done = [self.files.meddle(FOLDER) for _ in range(self.meddler.randint(0, 3))]
         return "; ".join(done)
+
+    def take_files(self, how: str) -> str:
+        """While the gateway runs somebody does something to files with readings; says what."""
+        files = self.files
+        assert isinstance(files, MeddledFiles)
+        acts = {
+            SEGMENT_GONE: files.take_segment,
+            SEGMENT_COPIED: files.replace_segment,
+            FOLDER_EMPTIED: files.empty,
+            FOLDER_MOVED: files.move_away,
+        }
+        return acts[how](FOLDER)
+
+    def put_back(self) -> str:
+        assert isinstance(self.files, MeddledFiles)
+        return self.files.put_back(FOLDER)
 
     def heal(self) -> None:
         self.files.faults = Faults(short_read=0.05, short_write=0.05)

@@ -13,15 +13,24 @@ from random import Random
 
 from gateway.journal.rules import SEGMENTS_MIN
 from gateway.routing.reading_rules import Acknowledge
-from tests.simulation.disk import JOURNAL, SEGMENT_BYTES, STATE
+from tests.simulation.disk import (
+    FOLDER_EMPTIED,
+    FOLDER_MOVED,
+    JOURNAL,
+    SEGMENT_BYTES,
+    SEGMENT_COPIED,
+    SEGMENT_GONE,
+    STATE,
+)
 from tests.simulation.model_broker import Restart
-from tests.simulation.plan import RUSH_AT_S, Event, Plan, Trouble, plan_for
+from tests.simulation.plan import CALM_AT_S, RUSH_AT_S, Event, Plan, Trouble, plan_for
 
 BUSY_S = 40.0  # from the first reading on
 SHORT_S = 10.0
 WINDOW_MAX = 4  # readings of a sensor under way at once
 BURST, BURST_PAUSE_S = 3, 8.0  # of one that sleeps: enough to fall asleep in
 HANG_S_MAX = 50.0
+TAKEN = (SEGMENT_GONE, SEGMENT_GONE, SEGMENT_COPIED, FOLDER_EMPTIED, FOLDER_MOVED)
 # So that segments have 4, 8 and 16 KiB.
 BUDGETS = (4 * SEGMENT_BYTES, 8 * SEGMENT_BYTES, 16 * SEGMENT_BYTES, 32 * SEGMENT_BYTES)
 READINGS_MIN = 25  # where a queue is wanted
@@ -227,6 +236,25 @@ def resized(dice: Random) -> Plan:
     return _with(plan, dice, [*events, *_outages(plan, dice, (Restart.KEPT,))[:2]])
 
 
+def taken(dice: Random) -> Plan:
+    """Somebody removes, replaces or moves the journal's files while the gateway runs."""
+    plan = _trusting(dice, qos_2=0.5)
+    plan.is_meddled = True
+    plan.coalesce = False
+    plan.flush_s_max = min(plan.flush_s_max, 0.1)
+    plan.acknowledge = dice.choice((Acknowledge.AUTO, Acknowledge.JOURNAL, Acknowledge.JOURNAL))
+    events = _outages(plan, dice, (Restart.KEPT,))[:3]
+    events = [replace(event, lasts_s=event.lasts_s + SHORT_S) for event in events]
+    for _ in range(dice.randint(1, 3)):
+        at, lasts_s = _busy(plan, dice), dice.random() * 2 * SHORT_S
+        part = dice.choice(TAKEN)
+        events.append(Event(at, Trouble.TAKEN_FILES, lasts_s=lasts_s, part=part))
+        if dice.random() < 0.5:
+            events.append(Event(at + lasts_s, Trouble.STOP))
+    # Somebody starts it again, as its log says.
+    return _with(plan, dice, [*events, Event(CALM_AT_S - SHORT_S, Trouble.STOP)])
+
+
 KINDS: dict[str, Callable[[Random], Plan]] = {
     "any": plan_for,
     "forgetful": forgetful,
@@ -240,6 +268,7 @@ KINDS: dict[str, Callable[[Random], Plan]] = {
     "napping": napping,
     "hung": hung,
     "resized": resized,
+    "taken": taken,
 }
 
 

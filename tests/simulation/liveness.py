@@ -38,13 +38,13 @@ class Cause(Enum):
     """What may hinder the gateway from outside."""
 
     DISK = "the disk"
-    HANG = "calls to files"  # that do not return
+    FILES = "files"  # calls to them do not return, or they are not where they were
     BROKER = "the broker"  # away
     UPSTREAM = "the connection to the broker"
     DRAIN = "the drain is paused or clogged"
 
 
-DISK = frozenset({Cause.DISK, Cause.HANG})
+DISK = frozenset({Cause.DISK, Cause.FILES})
 UPSTREAM = frozenset({Cause.UPSTREAM})
 BOTH = DISK | UPSTREAM
 NOTHING: frozenset[Cause] = frozenset()
@@ -225,7 +225,7 @@ class LivenessWatch:
 def _check_alarms(gateway: GatewayHost) -> None:
     """Whoever has work for a disk has a job there, or a timer for the next one."""
     committer, state = gateway._committer, gateway._state
-    is_due = gateway.journal.has_pending or committer._waiting or committer._wants_read
+    is_due = gateway.journal.has_pending or committer._waiting or committer._reads
     if is_due and committer._is_idle.is_set() and committer._alarm is None:
         broken(LIVENESS, "the journal has work, and no timer is set")
     is_due = len(state._pending) or state._pending.waiting

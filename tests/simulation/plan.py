@@ -111,7 +111,7 @@ class Event:
     restart: Restart = Restart.KEPT
     cut: bool = False  # while it starts again, the power goes
     upon: str = ""  # not at `at`, but when the gateway does this next
-    part: str = ""  # of the disk: the journal's, the state's, or both
+    part: str = ""  # of the disk: the journal's, the state's, or both; or what is done to files
 
 
 @dataclass(slots=True)

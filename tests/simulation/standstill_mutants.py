@@ -21,6 +21,7 @@ from gateway.journal.committer import JournalCommitter
 from gateway.journal.group import Group
 from gateway.journal.placing import size_of
 from gateway.journal.room import Room
+from gateway.journal.volume import Volume
 from gateway.routing.members import Members
 from gateway.saved import State
 from gateway.session.delivering import Delivering
@@ -36,6 +37,7 @@ from gateway.upstream.in_flight import InFlight
 from gateway.upstream.turns import Turns
 from tests.simulation.liveness import LIVENESS
 from tests.simulation.mutant import Mutant, Patch, constant
+from tests.simulation.watch import SAFE
 
 EACH = 5  # of so many calls one goes wrong
 
@@ -170,6 +172,11 @@ def small_spare_in_service(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journals, "place", mutant)
 
 
+def files_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Volume, "_check_place", lambda *_: None)
+    monkeypatch.setattr(Volume, "_check_folder", lambda *_: None)
+
+
 STANDSTILL_MUTANTS = (
     Mutant(
         "a group of the journal whose end nobody hears of",
@@ -189,6 +196,20 @@ STANDSTILL_MUTANTS = (
         LIVENESS,
         within=32,
         kind="resized",
+    ),
+    Mutant(
+        "files that are gone are written to",
+        files_not_checked,
+        SAFE,
+        within=64,
+        kind="taken",
+    ),
+    Mutant(
+        "nobody looks whether files are gone",
+        constant(Volume, "look", None),
+        LIVENESS,
+        within=250,
+        kind="taken",
     ),
     Mutant("the backlog is asked for once", backlog_always_reads, LIVENESS, within=64),
     Mutant(

@@ -38,9 +38,10 @@ ON_DISK = (
 )
 
 # Troubles that only worlds of these kinds have, and what must be seen in some of those.
-OF_OTHER_KINDS = {Trouble.HUNG_DISK: "hung"}
+OF_OTHER_KINDS = {Trouble.HUNG_DISK, Trouble.TAKEN_FILES}
 WANTED_OF = {
     "hung": (Trouble.HUNG_DISK.value, "acknowledged while files hang"),
+    "taken": (Trouble.TAKEN_FILES.value, "read back", "journal failed"),
     "resized": ("stored", "journal full", "lives"),
 }
 

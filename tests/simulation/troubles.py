@@ -4,15 +4,16 @@ gateway end, and the next one begins.
 
 from __future__ import annotations
 
+from math import inf
 from random import Random
 from typing import Protocol
 
-from gateway.journal.rules import JournalError
+from gateway.journal.rules import UNREADABLE_S, JournalError
 from tests.simulation.agenda import Agenda
-from tests.simulation.disk import Disk
+from tests.simulation.disk import FOLDER_EMPTIED, FOLDER_MOVED, Disk
 from tests.simulation.downlink_watch import DownlinkWatch
 from tests.simulation.gateway_host import GatewayHost
-from tests.simulation.liveness import Cause, LivenessWatch
+from tests.simulation.liveness import LIVENESS, Cause, LivenessWatch
 from tests.simulation.model_broker import ModelBroker, Restart
 from tests.simulation.plan import (
     CALM_AT_S,
@@ -24,10 +25,11 @@ from tests.simulation.plan import (
 from tests.simulation.sensor import Sensor
 from tests.simulation.simulated_files import PowerCutError
 from tests.simulation.sleeper import Sleeper
-from tests.simulation.watch import ReadingsWatch
+from tests.simulation.watch import ReadingsWatch, broken
 from tests.simulation.will_watch import WillWatch
 
 SOON_S = 1.0
+REPORTED_S = 5.0  # a look at the files each second, by a job that waits for another one
 RESTARTED_AFTER_S = 5.0  # by whoever supervises the daemon, when it could not start
 KILLED_AFTER_S = 5.0  # by the same, when it was told to stop and a file call does not return
 
@@ -75,6 +77,8 @@ class Troubles:
                 self._end_run(event)
             case Trouble.SLOW_DISK | Trouble.FAILING_DISK | Trouble.FULL_DISK | Trouble.HUNG_DISK:
                 self._disk_trouble(event)
+            case Trouble.TAKEN_FILES:
+                self._take_files(event)
             case _:
                 self._sensor_trouble(event.trouble, sensor)
 
@@ -85,7 +89,7 @@ class Troubles:
         world.disk.slow_until = 0.0
         world.disk.release()
         world.liveness.relieve(Cause.DISK, world.agenda.now)
-        world.liveness.relieve(Cause.HANG, world.agenda.now)
+        world.liveness.relieve(Cause.FILES, world.agenda.now)
 
     def moment(self, what: str) -> None:
         """The gateway does something; its end may have waited for that."""
@@ -126,7 +130,7 @@ class Troubles:
         disk, agenda = self._world.disk, self._world.agenda
         until = agenda.now + event.lasts_s
         if event.trouble is Trouble.HUNG_DISK:
-            self._world.liveness.hinder(Cause.HANG, until)
+            self._world.liveness.hinder(Cause.FILES, until)
             disk.hang(event.part, until)
             return
         self._world.liveness.hinder(Cause.DISK, until)
@@ -136,6 +140,32 @@ class Troubles:
         strike = disk.fill_up if event.trouble is Trouble.FULL_DISK else disk.fail
         strike()
         agenda.after(event.lasts_s, disk.heal)
+
+    def _take_files(self, event: Event) -> None:
+        """If readings are gone by that the gateway must report it soon, unless its run ends."""
+        world, now = self._world, self._world.agenda.now
+        before = world.readings.on_disk()
+        world.note(world.disk.take_files(event.part))
+        world.readings.taken_away(before)
+        # What cannot be opened stops what is behind it for so long.
+        world.liveness.hinder(Cause.DISK, now + max(event.lasts_s, UNREADABLE_S + REPORTED_S))
+        if event.part == FOLDER_EMPTIED:  # that goes on until somebody starts the gateway again
+            world.liveness.hinder(Cause.FILES, inf)
+        if event.part == FOLDER_MOVED:
+            world.agenda.after(event.lasts_s, self._put_back)
+        if world.gateway.is_listening:
+            world.agenda.after(REPORTED_S, self._check_report, world.gateway, now)
+
+    def _check_report(self, gateway: GatewayHost, since: float) -> None:
+        world = self._world
+        if gateway is not world.gateway or not gateway.is_listening:
+            return
+        if world.readings.has_lost() and not gateway.has_reported(since):
+            broken(LIVENESS, f"files were taken away at {since:.3f} s, and nothing says so")
+
+    def _put_back(self) -> None:
+        self._world.note(self._world.disk.put_back())
+        self._world.readings.brought_back()
 
     # Runs of the gateway
 
@@ -153,7 +183,7 @@ class Troubles:
             world.downlink.gateway_ended()
             world.liveness.ended()
             world.disk.release()  # a call that never returns ends with its process
-            world.liveness.relieve(Cause.HANG, world.agenda.now)
+            world.liveness.relieve(Cause.FILES, world.agenda.now)
             world.agenda.after(off_s, self._next_run, world.agenda.now, event.cut)
 
         def kill() -> None:
