@@ -100,9 +100,9 @@ class LivenessWatch:
         self._since = since
         self.owed.excuse(lambda client_id, key: _is_excused(gateway.engine, client_id, key))
         for client_id, owed, begun in self.owed.all():
-            causes = _causes_of(gateway.engine, client_id, owed)
-            if causes is not None:
-                self._check((*owed, "for", client_id), begun, causes, now)
+            needed = _causes_of(gateway.engine, client_id, owed)
+            if needed is not None:
+                self._check((*owed, "for", client_id), begun, needed, now)
 
     def unfinished(self, gateway: GatewayHost) -> list[str]:
         """What still waits, for the end of a world."""
@@ -225,10 +225,10 @@ class LivenessWatch:
 def _check_alarms(gateway: GatewayHost) -> None:
     """Whoever has work for a disk has a job there, or a timer for the next one."""
     committer, state = gateway._committer, gateway._state
-    is_due = gateway.journal.has_pending or committer._waiting or committer._reads
+    is_due = gateway.journal.has_pending or bool(committer._waiting) or committer._reads
     if is_due and committer._is_idle.is_set() and committer._alarm is None:
         broken(LIVENESS, "the journal has work, and no timer is set")
-    is_due = len(state._pending) or state._pending.waiting
+    is_due = bool(len(state._pending) or state._pending.waiting)
     if is_due and state._flight is None and state._alarm is None:
         broken(LIVENESS, "changes of state are pending, and no timer is set")
 

@@ -19,7 +19,7 @@ from gateway.engine import Engine
 from gateway.journal import journal as journals
 from gateway.journal.committer import JournalCommitter
 from gateway.journal.group import Group
-from gateway.journal.placing import size_of
+from gateway.journal.placing import place, size_of
 from gateway.journal.room import Room
 from gateway.journal.volume import Volume
 from gateway.routing.members import Members
@@ -162,7 +162,6 @@ def small_spare_in_service(monkeypatch: pytest.MonkeyPatch) -> None:
     """As it was: a group is made so small that the smallest spare would take it, too, and is empty
     where that takes no reading at all.
     """
-    place = journals.place
 
     def mutant(group: Group, waiting: Any, current: Any, room: Room) -> None:
         sizes = [room.group_bytes_max(spare.size) for spare in room.spares]
