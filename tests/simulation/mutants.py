@@ -244,7 +244,7 @@ MUTANTS = (
         within=32,
     ),
     Mutant("no hold-down after PUBREL", constant(publishing, "HOLD_DOWN_S", 0.0), ONCE, within=64),
-    Mutant("topic ids begin again in each session", topic_ids_again, ONCE, within=1000),
+    Mutant("topic ids begin again in each session", topic_ids_again, ONCE, within=2000),
     Mutant("sequences are left out", leave_out_sequences, NO_HOLES, within=8),
     Mutant("QoS 0 overtakes what waits", qos0_overtakes, IN_ORDER, within=250),
     Mutant("two messages under way to a sensor", two_under_way, ONE_AT_A_TIME, within=8),
