@@ -106,6 +106,6 @@ SLEEP_MUTANTS = (
         "a will that is due is forgotten at a restart",
         constant(Bequests, "restore", None),
         WILLS,
-        within=1000,
+        within=2000,
     ),
 )
