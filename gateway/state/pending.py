@@ -228,8 +228,9 @@ class Pending:
         if rows is None:
             rows = self._owners[owner] = _Rows()
         if type(change) not in _GONE:
-            rows.gone.pop(key, None)
             rows.saved[key] = change
+            if rows.gone.pop(key, None) is not None:
+                self._tidy(owner)  # or a part would be looked for where nothing is gone
             return
         if key == _ALL_PACKETS:
             _drop_packets(rows)

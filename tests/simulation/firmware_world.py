@@ -66,6 +66,6 @@ class FirmwareWorld(World):
         hears.on_message = self.downlink.received
         hears.on_subscribed = self.downlink.subscribed
         hears.on_gone = self._sensor_gone
-        self._sensors[plan.client_id] = sensor
-        self._give_address(sensor)
+        self.sensors[plan.client_id] = sensor
+        self.give_address(sensor)
         return sensor

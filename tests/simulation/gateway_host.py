@@ -38,7 +38,7 @@ from gateway.uplink import _Way
 from gateway.upstream.session import Phase
 from gateway.work_thread import Jobs
 from tests.simulation.agenda import Agenda
-from tests.simulation.disk import Disk
+from tests.simulation.disk import JOURNAL, STATE, Disk
 from tests.simulation.late_loop import LateLoop
 from tests.simulation.model_broker import ModelBroker
 from tests.simulation.stream import Connection, nothing
@@ -93,6 +93,7 @@ class GatewayHost:
         self._pauses, self._stood_still_s = 0, 0.0
         self._alarm_at = inf
         self._is_answered = False
+        self._reported_at = -inf  # that something is wrong with the journal, last
         # Since when a subscription may have waited for the broker; None while none does.
         self._awaited_since: float | None = None
         # As received by the broker, on record before the last CONNECT and not yet again since.
@@ -110,7 +111,12 @@ class GatewayHost:
         now = self.late.machine_now()
         self.journal, recovered = disk.open_journal(now, self.unix_ms_at_zero, cut=cut)
         self.journal.pauses = self.late.pauses
-        self._loop = VirtualLoop(agenda, lambda: disk.job_s(agenda.now), self.late)
+        # What a larger budget has left is there until it is drained.
+        self.journal_bytes_max = max(disk.budget_bytes, self.journal._room.bytes)
+        self._loop = VirtualLoop(
+            *(agenda, lambda: disk.job_s(agenda.now), self.late),
+            lambda: disk.hung_until(JOURNAL),
+        )
         hearers = Hearers(
             stored=self._stored,
             unsure=self._unsure,
@@ -121,13 +127,18 @@ class GatewayHost:
             dropped_oldest=self._dropped_oldest,
             state_changed=self._journal_changed,
             in_reach_again=self._in_reach_again,
-            out_of_reach=lambda count, problem: self.on_disk(f"out of reach {count} {problem}"),
-            lost=lambda count: self.on_disk(f"lost {count}"),
+            out_of_reach=self._out_of_reach,
+            lost=self._lost_readings,
         )
         self._committer = JournalCommitter(
-            self.journal, _as_loop(self._loop), hearers, thread=_as_jobs(self._loop), look_s=inf
+            *(self.journal, _as_loop(self._loop), hearers),
+            thread=_as_jobs(self._loop),
+            look_s=disk.look_s,
         )
-        self._state_loop = VirtualLoop(agenda, lambda: disk.job_s(agenda.now), self.late)
+        self._state_loop = VirtualLoop(
+            *(agenda, lambda: disk.job_s(agenda.now), self.late),
+            lambda: disk.hung_until(STATE),
+        )
         self._state = StateCommitter(
             *(store, saved, _as_loop(self._state_loop), self._durable),
             thread=_as_jobs(self._state_loop),
@@ -239,6 +250,19 @@ class GatewayHost:
     def is_listening(self) -> bool:
         return self.is_on and not self._is_stopping
 
+    @property
+    def is_disk_hung(self) -> bool:
+        """Whether some calls to files do not return."""
+        return self._disk.is_hung(self._agenda.now)
+
+    def has_reported(self, since: float) -> bool:
+        """Whether it has reported since then that something is wrong with the journal, or still
+        does.
+        """
+        numbers = self.journal.numbers
+        is_bad = numbers.state is not JournalState.OK or bool(numbers.backlog_problem)
+        return is_bad or self._reported_at >= since
+
     def pause_drain(self, *, is_paused: bool) -> None:
         """The operator asks for it."""
         if self.is_listening:
@@ -330,10 +354,20 @@ class GatewayHost:
         self.on_disk(f"in reach again {count}")
         self._perform(self.engine.in_reach_again(count))
 
+    def _out_of_reach(self, count: int, problem: str) -> None:
+        self._reported_at = self._agenda.now
+        self.on_disk(f"out of reach {count} {problem}")
+
+    def _lost_readings(self, count: int) -> None:
+        self._reported_at = self._agenda.now
+        self.on_disk(f"lost {count}")
+
     def _dropped_oldest(self, dropped: dict[ClientId, int]) -> None:
         self._perform(self.engine.dropped_oldest(dropped))
 
     def _journal_changed(self, state: JournalState, problem: str) -> None:
+        if state is not JournalState.OK:
+            self._reported_at = self._agenda.now
         self.on_disk(f"journal {state.value} {problem}")
 
     # Effects

@@ -8,19 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 from random import Random
 
 from gateway.journal.rules import SEGMENTS_MIN
 from gateway.routing.reading_rules import Acknowledge
-from tests.simulation.disk import SEGMENT_BYTES
+from tests.simulation.disk import (
+    FOLDER_EMPTIED,
+    FOLDER_MOVED,
+    JOURNAL,
+    SEGMENT_BYTES,
+    SEGMENT_COPIED,
+    SEGMENT_GONE,
+    STATE,
+)
 from tests.simulation.model_broker import Restart
-from tests.simulation.plan import RUSH_AT_S, Event, Plan, Trouble, plan_for
+from tests.simulation.plan import CALM_AT_S, RUSH_AT_S, Event, Plan, Trouble, plan_for
 
 BUSY_S = 40.0  # from the first reading on
 SHORT_S = 10.0
 WINDOW_MAX = 4  # readings of a sensor under way at once
 BURST, BURST_PAUSE_S = 3, 8.0  # of one that sleeps: enough to fall asleep in
 EXPIRY_S = 3600.0
+HANG_S_MAX = 50.0
+TAKEN = (SEGMENT_GONE, SEGMENT_GONE, SEGMENT_COPIED, FOLDER_EMPTIED, FOLDER_MOVED)
+# So that segments have 4, 8 and 16 KiB.
+BUDGETS = (4 * SEGMENT_BYTES, 8 * SEGMENT_BYTES, 16 * SEGMENT_BYTES, 32 * SEGMENT_BYTES)
 READINGS_MIN = 25  # where a queue is wanted
 ENDS = (Trouble.POWER, Trouble.KILL, Trouble.KILL)
 
@@ -204,6 +217,71 @@ def late(dice: Random) -> Plan:
     return plan
 
 
+def hung(dice: Random) -> Plan:
+    """Calls to files do not return for a while, or until the gateway is killed."""
+    plan = _trusting(dice, qos_2=0.3)
+    plan.flush_s_max = min(plan.flush_s_max, 0.1)
+    events: list[Event] = []
+    for _ in range(dice.randint(1, 4)):
+        at = _busy(plan, dice)
+        part = dice.choice(("", "", JOURNAL, STATE))
+        lasts_s = SHORT_S / 2 + dice.random() ** 2 * HANG_S_MAX
+        if dice.random() < 0.25:
+            kill = dice.choice((Trouble.KILL, Trouble.KILL, Trouble.STOP, Trouble.POWER))
+            events.append(Event(at + lasts_s, kill))
+            lasts_s = inf
+        events.append(Event(at, Trouble.HUNG_DISK, lasts_s=lasts_s, part=part))
+    if dice.random() < 0.5:
+        events += _outages(plan, dice, (Restart.KEPT,))[:2]
+    if dice.random() < 0.5:
+        events += _ends(plan, dice, ("packet", "stored", "release", "", ""))[:2]
+    return _with(plan, dice, events)
+
+
+def resized(dice: Random) -> Plan:
+    """The journal's budget is another one at each start, its spares are cut, replaced and removed
+    between runs, and the disk was nearly full once or cannot preallocate.
+    """
+    plan = _trusting(dice, qos_2=0.5)
+    plan.is_meddled = True
+    plan.journal_bytes = min(BUDGETS)
+    plan.budgets = tuple(dice.choice(BUDGETS) for _ in range(5))
+    plan.acknowledge = dice.choice((Acknowledge.AUTO, Acknowledge.JOURNAL, Acknowledge.JOURNAL))
+    plan.flush_s_max = min(plan.flush_s_max, 0.1)
+    size = dice.choice((200, 900))
+    plan.readings = [
+        replace(reading, payload=reading.payload.ljust(size, b".")) for reading in plan.readings
+    ]
+    ends = (Trouble.STOP, Trouble.KILL, Trouble.POWER)
+    events = [
+        Event(_busy(plan, dice), dice.choice(ends), 0, dice.random() * 3, cut=dice.random() < 0.2)
+        for _ in range(dice.randint(2, 6))
+    ]
+    for _ in range(dice.randint(0, 3)):
+        lasts_s = dice.random() * 2 * SHORT_S
+        events.append(Event(_busy(plan, dice), Trouble.FULL_DISK, lasts_s=lasts_s))
+    return _with(plan, dice, [*events, *_outages(plan, dice, (Restart.KEPT,))[:2]])
+
+
+def taken(dice: Random) -> Plan:
+    """Somebody removes, replaces or moves the journal's files while the gateway runs."""
+    plan = _trusting(dice, qos_2=0.5)
+    plan.is_meddled = True
+    plan.coalesce = False
+    plan.flush_s_max = min(plan.flush_s_max, 0.1)
+    plan.acknowledge = dice.choice((Acknowledge.AUTO, Acknowledge.JOURNAL, Acknowledge.JOURNAL))
+    events = _outages(plan, dice, (Restart.KEPT,))[:3]
+    events = [replace(event, lasts_s=event.lasts_s + SHORT_S) for event in events]
+    for _ in range(dice.randint(1, 3)):
+        at, lasts_s = _busy(plan, dice), dice.random() * 2 * SHORT_S
+        part = dice.choice(TAKEN)
+        events.append(Event(at, Trouble.TAKEN_FILES, lasts_s=lasts_s, part=part))
+        if dice.random() < 0.5:
+            events.append(Event(at + lasts_s, Trouble.STOP))
+    # Somebody starts it again, as its log says.
+    return _with(plan, dice, [*events, Event(CALM_AT_S - SHORT_S, Trouble.STOP)])
+
+
 KINDS: dict[str, Callable[[Random], Plan]] = {
     "any": plan_for,
     "forgetful": forgetful,
@@ -216,6 +294,9 @@ KINDS: dict[str, Callable[[Random], Plan]] = {
     "eager": eager,
     "napping": napping,
     "late": late,
+    "hung": hung,
+    "resized": resized,
+    "taken": taken,
 }
 
 

@@ -58,10 +58,12 @@ class Clock:
 class Judge:
     """Of one life."""
 
-    def __init__(self, memory: Memory, clock: Clock, recent_s: float) -> None:
+    def __init__(self, memory: Memory, clock: Clock, recent_s: float, *, has_strays: bool) -> None:
+        """`has_strays`: there may be files that only look like the journal's."""
         self._memory = memory
         self._clock = clock
         self._recent_s = recent_s
+        self._has_strays = has_strays
         self._has_reported = False
         self._last_read = -1
         self._missing: dict[str, set[int]] = {}  # with rot, by promise
@@ -84,7 +86,7 @@ class Judge:
         if not self._memory.has_rot:
             self._recent(recovered.exchanges)
             self._last_packet_id(recovered.last_packet_id)
-        if self._has_reported and not self._memory.has_rot:
+        if self._has_reported and not (self._memory.has_rot or self._has_strays):
             broken(STARTS, f"called damaged: {recovered.report.damaged}")
 
     def _missing_received(self) -> None:

@@ -29,7 +29,8 @@ from tests.simulation.journal_memory import (
     Memory,
     broken,
 )
-from tests.simulation.journal_plan import FOLDER, Plan
+from tests.simulation.journal_plan import FOLDER, UNLIMITED, Plan
+from tests.simulation.outside_force import MeddledFiles
 from tests.simulation.simulated_files import SimulatedFiles
 
 GROUPS_MAX = 300  # until it must have come to rest
@@ -46,6 +47,7 @@ class Owner(Protocol):
     memory: Memory
     rules: JournalRules
     serial: int
+    meddler: Random | None  # of who changes the budget and the files between two lives
 
     def tell(self, what: str) -> None: ...
 
@@ -59,7 +61,10 @@ class Life:
         self.files = owner.files
         self.memory = owner.memory
         self.memory.begin_life(self.clock.boot)
-        self.judge = Judge(self.memory, self.clock, self.plan.recent_s)
+        self.judge = Judge(
+            self.memory, self.clock, self.plan.recent_s, has_strays=owner.meddler is not None
+        )
+        self._found_bytes = 0  # at the start; a larger budget may have left them
         self.journal = Journal(FOLDER, self.files, owner.rules)
         self.held: list[Forward] = []  # the core has them
         self.waiting: dict[int, Forward] = {}  # taken on, not yet stored
@@ -77,6 +82,8 @@ class Life:
             return False
         self.tell(f"recovered {recovered}")
         self._note_segments()
+        if self.owner.meddler is not None:
+            self._found_bytes = self._used_bytes()
         self.judge.recovered(recovered)
         self.held += recovered.received
         self._is_bounded()
@@ -284,7 +291,9 @@ class Life:
         """All that was asked for before becomes durable, if the disk lets it."""
         last_mark = self.memory.last_mark
         self._run_groups()
-        if self.journal.durable_mark < last_mark and not self.plan.fails:
+        # On a full disk whose reserve somebody has taken no mark can be written.
+        has_reserve = self.owner.meddler is None or self.plan.capacity_bytes == UNLIMITED
+        if self.journal.durable_mark < last_mark and has_reserve and not self.plan.fails:
             # No room for marks: that comes back when readings are finished.
             self.drain()
             self._run_groups()
@@ -312,18 +321,29 @@ class Life:
     # What must hold
 
     def _note_segments(self) -> None:
-        names = [Path(path).name for path in self.files.sizes()]
+        names = {Path(path).name for path in self.files.sizes()} - self._strays()
         self.memory.has_segments([name for name in names if SEGMENT_NAME.fullmatch(name)])
+
+    def _strays(self) -> set[str]:
+        return self.files.strays if isinstance(self.files, MeddledFiles) else set()
+
+    def _used_bytes(self) -> int:
+        strays = self._strays()
+        return sum(
+            size
+            for path, size in self.files.sizes().items()
+            if not path.endswith(DAMAGED_SUFFIX) and Path(path).name not in strays
+        )
 
     def _is_bounded(self) -> None:
         self._note_segments()
-        sizes = self.files.sizes()
-        used = sum(size for name, size in sizes.items() if not name.endswith(DAMAGED_SUFFIX))
+        used = self._used_bytes()
         # When nothing can be written at all, a segment is made though the budget has no room for
         # it; the one that failed may still be there, because it knows which numbers were used.
-        above = 2 * self.plan.segment_bytes if self.plan.fails else self.plan.segment_bytes
-        if used > self.owner.rules.size_max_bytes + above:
-            broken(BOUNDED, f"{used} octets of {self.owner.rules.size_max_bytes}: {sizes}")
+        rules = self.owner.rules
+        above = 2 * rules.segment_bytes if self.plan.fails else rules.segment_bytes
+        if used > max(rules.size_max_bytes, self._found_bytes) + above:
+            broken(BOUNDED, f"{used} octets of {rules.size_max_bytes}: {self.files.sizes()}")
 
     def _is_pending_bounded(self) -> None:
         pending = sum(len(forward.payload) for forward in self.waiting.values())

@@ -15,6 +15,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -26,8 +27,12 @@ from gateway.journal.segment import HEADER_BYTES
 from tests.simulation.journal_judge import Clock
 from tests.simulation.journal_life import Life
 from tests.simulation.journal_memory import STARTS, JournalBrokenPromiseError, Memory
-from tests.simulation.journal_plan import UNLIMITED, plan_of
+from tests.simulation.journal_plan import FOLDER, UNLIMITED, plan_of
+from tests.simulation.outside_force import MeddledFiles
 from tests.simulation.simulated_files import Faults, PowerCutError, SimulatedFiles
+
+LEAST_SEGMENT_BYTES = 1024  # where any size may be found
+SEGMENTS_OF_BUDGET = 8
 
 
 @contextmanager
@@ -41,11 +46,17 @@ def small_segments(segment_bytes: int) -> Iterator[None]:
 
 
 class Schedule:
-    def __init__(self, seed: int, trace: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, seed: int, trace: Callable[[str], None] | None = None, *, is_meddled: bool = False
+    ) -> None:
+        """`is_meddled`: between its lives the budget changes, and so do the files that hold no
+        reading.
+        """
         self.seed = seed
         self.dice = Random(seed)
         self.plan = plan_of(self.dice)
-        self.files = SimulatedFiles(Random(seed + 1), self.plan.capacity_bytes)
+        self.meddler = Random(f"meddler {seed}") if is_meddled else None
+        self.files = self._files()
         self.files.trace = trace
         self.memory = Memory()
         self.clock = Clock(1000.0, 1_767_225_600_000.0, b"boot 0".ljust(16))
@@ -60,10 +71,17 @@ class Schedule:
             salt=lambda: salts.getrandbits(32),
         )
 
+    def _files(self) -> SimulatedFiles:
+        dice, capacity_bytes = Random(self.seed + 1), self.plan.capacity_bytes
+        if self.meddler is None:
+            return SimulatedFiles(dice, capacity_bytes)
+        return MeddledFiles(dice, self.meddler, capacity_bytes)
+
     def run(self) -> Schedule:
         """Raises JournalBrokenPromiseError, with the seed and how to repeat it."""
+        least = self.plan.segment_bytes if self.meddler is None else LEAST_SEGMENT_BYTES
         try:
-            with small_segments(self.plan.segment_bytes):
+            with small_segments(least):
                 for _ in range(self.plan.lives):
                     self._live()
                 self._last_lives()
@@ -74,7 +92,8 @@ class Schedule:
         return self
 
     def _with_seed(self, what: str) -> JournalBrokenPromiseError:
-        repeat = f"python -m tests.simulation.journal_schedules {self.seed} --trace"
+        meddled = "" if self.meddler is None else " --meddled"
+        repeat = f"python -m tests.simulation.journal_schedules {self.seed}{meddled} --trace"
         message = f"seed {self.seed}, life {self.memory.life}: {what}\n{repeat}"
         return JournalBrokenPromiseError(message)
 
@@ -103,8 +122,22 @@ class Schedule:
             self.tell("the power is gone, or the program was killed")
         self._between()
 
+    def _meddle(self) -> None:
+        """Somebody changes the budget, and does something to the files."""
+        if self.meddler is None or not isinstance(self.files, MeddledFiles):
+            return
+        factor = self.meddler.choice((1, 1, 2, 4, 8))
+        size_max_bytes = SEGMENTS_OF_BUDGET * self.plan.segment_bytes * factor
+        self.rules = replace(self.rules, size_max_bytes=size_max_bytes)
+        for _ in range(self.meddler.randint(0, 3)):
+            self.tell(f"meanwhile: {self.files.meddle(FOLDER)}")
+
     def _between(self) -> None:
         """The machine stops, or the program alone; and time passes."""
+        self._stop()
+        self._meddle()
+
+    def _stop(self) -> None:
         dice, clock = self.dice, self.clock
         if dice.random() < 0.3:
             self.tell("killed")
@@ -144,7 +177,12 @@ class Schedule:
 
     def _rot(self) -> None:
         """One bit flips, often in a header, or one block cannot be read."""
-        sizes = {name: size for name, size in self.files.sizes().items() if "segment" in name}
+        strays = self.files.strays if isinstance(self.files, MeddledFiles) else set()
+        sizes = {
+            name: size
+            for name, size in self.files.sizes().items()
+            if "segment" in name and size and Path(name).name not in strays
+        }
         if not sizes:
             return
         path = Path(self.dice.choice(sorted(sizes)))
@@ -166,10 +204,13 @@ def main() -> int:
     parser.add_argument("seed", type=int, help="the first schedule to run")
     parser.add_argument("--count", type=int, default=1, help="how many, from SEED on")
     parser.add_argument("--trace", action="store_true", help="print every call as it happens")
+    meddled = "another budget in each life, and other files beside"
+    parser.add_argument("--meddled", action="store_true", help=meddled)
     options = parser.parse_args()
     failed = 0
     for seed in range(options.seed, options.seed + options.count):
-        schedule = Schedule(seed, say if options.trace else None)
+        trace = say if options.trace else None
+        schedule = Schedule(seed, trace, is_meddled=options.meddled)
         try:
             schedule.run()
         except JournalBrokenPromiseError as error:

@@ -20,7 +20,6 @@ import mqtt5
 import pytest
 
 from gateway.effects import Forward, Message, Send
-from gateway.engine import Engine
 from gateway.frames import Puback, Pubrec
 from gateway.routing import pending
 from gateway.routing.retained import NEW, SAME, Retained
@@ -47,6 +46,7 @@ from tests.simulation.late_mutants import LATE_MUTANTS
 from tests.simulation.mutant import Mutant, Patch, constant
 from tests.simulation.restart_mutants import RESTART_MUTANTS
 from tests.simulation.sleep_mutants import SLEEP_MUTANTS
+from tests.simulation.standstill_mutants import STANDSTILL_MUTANTS
 from tests.simulation.watch import IN_ORDER, NO_HOLES, ONCE, SAFE, BrokenPromiseError
 from tests.simulation.world import World
 
@@ -245,14 +245,8 @@ MUTANTS = (
         within=32,
     ),
     Mutant("no hold-down after PUBREL", constant(publishing, "HOLD_DOWN_S", 0.0), ONCE, within=64),
-    Mutant("topic ids begin again in each session", topic_ids_again, ONCE, within=1000),
+    Mutant("topic ids begin again in each session", topic_ids_again, ONCE, within=2000),
     Mutant("sequences are left out", leave_out_sequences, NO_HOLES, within=8),
-    Mutant(
-        "a connection that takes bytes again stays clogged",
-        constant(Engine, "unclogged", ()),
-        SAFE,
-        within=32,
-    ),
     Mutant("QoS 0 overtakes what waits", qos0_overtakes, IN_ORDER, within=250),
     Mutant("two messages under way to a sensor", two_under_way, ONE_AT_A_TIME, within=8),
     Mutant("the newest command first", newest_first, COMMANDS_IN_ORDER, within=1000),
@@ -292,6 +286,7 @@ MUTANTS = (
     *SLEEP_MUTANTS,
     *INGEST_MUTANTS,
     *LATE_MUTANTS,
+    *STANDSTILL_MUTANTS,
 )
 
 

@@ -89,6 +89,8 @@ class Trouble(Enum):
     SLOW_DISK = "the disk is slow"
     FAILING_DISK = "the disk fails"
     FULL_DISK = "the disk is full"
+    HUNG_DISK = "calls to files do not return"
+    TAKEN_FILES = "files of the journal are taken away"
 
 
 # What the gateway says and does at the points where a crash matters.
@@ -109,6 +111,7 @@ class Event:
     restart: Restart = Restart.KEPT
     cut: bool = False  # while it starts again, the power goes
     upon: str = ""  # not at `at`, but when the gateway does this next
+    part: str = ""  # of the disk: the journal's, the state's, or both; or what is done to files
 
 
 @dataclass(slots=True)
@@ -139,6 +142,9 @@ class Plan:
     ingest_away: list[tuple[float, float]] = field(default_factory=list)  # from when, how long
     awake_s_max: float = 10.0  # of a sleeper that fetches, by what comes meanwhile
     expiry_s: float = 0.0  # of readings; 0: never
+    # Of the journal: its budget, start by start, if it changes; whether its files are meddled with.
+    budgets: tuple[int, ...] = ()
+    is_meddled: bool = False
     ingest_drops: float = 0.0  # how many of the messages for it the broker loses by itself
 
     def has(self, trouble: Trouble) -> bool:
@@ -154,7 +160,7 @@ class Plan:
         """Whether the journal has room for readings long after they were settled, so that copies
         are known after a restart (a quarter of it, journal/rules.py).
         """
-        if self.has(Trouble.FAILING_DISK):
+        if self.has(Trouble.FAILING_DISK) or self.is_meddled:
             return False  # what may be damaged is not kept longer than needed
         written = sum(len(one.payload) + RECORD_BYTES for one in self.readings)
         return written < self.journal_bytes // RECENT_SHARE - SEGMENT_BYTES

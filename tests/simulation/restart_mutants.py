@@ -152,7 +152,7 @@ RESTART_MUTANTS = (
         within=64,
     ),
     Mutant("QoS 2 is sent to the broker before it is durable", send_before_durable, ONCE, 500),
-    Mutant("PUBREL to the broker before the record of PUBREC", release_before_record, ONCE, 1000),
+    Mutant("PUBREL to the broker before the record of PUBREC", release_before_record, ONCE, 2000),
     Mutant(
         "the receive set is forgotten at a restart",
         constant(Publishing, "restore", None),

@@ -106,13 +106,6 @@ SLEEP_MUTANTS = (
         "a will that is due is forgotten at a restart",
         constant(Bequests, "restore", None),
         WILLS,
-        within=1000,
-    ),
-    Mutant(
-        "a will that nobody takes is given up",
-        constant(Bequests, "refused", []),
-        WILLS,
-        within=1000,
-        kind="dying",
+        within=2000,
     ),
 )

@@ -6,7 +6,15 @@ import ast
 import re
 from pathlib import Path
 
-from tests.simulation import bounds, downlink_watch, lateness, model_ingest, watch, will_watch
+from tests.simulation import (
+    bounds,
+    downlink_watch,
+    lateness,
+    liveness,
+    model_ingest,
+    watch,
+    will_watch,
+)
 from tests.simulation.mutants import DOCUMENT
 
 REPOSITORY = DOCUMENT.parents[1]
@@ -31,8 +39,7 @@ def test_every_promise_of_the_worlds_is_documented() -> None:
     promises = {
         *(watch.SAFE, watch.ONCE, watch.IN_ORDER, watch.NO_HOLES, bounds.BOUNDED),
         will_watch.WILLS,
-        model_ingest.INGESTED,
-        lateness.NOT_THERE,
+        *(model_ingest.INGESTED, lateness.NOT_THERE, liveness.LIVENESS),
         *(downlink_watch.ONE_AT_A_TIME, downlink_watch.IN_ORDER, downlink_watch.NOTHING_MISSED),
         *(downlink_watch.ONCE, downlink_watch.RETAINED_ONCE, downlink_watch.LATEST_VALUE),
     }

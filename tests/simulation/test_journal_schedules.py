@@ -26,6 +26,7 @@ from tests.simulation.simulated_files import LyingFiles
 
 SCHEDULES = 2000
 SCHEDULES_SOAKED = 20_000
+MEDDLED_SCHEDULES = 400
 CHUNK = 100
 SEEN_MIN = 3  # in 500 schedules
 
@@ -33,11 +34,11 @@ SEEN_MIN = 3  # in 500 schedules
 REGRESSIONS = (2093, 8126, 14436, 16681, 1020359)
 
 
-def failures(seeds: range) -> list[str]:
+def failures(seeds: range, *, is_meddled: bool = False) -> list[str]:
     found = []
     for seed in seeds:
         try:
-            Schedule(seed).run()
+            Schedule(seed, is_meddled=is_meddled).run()
         except JournalBrokenPromiseError as error:
             found.append(str(error))
     return found
@@ -46,6 +47,13 @@ def failures(seeds: range) -> list[str]:
 @pytest.mark.parametrize("first", range(0, SCHEDULES, CHUNK))
 def test_the_journal_keeps_its_promises_in_every_schedule(first: int) -> None:
     found = failures(range(first, first + CHUNK))
+    assert not found, "\n\n".join(found)
+
+
+@pytest.mark.parametrize("first", range(0, MEDDLED_SCHEDULES, CHUNK))
+def test_it_keeps_them_whatever_size_its_files_have(first: int) -> None:
+    """The budget is another one in each run, and what holds no reading was cut or replaced."""
+    found = failures(range(first, first + CHUNK), is_meddled=True)
     assert not found, "\n\n".join(found)
 
 

@@ -12,6 +12,8 @@ from typing import Any
 from tests.simulation.agenda import Agenda
 from tests.simulation.late_loop import LateLoop
 
+HUNG_S = 1.0  # between two looks whether calls return again
+
 
 class Handle:
     """An action that can be cancelled."""
@@ -56,11 +58,18 @@ class VirtualLoop:
     """The loop and the thread in one."""
 
     def __init__(
-        self, agenda: Agenda, job_s: Callable[[], float], late: LateLoop | None = None
+        self,
+        agenda: Agenda,
+        job_s: Callable[[], float],
+        late: LateLoop | None = None,
+        hung_until: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`late`: what handles all of it late, at times."""
+        """`late`: what handles all of it late, at times. `hung_until`: no job ends before that, as
+        calls to files do not return.
+        """
         self.is_on = True
         self._late = late or LateLoop(agenda)
+        self._hung_until = hung_until
         self.job: Job | None = None  # a committer has one at a time
         self._agenda = agenda
         self._job_s = job_s
@@ -97,6 +106,10 @@ class VirtualLoop:
         return 0.0 if self.job is None else self._agenda.now - self._begun_at
 
     def _end(self, job: Job) -> None:
-        if self.is_on:
-            self.job = None
-            job.finish()
+        if not self.is_on:
+            return
+        if self._agenda.now < self._hung_until():
+            self._agenda.after(HUNG_S, self._end, job)
+            return
+        self.job = None
+        job.finish()

@@ -48,6 +48,7 @@ class Fate:
     copies: int = 0  # how often the gateway heard it
     released: bool = False  # the gateway heard its sensor's PUBREL
     unstored: bool = False  # the journal could not take it, so the gateway's end forgets it
+    is_taken: bool = False  # somebody took away the file that it was in
     # The disk may have it though its write failed; until when it may not go on (0: it had before).
     held_until: float | None = None
     routed_at: float = 0.0  # first
@@ -84,6 +85,7 @@ class ReadingsWatch:
         self._sequences: dict[str, set[int]] = {}
         self.breaks = 0
         self._unanswered = 0
+        self._has_taken = False  # files with readings, or with what is known of them
 
     # At the gateway
 
@@ -134,7 +136,7 @@ class ReadingsWatch:
         return self.fates[payload].routed > 0 or self._is_on_disk(payload)
 
     def _check_safe(self, fate: Fate, evidence: str) -> None:
-        if not fate.routed and not self._is_superseded(fate):
+        if not fate.routed and not fate.is_taken and not self._is_superseded(fate):
             payload = fate.reading.payload
             if self._mode_of(fate.reading) is Acknowledge.UPSTREAM or not self._is_on_disk(payload):
                 broken(SAFE, evidence)
@@ -192,13 +194,33 @@ class ReadingsWatch:
                 self.fates[forward.payload].unstored = True
             self._excused.setdefault(str(forward.epoch), set()).add(forward.sequence)
 
+    def on_disk(self) -> set[bytes]:
+        return {payload for payload in self.fates if self._is_on_disk(payload)}
+
+    def taken_away(self, before: set[bytes]) -> None:
+        """Somebody did something to files; of what was on the disk before some may be nowhere."""
+        self._has_taken = True
+        for payload in before - self.on_disk():
+            self.fates[payload].is_taken = True
+
+    def has_lost(self) -> bool:
+        """Whether a reading that was acknowledged has not come, because its file is gone."""
+        fates = self.fates.values()
+        return any(fate.is_taken and fate.is_promised and not fate.routed for fate in fates)
+
+    def brought_back(self) -> None:
+        for payload in self.on_disk():
+            self.fates[payload].is_taken = False
+
     def told(self, news: Effect) -> None:
         if isinstance(news, Dropped) and news.reason is Reason.COALESCED:
             self._coalesced += 1
 
     def ended(self) -> None:
         """The gateway's life ends; it forgets what is not on its disk."""
-        lost = self.turns.left_behind(lambda payload: self.fates[payload].unstored)
+        lost = self.turns.left_behind(
+            lambda payload: self.fates[payload].unstored or self._has_taken
+        )
         if lost is not None:
             broken(IN_ORDER, f"{lost} is lost, and a later one is not")
         for fate in self.fates.values():
@@ -213,7 +235,7 @@ class ReadingsWatch:
             # Of an open exchange the journal always knows.
             is_settled = reading.qos == 1 or fate.released
             from_memory = from_memory or (is_settled and not self._plan.remembers_all)
-            fate.licences += from_memory or fate.unstored
+            fate.licences += from_memory or fate.unstored or self._has_taken
             if not fate.routed and not self._is_on_disk(reading.payload):
                 fate.taken = None
 
@@ -280,7 +302,7 @@ class ReadingsWatch:
         if not self.breaks:
             return False
         faithful = self._plan.trust_session and self._plan.restarts() <= {Restart.KEPT}
-        faithful = faithful and not self._unanswered
+        faithful = faithful and not self._unanswered and not self._has_taken
         went_on = fate.held_until is not None and fate.routed_at >= fate.held_until
         return fate.reading.qos == 1 or not faithful or went_on
 
@@ -318,7 +340,8 @@ class ReadingsWatch:
             reading = fate.reading
             if reading.qos > 0 and not fate.acknowledged and reading.client_id not in forgetful:
                 broken(SAFE, f"{reading} was never acknowledged")
-            if fate.acknowledged and not fate.routed and not self._is_superseded(fate):
+            is_lost = fate.acknowledged and not fate.routed and not fate.is_taken
+            if is_lost and not self._is_superseded(fate):
                 broken(SAFE, f"{reading} was acknowledged and is lost")
         self._check_holes(str(epoch))
         if not self._plan.has_restarts and len(self._sequences) > 1:
@@ -329,7 +352,8 @@ class ReadingsWatch:
         sequences = self._sequences.get(epoch, set())
         known = sequences | self._excused.get(epoch, set())
         holes = set(range(max(sequences, default=-1) + 1)) - known
-        if len(holes) > self._coalesced:
+        taken = sum(fate.is_taken for fate in self.fates.values())
+        if len(holes) > self._coalesced + taken:
             broken(NO_HOLES, f"epoch {epoch}: {sorted(sequences)}")
 
 

@@ -90,7 +90,9 @@ class WillWatch:
             del self._left_at[client_id]
 
     def _has_disk_trouble(self) -> bool:
-        troubles = (Trouble.FAILING_DISK, Trouble.FULL_DISK, Trouble.SLOW_DISK)
+        troubles = (
+            *(Trouble.FAILING_DISK, Trouble.FULL_DISK, Trouble.SLOW_DISK, Trouble.HUNG_DISK),
+        )
         return self._is_late or any(self._plan.has(trouble) for trouble in troubles)
 
     # At the sensor

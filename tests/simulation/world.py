@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from random import Random
 from struct import pack
@@ -10,36 +11,33 @@ from zlib import crc32
 
 from gateway.effects import ClientId, Effect, Forward, Save, Send
 from gateway.frames import decode
-from gateway.journal.rules import JournalError
 from gateway.saved import SavedDueWill, SavedSubscription
 from gateway.session.session import ABSENT, Session
 from tests.simulation.agenda import Agenda
 from tests.simulation.bounds import check_bounds
-from tests.simulation.disk import Disk
+from tests.simulation.disk import LEAST_SEGMENT_BYTES, Disk
 from tests.simulation.downlink_watch import DownlinkWatch
 from tests.simulation.eager import Eager
 from tests.simulation.gateway_host import GatewayHost
 from tests.simulation.hard_plans import KINDS
+from tests.simulation.journal_schedules import small_segments
 from tests.simulation.lateness import WorldsClocks, is_late_world
+from tests.simulation.liveness import Cause, LivenessWatch
 from tests.simulation.lossy_link import CALM, LossyLink
-from tests.simulation.model_broker import ModelBroker, Publication, Restart
+from tests.simulation.model_broker import ModelBroker, Publication
 from tests.simulation.model_ingest import INGESTED, ModelIngest
 from tests.simulation.pauses import fill_with_pauses
 from tests.simulation.plan import (
     CALM_AT_S,
-    GATEWAY_OFF_S_MAX,
-    OUTAGE_S_MAX,
     Command,
-    Event,
     Plan,
     Reading,
     SensorPlan,
-    Trouble,
 )
 from tests.simulation.sensor import Sensor
-from tests.simulation.simulated_files import PowerCutError
 from tests.simulation.sleeper import Sleeper
 from tests.simulation.stream import nothing
+from tests.simulation.troubles import Troubles
 from tests.simulation.watch import SAFE, BrokenPromiseError, ReadingsWatch, broken
 from tests.simulation.will_watch import WILLS, WillWatch
 from tests.simulation.world_rules import MQTT_CLIENT_ID, rules_for
@@ -48,9 +46,7 @@ STEPS_MAX = 60_000
 # After the calm began: the longest keep-alive, a full set of retries of both sides, and a connect.
 DRAINED_WITHIN_S = 400.0
 LOOK_EVERY_S = 5.0
-SOON_S = 1.0
 PUBREL = 0x62  # first octet of the packet
-RESTARTED_AFTER_S = 5.0  # by whoever supervises the daemon, when it could not start
 
 
 class World:
@@ -65,12 +61,15 @@ class World:
         self.plan: Plan = KINDS[kind](dice)
         self._tell = tell
         self._addresses = 0
-        self._awaited: dict[str, Event] = {}  # what ends the gateway's life, by what it waits for
-        self._sensors: dict[str, Sleeper] = {}
+        self.troubles = Troubles(self, dice)
+        self.sensors: dict[str, Sleeper] = {}
         self._owners: dict[bytes, Sensor] = {}
-        self.disk = Disk(dice, self.plan.flush_s_max, self.plan.journal_bytes)
+        meddler = Random(f"meddler {seed}") if self.plan.is_meddled else None
+        self.disk = Disk(
+            *(dice, self.plan.flush_s_max, self.plan.journal_bytes, self.plan.budgets, meddler)
+        )
         if tell is not nothing:
-            self.disk.files.trace = lambda call: self._note(f"    disk: {call}")
+            self.disk.files.trace = lambda call: self.note(f"    disk: {call}")
         self.readings = ReadingsWatch(self.plan, self.disk.has_durably)
         self.broker = ModelBroker(
             self.plan.receive_max,
@@ -82,17 +81,19 @@ class World:
         )
         self.downlink = DownlinkWatch(self.plan, self.broker, MQTT_CLIENT_ID)
         self.wills = WillWatch(self.plan, is_late=is_late_world(seed, kind))
-        self.clocks = WorldsClocks(self.plan, seed, kind, self.agenda, self._note)
-        self.ingest = ModelIngest(self.plan, self.broker, self.agenda, self._note)
+        self.clocks = WorldsClocks(self.plan, seed, kind, self.agenda, self.note)
+        self.liveness = LivenessWatch(self.broker)
+        self.ingest = ModelIngest(self.plan, self.broker, self.agenda, self.note)
         self.broker.on_routed = self._routed
         self._air = LossyLink(self.agenda, dice, self.plan.weather)
         # The gateway that serves, and the one that starts, which is not heard of if it fails.
-        self.gateway = self._living = self._new_gateway()
+        self.gateway = self.next_gateway()
 
     def run(self) -> World:
         """Let the world happen; raises BrokenPromiseError with the seed and how to see it again."""
         try:
-            self._run()
+            with self._least_segments():
+                self._run()
         except Exception as error:
             replay = f"python -m tests.simulation {self.seed} --kind {self.kind} --trace"
             raise BrokenPromiseError(
@@ -100,6 +101,10 @@ class World:
                 f"replay: {replay}"
             ) from error
         return self
+
+    def _least_segments(self) -> AbstractContextManager[None]:
+        """Where segments of any size are found, the least is less."""
+        return small_segments(LEAST_SEGMENT_BYTES) if self.plan.budgets else nullcontext()
 
     def _run(self) -> None:
         agenda = self.agenda
@@ -112,7 +117,8 @@ class World:
                 self.steps += 1
                 assert self.steps < STEPS_MAX, f"still busy after {STEPS_MAX} steps"
             agenda.now = until
-        forgetful = {one.plan.client_id for one in self._sensors.values() if one.is_forgetful}
+            self.liveness.look(self.gateway, until)
+        forgetful = {one.plan.client_id for one in self.sensors.values() if one.is_forgetful}
         self.readings.check_end(self.gateway.rules.upstream.epoch, forgetful)
         self.downlink.check_end()
         fates = self.readings.fates
@@ -132,16 +138,18 @@ class World:
         for command in self.plan.commands:
             agenda.at(command.at, self._command, command)
         for event in self.plan.events:
-            agenda.at(event.at, self._trouble, event)
+            agenda.at(event.at, self.troubles.begin, event)
         agenda.at(CALM_AT_S, self._calm_down)
         fill_with_pauses(agenda, self.seed, self.kind, self._pause, self._clog)
         self.clocks.fill(lambda: self.gateway)
 
     def _pause(self, is_paused: bool) -> None:
+        self.liveness.hinder(Cause.DRAIN, self.agenda.now)
         self.gateway.pause_drain(is_paused=is_paused)
 
     def _clog(self, is_clogged: bool) -> None:
-        self._note("clogged" if is_clogged else "not clogged")
+        self.note("clogged" if is_clogged else "not clogged")
+        self.liveness.hinder(Cause.DRAIN, self.agenda.now)
         self.gateway.clog(is_clogged=is_clogged)
 
     def _add_sensor(self, plan: SensorPlan) -> Sleeper:
@@ -151,23 +159,23 @@ class World:
         sensor.on_message = self.downlink.received
         sensor.on_subscribed = self.downlink.subscribed
         sensor.on_gone = self._sensor_gone
-        self._sensors[plan.client_id] = sensor
-        self._give_address(sensor)
+        self.sensors[plan.client_id] = sensor
+        self.give_address(sensor)
         return sensor
 
     def _sensor_gone(self, sensor: Sleeper) -> None:
-        self._note(f"{sensor.plan.client_id} goes")
+        self.note(f"{sensor.plan.client_id} goes")
         self.downlink.gone(sensor)
         if sensor.is_gone:
             self.wills.died(sensor.plan.client_id)
 
-    def _give_address(self, sensor: Sensor) -> None:
+    def give_address(self, sensor: Sensor) -> None:
         self._addresses += 1
         sensor.address = b"address %d" % self._addresses
         self._owners[sensor.address] = sensor
 
     def _measure(self, reading: Reading) -> None:
-        self._sensors[reading.client_id].measure(reading)
+        self.sensors[reading.client_id].measure(reading)
 
     def _command(self, command: Command) -> None:
         if not self.broker.up:
@@ -176,114 +184,14 @@ class World:
         self.broker.route(Publication(command.topic, command.payload, command.qos, command.retain))
 
     def _calm_down(self) -> None:
-        self._note("calm")
+        self.note("calm")
         self._air.weather = CALM
-        self.disk.heal()
-        self.disk.slow_until = 0.0
+        self.troubles.end()
 
-    # Trouble
-
-    def _trouble(self, event: Event) -> None:
-        sensor = list(self._sensors.values())[event.sensor]
-        self._note(f"trouble: {event.trouble.value}, {sensor.plan.client_id}, {event}")
-        match event.trouble:
-            case Trouble.BREAK:
-                self._break()
-            case Trouble.OUTAGE if self.broker.up:
-                self.readings.breaks += 1
-                self.broker.stop()
-                self.agenda.after(event.lasts_s, self._start_broker, event.restart)
-            case Trouble.STOP | Trouble.KILL | Trouble.POWER if event.upon:
-                self._awaited[event.upon] = event
-            case Trouble.STOP | Trouble.KILL | Trouble.POWER:
-                self._end_life(event)
-            case Trouble.SLOW_DISK | Trouble.FAILING_DISK | Trouble.FULL_DISK:
-                self._disk_trouble(event)
-            case _:
-                self._sensor_trouble(event.trouble, sensor)
-
-    def _sensor_trouble(self, trouble: Trouble, sensor: Sleeper) -> None:
-        match trouble:
-            case Trouble.REBOOT:
-                self.downlink.rebooted(sensor)
-                sensor.reboot()
-            case Trouble.MOVE:
-                self._give_address(sensor)
-            case Trouble.DEATH:
-                sensor.die()
-            case Trouble.GOODBYE:
-                sensor.leave()
-
-    def _disk_trouble(self, event: Event) -> None:
-        disk = self.disk
-        if event.trouble is Trouble.SLOW_DISK:
-            disk.slow_until = self.agenda.now + event.lasts_s
-            return
-        strike = disk.fill_up if event.trouble is Trouble.FULL_DISK else disk.fail
-        strike()
-        self.agenda.after(event.lasts_s, disk.heal)
-
-    def _break(self) -> None:
-        self.readings.breaks += 1
-        if self.gateway.connection is not None:
-            self.gateway.connection.sever()
-
-    def _start_broker(self, restart: Restart) -> None:
-        self._note(f"the broker is back, {restart.value}")
-        self.broker.start(restart)
-        if restart is not Restart.KEPT:
-            self.downlink.broker_forgot()
-
-    def _moment(self, what: str) -> None:
-        """The gateway does something; its end may have waited for that."""
-        event = self._awaited.pop(what, None)
-        if event is not None and self.agenda.now < CALM_AT_S:
-            self._note(f"{what}: {event.trouble.value}")
-            exponent = 1 if what == "unsure" else 4  # time to go on, as it must not
-            delay_s = self._dice.choice((0.0, self._dice.random() ** exponent * SOON_S))
-            self.agenda.after(delay_s, self._end_life, event)
-
-    def _end_life(self, event: Event) -> None:
-        if not self.gateway.is_listening:
-            return
-        self.readings.breaks += 1
-        gateway, files = self.gateway, self.disk.files
-        off_s = 0.1 + event.lasts_s / OUTAGE_S_MAX * GATEWAY_OFF_S_MAX
-
-        def ended() -> None:
-            self._note("the gateway's life has ended")
-            self.readings.ended()
-            self.downlink.gateway_ended()
-            self.agenda.after(off_s, self._next_life, self.agenda.now, event.cut)
-
-        if event.trouble is Trouble.STOP:
-            gateway.stop(ended)
-            return
-        files.trace, trace = None, files.trace
-        if event.trouble is Trouble.KILL:
-            gateway.kill()
-        else:
-            gateway.cut_power()
-        files.trace = trace
-        ended()
-
-    def _next_life(self, ended_at: float, cut: bool) -> None:
-        before = self.gateway.engine.sessions
-        gateway = self._living = self._new_gateway()
-        try:
-            gateway.start(cut=cut)
-        except PowerCutError:
-            self._note("the power goes again")
-            self.disk.cut_power(None)
-            self.agenda.after(1.0, self._next_life, ended_at, False)
-        except JournalError as error:
-            self._note(f"the gateway does not start: {error}")
-            self.agenda.after(RESTARTED_AFTER_S, self._next_life, ended_at, False)
-        else:
-            self.gateway = gateway
-            epoch = gateway.rules.upstream.epoch
-            self.readings.restored(before, gateway.engine.sessions, epoch)
-            self.wills.restored(gateway.engine.sessions, ended_at)
+    def next_gateway(self) -> GatewayHost:
+        """One that starts; it serves once it has started."""
+        self._living = self._new_gateway()
+        return self._living
 
     def _new_gateway(self) -> GatewayHost:
         host = GatewayHost(
@@ -323,7 +231,10 @@ class World:
             self.readings.heard(sensor.plan.client_id, frame, session, self.agenda.now)
             self.downlink.heard(sensor, frame, session)
             self.wills.heard(sensor.plan.client_id, frame, session, self.agenda.now)
+            if self.gateway.is_listening:
+                self.liveness.owed.heard(sensor.plan.client_id, frame, session, self.agenda.now)
             self.gateway.receive(address, octets)
+            self.liveness.owed.received()
 
         self._air.send(datagram, lambda octets: self.gateway.late.datagram(arrive, octets))
 
@@ -350,10 +261,11 @@ class World:
 
     def _gateway_said(self, send: Send) -> None:
         sensor = self._owners[send.peer.address]
-        self._moment(type(send.frame).__name__)
+        self.troubles.moment(type(send.frame).__name__)
         self.readings.said(sensor.plan.client_id, send.frame)
         self.downlink.said(sensor, send.frame)
         self.clocks.said(sensor, send.frame)
+        self.liveness.said(sensor.plan.client_id, send.frame)
         client_id = ClientId(sensor.plan.client_id)
         self.wills.said(client_id, send.frame, self._living.engine.sessions.get(client_id))
 
@@ -361,22 +273,24 @@ class World:
         self.readings.saved(effect.change)
         if isinstance(effect.change, SavedSubscription) and not self._living.is_on_its_own:
             self.downlink.accepted(effect.change)
-        self._moment("will" if isinstance(effect.change, SavedDueWill) else "Save")
+        self.troubles.moment("will" if isinstance(effect.change, SavedDueWill) else "Save")
 
     def _hear_news(self, news: Effect) -> None:
-        self._note(f"gateway: {news}")
+        self.note(f"gateway: {news}")
         self.readings.told(news)
         self.wills.told(news)
-        self.clocks.watch.told(news, self.agenda.now)
+        if self.clocks.is_late:
+            self.clocks.watch.told(news, self.agenda.now)
+        self.liveness.owed.told(news)
 
     def _on_disk(self, line: str) -> None:
-        self._note(line)
-        self._moment(line.partition(" ")[0])
+        self.note(line)
+        self.troubles.moment(line.partition(" ")[0])
 
     def _on_the_wire(self, octets: bytes) -> None:
-        self._moment("release" if octets[0] == PUBREL else "packet")
+        self.troubles.moment("release" if octets[0] == PUBREL else "packet")
         self._count(octets)
-        self._note(f"gateway > broker {len(octets)} octets")
+        self.note(f"gateway > broker {len(octets)} octets")
 
     def _count(self, octets: bytes) -> None:
         self.digest = crc32(octets, crc32(pack(">d", self.agenda.now), self.digest))
@@ -384,14 +298,14 @@ class World:
     # What the watches hear
 
     def _routed(self, publication: Publication) -> None:
-        self._note(f"broker routes {publication}")
+        self.note(f"broker routes {publication}")
         self.readings.routed(publication, self.agenda.now)
         self.downlink.routed(publication)
         self.wills.routed(publication)
         self.clocks.watch.routed(publication.payload, publication.unix_ms)
 
     def _acknowledged(self, sensor: Sensor, reading: Reading) -> None:
-        self._note(f"{sensor.plan.client_id} has {reading.payload!r} acknowledged")
+        self.note(f"{sensor.plan.client_id} has {reading.payload!r} acknowledged")
         self.readings.acknowledged(reading)
 
     def _check_step(self) -> None:
@@ -422,14 +336,15 @@ class World:
         engine = self.gateway.engine
         upstream = engine.upstream.readings.in_flight
         session = self.broker.sessions.get(MQTT_CLIENT_ID)
-        waits = [name for name, sensor in self._sensors.items() if not sensor.is_done]
+        waits = [name for name, sensor in self.sensors.items() if not sensor.is_done]
         if len(upstream) or upstream.waiting:
             waits.append(f"{len(upstream)} + {len(upstream.waiting)} readings in the gateway")
         waits += self.gateway.unfinished() + self.wills.unfinished()
+        waits += self.liveness.unfinished(self.gateway)
         waits += [
             f"{known.delivering.waiting} messages for {client_id}"
             for client_id, known in engine.sessions.items()
-            if known.delivering.waiting and not self._sensors[client_id].is_done_for
+            if known.delivering.waiting and not self.sensors[client_id].is_done_for
         ]
         if session is None or session.connection is None:
             waits.append("no connection to the broker")
@@ -441,10 +356,10 @@ class World:
 
     # Telling
 
-    def _note(self, line: str) -> None:
+    def note(self, line: str) -> None:
         if self._tell is not nothing:
             self._tell(f"{self.agenda.now:9.3f} {line}")
 
     def _note_frame(self, who: str, datagram: bytes) -> None:
         if self._tell is not nothing:
-            self._note(f"{who} {decode(datagram)}")
+            self.note(f"{who} {decode(datagram)}")

@@ -254,6 +254,11 @@ def test_in_parts_effects_wait_for_the_last() -> None:
     assert (sizes, answers) == ([2, 2, 1], [[], [], [ANSWER]])
 
 
+def test_in_parts_there_is_always_one_though_what_was_gone_is_there_again() -> None:
+    found = pending(RetainedGone("r/1"), SavedRetained("r/1", b"", 0), topic(ANN))
+    assert taken(found, 1).changes == [SavedRetained("r/1", b"", 0)]
+
+
 def test_a_part_that_failed_lets_the_others_go_first() -> None:
     found = pending(topic(ANN), topic(BOB))
     first = taken(found, 1)
@@ -287,7 +292,9 @@ class Disk:
 
     def begin(self, changes_max: int | None) -> None:
         if self.under_way is None:
+            is_any = len(self.pending) > 0
             self.under_way = self.pending.take(changes_max)
+            assert not is_any or self.under_way is not None, "nobody would look again"
 
     def end(self, *, is_written: bool) -> None:
         batch, self.under_way = self.under_way, None

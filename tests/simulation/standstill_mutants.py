@@ -1,0 +1,280 @@
+"""Mistakes by which something stands still: a lost wake-up, a timer that is not set again, an
+answer that never comes. Nothing is lost by them at once, and a sensor that connects again may hide
+them; promise 9 sees each.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import pytest
+
+from gateway import engine as engines
+from gateway import withholding
+from gateway.bequests import Bequests
+from gateway.downlink import Downlink
+from gateway.effects import Effect, Forward, Released
+from gateway.engine import Engine
+from gateway.journal import journal as journals
+from gateway.journal.committer import JournalCommitter
+from gateway.journal.group import Group
+from gateway.journal.placing import place, size_of
+from gateway.journal.room import Room
+from gateway.journal.volume import Volume
+from gateway.routing.members import Members
+from gateway.saved import State
+from gateway.session.delivering import Delivering
+from gateway.session.outbox import PUBCOMP, REGACK, Stage
+from gateway.session.presence import Presence
+from gateway.session.sending import Sending
+from gateway.session.session import Session
+from gateway.state.committer import StateCommitter
+from gateway.unsure import Unsure
+from gateway.uplink import Uplink
+from gateway.upstream.backlog import Backlog
+from gateway.upstream.in_flight import InFlight
+from gateway.upstream.turns import Turns
+from tests.simulation.liveness import LIVENESS
+from tests.simulation.mutant import Mutant, Patch, constant
+from tests.simulation.watch import SAFE
+
+EACH = 5  # of so many calls one goes wrong
+
+
+def now_and_then(owner: Any, name: str, result: Any = None) -> Patch:
+    """One call in EACH does nothing."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        proper, calls = getattr(owner, name), 0
+
+        def mutant(*given: Any, **named: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            return proper(*given, **named) if calls % EACH else result
+
+        monkeypatch.setattr(owner, name, mutant)
+
+    return patch
+
+
+def slot_not_freed(monkeypatch: pytest.MonkeyPatch) -> None:
+    acknowledge = InFlight.acknowledge
+
+    def mutant(self: InFlight, packet_ids: Any) -> list[Forward]:
+        before = dict(self.published)
+        forwards = acknowledge(self, packet_ids)
+        self.published = before
+        return forwards
+
+    monkeypatch.setattr(InFlight, "acknowledge", mutant)
+
+
+def timer_not_set_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    due = Members.due
+
+    def mutant(self: Members, now: float) -> Any:
+        for session in due(self, now):
+            yield session
+            session.scheduled_at = now  # as if one was set already
+
+    monkeypatch.setattr(Members, "due", mutant)
+
+
+def commit_sets_no_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    land = StateCommitter._land
+
+    def mutant(self: StateCommitter, flight: Any) -> None:
+        with pytest.MonkeyPatch.context() as meanwhile:
+            meanwhile.setattr(StateCommitter, "_set_alarm", lambda _: None)
+            land(self, flight)
+
+    monkeypatch.setattr(StateCommitter, "_land", mutant)
+
+
+def outbox_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    finish = Sending._finish
+
+    def mutant(self: Sending, *given: Any) -> list[Effect]:
+        with pytest.MonkeyPatch.context() as meanwhile:
+            meanwhile.setattr(Sending, "_next", lambda *_: [])
+            return finish(self, *given)
+
+    monkeypatch.setattr(Sending, "_finish", mutant)
+
+
+def backlog_always_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_back = Backlog.read_back
+
+    def mutant(self: Backlog, forwards: list[Forward]) -> None:
+        read_back(self, forwards)
+        self.is_reading = bool(forwards)
+
+    monkeypatch.setattr(Backlog, "read_back", mutant)
+
+
+def not_repeated(stage: Stage) -> Patch:
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        retry = Delivering.retry
+
+        def mutant(self: Delivering, *given: Any) -> list[Effect] | None:
+            effects = retry(self, *given)
+            current = self.under_way
+            return [] if current is not None and current.stage is stage else effects
+
+        monkeypatch.setattr(Delivering, "retry", mutant)
+
+    return patch
+
+
+def awake_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    until_drained = Presence._until_drained
+
+    def mutant(self: Presence, effects: list[Effect], now: float) -> list[Effect]:
+        return effects if self.state is State.AWAKE else until_drained(self, effects, now)
+
+    monkeypatch.setattr(Presence, "_until_drained", mutant)
+
+
+def released_unanswered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(engines._PERFORMERS, Released, lambda *_: [])
+
+
+def pubrec_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    durable = Engine.durable
+
+    def mutant(self: Engine, effects: list[Effect], now: float) -> list[Effect]:
+        return durable(self, effects[:1], now)
+
+    monkeypatch.setattr(Engine, "durable", mutant)
+
+
+def not_stored_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mutant(self: Unsure, now: float) -> list[Forward]:
+        if now >= self.store_at:
+            self.store_at = inf
+        return []
+
+    monkeypatch.setattr(Unsure, "due", mutant)
+
+
+def small_spare_in_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it was: a group is made so small that the smallest spare would take it, too, and is empty
+    where that takes no reading at all.
+    """
+
+    def mutant(group: Group, waiting: Any, current: Any, room: Room) -> None:
+        sizes = [room.group_bytes_max(spare.size) for spare in room.spares]
+        is_stuck = bool(waiting) and min(sizes, default=inf) < size_of(waiting[0])
+        place(group, [] if is_stuck else waiting, current, room)
+
+    monkeypatch.setattr(journals, "place", mutant)
+
+
+def files_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Volume, "_check_place", lambda *_: None)
+    monkeypatch.setattr(Volume, "_check_folder", lambda *_: None)
+
+
+STANDSTILL_MUTANTS = (
+    Mutant(
+        "a group of the journal whose end nobody hears of",
+        now_and_then(JournalCommitter, "_end_group"),
+        LIVENESS,
+        within=32,
+    ),
+    Mutant(
+        "a group of the journal that nobody begins while one is under way",
+        constant(JournalCommitter, "_go_on", None),
+        LIVENESS,
+        within=32,
+    ),
+    Mutant(
+        "a spare segment that is too small is taken into service",
+        small_spare_in_service,
+        LIVENESS,
+        within=32,
+        kind="resized",
+    ),
+    Mutant(
+        "files that are gone are written to",
+        files_not_checked,
+        SAFE,
+        within=64,
+        kind="taken",
+    ),
+    Mutant(
+        "nobody looks whether files are gone",
+        constant(Volume, "look", None),
+        LIVENESS,
+        within=250,
+        kind="taken",
+    ),
+    Mutant("the backlog is asked for once", backlog_always_reads, LIVENESS, within=64),
+    Mutant(
+        "of what waits for one record the first goes on", pubrec_not_recorded, LIVENESS, within=64
+    ),
+    Mutant("a place in the broker's window is not freed", slot_not_freed, LIVENESS, within=8),
+    Mutant(
+        "what waited for a QoS 2 reading waits on",
+        constant(Turns, "next_free", None),
+        LIVENESS,
+        within=64,
+    ),
+    Mutant(
+        "a connection that takes bytes again stays clogged",
+        constant(Engine, "unclogged", ()),
+        LIVENESS,
+        within=64,
+    ),
+    Mutant(
+        "QoS 0 behind a reading that is stored stays there",
+        constant(Uplink, "_let_follow", []),
+        LIVENESS,
+        within=64,
+    ),
+    Mutant(
+        "what a failed write has left is not stored again",
+        not_stored_again,
+        LIVENESS,
+        within=64,
+        kind="failing",
+    ),
+    Mutant("a timer that rang is not set again", timer_not_set_again, LIVENESS, within=8),
+    Mutant(
+        "a session whose timer is not set now and then",
+        now_and_then(Members, "schedule"),
+        LIVENESS,
+        within=8,
+    ),
+    Mutant("the outbox ends with an acknowledgement", outbox_stops, LIVENESS, within=32),
+    Mutant("REGISTER is not repeated", not_repeated(REGACK), LIVENESS, within=64),
+    Mutant("PUBREL is not repeated", not_repeated(PUBCOMP), LIVENESS, within=250),
+    Mutant(
+        "a commit of the state sets no timer for the next",
+        commit_sets_no_alarm,
+        LIVENESS,
+        within=64,
+    ),
+    Mutant(
+        "what waited for the state is not sent", constant(withholding, "let_go", []), LIVENESS, 8
+    ),
+    Mutant(
+        "WILLMSGREQ is not sent",
+        constant(Session, "_receive_will_topic", []),
+        LIVENESS,
+        within=8,
+    ),
+    Mutant(
+        "SUBACK does not follow the broker's grant", constant(Downlink, "granted", []), LIVENESS, 8
+    ),
+    Mutant(
+        "a will that nobody takes is given up",
+        constant(Bequests, "refused", []),
+        LIVENESS,
+        within=250,
+        kind="dying",
+    ),
+    Mutant("PUBCOMP to a sensor is forgotten", released_unanswered, LIVENESS, within=8),
+    Mutant("PINGRESP to one that is awake is forgotten", awake_without_end, LIVENESS, within=32),
+)
