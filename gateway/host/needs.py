@@ -1,6 +1,6 @@
 """How many descriptors this configuration needs, and how many more the status page may take.
 
-Measured: with one listener, the page and the broker 20 are open, standard streams included.
+Measured: with one listener, the page and the broker 21 are open, standard streams included.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from gateway.config.settings import Settings
 from gateway.host.limits import NOFILE, UNLIMITED, provide_descriptors
 
-# The lock, the database with its log, a segment, and ten of the event loop.
-_STORES_AND_LOOP = 14
+# The lock, the database with its log, a segment, and eleven of the event loop and the log.
+_STORES_AND_LOOP = 15
 # The broker and its name look-up, the next segment and its folder, a file that is read.
-_FOR_A_MOMENT = 7
+_FOR_A_MOMENT = 6
 DESCRIPTORS_MIN = _STORES_AND_LOOP + _FOR_A_MOMENT
 
 # Of the page: what may wait to be accepted; as many again may be open, and streams.
