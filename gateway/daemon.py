@@ -40,7 +40,7 @@ from gateway.herald_parts import Voice, herald_of
 from gateway.journal.rules import JournalError
 from gateway.keeping import Keeping, Stores, open_stores
 from gateway.links.broker import BrokerLink
-from gateway.links.clock import now, pauses, unix_ms_at_zero
+from gateway.links.clock import machine_now, now, pauses, unix_ms_at_zero
 from gateway.links.errors import LinkError
 from gateway.links.heartbeat import Heartbeat
 from gateway.links.places import forwarders_within, is_same_host, nobody, nowhere
@@ -242,7 +242,7 @@ async def _serve(
         partial(status_line, parts.census),
         load,
         parts.apply,
-        now,
+        machine_now,  # systemd's watchdog counts on while this process does not run
     )
     parts.shell.restore(stores.folder.saved, *stores.readings())
     parts.keep_house()
