@@ -44,7 +44,7 @@ from gateway.host.needs import provide
 from gateway.journal.rules import JournalError
 from gateway.keeping import Keeping, Stores, open_stores
 from gateway.links.broker import BrokerLink
-from gateway.links.clock import now, pauses, unix_ms_at_zero
+from gateway.links.clock import machine_now, now, pauses, unix_ms_at_zero
 from gateway.links.errors import LinkError
 from gateway.links.heartbeat import Heartbeat
 from gateway.links.places import forwarders_within, is_same_host, nobody, nowhere
@@ -258,7 +258,7 @@ async def _serve(
         partial(status_line, parts.census),
         load,
         parts.apply,
-        now,
+        machine_now,  # systemd's watchdog counts on while this process does not run
     )
     check = blocking_check(os.environ)
     parts.shell.restore(stores.folder.saved, *stores.readings())

@@ -20,6 +20,7 @@ from gateway.part import DiscoveryChanged as DiscoveryChanged
 from gateway.part import Overheard as Overheard
 from gateway.part import Part as Part
 from gateway.process_pauses import BEAT_S as BEAT_S
+from gateway.process_pauses import LATE_S as LATE_S
 from gateway.process_pauses import ProcessPauses as ProcessPauses
 from gateway.reasons import Reason as Reason
 from gateway.runs import ByRecord as ByRecord

@@ -197,7 +197,7 @@ def late(dice: Random) -> Plan:
     not booted: after that a wall clock that jumped is all there is to tell an age by.
     """
     plan = plan_for(dice)
-    plan.expiry_s = EXPIRY_S
+    plan.expiry_s, plan.replaces_contents = EXPIRY_S, True
     plan.weather = replace(plan.weather, loss=dice.choice((0.0, 0.0, 0.05)))
     for number, sensor in enumerate(plan.sensors):
         sleeps_s = 0 if sensor.clean or number % 2 else dice.choice((5, 10, 25, 70))

@@ -207,9 +207,12 @@ class LateWatch:
         sent = self._sent.get(client_id)
         if not sent:
             return
-        ran_s = self._ran_s(sent[0], at)
-        if len(sent) <= self._rules.retry_count_max or ran_s < self._rules.patience_s - ROUNDED_S:
-            broken(NOT_THERE, f"{client_id} is lost, {len(sent)} times in {ran_s:.1f} s")
+        # After a restart the gateway repeats what another run may have sent; and PUBLISH follows
+        # REGACK at once, and goes on counting.
+        ran_s, times = self._ran_s(sent[0], at), len(sent)
+        is_early = ran_s < (times - 1) * self._rules.retry_after_s - ROUNDED_S
+        if times < self._rules.retry_count_max or is_early:
+            broken(NOT_THERE, f"{client_id} is lost, {times} times in {ran_s:.1f} s")
 
     def _noticed(self) -> list[float]:
         """Ends of those that no beat of the loop can have missed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.effects import Admit, Effect, Peer, Send, Transmit, Withheld
+from gateway.effects import LATE_S, Admit, Effect, Peer, Send, Transmit, Withheld
 from gateway.frames import Publish, Pubrel, Regack, Register, Suback
 from gateway.saved import Change, MessageGone, SavedMessage, SavedRetained, SavedState
 from gateway.state import committer as committing
@@ -327,6 +328,28 @@ async def hanging(
             yield at, goes_on
         finally:
             goes_on.set()
+
+
+def test_a_process_that_was_stopped_does_not_take_it_for_a_disk_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """uvloop runs timers before it hears of the thread."""
+    uvloop = pytest.importorskip("uvloop")
+
+    async def story() -> None:
+        async with hanging(tmp_path, monkeypatch) as (at, goes_on):
+            monkeypatch.setattr(committing, "SLOW_S", 1.0)
+            at.committer.save(session())
+            at.committer.when_saved([ANSWER])
+            while not at.committer.under_way_s:  # noqa: ASYNC110 - nothing is reported of it
+                await asyncio.sleep(0.01)
+            goes_on.set()
+            time.sleep(1.0 + 2 * LATE_S)  # noqa: ASYNC251 - the loop is late
+            await at.until(lambda: at.heard == [ANSWER])
+            assert at.said == []
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(story())
 
 
 def test_while_a_commit_hangs_sensors_are_answered_from_memory(
