@@ -194,14 +194,17 @@ def napping(dice: Random) -> Plan:
 def late(dice: Random) -> Plan:
     """The gateway's loop is late for minutes and its clocks jump (lateness.py). All sensors have a
     will, half of them sleep, and readings that expire live longer than the world. The machine is
-    not booted: after that a wall clock that jumped is all there is to tell an age by.
+    not booted: after that a wall clock that jumped is all there is to tell an age by. No sensor
+    uses a message id again soon: a datagram lives on in the socket of a process that is stopped.
     """
     plan = plan_for(dice)
     plan.expiry_s, plan.replaces_contents = EXPIRY_S, True
     plan.weather = replace(plan.weather, loss=dice.choice((0.0, 0.0, 0.05)))
     for number, sensor in enumerate(plan.sensors):
         sleeps_s = 0 if sensor.clean or number % 2 else dice.choice((5, 10, 25, 70))
-        plan.sensors[number] = replace(sensor, has_will=True, sleeps_s=sleeps_s)
+        plan.sensors[number] = replace(
+            sensor, has_will=True, sleeps_s=sleeps_s, keeps=True, message_ids=0xFFFF
+        )
     plan.events = [
         replace(
             event,
