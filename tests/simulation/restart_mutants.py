@@ -29,7 +29,6 @@ from gateway.session.topic_registry import TopicRegistry
 from gateway.state.store import StateStore
 from gateway.uplink import Uplink, _Way
 from gateway.upstream.backlog import Backlog
-from gateway.upstream.in_flight import InFlight
 from gateway.upstream.readings import Readings
 from tests.simulation import world_rules
 from tests.simulation.downlink_watch import NOTHING_MISSED
@@ -172,13 +171,6 @@ RESTART_MUTANTS = (
         ONCE,
         within=1000,
         kind="failing",
-    ),
-    Mutant(
-        "what the broker has released is stored as not received",
-        constant(InFlight, "is_released", False),
-        ONCE,
-        within=250,
-        kind="full",
     ),
     Mutant("the epoch is not raised", constant(StateStore, "raise_epoch", 1), ONCE, 250),
     Mutant("topic ids begin again in each life", topic_ids_of_the_life, ONCE, 1000),

@@ -146,7 +146,7 @@ class Troubles:
         world, now = self._world, self._world.agenda.now
         before = world.readings.on_disk()
         world.note(world.disk.take_files(event.part))
-        world.readings.taken_away(before)
+        gone = world.readings.taken_away(before)
         # What cannot be opened stops what is behind it for so long.
         world.liveness.hinder(Cause.DISK, now + max(event.lasts_s, UNREADABLE_S + REPORTED_S))
         if event.part == FOLDER_EMPTIED:  # that goes on until somebody starts the gateway again
@@ -154,13 +154,13 @@ class Troubles:
         if event.part == FOLDER_MOVED:
             world.agenda.after(event.lasts_s, self._put_back)
         if world.gateway.is_listening:
-            world.agenda.after(REPORTED_S, self._check_report, world.gateway, now)
+            world.agenda.after(REPORTED_S, self._check_report, world.gateway, now, gone)
 
-    def _check_report(self, gateway: GatewayHost, since: float) -> None:
+    def _check_report(self, gateway: GatewayHost, since: float, gone: set[bytes]) -> None:
         world = self._world
         if gateway is not world.gateway or not gateway.is_listening:
             return
-        if world.readings.has_lost() and not gateway.has_reported(since):
+        if world.readings.has_lost(gone) and not gateway.has_reported(since):
             broken(LIVENESS, f"files were taken away at {since:.3f} s, and nothing says so")
 
     def _put_back(self) -> None:

@@ -109,7 +109,7 @@ class VirtualLoop:
         if not self.is_on:
             return
         if self._agenda.now < self._hung_until():
-            self._agenda.after(HUNG_S, self._end, job)
+            self._agenda.after(HUNG_S, self._late.arrive, self._end, job)
             return
         self.job = None
         job.finish()

@@ -197,15 +197,17 @@ class ReadingsWatch:
     def on_disk(self) -> set[bytes]:
         return {payload for payload in self.fates if self._is_on_disk(payload)}
 
-    def taken_away(self, before: set[bytes]) -> None:
-        """Somebody did something to files; of what was on the disk before some may be nowhere."""
+    def taken_away(self, before: set[bytes]) -> set[bytes]:
+        """Somebody did something to files; of what was on the disk before, what is nowhere now."""
         self._has_taken = True
-        for payload in before - self.on_disk():
+        gone = before - self.on_disk()
+        for payload in gone:
             self.fates[payload].is_taken = True
+        return gone
 
-    def has_lost(self) -> bool:
-        """Whether a reading that was acknowledged has not come, because its file is gone."""
-        fates = self.fates.values()
+    def has_lost(self, gone: set[bytes]) -> bool:
+        """Whether one of these was acknowledged and has not come, because its file is gone."""
+        fates = [self.fates[payload] for payload in sorted(gone)]
         return any(fate.is_taken and fate.is_promised and not fate.routed for fate in fates)
 
     def brought_back(self) -> None:
