@@ -81,6 +81,7 @@ class ReadingsWatch:
         self._owners: dict[Tag, Fate] = {}
         self._taken = 0
         self._last_number: dict[Sequence, int] = {}
+        self._to_follow: dict[tuple[str, str], Reading] = {}  # after one that was left out once
         self._last_taken: dict[Sequence, int] = {}
         self._sequences: dict[str, set[int]] = {}
         self.breaks = 0
@@ -280,6 +281,7 @@ class ReadingsWatch:
         ):
             broken(ONCE, f"{reading} became {publication}")
         fate.routed += 1
+        self._note_follower(reading)
         fate.routed_at = fate.routed_at or now
         if publication.tag is not None:
             self._count(fate, publication.tag)
@@ -321,11 +323,28 @@ class ReadingsWatch:
             if any(self.turns.arrives_late(reading, int(tag[1])) for tag in fate.tags):
                 broken(IN_ORDER, f"{reading} after a later one")
             return
+        if self._comes_after_all(reading):
+            self._to_follow[topic] = reading
+            return
         if reading.qos > 0:
             self._check_turn(self._last_number, (*topic, 0), reading.number, reading)
         # Of a QoS 0 reading the network's first copy may be lost, and the second come late.
         if fate.taken is not None and (reading.qos == 1 or (reading.qos == 0 and fate.copies == 1)):
             self._check_turn(self._last_taken, (*topic, 0), fate.taken, reading)
+
+    def _comes_after_all(self, reading: Reading) -> bool:
+        """It was left out for a later retained one, and the power went before that was durable: so
+        both come again, in their order.
+        """
+        last = self._last_number.get((reading.client_id, reading.topic, 0), -1)
+        may_be = self._plan.coalesce and reading.retain and reading.qos > 0 and self.breaks > 0
+        return may_be and reading.number < last
+
+    def _note_follower(self, reading: Reading) -> None:
+        topic = (reading.client_id, reading.topic)
+        before = self._to_follow.get(topic)
+        if before is not None and reading.number > before.number:
+            del self._to_follow[topic]
 
     def _check_turn(
         self, last: dict[Sequence, int], key: Sequence, number: int, reading: Reading
@@ -345,6 +364,8 @@ class ReadingsWatch:
             is_lost = fate.acknowledged and not fate.routed and not fate.is_taken
             if is_lost and not self._is_superseded(fate):
                 broken(SAFE, f"{reading} was acknowledged and is lost")
+        for reading in self._to_follow.values():
+            broken(IN_ORDER, f"{reading} after a later one, which did not come again")
         self._check_holes(str(epoch))
         if not self._plan.has_restarts and len(self._sequences) > 1:
             broken(NO_HOLES, f"epochs {sorted(self._sequences)}")
