@@ -107,12 +107,8 @@ class ProcessPauses:
         """What the monotonic clock of the machine was at a time of the core."""
         if core_at >= self._since:  # nearly always
             return core_at + self.left_out_s
-        left_out_s = self._before_s
-        for each in self._known:
-            if core_at < each.core_at:
-                break
-            left_out_s = each.left_out_s
-        return core_at + left_out_s
+        before = [each.left_out_s for each in self._known if each.core_at <= core_at]
+        return core_at + (before[-1] if before else self._before_s)
 
     def core_time(self, machine_at: float) -> float:
         """The time of the core then; a pause is one moment of it."""

@@ -378,3 +378,18 @@ def test_qos_0_of_a_topic_that_is_never_stored_does_not_wait_for_the_backlog() -
     assert sent(bench) == [b"at QoS 0", b"at QoS 1"]
     bench.flush()
     assert sent(bench) == [b"parked"]
+
+
+def test_what_could_not_be_reached_on_the_disk_follows_when_it_can() -> None:
+    """Its file was gone for a while; what came later did not wait for it for ever."""
+    bench = bench_of(AUTO, connected=False)
+    say_numbers(bench, 2)
+    bench.flush()
+    bench.connect_broker()
+    bench.seen()
+    bench.take(bench.engine.read_back([], bench.at))
+    bench.say(b"s1", short(b"live", 1, 20))
+    assert sent(bench) == [b"live"]
+    bench.take(bench.engine.in_reach_again(2))
+    bench.flush()
+    assert sent(bench) == [b"0", b"1"]

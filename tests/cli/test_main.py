@@ -1,7 +1,7 @@
 """The frame of the command line: help, exit codes, imports, and ends that are nobody's mistake."""
 
-import os
 import signal
+import socket
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -144,18 +144,20 @@ def test_a_full_disk_behind_the_answer_is_said(arguments: tuple[str, ...], tmp_p
 
 
 def test_ctrl_c_is_quiet(tmp_path: Path) -> None:
-    """`check` reads a pipe that nobody writes to, until the signal comes."""
-    fifo = tmp_path / "c.toml"
-    os.mkfifo(fifo)
-    command = subprocess.Popen(
-        [sys.executable, "-m", "gateway", "check", fifo],
-        cwd=tmp_path,
-        env=environment_with({}),
-        stderr=subprocess.PIPE,
-        # Whoever runs the tests in the background has it ignored, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    with fifo.open("wb"):  # opens once the other side has, so the command is where we want it
-        command.send_signal(signal.SIGINT)
-        _, complaints = command.communicate(timeout=60)
+    """`status` waits for a gateway that does not answer, until the signal comes."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        place = f"admin.listen=127.0.0.1:{silent.getsockname()[1]}"
+        command = subprocess.Popen(
+            [sys.executable, "-m", "gateway", "status", "--set", place],
+            cwd=tmp_path,
+            env=environment_with({}),
+            stderr=subprocess.PIPE,
+            # Whoever runs the tests in the background has it ignored, and children inherit that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+        silent.settimeout(60)
+        connection, _ = silent.accept()  # so the command is where we want it
+        with connection:
+            command.send_signal(signal.SIGINT)
+            _, complaints = command.communicate(timeout=60)
     assert (command.returncode, complaints) == (130, b"")

@@ -23,6 +23,8 @@ SALTS = Random(1)  # one for all lives: a salt must not come twice
 
 SMALL = 512 << 10  # eight segments of 64 KiB
 
+OPEN: list[Journal] = []  # on real files; conftest.py closes them
+
 
 def reading(
     position: int,
@@ -141,6 +143,8 @@ class Driven:
         self.now = now
         self.journal = Journal(folder, self.files, journal_rules or rules())
         self.recovered: Recovered = self.journal.open(now, unix_ms_at_zero, boot)
+        if isinstance(self.files, OsFiles):
+            OPEN.append(self.journal)
 
     def store(self, *forwards: Forward, is_parked: bool = False) -> list[Forward]:
         """Returns those that are stored; all that were taken on are written at once."""
