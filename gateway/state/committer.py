@@ -260,8 +260,8 @@ class StateCommitter:
             self._trouble_since = self._loop.time()
             self._tell(
                 logging.ERROR,
-                f"state cannot be saved: {trouble.strerror}. Readings are not touched by it; "
-                "a restart now would forget what sensors registered and subscribed meanwhile",
+                f"state cannot be saved: {trouble.strerror}; a restart now would forget what "
+                "sensors registered and subscribed meanwhile, but no reading that the journal has",
             )
             self._hand_over(self._pending.let_go(_may_go))
 

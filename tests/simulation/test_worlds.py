@@ -25,7 +25,7 @@ from tests.simulation.world import World
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WORLDS = 2000
-HARD_WORLDS = 150  # of each kind
+HARD_WORLDS = 50  # of each kind
 HARD_WORLDS_SOAKED = 3000
 WORLDS_SOAKED = 20_000
 CHUNK = 50
