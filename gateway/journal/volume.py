@@ -19,7 +19,6 @@ from __future__ import annotations
 import errno
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import count
 from pathlib import Path
 
 from gateway.host.causes import brief
@@ -414,8 +413,10 @@ class Volume:
                 return path
 
     def _free_path(self, form: str) -> Path:
-        paths = (self._folder / (form % number) for number in count(1))
-        return next(path for path in paths if self._files.entry(path) is None)
+        number = 1  # a loop, as a compiled generator would be made a list, and this one has no end
+        while self._files.entry(self._folder / (form % number)) is not None:
+            number += 1
+        return self._folder / (form % number)
 
     def _sync_folder(self) -> None:
         self._is_folder_synced = False
