@@ -143,7 +143,8 @@ class Opening:
         if segment.header.algorithm != PREFERRED or is_too_large:
             self._files.close(file)
             return
-        volume.resume(Writing(segment.header, file, segment.size, walk.end, walk.end))
+        path = self._folder / segment.name
+        volume.resume(Writing(segment.header, file, path, segment.size, walk.end, walk.end))
         if not walk.is_same_boot:
             volume.carry((Kind.BOOT, clocks.boot_id))
             segment.same_boot_from = walk.end

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from gateway.host.causes import brief
 from gateway.journal.checksums import CHECKSUMS
+from gateway.journal.file_identity import Identity
 from gateway.journal.files import Files
 from gateway.journal.group import Group, Look, Mark
 from gateway.journal.held_files import HeldFiles
@@ -49,8 +50,6 @@ ZERO_BYTES = bytes(1 << 16)
 # The disk has no room, the owner none of his quota, or the process may not write so large a file.
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-Identity = tuple[int, int]
-
 
 @dataclass(slots=True)
 class Spare:
@@ -64,6 +63,7 @@ class Writing:
 
     header: Header
     file: int
+    path: Path
     size: int
     end: int  # of what is written
     synced: int  # the end of what is known to be durable
@@ -174,7 +174,8 @@ class Volume:
             self._carried = former.unsynced + self._carried
             self.held.hold(former.header.name, former.file)
         group.started.append(Started(header, spare.size, bool(self._carried)))
-        self.writing = Writing(header, file, spare.size, HEADER_BYTES, HEADER_BYTES)
+        path = self._folder / header.name
+        self.writing = Writing(header, file, path, spare.size, HEADER_BYTES, HEADER_BYTES)
         self.writing.identity = self._identity_of(self.writing)
         self._sync_folder()
 
@@ -345,8 +346,7 @@ class Volume:
         """
         self._folder_file = self._files.open_folder(self._folder)
         identity = self._files.entry_of(self._folder_file).identity
-        entry = self._files.entry(self._folder)
-        if entry is not None and entry.identity == identity:
+        if self._files.identity(self._folder) == identity:
             self._folder_identity = identity
 
     def look(self, look: Look) -> None:
@@ -360,7 +360,7 @@ class Volume:
             self._abandon(look.abandoned)
         for name in look.names:
             try:
-                if self._files.entry(self._folder / name) is None:
+                if self._files.identity(self._folder / name) is None:
                     raise FileNotFoundError(errno.ENOENT, "removed or moved")
                 if name in look.tried:
                     self.open_segment(name)
@@ -375,10 +375,10 @@ class Volume:
         return self.held.open(name)
 
     def _check_folder(self) -> None:
-        entry = self._files.entry(self._folder)
-        if entry is None:
+        identity = self._files.identity(self._folder)
+        if identity is None:
             raise GoneError(errno.ENOENT, f"{self._folder} is gone: put it back, or restart")
-        if self._folder_identity not in (None, entry.identity):
+        if self._folder_identity not in (None, identity):
             raise GoneError(
                 errno.ESTALE,
                 f"{self._folder} is another folder than at the start: put the old one back, or "
@@ -386,22 +386,21 @@ class Volume:
             )
 
     def _check_place(self, writing: Writing) -> None:
-        path = self._folder / writing.header.name
-        entry = self._files.entry(path)
-        if entry is None:
+        """After each sync, so it costs little: the path is made once."""
+        identity = self._files.identity(writing.path)
+        if identity is None:
             self._check_folder()
-            raise GoneError(errno.ENOENT, f"{path} was removed while it was written to")
-        if writing.identity not in (None, entry.identity):
+            raise GoneError(errno.ENOENT, f"{writing.path} was removed while it was written to")
+        if writing.identity not in (None, identity):
             self._check_folder()
-            raise GoneError(errno.ESTALE, f"{path} was replaced while it was written to")
+            raise GoneError(errno.ESTALE, f"{writing.path} was replaced while it was written to")
 
     def _identity_of(self, writing: Writing) -> Identity | None:
         """Of the file; None where path and file have other numbers at once, as on some network and
         user-space file systems.
         """
-        entry = self._files.entry(self._folder / writing.header.name)
         identity = self._files.entry_of(writing.file).identity
-        return identity if entry is not None and entry.identity == identity else None
+        return identity if self._files.identity(writing.path) == identity else None
 
     # Files
 
@@ -409,12 +408,12 @@ class Volume:
         while True:
             self.next_spare += 1
             path = self._folder / spare_name(self.next_spare)
-            if self._files.entry(path) is None:
+            if self._files.identity(path) is None:
                 return path
 
     def _free_path(self, form: str) -> Path:
         number = 1  # a loop, as a compiled generator would be made a list, and this one has no end
-        while self._files.entry(self._folder / (form % number)) is not None:
+        while self._files.identity(self._folder / (form % number)) is not None:
             number += 1
         return self._folder / (form % number)
 

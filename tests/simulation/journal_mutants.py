@@ -250,8 +250,9 @@ def believe_the_page_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def mutant(self: Opening, walk: Any, volume: Volume, clocks: Any) -> None:
         segment = walk.segment
-        file = self._files.open(self._folder / segment.name)
-        volume.resume(Writing(segment.header, file, segment.size, walk.end, walk.end))
+        path = self._folder / segment.name
+        file = self._files.open(path)
+        volume.resume(Writing(segment.header, file, path, segment.size, walk.end, walk.end))
         if not walk.is_same_boot:
             volume.carry((Kind.BOOT, clocks.boot_id))
             segment.same_boot_from = walk.end

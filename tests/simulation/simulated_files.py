@@ -22,6 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import TypeVar
 
+from gateway.journal.file_identity import Identity
 from gateway.journal.files import Entry
 from tests.simulation.simulated_disk import (
     BLOCK_BYTES,
@@ -184,6 +185,10 @@ class SimulatedFiles:
             return Entry(DEVICE, FOLDER_INODE, False, 0, 0)
         content = self._entries.get(name)
         return None if content is None else _entry(content)
+
+    def identity(self, path: Path) -> Identity | None:
+        entry = self.entry(path)
+        return None if entry is None else entry.identity
 
     def entry_of(self, file: int) -> Entry:
         if file == FOLDER_FILE:
