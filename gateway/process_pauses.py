@@ -60,7 +60,7 @@ class ProcessPauses:
         self.seconds = 0.0  # all of them took so long, suspended machines included
         self.left_out_s = 0.0  # by the clock of the core
         self.overdue_at = inf  # in the time of the machine; a loop that is back later stood still
-        self._since = -inf  # the time of the core from which on `left_out_s` holds
+        self.since = -inf  # the time of the core from which on `left_out_s` holds
         self._known: list[_Pause] = []  # the newest last
         self._before_s = 0.0  # what was left out before those
         self._suspended_s: float | None = None
@@ -96,8 +96,8 @@ class ProcessPauses:
         self.count += 1
         self.seconds += seconds
         self.left_out_s += seconds
-        self._since = machine_at - self.left_out_s
-        self._known.append(_Pause(self._since, machine_at, self.left_out_s))
+        self.since = machine_at - self.left_out_s
+        self._known.append(_Pause(self.since, machine_at, self.left_out_s))
         if len(self._known) > KNOWN_MAX:
             self._before_s = self._known.pop(0).left_out_s
 
@@ -105,7 +105,7 @@ class ProcessPauses:
 
     def machine_time(self, core_at: float) -> float:
         """What the monotonic clock of the machine was at a time of the core."""
-        if core_at >= self._since:  # nearly always
+        if core_at >= self.since:  # nearly always
             return core_at + self.left_out_s
         before = [each.left_out_s for each in self._known if each.core_at <= core_at]
         return core_at + (before[-1] if before else self._before_s)

@@ -289,12 +289,17 @@ class Readings:
 
     def _transmit_run(self, run: list[Forward]) -> list[Effect]:
         """As `_transmit`, of what `take_run` brought, in one piece."""
-        writer, unix_ms, limit = self._writer, self._unix_ms, self.packet_bytes_max
+        writer, limit = self._writer, self.packet_bytes_max
+        since = self._pauses.since
+        at_zero = self._pauses.left_out_s * 1000 + self.unix_ms_at_zero
         packets: list[bytes] = []
         largest = 0
         for forward in run:
-            # The clock may have been set since it was taken on.
-            forward.unix_ms = unix_ms(forward)
+            # The clock may have been set since it was taken on. As `_unix_ms`, but for nearly all
+            # of them the same numbers.
+            at = forward.received_at
+            is_usual = at >= since
+            forward.unix_ms = int(at * 1000 + at_zero) if is_usual else self._unix_ms(forward)
             packet = writer.write(forward, forward.packet_id)
             largest = max(largest, len(packet))
             packets.append(packet)
