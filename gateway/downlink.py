@@ -79,9 +79,9 @@ class Downlink:
         self._rules = rules
         self._schedule = schedule
         self._answer = answer
-        # When they joined, in order, for a replay is theirs for a while; infinity for those that
-        # joined with the broker away. Not until when: many join at once, and share the number.
-        self._newcomers: dict[ClientId, float] = {}
+        # When they joined by which filter, in order: a replay is theirs for a while; infinity if
+        # the broker was away. Not until when: many join at once, and share the number.
+        self._newcomers: dict[tuple[ClientId, str], float] = {}
         self._confirm_until = inf
         self._overheard: str | None = None  # a filter of the gateway's own
         self._saves = saves
@@ -117,12 +117,12 @@ class Downlink:
         return effects + self._save(asked)
 
     def unsubscribe(self, wish: UnsubscribeFrom) -> list[Effect]:
-        change = self.subscriptions.leave(wish.client_id, wish.topic_filter)
-        return self._apply(change, retained=False)
+        return self._apply(self._leave(wish.client_id, wish.topic_filter), retained=False)
 
     def forget(self, session: Session) -> list[Effect]:
         """The session is over: it waits for nothing any more."""
-        self._newcomers.pop(session.client_id, None)
+        for topic_filter in session.filters:
+            self._newcomers.pop((session.client_id, topic_filter), None)
         effects: list[Effect] = []
         for asked in session.asking():
             self.pending.drop(asked, self._cover_of(asked))
@@ -140,7 +140,7 @@ class Downlink:
         session = self._sessions[asked.client_id]
         self.subscriptions.join(asked.client_id, asked.topic_filter, asked.qos)
         answer = session.subscribed(asked, ReturnCode.ACCEPTED)
-        self._welcome(asked.client_id, now)
+        self._welcome(asked, now)
         retained = self.retained.matching(asked.topic_filter, asked.qos)
         is_held = any(min(asked.qos, message.qos) for message in retained)
         effects: list[Effect] = []
@@ -200,7 +200,7 @@ class Downlink:
             effects += self._apply(self.subscriptions.withdraw(refused), retained=True)
         for client_id in losers:
             self._sessions[client_id].unsubscribed(refused)
-            effects += self._apply(self.subscriptions.leave(client_id, refused), retained=True)
+            effects += self._apply(self._leave(client_id, refused), retained=True)
         if refused == self._overheard:
             self._overheard = None
             effects += self._apply(self.subscriptions.withdraw(refused), retained=True)
@@ -278,10 +278,15 @@ class Downlink:
                 effects += self.retained.forget(topic)
         return effects
 
-    def _welcome(self, client_id: ClientId, now: float) -> None:
+    def _leave(self, client_id: ClientId, topic_filter: str) -> Change:
+        self._newcomers.pop((client_id, topic_filter), None)
+        return self.subscriptions.leave(client_id, topic_filter)
+
+    def _welcome(self, asked: SubscribeTo, now: float) -> None:
         self._forget_old_newcomers(now)
-        self._newcomers.pop(client_id, None)
-        self._newcomers[client_id] = now if self._is_up() else inf
+        key = asked.client_id, asked.topic_filter
+        self._newcomers.pop(key, None)
+        self._newcomers[key] = now if self._is_up() else inf
 
     def _forget_old_newcomers(self, now: float) -> None:
         newcomers = self._newcomers
@@ -391,8 +396,10 @@ class Downlink:
         if matches and too_large is not None:
             return [too_large]
         effects = self.save_late()
+        filters = self.subscriptions.filters_over(message.topic) if self._newcomers else []
+        since, newest = self._newcomers.get, now - REPLAY_WINDOW_S
         for client_id, qos in matches:
-            is_new = self._newcomers.get(client_id, -inf) + REPLAY_WINDOW_S > now
+            is_new = any(since((client_id, each), -inf) > newest for each in filters)
             if is_new or found is None or not found.is_full:
                 qos = min(qos, message.qos)
                 copy = Message(message.topic, message.payload, qos, is_new)

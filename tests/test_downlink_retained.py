@@ -309,6 +309,28 @@ def test_newcomers_are_remembered_no_longer_than_needed() -> None:
     bench.subscribe(b"s2", b"a")
     bench.at = REPLAY_WINDOW_S
     bench.subscribe(b"s3", b"a")
-    assert list(bench.engine.downlink._newcomers) == ["s2", "s3"]
+    assert list(bench.engine.downlink._newcomers) == [("s2", "a"), ("s3", "a")]
     bench.say(b"s3", Disconnect())
-    assert list(bench.engine.downlink._newcomers) == ["s2"]
+    assert list(bench.engine.downlink._newcomers) == [("s2", "a")]
+
+
+def test_a_client_is_a_newcomer_only_by_the_filter_that_it_just_subscribed() -> None:
+    bench = bench_with_clients(b"s1")
+    bench.subscribe(b"s1", b"state/+")
+    bench.publishes("state/1", b"on", retain=True, by="state/+")
+    assert bench.hear_all(b"s1") == [(b"on", 0, False)]
+    bench.at = REPLAY_WINDOW_S
+    bench.subscribe(b"s1", b"other")
+    bench.at += REPLAY_WINDOW_S - 1
+    bench.lose_broker()
+    bench.connect_broker()
+    # As after a break in which it was cleared and set again: another value than what is known.
+    replay(bench, "state/1", b"off", by="state/+")
+    assert bench.hear_all(b"s1") == [(b"off", 0, False)]
+
+
+def test_one_that_gives_up_a_filter_is_no_newcomer_by_it() -> None:
+    bench = bench_with_clients(b"s1")
+    bench.subscribe(b"s1", b"state/+")
+    bench.say(b"s1", Unsubscribe(9, b"state/+"))
+    assert bench.engine.downlink._newcomers == {}

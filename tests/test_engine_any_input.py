@@ -243,7 +243,8 @@ class World:
         assert len(engine.members._timers) <= 2 * len(engine.sessions) + TIMERS_SPARE
         assert len(downlink.retained) <= RETAINED_MAX
         assert downlink.retained.size_bytes <= RETAINED_BYTES_MAX
-        assert len(downlink._newcomers) <= CLIENTS_MAX
+        subscribed = sum(len(session.filters) for session in engine.sessions.values())
+        assert len(downlink._newcomers) <= subscribed
         assert len(in_flight) <= in_flight.window <= RECEIVE_MAX
         assert len(in_flight.waiting) <= WAITING_MAX + RECEIVE_MAX
         assert in_flight._qos2 == sum(each.upstream_qos == 2 for _, each in in_flight.in_order())

@@ -80,6 +80,10 @@ class Subscriptions:
             matches = self._matches[topic] = _highest(self._tree.above(topic))
         return matches
 
+    def filters_over(self, topic: str) -> list[str]:
+        """All that match it."""
+        return [topic_filter for topic_filter, _ in self._tree.above(topic)]
+
     def subscribers_of(self, topic_filter: str) -> list[ClientId]:
         """The clients that hear by exactly this filter."""
         entry = self._tree.get(topic_filter)
