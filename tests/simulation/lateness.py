@@ -50,12 +50,20 @@ class WorldsClocks:
     """Of one world: when its gateway stands still, and what its clocks say."""
 
     def __init__(
-        self, plan: Plan, seed: int, kind: str, agenda: Agenda, note: Callable[[str], None]
+        self,
+        plan: Plan,
+        seed: int,
+        kind: str,
+        agenda: Agenda,
+        note: Callable[[str], None],
+        set_ahead: Callable[[], None],
     ) -> None:
+        """`set_ahead`: called when the wall clock was."""
         self.is_late = is_late_world(seed, kind)
         self.watch = LateWatch(plan)
         self._agenda = agenda
         self._note = note
+        self._set_ahead = set_ahead
         self._dice = Random(f"late {seed}")
         # Where both clocks are wrong nobody can tell an age.
         self._has_other_machine = self._dice.random() < 0.5
@@ -127,6 +135,8 @@ class WorldsClocks:
             return  # no machine shows a time before 1970
         self._unix_ms_at_zero += jump_ms
         self.watch.clock_is(self._unix_ms_at_zero)
+        if jump_ms > 0:
+            self._set_ahead()
         host = gateway()
         host.set_wall_clock(self._unix_ms_at_zero - host.late.machine_s_at_zero * 1000)
 

@@ -144,9 +144,10 @@ class Troubles:
     def _take_files(self, event: Event) -> None:
         """If readings are gone by that the gateway must report it soon, unless its run ends."""
         world, now = self._world, self._world.agenda.now
-        before = world.readings.on_disk()
+        before, wills = world.readings.on_disk(), world.wills.on_disk()
         world.note(world.disk.take_files(event.part))
         gone = world.readings.taken_away(before)
+        world.wills.taken_away(wills)
         # What cannot be opened stops what is behind it for so long.
         world.liveness.hinder(Cause.DISK, now + max(event.lasts_s, UNREADABLE_S + REPORTED_S))
         if event.part == FOLDER_EMPTIED:  # that goes on until somebody starts the gateway again

@@ -4,7 +4,8 @@ Each `broken` names the promise. What a sensor's radio does to a reading is coun
 the gateway may give a reading as many tags as it heard the reading for the first time in a session
 (a clean CONNECT begins another), and one more for each copy of a QoS 1 PUBLISH that the network
 made of the first one: without the DUP flag it may be another reading. So may a copy that comes
-COPY_S after the last one that the gateway listened to.
+COPY_S after the last one that the gateway listened to, and after a restart one of a reading that
+was taken on before the wall clock was set ahead: nothing tells how old it is.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class Fate:
     released: bool = False  # the gateway heard its sensor's PUBREL
     unstored: bool = False  # the journal could not take it, so the gateway's end forgets it
     is_taken: bool = False  # somebody took away the file that it was in
+    looks_old: bool = False  # the wall clock was set ahead since the gateway heard it
     # The disk may have it though its write failed; until when it may not go on (0: it had before).
     held_until: float | None = None
     routed_at: float = 0.0  # first
@@ -219,6 +221,10 @@ class ReadingsWatch:
         if isinstance(news, Dropped) and news.reason is Reason.COALESCED:
             self._coalesced += 1
 
+    def clock_set_ahead(self) -> None:
+        for fate in self.fates.values():
+            fate.looks_old = fate.looks_old or fate.copies > 0
+
     def ended(self) -> None:
         """The gateway's life ends; it forgets what is not on its disk."""
         lost = self.turns.left_behind(
@@ -237,7 +243,8 @@ class ReadingsWatch:
             )
             # Of an open exchange the journal always knows.
             is_settled = reading.qos == 1 or fate.released
-            from_memory = from_memory or (is_settled and not self._plan.remembers_all)
+            is_forgotten = fate.looks_old or not self._plan.remembers_all
+            from_memory = from_memory or (is_settled and is_forgotten)
             fate.licences += from_memory or fate.unstored or self._has_taken
             if not fate.routed and not self._is_on_disk(reading.payload):
                 fate.taken = None

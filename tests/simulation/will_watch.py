@@ -7,7 +7,7 @@ know after a crash, because a goodbye was said a moment before, is excused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from gateway.effects import ClientId, Effect, StateChanged
 from gateway.frames import Connack, Disconnect, Frame, ReturnCode
@@ -23,9 +23,14 @@ GOODBYE_S = 8.0
 
 
 class WillWatch:
-    def __init__(self, plan: Plan, *, is_late: bool = False) -> None:
-        """`is_late`: what is to be saved may wait for the gateway's loop."""
+    def __init__(
+        self, plan: Plan, is_on_disk: Callable[[bytes], bool], *, is_late: bool = False
+    ) -> None:
+        """`is_on_disk`: whether a power cut now would leave a will with this payload. `is_late`:
+        what is to be saved may wait for the gateway's loop.
+        """
         self._plan = plan
+        self._is_on_disk = is_on_disk
         self._is_late = is_late
         self._clients = {will_of(one.client_id)[1]: one.client_id for one in plan.sensors}
         self._promised: set[str] = set()
@@ -94,6 +99,17 @@ class WillWatch:
             *(Trouble.FAILING_DISK, Trouble.FULL_DISK, Trouble.SLOW_DISK, Trouble.HUNG_DISK),
         )
         return self._is_late or any(self._plan.has(trouble) for trouble in troubles)
+
+    # At the disk
+
+    def on_disk(self) -> set[str]:
+        """Whose due will is there."""
+        payloads = self._clients.items()
+        return {one for payload, one in payloads if one in self._due and self._is_on_disk(payload)}
+
+    def taken_away(self, before: set[str]) -> None:
+        """Somebody did something to files; of what was on the disk before, what is nowhere now."""
+        self._due -= before - self.on_disk()
 
     # At the sensor
 

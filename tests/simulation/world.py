@@ -80,8 +80,10 @@ class World:
             has_applications=self.plan.has_applications,
         )
         self.downlink = DownlinkWatch(self.plan, self.broker, MQTT_CLIENT_ID)
-        self.wills = WillWatch(self.plan, is_late=is_late_world(seed, kind))
-        self.clocks = WorldsClocks(self.plan, seed, kind, self.agenda, self.note)
+        is_late = is_late_world(seed, kind)
+        self.wills = WillWatch(self.plan, self.disk.has_durably, is_late=is_late)
+        set_ahead = self.readings.clock_set_ahead
+        self.clocks = WorldsClocks(self.plan, seed, kind, self.agenda, self.note, set_ahead)
         self.liveness = LivenessWatch(self.broker)
         self.ingest = ModelIngest(self.plan, self.broker, self.agenda, self.note)
         self.broker.on_routed = self._routed
