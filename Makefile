@@ -14,8 +14,7 @@ export PATH := $(PATH):/usr/sbin:/usr/local/sbin
 BIN := .venv/bin
 
 # Of the worlds only the harder half, `make soak` has all.
-COMPILED_TESTS = $(addprefix tests/,frames journal links notices routing session upstream) tests/simulation/test_worlds.py \
-  $(wildcard tests/test_engine*.py tests/test_downlink*.py tests/test_uplink*.py)
+COMPILED_TESTS = $(addprefix tests/,frames core storage/journal transports presence) tests/simulation/test_worlds.py
 
 # Whether `make test` has the tests of the tables too: yes, no, or auto, where Spark is installed or the
 # machine is one for it (.ci/fits-spark.sh).
@@ -48,7 +47,7 @@ test: setup ## all tests but the soak tests, ten minutes; ARGS="-k name" for som
 
 # The same tests on what `tidegate run` takes where it was compiled.
 compiled-test: setup ## the tests of what is compiled, on the compiled modules
-	@form=$$($(BIN)/python -c 'from gateway.compiled import found; print(found({})[0].value)'); \
+	@form=$$($(BIN)/python -c 'from gateway.host.compiled import found; print(found({})[0].value)'); \
 	if [[ $$form == compiled ]]; then \
 	  TIDEGATE_COMPILED=yes $(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist loadfile $(COMPILED_TESTS) \
 	    $(or $(ARGS),-k "not every_world and not full_of_trouble"); \
@@ -111,8 +110,8 @@ deb: setup ## build dist/tidegate_*.deb for this machine; ARCH=arm64, armhf or a
 
 # Debian in a folder, booted with a systemd of its own where this machine can do that.
 deb-test: deb ## install, run, upgrade, remove and purge the .deb in a Debian of its own; as root
-	@$(BIN)/python -m pytest -m soak tests/service/test_deb.py $(ARGS)
+	@$(BIN)/python -m pytest -m soak tests/app/service/test_deb.py $(ARGS)
 
 clean: ## remove .venv, caches and everything built
-	@rm -rf .venv build dist gateway/compiled_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.*
+	@rm -rf .venv build dist gateway/host/compiled_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.*
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

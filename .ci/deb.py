@@ -3,7 +3,7 @@
     python .ci/deb.py [--arch amd64|arm64|armhf] [--version VERSION]
 
 Rules
-- The versions inside are those of requirements.lock, which are the tested ones; Debian's own are
+- The versions inside are the tested ones, those of .ci/requirements.lock; Debian's own are
   older than pyproject.toml allows, or missing (mqtt5, microdot). So nothing is downloaded at
   installation, and nothing of Debian's can change under it.
 - Compiled packages are inside once for each Python of PYTHONS, side by side: the package survives
@@ -35,7 +35,7 @@ from packaging.utils import canonicalize_name
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
 
-from gateway.compiled import PACKAGE, Form, folder_of, found  # noqa: E402
+from gateway.host.compiled import PACKAGE, Form, folder_of, found  # noqa: E402
 
 SCRIPTS = Path(__file__).resolve().parent / "deb"
 DIST = REPOSITORY / "dist"
@@ -154,7 +154,7 @@ def pins(machine: str) -> list[str]:
         if requirement.marker is None or requirement.marker.evaluate(environment):
             needed.add(canonicalize_name(requirement.name))
     found = []
-    for line in (REPOSITORY / "requirements.lock").read_text().splitlines():
+    for line in (REPOSITORY / ".ci/requirements.lock").read_text().splitlines():
         text = line.partition("#")[0].strip()
         if not text:
             continue
@@ -163,7 +163,7 @@ def pins(machine: str) -> list[str]:
         if applies and canonicalize_name(requirement.name) in needed:
             found.append(f"{requirement.name}{requirement.specifier}")
     if len(found) != len(needed):
-        raise BuildError(f"requirements.lock has {found} of {sorted(needed)}; type  make lock")
+        raise BuildError(f".ci/requirements.lock has {found} of {sorted(needed)}; type  make lock")
     return found
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes requirements.lock, requirements-spark.lock and requirements-types.lock anew from pyproject.toml. Pins stay unless --upgrade (or
+# Writes .ci/requirements.lock, .ci/requirements-spark.lock and .ci/requirements-types.lock anew from pyproject.toml. Pins stay unless --upgrade (or
 # --upgrade-package NAME) is given.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -9,11 +9,11 @@ if ! command -v uv >/dev/null; then
 fi
 pins=$(mktemp)
 trap 'rm -f "$pins"' EXIT
-if [[ -e requirements.lock ]]; then cp requirements.lock "$pins"; fi
+if [[ -e .ci/requirements.lock ]]; then cp .ci/requirements.lock "$pins"; fi
 uv pip compile --quiet --universal --python-version 3.11 --group dev --extra demo --extra flash --extra hil \
     --no-emit-index-url --no-emit-find-links --no-header --annotation-style line \
     --output-file "$pins" "$@" pyproject.toml >/dev/null
-cat - "$pins" >requirements.lock <<'EOF'
+cat - "$pins" >.ci/requirements.lock <<'EOF'
 # What `make setup` installs: the gateway, the demo and the tools of development, every version exact,
 # for Python 3.11 and newer on x86_64, aarch64 and armv7. Written by:
 #
@@ -27,7 +27,7 @@ EOF
 pinned=$(mktemp)
 more=$(mktemp)
 trap 'rm -f "$pins" "$pinned" "$more"' EXIT
-cp requirements.lock "$pinned"
+cp .ci/requirements.lock "$pinned"
 
 lock_more() { # file, its first line, what of pyproject.toml, uv's options
     local file=$1 head=$2
@@ -44,10 +44,10 @@ lock_more() { # file, its first line, what of pyproject.toml, uv's options
 }
 
 # shellcheck disable=SC2016 # these are not to expand
-lock_more requirements-spark.lock \
-    '# What `make spark-setup` adds to requirements.lock: Spark with its Connect client, Delta, a Java, a client of Kafka.' \
+lock_more .ci/requirements-spark.lock \
+    '# What `make spark-setup` adds to .ci/requirements.lock: Spark with its Connect client, Delta, a Java, a client of Kafka.' \
     --extra spark --extra connect --extra kafka "$@" pyproject.toml
 # shellcheck disable=SC2016
-lock_more requirements-types.lock \
-    '# What `make test` adds to requirements.lock: pyright, a Node.js, and stubs of MicroPython.' \
+lock_more .ci/requirements-types.lock \
+    '# What `make test` adds to .ci/requirements.lock: pyright, a Node.js, and stubs of MicroPython.' \
     --group types "$@"

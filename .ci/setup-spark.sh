@@ -12,7 +12,7 @@ LOG=$VENV/setup-spark.log
 DISK_FREE_KIB_MIN=2097152 # measured: 1.0 GiB of environment, 0.9 GiB while PySpark is built
 
 say() { printf 'spark-setup: %s\n' "$*"; }
-contents() { cat requirements-spark.lock .ci/setup-spark.sh "$VENV/.ready" | sha256sum; }
+contents() { cat .ci/requirements-spark.lock .ci/setup-spark.sh "$VENV/.ready" | sha256sum; }
 
 fail() { # code, lines
     local code=$1
@@ -43,7 +43,7 @@ main() {
     say "installing Spark, half a gigabyte (a minute, or some)"
     # There is no wheel of PySpark: one is built and unpacked at once, so it need not be compressed.
     PIP_USER=0 "${install[@]}" --config-settings=--build-option=--compression=stored \
-        -r requirements-spark.lock >"$LOG" 2>&1 || {
+        -r .ci/requirements-spark.lock >"$LOG" 2>&1 || {
         tail -n 6 "$LOG" | awk '{ print "    " substr($0, 1, 160) }' >&2
         fail 69 "that failed; the whole output is in $LOG."
     }

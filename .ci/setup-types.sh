@@ -16,7 +16,7 @@ PORTS="esp32 rp2 unix"
 DISK_FREE_KIB_MIN=358400 # measured: 246 MiB of environment, 66 MiB of downloads on their way
 
 say() { printf 'types-setup: %s\n' "$*"; }
-contents() { cat requirements-types.lock .ci/setup-types.sh "$VENV/.ready" | sha256sum; }
+contents() { cat .ci/requirements-types.lock .ci/setup-types.sh "$VENV/.ready" | sha256sum; }
 is_ready() { [[ -r $READY && $(<"$READY") == "$(contents)" ]]; }
 
 give_up() { # why
@@ -24,7 +24,7 @@ give_up() { # why
     exit 0
 }
 
-pins() { grep -oE "^($1)==[^ ;]*" requirements-types.lock; } # of packages; by a pattern of names
+pins() { grep -oE "^($1)==[^ ;]*" .ci/requirements-types.lock; } # of packages; by a pattern of names
 
 install_all() {
     local install=("$VENV/bin/python" -m pip install --no-input --disable-pip-version-check --retries 1)

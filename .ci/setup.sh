@@ -33,7 +33,7 @@ fail() { # code, lines
 
 # What decides the result: where the environment is and which Python made it; then the contents.
 place() { printf '%s %s\n' "$PWD" "$(readlink -f "$VENV/bin/python" || true)"; }
-contents() { cat pyproject.toml requirements.lock .ci/setup.sh | sha256sum; }
+contents() { cat pyproject.toml .ci/requirements.lock .ci/setup.sh | sha256sum; }
 
 # Debian puts it in /usr/sbin, which is not on an ordinary user's PATH.
 has_mosquitto() { PATH=$PATH:/usr/sbin:/usr/local/sbin command -v mosquitto >/dev/null; }
@@ -171,9 +171,9 @@ install_python_packages() { # python
     local as32
     read -ra as32 <<<"$(word_size "$1")"
     if has_uv; then install=(uv pip install --python "$VENV/bin/python" --compile-bytecode); fi
-    say "installing $(grep -c == requirements.lock) Python packages (a minute or two on a small board)"
+    say "installing $(grep -c == .ci/requirements.lock) Python packages (a minute or two on a small board)"
     # The environment's own pip.conf apart, PIP_USER=1 would send everything to the home directory.
-    PIP_USER=0 "${as32[@]}" "${install[@]}" -r requirements.lock >>"$LOG" 2>&1 ||
+    PIP_USER=0 "${as32[@]}" "${install[@]}" -r .ci/requirements.lock >>"$LOG" 2>&1 ||
         explain "Installing the Python packages"
     PIP_USER=0 "${as32[@]}" "${install[@]}" --no-deps --no-build-isolation --editable . >>"$LOG" 2>&1 ||
         explain "Installing tidegate"

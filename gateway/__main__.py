@@ -6,7 +6,7 @@ gives the process too little of something is shown a traceback.
 
 import sys
 
-from gateway.service.hangup import outlive_reload
+from gateway.app.service.hangup import outlive_reload
 
 if sys.argv[1:2] == ["run"]:
     outlive_reload()  # before the rest is even imported
@@ -14,11 +14,11 @@ if sys.argv[1:2] == ["run"]:
 from collections.abc import Sequence
 from importlib import import_module
 
+from gateway.app.exit_codes import ExitCode
 from gateway.cli import output
-from gateway.cli.exit_codes import ExitCode
 from gateway.cli.parsing import parser_for
 from gateway.host import inherited
-from gateway.version import version
+from gateway.host.version import version
 
 
 def main(argv: Sequence[str] | None = None) -> int:

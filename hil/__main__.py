@@ -10,14 +10,15 @@ import sys
 import time
 from pathlib import Path
 
-from hil import inventory, scenario
-from hil.campaign import JOBS, Campaign, perform
-from hil.mistakes import MistakesError
+from hil.boards import inventory
 from hil.report.writing import write
+from hil.rig.campaign import JOBS, Campaign, perform
 from hil.rig.mosquitto import BrokerError, find_mosquitto
-from hil.run import Outcome, Result
-from hil.scenario import Scenario
-from hil.stage import Elsewhere
+from hil.rig.run import Outcome, Result
+from hil.rig.stage import Elsewhere
+from hil.scenarios import scenario
+from hil.scenarios.mistakes import MistakesError
+from hil.scenarios.scenario import Scenario
 
 OK, FAILED, USAGE, UNAVAILABLE, CONFIGURATION = 0, 1, 2, 69, 78
 REPORT = Path("build", "hil")

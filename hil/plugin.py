@@ -21,13 +21,14 @@ from typing import Any
 import pytest
 from _pytest._code.code import TerminalRepr
 
-from hil import inventory, scenario
-from hil.campaign import Campaign, absent, one_run, repeat_command
-from hil.inventory import Listed
-from hil.mistakes import MistakesError
+from hil.boards import inventory
+from hil.boards.inventory import Listed
 from hil.report.writing import write
-from hil.run import Outcome, Result
-from hil.scenario import Scenario
+from hil.rig.campaign import Campaign, absent, one_run, repeat_command
+from hil.rig.run import Outcome, Result
+from hil.scenarios import scenario
+from hil.scenarios.mistakes import MistakesError
+from hil.scenarios.scenario import Scenario
 
 _campaign = pytest.StashKey[Campaign]()
 _results = pytest.StashKey[list[Result]]()

@@ -5,7 +5,7 @@ With TIDEGATE_COMPILED=yes the compiled modules are tested (docs/performance.md)
 change a class of theirs, which cannot be changed: those are marked `plain`.
 
 Every gateway that a test starts as a process of its own looks for calls that may block in the
-thread of its event loop (gateway/service/blocking_check.py). A test whose gateway made one fails.
+thread of its event loop (app/service/blocking_check.py). A test whose gateway made one fails.
 
 The machines that run these tests are shared, and a Raspberry Pi is twenty times slower than some.
 """
@@ -22,8 +22,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from gateway import compiled
-from gateway.service import blocking_check
+from gateway.app.service import blocking_check
+from gateway.host import compiled
 
 # The same examples each time: whoever changes one thing shall not be told of another. New ones are
 # looked for by `make soak`, many of them.

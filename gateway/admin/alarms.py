@@ -11,11 +11,12 @@ from collections.abc import Iterator
 
 from gateway.admin import conditions
 from gateway.admin.durations import duration
-from gateway.admin.news import News
-from gateway.admin.numbers import Condition, NoticeNumbers, Numbers
-from gateway.admin.tellings import DROPPED
-from gateway.alarm_names import AlarmName
-from gateway.effects import State
+from gateway.admin.event_levels import DROPPED
+from gateway.admin.event_log import News
+from gateway.admin.numbers import Condition, Numbers
+from gateway.core.alarm_names import AlarmName
+from gateway.core.effects import State
+from gateway.presence.numbers import NoticeNumbers
 
 FILL_MAX = 0.8
 LAG_S_MAX = 0.1

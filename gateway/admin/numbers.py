@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from gateway.alarm_names import AlarmName
-from gateway.effects import Part, State
+from gateway.core.alarm_names import AlarmName
+from gateway.core.effects import Part, State
+from gateway.presence.numbers import NoticeNumbers
 
 
 class Condition(Enum):
@@ -29,7 +30,7 @@ class Cause(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standstill:
-    """`what` has not moved for longer than it may (gateway/watch.py)."""
+    """`what` has not moved for longer than it may (gateway/app/watch.py)."""
 
     name: AlarmName
     cause: Cause
@@ -147,24 +148,6 @@ class IngestNumbers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoticeNumbers:
-    """What is said on MQTT beside readings, at `topic` and below.
-
-    `devices`: those whose presence was told; `announced`: those that Home Assistant was told of in
-    this connection. None where that is off. `waiting`: devices of whom something is due. `refusal`:
-    the broker's, of the subscription to Home Assistant's birth message. `error`: why what was said
-    is not noted on disk.
-    """
-
-    topic: str = ""
-    devices: int | None = None
-    announced: int | None = None
-    waiting: int = 0
-    refusal: str | None = None
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StateNumbers:
     """What outlasts a restart beside readings: rows that wait to be written, and the database."""
 
@@ -236,7 +219,7 @@ class Numbers:
     journal: JournalNumbers = JournalNumbers()
     state: StateNumbers = StateNumbers()
     ingest: IngestNumbers = IngestNumbers()
-    notices: NoticeNumbers = NoticeNumbers()
+    notices: NoticeNumbers = field(default_factory=NoticeNumbers)
     standstills: tuple[Standstill, ...] = ()
     unmoved_s: Mapping[AlarmName, float] = field(default_factory=dict)
     configuration_doubt: str | None = None

@@ -8,8 +8,8 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
 
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.asking import ANSWER_BYTES_MAX, NoAnswerError, reachable, words
-from gateway.cli.exit_codes import ExitCode
 from gateway.config import HostPort, Settings
 from gateway.config.credential import stored_at
 

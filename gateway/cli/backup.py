@@ -6,15 +6,15 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 
-from gateway.backup.archive import BackupError
-from gateway.backup.taking import Taken, take
-from gateway.cli.exit_codes import ExitCode
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.output import complain, say
 from gateway.cli.sources import add_source_arguments, configuration_of, used_path
 from gateway.config import ConfigError
 from gateway.host.causes import brief
-from gateway.journal.rules import JournalError
-from gateway.state.errors import StateError
+from gateway.storage.backup.archive import BackupError
+from gateway.storage.backup.taking import Taken, take
+from gateway.storage.journal.options import JournalError
+from gateway.storage.state.errors import StateError
 
 SCHEMA = "tidegate.backup/1"
 EPILOG = """

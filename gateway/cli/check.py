@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from gateway.cli.exit_codes import ExitCode
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.output import complain, say
 from gateway.cli.sources import in_time
 from gateway.config import ConfigError, Configuration, Problem, load

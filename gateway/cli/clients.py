@@ -6,8 +6,8 @@ from typing import Any
 
 from gateway.admin.clients import CLIENTS_SCHEMA
 from gateway.admin.durations import duration
-from gateway.admin.queries import LIMIT_DEFAULT, LIMIT_MAX, OVERDUE, STATES
-from gateway.cli.exit_codes import ExitCode
+from gateway.admin.http.queries import LIMIT_DEFAULT, LIMIT_MAX, OVERDUE, STATES
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.live import add_live_arguments, ago, ask_and_show, clock, counted, printable, size
 from gateway.cli.output import complain, put, say
 from gateway.cli.tables import Column, table, terminal_columns

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from gateway.cli.exit_codes import ExitCode
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.output import complain, say
 from gateway.config.template import template
 from gateway.host.causes import brief

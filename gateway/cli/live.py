@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gateway.admin.durations import duration
-from gateway.cli.exit_codes import ExitCode
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.output import complain, say
 from gateway.cli.sources import add_source_arguments, configuration_of
 from gateway.config import ConfigError

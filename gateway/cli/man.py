@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from gateway.cli.exit_codes import MEANING, ExitCode
+from gateway.app.exit_codes import MEANING, ExitCode
 from gateway.cli.outline import Argument, Command, outline
 from gateway.cli.output import put
-from gateway.version import version
+from gateway.host.version import version
 
 FILES = (
     ("/etc/tidegate/config.toml", "the configuration, if no --config names another one"),

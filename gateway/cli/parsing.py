@@ -6,7 +6,7 @@ Only the module of the verb that is used gets imported; all of them are for who 
 import argparse
 from importlib import import_module
 
-from gateway.cli.exit_codes import MEANING
+from gateway.app.exit_codes import MEANING
 from gateway.cli.verbs import VERBS, Verb
 
 

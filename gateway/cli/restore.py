@@ -8,14 +8,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gateway.backup.archive import BackupError
-from gateway.backup.restoring import Contents, Restored, Target, look, read_head, restore, trial
-from gateway.cli.exit_codes import ExitCode
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.output import complain, say
 from gateway.cli.sources import USUAL_PATH, add_source_arguments, in_time
 from gateway.config import ConfigError, Configuration, Settings, load
 from gateway.host.causes import brief
-from gateway.state.errors import StateError
+from gateway.storage.backup.archive import BackupError
+from gateway.storage.backup.restore import (
+    Contents,
+    Restored,
+    Target,
+    look,
+    read_head,
+    restore,
+    trial,
+)
+from gateway.storage.state.errors import StateError
 
 SCHEMA = "tidegate.restore/1"
 EPILOG = """

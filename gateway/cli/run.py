@@ -5,9 +5,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from gateway import compiled
+from gateway.app.exit_codes import ExitCode
+from gateway.app.service.notify import ServiceManager
 from gateway.cli.called import runnable
-from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import complain
 from gateway.cli.sources import (
     USUAL_PATH,
@@ -19,9 +19,9 @@ from gateway.cli.sources import (
 )
 from gateway.config import ConfigError, Configuration, page_address
 from gateway.config.keys import LOG_FORMAT, LOG_LEVEL
+from gateway.host import compiled
 from gateway.host.limits import LimitError, make_ready
 from gateway.host.needs import DESCRIPTORS_MIN
-from gateway.service.notify import ServiceManager
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         if mended is None:
             return ExitCode.CONFIGURATION
         configuration = mended
-    from gateway.daemon import serve
+    from gateway.app.daemon import serve
 
     return serve(configuration, manager, lambda: configuration_for(arguments, os.environ), form)
 
@@ -71,8 +71,8 @@ def _mended(
     arguments: argparse.Namespace, error: ConfigError, manager: ServiceManager
 ) -> Configuration | None:
     """The configuration once its file is right, if waiting for that can help."""
-    from gateway.admin.listening import AdminError
-    from gateway.mending import Mending, can_be_mended
+    from gateway.admin.http.listening import AdminError
+    from gateway.app.safe_mode import Mending, can_be_mended
 
     path = used_path(arguments.config)
     if path is None or not can_be_mended(error, path):
@@ -93,7 +93,7 @@ def _say(text: str) -> None:
     """As `complain` does, but without waiting for a terminal or pipe that nobody reads: the page
     that shows the same could not be reached, and SIGTERM would do nothing.
     """
-    from gateway.admin.logs import say
+    from gateway.admin.log.logs import say
 
     say(runnable(text))
 

@@ -9,9 +9,9 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from gateway.admin.answers import STATUS_SCHEMA
-from gateway.admin.operating import RELEASE_MINUTES_MAX
-from gateway.cli.exit_codes import ExitCode
+from gateway.admin.http.answers import STATUS_SCHEMA
+from gateway.admin.http.operating import RELEASE_MINUTES_MAX
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.live import HINT, add_live_arguments, ask_and_show, printable
 from gateway.cli.output import complain, put, say
 from gateway.cli.sources import add_source_arguments, configuration_of

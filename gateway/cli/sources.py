@@ -8,7 +8,7 @@ from pathlib import Path
 from gateway.cli.called import runnable
 from gateway.config import ConfigError, Configuration, Origin, Problem, load
 from gateway.config.regular_file import looked_at
-from gateway.side_thread import OverdueError, within
+from gateway.host.side_thread import OverdueError, within
 
 # A disk that sleeps wakes up within that; one that takes longer does not answer at all.
 READ_S_MAX = 10.0

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from textwrap import wrap
 from typing import Any
 
-from gateway.admin.answers import STATUS_SCHEMA
 from gateway.admin.durations import duration
+from gateway.admin.http.answers import STATUS_SCHEMA
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.called import runnable
-from gateway.cli.exit_codes import ExitCode
 from gateway.cli.live import add_live_arguments, ask_and_show, counted, printable
 from gateway.cli.output import put
 from gateway.cli.tables import terminal_columns

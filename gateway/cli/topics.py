@@ -4,10 +4,10 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.admin.queries import LIMIT_DEFAULT, LIMIT_MAX
+from gateway.admin.http.queries import LIMIT_DEFAULT, LIMIT_MAX
 from gateway.admin.topics import TOPICS_SCHEMA
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.clients import limit
-from gateway.cli.exit_codes import ExitCode
 from gateway.cli.live import add_live_arguments, ask_and_show, printable, size
 from gateway.cli.output import complain, put, say
 from gateway.cli.tables import Column, table, terminal_columns

@@ -6,9 +6,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from gateway.cli.exit_codes import ExitCode
+from gateway.app.exit_codes import ExitCode
+from gateway.app.service.unit import serial_groups, sysusers, unit
 from gateway.cli.output import complain, put
-from gateway.service.unit import serial_groups, sysusers, unit
 
 DEBIAN_COMMAND = Path("/usr/bin/tidegate")
 DEBIAN_GROUPS = ("dialout", "plugdev")  # of base-passwd, so on every Debian

@@ -21,8 +21,8 @@ from typing import Self
 import serial  # type: ignore[import-untyped]
 
 from gateway.flashing.errors import Failure, FlashError, busy
-from gateway.links.serial_faults import why_not_opened
-from gateway.links.serial_line import LineFailure, PortRules
+from gateway.transports.serial.faults import why_not_opened
+from gateway.transports.serial.line import LineFailure, PortRules
 
 BAUD = 115_200
 BURST_OCTETS = 16

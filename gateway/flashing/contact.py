@@ -24,7 +24,7 @@ from gateway.frames import (
     decode,
     encode,
 )
-from gateway.links.serial_framing import framing
+from gateway.transports.serial.framing_choice import framing
 
 ASK_AGAIN_S = 0.25
 MESSAGE_OCTETS_MAX = 1024

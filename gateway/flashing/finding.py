@@ -12,7 +12,7 @@ from serial.tools import list_ports  # type: ignore[import-untyped]
 from gateway.flashing.drives import Drive
 from gateway.flashing.errors import Failure, FlashError
 from gateway.flashing.kinds import Kind
-from gateway.links.serial_faults import BY_ID, absent_text, ports_by_id
+from gateway.transports.serial.faults import BY_ID, absent_text, ports_by_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """A real board with MicroPython on it and its console on a serial port: an ESP32, an RP2040.
 
 Files, snippets and the first start go by mpremote; how its button is pressed is the kind's to say,
-and its power is switched by what bench.toml names (hil/power.py). MicroPython is to be on it:
+and its power is switched by what bench.toml names (power.py). MicroPython is to be on it:
 `tidegate flash install` does that, once.
 
 Limits: all that is on the board but boot.py is removed. A board that sleeps deeply hears its
@@ -20,8 +20,8 @@ from hil.boards.board import Board, BoardSpec, Node, Place, Reset
 from hil.boards.console import ConsoleLog
 from hil.boards.errors import BoardError
 from hil.boards.firmware import firmware_hash, node_command, node_files
+from hil.boards.power import Switch
 from hil.boards.raw_repl import RawRepl
-from hil.power import Switch
 
 COMMAND_S_MAX = 120.0
 AWAKE_S_MAX = 60.0

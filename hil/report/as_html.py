@@ -11,10 +11,10 @@ import html
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from hil.campaign import Campaign, repeat_command
-from hil.inventory import Listed
+from hil.boards.inventory import Listed
 from hil.report.plots import costs
-from hil.run import Outcome, Result
+from hil.rig.campaign import Campaign, repeat_command
+from hil.rig.run import Outcome, Result
 
 STYLE = Path(__file__).with_name("style.css")
 MARKS = {

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from hil.campaign import Campaign, repeat_command
-from hil.run import Outcome, Result
+from hil.rig.campaign import Campaign, repeat_command
+from hil.rig.run import Outcome, Result
 
 BOUNDS_MS = tuple(0.25 * 2**step for step in range(20))
 

@@ -6,8 +6,8 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 
-from hil.campaign import Campaign, repeat_command
-from hil.run import Outcome, Result
+from hil.rig.campaign import Campaign, repeat_command
+from hil.rig.run import Outcome, Result
 
 # XML 1.0 has no place for other control characters, and boards print them.
 _NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd]")

@@ -10,7 +10,7 @@ import html
 import math
 from collections.abc import Iterator, Sequence
 
-from hil.run import Result
+from hil.rig.run import Result
 
 ROW, TOP, BOTTOM = 18, 46, 22
 NAMES, PANEL, GAP, RIGHT = 170, 230, 36, 30

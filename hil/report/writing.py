@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from hil.campaign import Campaign
 from hil.report.as_html import as_html
 from hil.report.as_json import as_json
 from hil.report.as_junit import as_junit
-from hil.run import Result
+from hil.rig.campaign import Campaign
+from hil.rig.run import Result
 
 
 def write(folder: Path, campaign: Campaign, results: Sequence[Result], seconds: float) -> Path:

@@ -34,10 +34,10 @@ def run(arguments: argparse.Namespace) -> int:
     settings = spark_settings(arguments)
     lake = settings.lake.folder.absolute()
     with spark_session(settings) as spark:
-        from spark_ingest import assembly
-        from spark_ingest.checkpoint import Checkpoint
+        from spark_ingest.collect import assembly
         from spark_ingest.spark.upkeep import Upkeep
-        from spark_ingest.tables import checkpoint_folder
+        from spark_ingest.tables.checkpoint import Checkpoint
+        from spark_ingest.tables.tables import checkpoint_folder
 
         upkeep = Upkeep(spark, lake)
         with Checkpoint(checkpoint_folder(lake, settings.spark.name)) as checkpoint:

@@ -15,11 +15,11 @@ from spark_ingest.cli.exit_codes import ExitCode, VerbError, of_os_error
 from spark_ingest.cli.serving import metrics_served
 from spark_ingest.cli.sources import add_source_arguments, settings_from
 from spark_ingest.config import ConfigError, Settings
-from spark_ingest.segment import missing_pyarrow
+from spark_ingest.segments.segment import missing_pyarrow
 
 if TYPE_CHECKING:
-    from spark_ingest.collector import Collector
-    from spark_ingest.writing import Writer
+    from spark_ingest.collect.collector import Collector
+    from spark_ingest.segments.writing import Writer
 
 HELP = "collect messages from the broker, and acknowledge them when they are safe"
 EXAMPLE = "python -m spark_ingest collect --config ingest.toml --set collector.name=second"
@@ -49,9 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
     if (missing := _missing_package(settings)) is not None:
         raise VerbError(ExitCode.UNAVAILABLE, missing)
     _configure_log(settings.log.level)
-    from spark_ingest.collector import RefusedError
+    from spark_ingest.collect.collector import RefusedError
     from spark_ingest.kafka.topic import TopicRefusedError
-    from spark_ingest.shelf import TakenError
+    from spark_ingest.segments.shelf import TakenError
 
     try:
         with _collector(settings, arguments) as collector:
@@ -73,9 +73,9 @@ def _missing_package(settings: Settings) -> str | None:
 
 @contextmanager
 def _collector(settings: Settings, arguments: argparse.Namespace) -> Iterator[Collector]:
-    from spark_ingest import assembly
-    from spark_ingest.collector import RETIRE_IDLE_S, Collector, Leave
-    from spark_ingest.counters import Counters
+    from spark_ingest.collect import assembly
+    from spark_ingest.collect.collector import RETIRE_IDLE_S, Collector, Leave
+    from spark_ingest.collect.counters import Counters
 
     leave = Leave.FOR_GOOD if arguments.retire else Leave.NEVER
     if arguments.until_idle is not None:
@@ -92,9 +92,9 @@ def _collector(settings: Settings, arguments: argparse.Namespace) -> Iterator[Co
 
 @contextmanager
 def _segment_writer(settings: Settings) -> Iterator[Writer]:
-    from spark_ingest import assembly
-    from spark_ingest.shelf import Shelf
-    from spark_ingest.writing import SegmentWriter
+    from spark_ingest.collect import assembly
+    from spark_ingest.segments.shelf import Shelf
+    from spark_ingest.segments.writing import SegmentWriter
 
     shelf = Shelf(settings.lake.folder, settings.collector.name)
     try:
@@ -112,7 +112,7 @@ def _segment_writer(settings: Settings) -> Iterator[Writer]:
 
 @contextmanager
 def _kafka_writer(settings: Settings) -> Iterator[Writer]:
-    from spark_ingest import assembly
+    from spark_ingest.collect import assembly
     from spark_ingest.kafka.writer import KafkaWriter
 
     writer = KafkaWriter(

@@ -9,7 +9,7 @@ from pathlib import Path
 from spark_ingest.cli.arguments import hours
 from spark_ingest.cli.exit_codes import ExitCode
 from spark_ingest.cli.with_spark import add_spark_arguments, spark_session, spark_settings
-from spark_ingest.retention import removable
+from spark_ingest.segments.retention import removable
 
 HELP = "merge small files and partial rollups, also while the job runs"
 EXAMPLE = "python -m spark_ingest compact --config ingest.toml --remove-segments-after 720"

@@ -68,10 +68,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _fill_lake(lake: Path, arguments: argparse.Namespace) -> date:
     """Which day it is."""
-    from spark_ingest.chain.processes import ChainError, mosquitto
-    from spark_ingest.chain.sensors import SilentGatewayError
-    from spark_ingest.chain.story import play
-    from spark_ingest.made_up import DAY, write_day
+    from spark_ingest.demo.made_up import DAY, write_day
+    from spark_ingest.demo.processes import ChainError, mosquitto
+    from spark_ingest.demo.sensors import SilentGatewayError
+    from spark_ingest.demo.story import play
 
     has_parts = mosquitto() is not None and importlib.util.find_spec("gateway") is not None
     if arguments.without_broker or not has_parts:

@@ -15,8 +15,8 @@ from spark_ingest.cli.exit_codes import ExitCode, VerbError
 from spark_ingest.cli.segments import summary_of
 from spark_ingest.cli.sources import add_source_arguments, settings_from
 from spark_ingest.config import Settings
-from spark_ingest.segment import missing_pyarrow
-from spark_ingest.shelf import SEGMENTS, collectors_in
+from spark_ingest.segments.segment import missing_pyarrow
+from spark_ingest.segments.shelf import SEGMENTS, collectors_in
 
 HELP = "check what is installed, the lake, its tables and the broker, and say what to do"
 EXAMPLE = "python -m spark_ingest doctor --config ingest.toml --spark"
@@ -92,7 +92,7 @@ def _packages(_settings: Settings) -> Iterator[str]:
 
 
 def _java(settings: Settings) -> Iterator[str]:
-    from spark_ingest.java import NoJavaError, find_java
+    from spark_ingest.spark.java import NoJavaError, find_java
 
     if (server := _connect_server(settings)) is not None:
         yield f"no Java is needed here: Spark is at {server}"
@@ -139,7 +139,7 @@ def _segments(settings: Settings) -> Iterator[str]:
 
 
 def _kafka(settings: Settings) -> Iterator[str]:
-    from spark_ingest import assembly
+    from spark_ingest.collect import assembly
     from spark_ingest.kafka.topic import Topic, TopicRefusedError, missing_client
 
     if (missing := missing_client()) is not None:
@@ -153,9 +153,9 @@ def _kafka(settings: Settings) -> Iterator[str]:
 
 
 def _tables(settings: Settings) -> Iterator[str]:
-    from spark_ingest.checkpoint import Checkpoint, CheckpointError
-    from spark_ingest.delta.table import Table, TableError
-    from spark_ingest.tables import checkpoint_folder, core, table_folder
+    from spark_ingest.tables.checkpoint import Checkpoint, CheckpointError
+    from spark_ingest.tables.delta.table import Table, TableError
+    from spark_ingest.tables.tables import checkpoint_folder, core, table_folder
 
     lake = settings.lake.folder
     checkpoint = Checkpoint(checkpoint_folder(lake, settings.spark.name))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spark_ingest.cli.exit_codes import ExitCode
 from spark_ingest.cli.with_spark import add_spark_arguments, spark_session, spark_settings
 from spark_ingest.config import Settings
-from spark_ingest.tables import COMPLETENESS, GAPS, SILENCES
+from spark_ingest.tables.tables import COMPLETENESS, GAPS, SILENCES
 
 if TYPE_CHECKING:
     from spark_ingest.spark.audit import SilenceRules

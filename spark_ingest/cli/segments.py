@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from spark_ingest.cli.exit_codes import ExitCode, VerbError, complain, of_os_error
-from spark_ingest.footer import Footer, FooterError
-from spark_ingest.segment import missing_pyarrow, read_footer
-from spark_ingest.shelf import collectors_in, segment_numbers, segment_path
+from spark_ingest.segments.footer import Footer, FooterError
+from spark_ingest.segments.segment import missing_pyarrow, read_footer
+from spark_ingest.segments.shelf import collectors_in, segment_numbers, segment_path
 
 HELP = "list what each collector has written"
 EXAMPLE = "python -m spark_ingest segments lake"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from spark_ingest.cli.exit_codes import ExitCode, VerbError, of_os_error
 from spark_ingest.cli.sources import add_source_arguments, settings_from
 from spark_ingest.config import Settings
-from spark_ingest.shelf import SEGMENTS
-from spark_ingest.tables import TABLES
+from spark_ingest.segments.shelf import SEGMENTS
+from spark_ingest.tables.tables import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,15 +78,15 @@ def spark_session(settings: Settings, *, asks_workers: bool = False) -> Iterator
 def errors_told() -> Iterator[None]:
     from pyspark.errors import PySparkException
 
-    from spark_ingest.checkpoint import CheckpointError
-    from spark_ingest.consumers import ConsumerError
-    from spark_ingest.delta.table import TableError
-    from spark_ingest.java import NoJavaError
-    from spark_ingest.lake import SegmentLostError
+    from spark_ingest.segments.consumers import ConsumerError
+    from spark_ingest.segments.lake import SegmentLostError
     from spark_ingest.spark.errors import NoSessionError, first_line
     from spark_ingest.spark.inputs import InputError
+    from spark_ingest.spark.java import NoJavaError
     from spark_ingest.spark.job import JobError
     from spark_ingest.spark.pipeline import RouteError
+    from spark_ingest.tables.checkpoint import CheckpointError
+    from spark_ingest.tables.delta.table import TableError
 
     try:
         yield

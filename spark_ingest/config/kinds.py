@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spark_ingest.config.problems import shown
-from spark_ingest.topic_filters import FILTER_BYTES_MAX, is_filter
+from spark_ingest.payload.topic_filters import FILTER_BYTES_MAX, is_filter
 
 KIB = 1024
 MIB = 1024 * KIB

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from spark_ingest.config.kinds import MIB, with_unit
 from spark_ingest.config.problems import KeyPath, shown
 from spark_ingest.config.settings import SchemaSettings, Settings
-from spark_ingest.tables import reserved_names
+from spark_ingest.tables.tables import reserved_names
 
 # What the promises rest on, or another key of ours decides.
 CLIENT_OURS = frozenset(

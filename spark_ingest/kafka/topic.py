@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
-from spark_ingest.kafka_record import TAG_HEADERS
-from spark_ingest.sequences import Encoded, Identities
+from spark_ingest.kafka.record import TAG_HEADERS
+from spark_ingest.segments.sequences import Encoded, Identities
 
 log = logging.getLogger("tidegate.ingest.kafka")
 

@@ -20,14 +20,14 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from spark_ingest.disk import Disk
+from spark_ingest.kafka.record import Record, records_of
 from spark_ingest.kafka.topic import KafkaAwayError, KafkaRules, Topic
-from spark_ingest.kafka_record import Record, records_of
-from spark_ingest.record import Delivery, Fault
-from spark_ingest.registry import Registry
-from spark_ingest.rows import RowRules, Rows
-from spark_ingest.sequences import Encoded
-from spark_ingest.writing import Written, rows_of
+from spark_ingest.payload.record import Delivery, Fault
+from spark_ingest.payload.registry import Registry
+from spark_ingest.segments.disk import Disk
+from spark_ingest.segments.rows import RowRules, Rows
+from spark_ingest.segments.sequences import Encoded
+from spark_ingest.segments.writing import Written, rows_of
 
 log = logging.getLogger("tidegate.ingest.kafka")
 

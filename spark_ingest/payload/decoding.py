@@ -11,8 +11,8 @@ from io import BytesIO
 import cbor2
 
 from spark_ingest.payload import plain, senml
+from spark_ingest.payload.record import Fault, Point, UndecodableError
 from spark_ingest.payload.scalars import text
-from spark_ingest.record import Fault, Point, UndecodableError
 
 # The first octet of JSON, behind white space: { [ " - digits, true, false, null.
 _JSON_BEGINS = frozenset(b'{["-0123456789tfn')

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
+from spark_ingest.payload.record import Fault, Point, UndecodableError
 from spark_ingest.payload.scalars import is_number, microseconds, moment, name, number, shown, text
-from spark_ingest.record import Fault, Point, UndecodableError
 
 POINTS_MAX = 1024
 DEPTH_MAX = 8

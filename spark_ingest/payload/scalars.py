@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 
-from spark_ingest.record import UNIX_US_MAX, Fault, UndecodableError
+from spark_ingest.payload.record import UNIX_US_MAX, Fault, UndecodableError
 
 NAME_LENGTH_MAX = 256
 SHOWN_LENGTH_MAX = 80

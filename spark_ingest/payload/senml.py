@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
 
+from spark_ingest.payload.record import Fault, Point, UndecodableError
 from spark_ingest.payload.scalars import is_number, microseconds, name, number, shown, text
-from spark_ingest.record import Fault, Point, UndecodableError
 
 RECORDS_MAX = 1024
 VERSION_MAX = 10  # RFC 8428, 4.1: what we implement

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from spark_ingest.footer import Footer
 from spark_ingest.planning.offset import Offset
 from spark_ingest.planning.seen import Life
-from spark_ingest.sequences import Encoded
+from spark_ingest.segments.footer import Footer
+from spark_ingest.segments.sequences import Encoded
 
 
 class Segments(Protocol):

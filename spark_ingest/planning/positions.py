@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from spark_ingest.planning.seen import Life, Seen
-from spark_ingest.sequences import Identities, Sequences
+from spark_ingest.segments.sequences import Identities, Sequences
 
 Position = tuple[int, int]  # partition and offset
 Tagged = tuple[int, int, str, int, int]  # and gateway, epoch, sequence

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from spark_ingest.sequences import BLOCK_BITS, Encoded
+from spark_ingest.segments.sequences import BLOCK_BITS, Encoded
 
 LIVES_MAX = 10_000
 BLOCKS_MAX = 4_000  # of 256 hexadecimal digits each: an offset of 1 MiB at the very worst

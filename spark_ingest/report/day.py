@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from spark_ingest.tables import (
+from spark_ingest.tables.tables import (
     BRONZE,
     COMPLETENESS,
     DAY,

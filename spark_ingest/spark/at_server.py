@@ -11,9 +11,9 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from spark_ingest.checkpoint import Checkpoint
 from spark_ingest.spark.pipeline import Pipeline, PipelineRules
 from spark_ingest.spark.written import WrittenBatches
+from spark_ingest.tables.checkpoint import Checkpoint
 
 
 @dataclass(slots=True)

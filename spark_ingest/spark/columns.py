@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import types as t
 
-from spark_ingest.record import COLUMNS
+from spark_ingest.payload.record import COLUMNS
 
 _TYPES: dict[str, t.DataType] = {
     "string": t.StringType(),

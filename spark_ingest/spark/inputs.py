@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_ingest.checkpoint import Checkpoint
-from spark_ingest.consumers import Consumers
+from spark_ingest.segments.consumers import Consumers
 from spark_ingest.spark.place import cores_of
+from spark_ingest.tables.checkpoint import Checkpoint
 
 
 class InputError(Exception):

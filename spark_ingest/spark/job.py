@@ -22,8 +22,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, is_remote
 from pyspark.sql.streaming import StreamingQuery
 
-from spark_ingest.checkpoint import Checkpoint, CheckpointError
-from spark_ingest.delta.table import TableError
 from spark_ingest.spark.at_server import PipelineAtServer
 from spark_ingest.spark.errors import first_line
 from spark_ingest.spark.inputs import Input, InputError, LakeInput
@@ -31,7 +29,9 @@ from spark_ingest.spark.job_counters import JobCounters, Progress
 from spark_ingest.spark.pipeline import Pipeline, PipelineRules, check_routes
 from spark_ingest.spark.place import stop_trying
 from spark_ingest.spark.written import WrittenBatches
-from spark_ingest.tables import checkpoint_folder
+from spark_ingest.tables.checkpoint import Checkpoint, CheckpointError
+from spark_ingest.tables.delta.table import TableError
+from spark_ingest.tables.tables import checkpoint_folder
 
 log = logging.getLogger("tidegate.ingest.job")
 

@@ -24,13 +24,13 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, is_remote
 from pyspark.sql import functions as f
 
-from spark_ingest.checkpoint import Checkpoint
-from spark_ingest.kafka_record import TAG_HEADERS, VERSION, VERSION_HEADER
+from spark_ingest.kafka.record import TAG_HEADERS, VERSION, VERSION_HEADER
+from spark_ingest.payload.record import NUMBER_DIGITS_MAX
 from spark_ingest.planning.positions import Position, Tagged, repeats
-from spark_ingest.record import NUMBER_DIGITS_MAX
-from spark_ingest.seen_batches import SeenBatches
 from spark_ingest.spark.columns import segment_schema
 from spark_ingest.spark.inputs import InputError, Taken, must_read
+from spark_ingest.tables.checkpoint import Checkpoint
+from spark_ingest.tables.seen_batches import SeenBatches
 
 log = logging.getLogger("tidegate.ingest.kafka")
 

@@ -29,7 +29,7 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
-from spark_ingest.shelf import SEGMENTS
+from spark_ingest.segments.shelf import SEGMENTS
 from spark_ingest.spark.options import OptionError, required
 from spark_ingest.spark.source import (
     GatewayLog,

@@ -19,14 +19,14 @@ from pathlib import Path
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_ingest.checkpoint import Checkpoint
-from spark_ingest.delta.table import Table, TableError
 from spark_ingest.spark.columns import segment_schema
 from spark_ingest.spark.inputs import Taken
 from spark_ingest.spark.transforms import with_day, with_tables
 from spark_ingest.spark.writing import append
 from spark_ingest.spark.written import Written
-from spark_ingest.tables import Definition, core, readings, table_folder
+from spark_ingest.tables.checkpoint import Checkpoint
+from spark_ingest.tables.delta.table import Table, TableError
+from spark_ingest.tables.tables import Definition, core, readings, table_folder
 
 log = logging.getLogger("tidegate.ingest.tables")
 

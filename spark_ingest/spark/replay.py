@@ -14,10 +14,10 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from spark_ingest.record import Delivery
-from spark_ingest.registry import Registry, SchemaRules
-from spark_ingest.rows import RowRules, Rows
-from spark_ingest.segment import table_of
+from spark_ingest.payload.record import Delivery
+from spark_ingest.payload.registry import Registry, SchemaRules
+from spark_ingest.segments.rows import RowRules, Rows
+from spark_ingest.segments.segment import table_of
 from spark_ingest.spark.columns import segment_schema
 
 OF_MESSAGE = (

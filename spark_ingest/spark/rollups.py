@@ -10,8 +10,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from spark_ingest.sketch import LOG_LEAST, LOG_MIDDLE, LOG_MOST, LOG_RATIO
-from spark_ingest.tables import DAY, SERIES
+from spark_ingest.tables.sketch import LOG_LEAST, LOG_MIDDLE, LOG_MOST, LOG_RATIO
+from spark_ingest.tables.tables import DAY, SERIES
 
 QUANTILES = (0.5, 0.95, 0.99)
 _NO_BUCKETS = "cast(map() as map<int, bigint>)"

@@ -12,8 +12,8 @@ import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_ingest.java import find_java
 from spark_ingest.spark.errors import NoSessionError, first_line
+from spark_ingest.spark.java import find_java
 from spark_ingest.spark.mqtt_source import MqttStream
 from spark_ingest.spark.server import open_at_server, server_of
 from spark_ingest.spark.sink import GatewayDelta

@@ -33,12 +33,12 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from spark_ingest.checkpoint import Checkpoint
-from spark_ingest.delta.files import Added, write_files
-from spark_ingest.delta.table import Table
 from spark_ingest.spark.arrow import arrow_schema
 from spark_ingest.spark.options import OptionError, local_folder, required
-from spark_ingest.tables import DAY
+from spark_ingest.tables.checkpoint import Checkpoint
+from spark_ingest.tables.delta.files import Added, write_files
+from spark_ingest.tables.delta.table import Table
+from spark_ingest.tables.tables import DAY
 
 
 @dataclass

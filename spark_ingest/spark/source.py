@@ -46,14 +46,14 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from spark_ingest.consumers import Consumers
-from spark_ingest.lake import LakeSegments
 from spark_ingest.planning.offset import Offset
 from spark_ingest.planning.plan import Limits, Planned, end_of_batch, planned
+from spark_ingest.planning.reading import batches_of
 from spark_ingest.planning.seen import Life
-from spark_ingest.reading import batches_of
-from spark_ingest.sequences import Encoded
-from spark_ingest.shelf import SEGMENTS, segment_path
+from spark_ingest.segments.consumers import Consumers
+from spark_ingest.segments.lake import LakeSegments
+from spark_ingest.segments.sequences import Encoded
+from spark_ingest.segments.shelf import SEGMENTS, segment_path
 from spark_ingest.spark.columns import segment_schema
 from spark_ingest.spark.options import OptionError, required, truth, whole_number
 

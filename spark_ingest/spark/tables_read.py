@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_ingest.delta.table import Table
+from spark_ingest.tables.delta.table import Table
 
 
 def table_frame(spark: SparkSession, table: Table, paths: Sequence[str] | None = None) -> DataFrame:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from spark_ingest.tables import BRONZE, DAY, QUARANTINE
+from spark_ingest.tables.tables import BRONZE, DAY, QUARANTINE
 
 TABLE = "table"  # the column that says where a row goes
 

@@ -16,18 +16,18 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from spark_ingest.checkpoint import Checkpoint
-from spark_ingest.delta.table import Table, TableError
-from spark_ingest.half_way import Intent
-from spark_ingest.registry import SchemaRules
-from spark_ingest.rows import RowRules
+from spark_ingest.payload.registry import SchemaRules
+from spark_ingest.segments.rows import RowRules
 from spark_ingest.spark import audit, rollups
 from spark_ingest.spark.pipeline import open_tables
 from spark_ingest.spark.replay import replayed
 from spark_ingest.spark.tables_read import table_frame
 from spark_ingest.spark.transforms import TABLE, with_day, with_tables
 from spark_ingest.spark.writing import append, files_of
-from spark_ingest.tables import (
+from spark_ingest.tables.checkpoint import Checkpoint
+from spark_ingest.tables.delta.table import Table, TableError
+from spark_ingest.tables.half_way import Intent
+from spark_ingest.tables.tables import (
     BRONZE,
     COMPLETENESS,
     DAY,

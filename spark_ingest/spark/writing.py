@@ -14,11 +14,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from spark_ingest.delta.files import Added, TableFiles
-from spark_ingest.delta.table import Table
-from spark_ingest.partials import NEEDED, partials_of
 from spark_ingest.spark.transforms import TABLE
-from spark_ingest.tables import BRONZE, ROLLUPS
+from spark_ingest.tables.delta.files import Added, TableFiles
+from spark_ingest.tables.delta.table import Table
+from spark_ingest.tables.partials import NEEDED, partials_of
+from spark_ingest.tables.tables import BRONZE, ROLLUPS
 
 ADDED = f"{TABLE} string, path string, bytes bigint, rows bigint, day string, stats string"
 # Values that wait for a worker's last row to be rolled up with it; beyond, partials are more.

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import pytest
 import uvloop
 
-from gateway.admin.logs import TextLines
-from gateway.service.blocking_check import ALLOWED, Allowed, BlockingCheck, Mode
+from gateway.admin.log.logs import TextLines
+from gateway.app.service.blocking_check import ALLOWED, Allowed, BlockingCheck, Mode
 
 ALLOWED_HERE = (
     *ALLOWED,

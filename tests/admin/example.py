@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.admin.news import News
+from gateway.admin.event_log import News
 from gateway.admin.numbers import (
     Condition,
     IngestNumbers,
@@ -13,8 +13,8 @@ from gateway.admin.numbers import (
     Numbers,
     StateNumbers,
 )
-from gateway.alarm_names import AlarmName
-from gateway.effects import (
+from gateway.core.alarm_names import AlarmName
+from gateway.core.effects import (
     ClientId,
     Dropped,
     Part,

@@ -11,10 +11,10 @@ from time import monotonic
 from typing import Any, Protocol
 
 from gateway.admin.clients import ClientsFound
-from gateway.admin.news import News
-from gateway.admin.queries import ClientsQuery, TopicsQuery
-from gateway.admin.server import AdminServer
-from gateway.admin.sources import Sources
+from gateway.admin.event_log import News
+from gateway.admin.http.queries import ClientsQuery, TopicsQuery
+from gateway.admin.http.server import AdminServer
+from gateway.admin.http.sources import Sources
 from gateway.admin.topics import TopicsFound
 from tests.admin.example import NUMBERS, news
 

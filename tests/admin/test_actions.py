@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gateway.admin.operating import CannotError, Publication
-from gateway.admin.server import AdminServer
-from gateway.admin.sign_in import ATTEMPTS_MAX
+from gateway.admin.http.operating import CannotError, Publication
+from gateway.admin.http.server import AdminServer
+from gateway.admin.http.sign_in import ATTEMPTS_MAX
 from tests.admin.conftest import Log, Run
 from tests.admin.http_client import Answer, get, post, serving
 

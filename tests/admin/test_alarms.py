@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.admin.alarms import alarms, named_alarms
-from gateway.admin.answers import status
+from gateway.admin.http.answers import status
 from gateway.admin.numbers import (
     Cause,
     Condition,
@@ -17,13 +17,13 @@ from gateway.admin.numbers import (
     JournalNumbers,
     LinkNumbers,
     LogNumbers,
-    NoticeNumbers,
     Numbers,
     Standstill,
     StateNumbers,
 )
-from gateway.alarm_names import AlarmName
-from gateway.effects import Dropped, Reason, State
+from gateway.core.alarm_names import AlarmName
+from gateway.core.effects import Dropped, Reason, State
+from gateway.presence.numbers import NoticeNumbers
 from tests.admin.example import LINE, LINK, NUMBERS, SERIAL_LINK, news
 
 QUIET_LINK: LinkNumbers = replace(LINK, receive_buffer_drops=0)

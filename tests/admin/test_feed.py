@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from gateway.admin.clients import ClientsFound, ClientShown
-from gateway.admin.feed import FEEDS_MAX
-from gateway.admin.latest import Latest
-from gateway.admin.log_tail import LINES_MAX, LogTail
-from gateway.admin.queries import ClientsQuery
-from gateway.admin.server import AdminServer
-from gateway.effects import ClientId, Forward, State
+from gateway.admin.http.feed import FEEDS_MAX
+from gateway.admin.http.queries import ClientsQuery
+from gateway.admin.http.server import AdminServer
+from gateway.admin.log.tail import LINES_MAX, LogTail
+from gateway.core.effects import ClientId, Forward, State
+from gateway.presence.latest import Latest
 from tests.admin.conftest import Log, Run
 from tests.admin.eventually import eventually
 from tests.admin.http_client import answer_of, exchange, get, serving

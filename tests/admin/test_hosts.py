@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from gateway.admin.hosts import Hosts
+from gateway.admin.http.hosts import Hosts
 from tests.admin.conftest import Run
 from tests.admin.http_client import get, post, serving
 

@@ -26,6 +26,6 @@ def test_news_logs_and_lag_bring_no_package_with_them() -> None:
 
 
 def test_only_the_server_brings_microdot_and_nothing_that_it_does_not_need() -> None:
-    packages = packages_after("import gateway.admin.server")
+    packages = packages_after("import gateway.admin.http.server")
     assert "microdot" in packages
     assert packages.isdisjoint({"prometheus_client", "cbor2"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from gateway.admin.lag import LagMeter
+from gateway.admin.metrics.lag import LagMeter
 from tests.admin.conftest import Run
 from tests.admin.eventually import eventually
 

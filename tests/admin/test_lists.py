@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gateway.admin.clients import ClientsFound, ClientShown, Details, WillShown
-from gateway.admin.queries import ClientsQuery, TopicsQuery
+from gateway.admin.http.queries import ClientsQuery, TopicsQuery
 from gateway.admin.topics import Named, TopicsFound, TopicShown
-from gateway.effects import State
+from gateway.core.effects import State
 from tests.admin.conftest import Run
 from tests.admin.http_client import get, serving
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.admin import log_writer
-from gateway.admin.log_writer import NOT_READ, LogWriter
+from gateway.admin.log import writer as log_writer
+from gateway.admin.log.writer import NOT_READ, LogWriter
 from tests.support.full_pipe import fill
 from tests.support.waiting import until
 
@@ -169,7 +169,7 @@ NO_THREAD = """
 import resource, sys, os, threading, time
 refused = lambda self: (_ for _ in ()).throw(RuntimeError("can't start new thread"))
 threading.Thread.start = refused
-from gateway.admin.log_writer import LogWriter
+from gateway.admin.log.writer import LogWriter
 writer = LogWriter(2)
 writer.put("first")
 os.read(0, 1)
@@ -204,7 +204,7 @@ def test_without_a_thread_what_can_be_written_at_once_is_and_the_rest_is_lost() 
 
 ENDING = """
 import logging, sys
-from gateway.admin.logs import configure, log_everything
+from gateway.admin.log.logs import configure, log_everything
 configure("info", "text")
 log_everything()
 for number in range(200):

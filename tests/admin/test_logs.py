@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gateway.admin.logs import (
+from gateway.admin.log.logs import (
     MESSAGE_LENGTH_MAX,
     VALUE_LENGTH_MAX,
     JsonLines,
@@ -120,7 +120,7 @@ def test_an_exception_is_one_line_with_its_places_innermost_first() -> None:
 
 PROGRAM = """
 import logging, sys
-from gateway.admin.logs import configure, fields
+from gateway.admin.log.logs import configure, fields
 configure(sys.argv[1], sys.argv[2])
 logging.getLogger("tidegate.client").debug("= detail")
 logging.getLogger("tidegate.client").info("= active", extra=fields(client="a b"))
@@ -186,7 +186,7 @@ def test_without_stderr_nothing_is_written_and_nothing_fails() -> None:
 
 FLOOD = """
 import logging
-from gateway.admin.logs import configure, log_numbers, output
+from gateway.admin.log.logs import configure, log_numbers, output
 configure("info", "text")
 for _ in range(1000):
     logging.getLogger("tidegate.client").info("m")
@@ -203,7 +203,7 @@ def test_lines_that_find_the_disk_full_are_counted_and_forgotten() -> None:
 
 MISTAKE = """
 import logging
-from gateway.admin.logs import configure
+from gateway.admin.log.logs import configure
 configure("info", "text")
 logging.getLogger("tidegate.client").info("%d of them", "three")
 logging.getLogger("tidegate.client").info("next")
@@ -221,7 +221,7 @@ def test_a_mistake_in_a_call_of_the_logger_is_a_line_that_names_its_place() -> N
 
 UNCAUGHT = """
 import gc, logging, threading, warnings
-from gateway.admin.logs import configure, log_everything
+from gateway.admin.log.logs import configure, log_everything
 configure("info", "text")
 log_everything()
 class Leaves:

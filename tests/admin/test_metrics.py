@@ -12,14 +12,14 @@ from typing import get_args
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.admin.metric_table import METRICS, PROCESS_METRICS, Kind
-from gateway.admin.metrics import Metrics
-from gateway.admin.news import News
+from gateway.admin.event_log import News
+from gateway.admin.metrics.exposition import Metrics
+from gateway.admin.metrics.reference import FRAME_RESULTS, reference
+from gateway.admin.metrics.table import METRICS, PROCESS_METRICS, Kind
 from gateway.admin.numbers import Condition, JournalNumbers, Numbers
-from gateway.admin.reference import FRAME_RESULTS, reference
-from gateway.alarm_names import AlarmName
-from gateway.effects import ClientId, Dropped, Reason, State
-from gateway.lines.counters import Fault
+from gateway.core.alarm_names import AlarmName
+from gateway.core.effects import ClientId, Dropped, Reason, State
+from gateway.transports.framing.counters import Fault
 from tests.admin.example import LINK, NUMBERS, eventful_news, news
 
 REPOSITORY = Path(__file__).parents[2]
@@ -250,12 +250,12 @@ def test_the_process_is_measured_as_documented() -> None:
 
 def test_the_reference_in_docs_is_what_the_code_says() -> None:
     made = subprocess.run(
-        [sys.executable, "-m", "gateway.admin.reference"],
+        [sys.executable, "-m", "gateway.admin.metrics.reference"],
         cwd=REPOSITORY,
         capture_output=True,
         check=True,
     )
-    stale = "docs/metrics.md is stale: python -m gateway.admin.reference > docs/metrics.md"
+    stale = "docs/metrics.md is stale: python -m gateway.admin.metrics.reference > docs/metrics.md"
     assert (REPOSITORY / "docs" / "metrics.md").read_bytes() == made.stdout, stale
 
 

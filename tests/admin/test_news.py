@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.admin.news import DROPPED_LINES_MAX, STATE_LINES_MAX
-from gateway.admin.tellings import DROPPED
-from gateway.admin.throttle import HOLD_S_MAX, WINDOW_S
+from gateway.admin.event_levels import DROPPED
+from gateway.admin.event_log import DROPPED_LINES_MAX, STATE_LINES_MAX
+from gateway.admin.http.throttle import HOLD_S_MAX, WINDOW_S
 from gateway.config.keys import ROOT
 from gateway.config.schema import known_keys
 from gateway.config.spelling import dotted
-from gateway.effects import (
+from gateway.core.effects import (
     ClientId,
     DiscoveryChanged,
     Dropped,

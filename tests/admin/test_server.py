@@ -11,10 +11,10 @@ from importlib.resources import files
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.admin.listening import AdminError
+from gateway.admin.http.listening import AdminError
+from gateway.admin.http.server import AdminServer
 from gateway.admin.numbers import Numbers
-from gateway.admin.server import AdminServer
-from gateway.effects import Dropped, Reason, State
+from gateway.core.effects import Dropped, Reason, State
 from tests.admin.conftest import Log, Run
 from tests.admin.example import NUMBERS, eventful_news, news
 from tests.admin.http_client import answer_of, exchange, get, serving, sources

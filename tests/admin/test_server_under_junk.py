@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.admin.connections import CONNECTIONS_MAX, HEAD_BYTES_MAX
+from gateway.admin.http.connections import CONNECTIONS_MAX, HEAD_BYTES_MAX
 from tests.admin.conftest import Log, Run
 from tests.admin.eventually import eventually
 from tests.admin.example import NUMBERS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.admin.sign_in import (
+from gateway.admin.http.sign_in import (
     ATTEMPTS_MAX,
     ATTEMPTS_OF_ALL_MAX,
     SESSION_S,

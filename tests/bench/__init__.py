@@ -10,7 +10,7 @@ asked for before anything of it is imported. Of a test of the benchmark it is no
 import os
 import sys
 
-from gateway import compiled
+from gateway.host import compiled
 
 if sys.argv[0] == "-m":  # while Python looks for the program of this package that it was told
     compiled.use(os.environ)

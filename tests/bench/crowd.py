@@ -16,12 +16,12 @@ from typing import TypeVar
 
 import mqtt5
 
-from gateway.effects import Effect, Send, Transmit
-from gateway.engine import EngineRules
+from gateway.app.memory import GC_THRESHOLD
+from gateway.core.clients.admission import AdmissionRules
+from gateway.core.effects import Effect, Send, Transmit
+from gateway.core.engine import EngineRules
+from gateway.core.session.options import SessionRules
 from gateway.frames import Puback, Publish, encode
-from gateway.routing.admission import AdmissionRules
-from gateway.session.rules import SessionRules
-from gateway.settling import GC_THRESHOLD
 from tests.support.engine_bench import UPSTREAM, Bench, granted_id, short
 
 BATCH = 10

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from gateway.engine import Engine, EngineRules
-from gateway.saved import Change, SavedSubscription, SavedTopic, State
-from gateway.state.folder import open_state
+from gateway.core.engine import Engine, EngineRules
+from gateway.core.state_records import Change, SavedSubscription, SavedTopic, State
+from gateway.storage.state.folder import open_state
 from tests.bench import generator, part
 from tests.bench.crowd import CLIENTS_OF_MANY, Crowd
 from tests.bench.gateway_process import DEFAULT_COMMAND

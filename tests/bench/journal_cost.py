@@ -18,11 +18,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.effects import Forward
-from gateway.journal.files import OsFiles
-from gateway.journal.journal import Journal
-from gateway.journal.rules import JournalRules
-from gateway.saved import ClientId
+from gateway.core.effects import Forward
+from gateway.core.state_records import ClientId
+from gateway.storage.journal.files import OsFiles
+from gateway.storage.journal.journal import Journal
+from gateway.storage.journal.options import JournalRules
 
 BOOT_ID = b"journal_cost...."
 UNIX_MS = 1_767_225_600_000

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from gateway.links.serial_framing import framing
+from gateway.transports.serial.framing_choice import framing
 from hil.rig.line_framings import Kind, LineFraming
 from tests.support.pty_line import PtyLine
 

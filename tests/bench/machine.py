@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
-from gateway import compiled
+from gateway.host import compiled
 from hil.rig.mosquitto import mosquitto_version
 from tests.bench.gateway_process import PROJECT_DIR
 

@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable
 from random import Random
 
-from gateway.engine import EngineRules
+from gateway.core.clients.admission import AdmissionRules
+from gateway.core.engine import EngineRules
 from gateway.frames import Connect, Pingreq, encode
-from gateway.routing.admission import AdmissionRules
 from tests.support.engine_bench import UPSTREAM, Bench, short
 
 BATCH = 64

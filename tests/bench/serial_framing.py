@@ -18,7 +18,7 @@ from collections.abc import Callable
 from random import Random
 
 from gateway.frames import Publish, encode
-from gateway.links.serial_framing import Framing, FramingKind, framing
+from gateway.transports.serial.framing_choice import Framing, FramingKind, framing
 
 KINDS: tuple[FramingKind, ...] = ("hdlc", "slip", "raw")
 SIZES = (20, 200)

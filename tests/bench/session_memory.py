@@ -16,10 +16,10 @@ import sys
 import tracemalloc
 from collections.abc import Callable
 
-from gateway.engine import Engine, EngineRules
+from gateway.core.clients.admission import AdmissionRules
+from gateway.core.engine import Engine, EngineRules
+from gateway.core.mqtt.options import UpstreamRules
 from gateway.frames import Connect, Disconnect, Frame, Register, Subscribe, encode
-from gateway.routing.admission import AdmissionRules
-from gateway.upstream.rules import UpstreamRules
 
 SESSIONS = 20_000
 

@@ -2,7 +2,7 @@
 
     python -m tests.bench.start_cost
 
-The budgets are in tests/test_start_costs.py. The best of several for times, as machines are shared;
+The budgets are in tests/app/test_start_costs.py. The best of several times, as machines are shared;
 the worst for memory.
 """
 

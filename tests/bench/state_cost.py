@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.saved import (
+from gateway.core.state_records import (
     Change,
     ClientId,
     MessageGone,
@@ -29,9 +29,9 @@ from gateway.saved import (
     SavedTopic,
     State,
 )
-from gateway.state.folder import open_state
-from gateway.state.pending import Pending
-from gateway.state.store import DATABASE_FILE, StateStore
+from gateway.storage.state.folder import open_state
+from gateway.storage.state.pending import Pending
+from gateway.storage.state.store import DATABASE_FILE, StateStore
 
 LINKS = ("udp0",)
 ADDRESS = b"\x02\x00\x07\x5b\x0a\x00\x00\x01" + bytes(8)

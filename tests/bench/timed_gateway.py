@@ -21,14 +21,15 @@ from pathlib import Path
 from typing import Any
 
 from gateway.__main__ import main as gateway_main
-from gateway.engine import Engine
-from gateway.journal.committer import JournalCommitter
-from gateway.links import broker, mmsg
-from gateway.links.broker import BrokerLink
-from gateway.links.datagrams import BatchedDatagrams
-from gateway.links.udp import UdpLink
-from gateway.shell import Shell
-from gateway.state.committer import StateCommitter
+from gateway.app.shell import Shell
+from gateway.core.engine import Engine
+from gateway.storage.journal.committer import JournalCommitter
+from gateway.storage.state.committer import StateCommitter
+from gateway.transports.broker import link as broker
+from gateway.transports.broker.link import BrokerLink
+from gateway.transports.udp import mmsg
+from gateway.transports.udp.datagrams import BatchedDatagrams
+from gateway.transports.udp.link import UdpLink
 
 LOOP = "loop"
 # Functions that are methods, by the part that they are of.

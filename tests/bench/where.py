@@ -25,8 +25,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from gateway import compiled
 from gateway.frames import Frame, Puback, Pubcomp, Publish, Pubrec, encode
+from gateway.host import compiled
 from hil.rig.mosquitto import Mosquitto
 from tests.bench import generator, part
 from tests.bench.gateway_process import DEFAULT_COMMAND, GatewayProcess

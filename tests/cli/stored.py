@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from gateway.effects import ClientId, Forward
-from gateway.journal.boot import read_boot_id
-from gateway.journal.files import OsFiles
-from gateway.journal.journal import Journal
-from gateway.journal.rules import JournalRules
-from gateway.links.clock import now, unix_ms_at_zero
+from gateway.core.effects import ClientId, Forward
+from gateway.storage.journal.boot import read_boot_id
+from gateway.storage.journal.files import OsFiles
+from gateway.storage.journal.journal import Journal
+from gateway.storage.journal.options import JournalRules
+from gateway.transports.clock import now, unix_ms_at_zero
 
 ONE_GROUP = 500
 

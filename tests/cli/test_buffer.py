@@ -18,8 +18,8 @@ import cbor2
 import pytest
 
 from gateway.__main__ import main
-from gateway.admin.answers import BUFFER_REASONS
-from gateway.admin.server import AdminServer
+from gateway.admin.http.answers import BUFFER_REASONS
+from gateway.admin.http.server import AdminServer
 from gateway.cli.asking import reachable
 from gateway.config import HostPort
 from tests.admin.http_client import sources

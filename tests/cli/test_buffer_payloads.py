@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.admin.readings import PAYLOAD_LENGTH_MAX, shown
+from gateway.presence.readings import PAYLOAD_LENGTH_MAX, shown
 
 CBOR = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary()),

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.demo import broker_process, children
 from gateway.cli.demo.broker_process import find_mosquitto, start_broker
 from gateway.cli.demo.children import Child
 from gateway.cli.demo.failure import DemoError
 from gateway.cli.demo.gateway_process import Ports, environment, start_gateway
 from gateway.cli.demo.play import free_port
-from gateway.cli.exit_codes import ExitCode
 
 PATIENCE_S = 15.0
 

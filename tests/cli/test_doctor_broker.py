@@ -13,7 +13,7 @@ import pytest
 
 from hil.rig.mosquitto import Mosquitto, free_tcp_port
 from tests.cli.doctor import QUIET, Doctor
-from tests.links.certificates import Certificates
+from tests.transports.certificates import Certificates
 
 
 @pytest.fixture(scope="module")

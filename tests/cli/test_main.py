@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from gateway.__main__ import main
-from gateway.cli.exit_codes import MEANING, ExitCode
+from gateway.app.exit_codes import MEANING, ExitCode
 from gateway.cli.verbs import VERBS, Verb
 from tests.cli.tidegate import environment_with, tidegate
 
 # The demo brings tests of its own.
 OURS = [verb for verb in VERBS if verb.name != "demo"]
-EXPENSIVE = ("asyncio", "gateway.daemon", "mqtt5", "uvloop", "microdot", "prometheus_client")
+EXPENSIVE = ("asyncio", "gateway.app.daemon", "mqtt5", "uvloop", "microdot", "prometheus_client")
 
 
 def test_help_lists_every_verb_and_every_exit_code(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.exit_codes import MEANING
+from gateway.app.exit_codes import MEANING
 from gateway.cli.outline import outline
 from gateway.cli.parsing import whole_parser
 from gateway.cli.verbs import VERBS

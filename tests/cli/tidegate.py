@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from gateway.service import blocking_check
+from gateway.app.service import blocking_check
 
 REPOSITORY = Path(__file__).parents[2]
 TIMEOUT_S = 60

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gateway.app.credentials import read_credentials
 from gateway.config import load
 from gateway.config.credential import OF_THE_SERVICE, STORE, stored_at
 from gateway.config.listing import as_toml, entries
-from gateway.credentials import read_credentials
 from tests.config.reading import complaints, read
 
 TEXT = '[upstream]\nusername = "me"\npassword_file = "credential:tidegate.upstream.password"\n'

@@ -11,7 +11,11 @@ from typing import Any
 
 import mqtt5
 
-from gateway.effects import Dropped, Peer, State
+from gateway.core.addresses import address_behind
+from gateway.core.clients.qos_minus_one import ConnectionlessRules
+from gateway.core.effects import Dropped, Peer, State
+from gateway.core.options import EngineRules
+from gateway.core.session.options import PredefinedTopics
 from gateway.frames import (
     Connect,
     Disconnect,
@@ -25,10 +29,6 @@ from gateway.frames import (
     WillTopicUpd,
     encode,
 )
-from gateway.nodes import address_behind
-from gateway.routing.connectionless import ConnectionlessRules
-from gateway.rules import EngineRules
-from gateway.session.rules import PredefinedTopics
 from tests.conformance.matrix import TYPE_NAMED, Outcome
 from tests.support.engine_bench import UPSTREAM
 from tests.support.hand_written_sensor import framed

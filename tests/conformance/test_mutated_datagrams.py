@@ -13,10 +13,10 @@ from random import Random
 import mqtt5
 import pytest
 
-from gateway.effects import DropUpstream
+from gateway.core.clients.admission import AdmissionRules
+from gateway.core.effects import DropUpstream
+from gateway.core.session.options import SessionRules
 from gateway.frames import Pingreq, Puback, Publish, encode
-from gateway.routing.admission import AdmissionRules
-from gateway.session.rules import SessionRules
 from tests.conformance.client import GatewayBench, rules
 from tests.conformance.conversation import (
     KINDS_HEARD,

@@ -1,6 +1,6 @@
 """The list of what the specification asks for is whole, and true of the tests that it names.
 
-That docs/conformance.md is as it would be written now is held by tests/test_house.py.
+That docs/conformance.md is as it would be written now is held by tests/house/test_house.py.
 """
 
 from __future__ import annotations

@@ -1,14 +1,16 @@
 """Topic ids, as stories of whole clients: whose they are, how they are learned again when one side
 has forgotten them, and what there is beyond their limit (1.2, 5.3.11, 6.5, 6.7, 6.10).
 
-That they outlast a restart is in tests/test_engine_restart.py and tests/end_to_end/restart/.
+That they outlast a restart is in tests/core/test_engine_restart.py and tests/end_to_end/restart/.
 """
 
 from __future__ import annotations
 
 import mqtt5
 
-from gateway.effects import Dropped, Reason
+from gateway.core.effects import Dropped, Reason
+from gateway.core.options import EngineRules
+from gateway.core.session.options import PredefinedTopics, SessionRules
 from gateway.frames import (
     Disconnect,
     Frame,
@@ -26,8 +28,6 @@ from gateway.frames import (
     Subscribe,
     TopicIdType,
 )
-from gateway.rules import EngineRules
-from gateway.session.rules import PredefinedTopics, SessionRules
 from tests.support.engine_bench import UPSTREAM, Bench, granted_id, short
 
 ACCEPTED, CONGESTION, INVALID_TOPIC_ID, _ = ReturnCode

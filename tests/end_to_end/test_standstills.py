@@ -19,10 +19,10 @@ from urllib.request import urlopen
 
 import pytest
 
-from gateway.service import blocking_check
+from gateway.app.service import blocking_check
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
-from tests.service.systemd_socket import SystemdSocket
+from tests.app.service.systemd_socket import SystemdSocket
 from tests.support.hand_written_sensor import sensor, u16
 
 PAGE = '[admin]\nlisten = "127.0.0.1:0"\n'
@@ -36,8 +36,8 @@ import sys
 from pathlib import Path
 
 from gateway.__main__ import main
-from gateway.state.committer import StateCommitter
-from gateway.watch import BOUNDS_S
+from gateway.storage.state.committer import StateCommitter
+from gateway.app.watch import BOUNDS_S
 
 lost, set_alarm = Path({lost!r}), StateCommitter._set_alarm
 BOUNDS_S.update(dict.fromkeys(BOUNDS_S, 2.0))

@@ -26,7 +26,7 @@ from gateway.frames import (
     decode,
     encode,
 )
-from gateway.links.serial_framing import framing
+from gateway.transports.serial.framing_choice import framing
 from hil.boards.microbit.board import MicrobitBoard
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto

@@ -16,7 +16,7 @@ from gateway.flashing.contact import NotAskedError, at_gateway, host_of, on_line
 from gateway.flashing.echo import round_trip_s
 from gateway.flashing.errors import FlashError
 from gateway.frames import Connack, Connect, Register, decode, encode
-from gateway.links.serial_framing import framing
+from gateway.transports.serial.framing_choice import framing
 from tests.flashing.reports import KeptReport
 from tests.support.own_network import run_in_own_network, switch
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from gateway.__main__ import main
-from gateway.downlink import Downlink
-from gateway.effects import Forward, Transmit
+from gateway.core.downlink.downlink import Downlink
+from gateway.core.effects import Forward, Transmit
+from gateway.core.mqtt.publisher import Readings
 from gateway.frames import Puback
-from gateway.upstream.readings import Readings
 from tests.simulation.mutants import acknowledge_early
 
 EVERY = 4

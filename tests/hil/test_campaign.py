@@ -9,17 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from hil import inventory, scenario
+from hil.boards import inventory
 from hil.boards.board import BoardSpec
+from hil.boards.inventory import Listed
 from hil.boards.registry import kinds
-from hil.campaign import Campaign, perform, seed_of
 from hil.faults.lossy_proxy import Weather
-from hil.inventory import Listed
+from hil.rig.campaign import Campaign, perform, seed_of
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
-from hil.run import Outcome, Result
-from hil.scenario import Scenario
-from hil.stage import Elsewhere
+from hil.rig.run import Outcome, Result
+from hil.rig.stage import Elsewhere
+from hil.scenarios import scenario
+from hil.scenarios.scenario import Scenario
 from tests.support.boards import require_board
 
 BOARDS = inventory.read(inventory.DEFAULT)

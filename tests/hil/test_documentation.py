@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from hil import inventory, scenario
-from hil.actions import ACTIONS
+from hil.boards import inventory
 from hil.oracle.ledger import FAULTS
+from hil.scenarios import scenario
+from hil.scenarios.actions import ACTIONS
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "hil.md"
 TEXT = DOCUMENT.read_text(encoding="utf-8")

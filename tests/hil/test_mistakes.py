@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hil import inventory, scenario
-from hil.mistakes import MistakesError
+from hil.boards import inventory
+from hil.scenarios import scenario
+from hil.scenarios.mistakes import MistakesError
 
 BOARD = '[[board]]\nid = "one"\nkind = "wasi"\n'
 CALM = 'title = "Calm"\n'

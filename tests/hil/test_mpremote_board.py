@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from hil import scenario
 from hil.boards import programs
 from hil.boards.board import BoardSpec, Place, Reset
 from hil.boards.errors import BoardError
 from hil.boards.mpremote import WIPE, MpremoteBoard
 from hil.boards.raw_repl import RawRepl
 from hil.boards.registry import kinds
-from hil.run import Outcome, run
-from hil.stage import Setting
+from hil.rig.run import Outcome, run
+from hil.rig.stage import Setting
+from hil.scenarios import scenario
 from tests.hil.fake_programs import FakePrograms
 from tests.support.boards import require_board
 from tests.support.console_board import ConsoleBoard

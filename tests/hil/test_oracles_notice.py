@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from hil import inventory, scenario
-from hil import run as running
-from hil.campaign import Campaign, perform
-from hil.run import Outcome, Result
+from hil.boards import inventory
+from hil.rig import run as running
+from hil.rig.campaign import Campaign, perform
+from hil.rig.run import Outcome, Result
+from hil.scenarios import scenario
 from tests.support.boards import require_board
 
 # Of what has to arrive; a quarter of a minute would tell no more here.

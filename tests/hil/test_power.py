@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from hil import inventory
+from hil.boards import inventory
 from hil.boards.board import BoardSpec, Can
 from hil.boards.errors import BoardError
-from hil.power import Switch
+from hil.boards.power import Switch
 from tests.hil.fake_programs import FakePrograms
 
 BOARD = '[[board]]\nid = "real"\nkind = "{kind}"\nport = "/dev/null"\npower_settles_s = 0\n'

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from hil import scenario
 from hil.boards.board import BoardSpec, Place, Reset
 from hil.boards.errors import BoardError
 from hil.boards.microbit.board import MicrobitBoard
 from hil.boards.raw_repl import RawRepl
 from hil.boards.registry import kinds
-from hil.run import Outcome, run
-from hil.stage import Setting
+from hil.rig.run import Outcome, run
+from hil.rig.stage import Setting
+from hil.scenarios import scenario
 from tests.support.microbit import require_microbit
 
 KIND = kinds()["microbit"]

@@ -9,12 +9,13 @@ import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from pathlib import Path
 
-from hil import inventory, scenario
-from hil.campaign import Campaign
+from hil.boards import inventory
 from hil.report.as_json import histogram
 from hil.report.writing import write
-from hil.run import Outcome, Result
-from hil.stage import Elsewhere
+from hil.rig.campaign import Campaign
+from hil.rig.run import Outcome, Result
+from hil.rig.stage import Elsewhere
+from hil.scenarios import scenario
 
 BOARDS = inventory.read(inventory.DEFAULT)
 SCENARIOS = [one for one in scenario.scenarios_in(scenario.FOLDER) if one.is_quick]

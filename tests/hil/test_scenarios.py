@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from hil import inventory, scenario
-from hil.actions import ACTIONS
+from hil.boards import inventory
 from hil.boards import kinds as package
 from hil.boards.board import Can
 from hil.boards.registry import kinds
-from hil.campaign import Campaign, perform
 from hil.faults.lossy_proxy import Weather
 from hil.faults.serial_proxy import LineWeather
-from hil.run import Outcome
+from hil.rig.campaign import Campaign, perform
+from hil.rig.run import Outcome
+from hil.scenarios import scenario
+from hil.scenarios.actions import ACTIONS
 from tests.support.boards import require_board
 
 SCENARIOS = scenario.scenarios_in(scenario.FOLDER)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import serial  # type: ignore[import-untyped]
 
+from hil.faults.network import Terminal
 from hil.faults.serial_proxy import LineWeather, SerialProxy
-from hil.network import Terminal
 from hil.rig.line_framings import line_framing
 from tests.end_to_end.on_air import story
 

@@ -17,15 +17,16 @@ from pathlib import Path
 
 import pytest
 
-from hil import inventory, scenario
+from hil.boards import inventory
 from hil.boards.board import BoardSpec, Node, Place, Reset
 from hil.boards.errors import BoardError
 from hil.boards.firmware import node_files
 from hil.boards.kinds import unix
 from hil.boards.unix import flash
 from hil.boards.unix.power import PoweredBoard
-from hil.campaign import Campaign, perform
-from hil.run import Outcome
+from hil.rig.campaign import Campaign, perform
+from hil.rig.run import Outcome
+from hil.scenarios import scenario
 from tests.support.waiting import until
 
 BENCH = inventory.DEFAULT.with_name("unix.toml")

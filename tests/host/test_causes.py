@@ -14,9 +14,9 @@ import pytest
 
 from gateway.config.mounts import Mount
 from gateway.host.causes import brief, cause, in_the_way, is_too_long, read_only, refusal
-from gateway.journal.opening import journal_error
-from gateway.state.errors import StateError
-from gateway.state.folder import open_state
+from gateway.storage.journal.repair import journal_error
+from gateway.storage.state.errors import StateError
+from gateway.storage.state.folder import open_state
 from tests.cli.tidegate import environment_with
 
 needs_root = pytest.mark.skipif(
@@ -109,8 +109,8 @@ def test_the_system_is_asked_what_a_library_hides(tmp_path: Path) -> None:
 OPEN_IT = """
 import sys
 from pathlib import Path
-from gateway.state.errors import StateError
-from gateway.state.folder import open_state
+from gateway.storage.state.errors import StateError
+from gateway.storage.state.folder import open_state
 try:
     open_state(Path(sys.argv[1]))
 except StateError as error:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from gateway.effects import ClientId
-from gateway.engine import EngineRules
-from gateway.followers import FOLLOWERS_MAX
-from gateway.postponed import POSTPONED_MAX
-from gateway.saved import PACKET_IDS
-from gateway.session.publishing import RECENT_MAX, RELEASES_MAX, UNSETTLED_MAX
-from gateway.session.session import Session
-from gateway.upstream.backlog import READY_MAX
-from gateway.upstream.rules import RECEIVE_MAX
+from gateway.core.effects import ClientId
+from gateway.core.engine import EngineRules
+from gateway.core.mqtt.backlog import READY_MAX
+from gateway.core.mqtt.options import RECEIVE_MAX
+from gateway.core.session.inbound import RECENT_MAX, RELEASES_MAX, UNSETTLED_MAX
+from gateway.core.session.session import Session
+from gateway.core.state_records import PACKET_IDS
+from gateway.core.uplink.deferred import POSTPONED_MAX
+from gateway.core.uplink.qos0_order import FOLLOWERS_MAX
 from tests.simulation.disk import SEGMENT_BYTES
 from tests.simulation.gateway_host import GatewayHost
 from tests.simulation.watch import broken

@@ -18,28 +18,28 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from gateway.admin.latest import Latest
-from gateway.admin.logs import TextLines
-from gateway.admin.news import News
-from gateway.admin.payloads import found_in
-from gateway.announced import AnnouncedFile
-from gateway.assembly import first_topic_id
+from gateway.admin.event_log import News
+from gateway.admin.log.logs import TextLines
+from gateway.app.core_options import first_topic_id
 from gateway.cli.demo.play import INTERVAL_S, SLEEPERS, SLEEPERS_INTERVAL_S
 from gateway.cli.sensors.client_effects import Acknowledged, Send
 from gateway.cli.sensors.pace import Pace
 from gateway.cli.sensors.sensor import News as SensorNews
 from gateway.cli.sensors.sensor import SimulatedSensor
-from gateway.effects import ClientId, Effect
-from gateway.engine import EngineRules
+from gateway.core.effects import ClientId, Effect
+from gateway.core.engine import EngineRules
+from gateway.core.mqtt.options import UpstreamRules
 from gateway.frames import decode, encode
-from gateway.herald import BEAT_S, Herald
-from gateway.lookout import Lookout
-from gateway.notices.announcements import Announcements, Values
-from gateway.notices.board import Board
-from gateway.notices.home_assistant import Announcer
-from gateway.notices.saying import Saying
-from gateway.notices.topics import Topics
-from gateway.upstream.rules import UpstreamRules
+from gateway.presence.availability import Board
+from gateway.presence.homeassistant.announcements import Announcements, Values
+from gateway.presence.homeassistant.discovery_documents import Announcer
+from gateway.presence.latest import Latest
+from gateway.presence.publisher import BEAT_S, Herald
+from gateway.presence.queue import Saying
+from gateway.presence.retained_ledger import AnnouncedFile
+from gateway.presence.sampler import Lookout
+from gateway.presence.topics import Topics
+from gateway.presence.values import found_in
 from tests.simulation.agenda import Agenda
 from tests.simulation.disk import Disk
 from tests.simulation.gateway_host import GatewayHost

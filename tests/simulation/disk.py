@@ -12,13 +12,13 @@ from random import Random
 
 import pytest
 
-from gateway.journal import opening
-from gateway.journal.journal import Journal
-from gateway.journal.recovered import Recovered
-from gateway.journal.rules import LOOK_S, JournalRules, WhenFull
-from gateway.saved import Change, SavedState
-from gateway.state.errors import StateError
-from gateway.state.store import StateStore
+from gateway.core.state_records import Change, SavedState
+from gateway.storage.journal import repair as opening
+from gateway.storage.journal.journal import Journal
+from gateway.storage.journal.options import LOOK_S, JournalRules, WhenFull
+from gateway.storage.journal.recovered import Recovered
+from gateway.storage.state.errors import StateError
+from gateway.storage.state.store import StateStore
 from tests.simulation.outside_force import MeddledFiles
 from tests.simulation.simulated_disk import BLOCK_BYTES
 from tests.simulation.simulated_files import Faults, PowerCutError, SimulatedFiles

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from gateway.core.session.session import Session
+from gateway.core.state_records import SavedSubscription, State
 from gateway.frames import (
     Connect,
     Disconnect,
@@ -26,8 +28,6 @@ from gateway.frames import (
     Suback,
     Subscribe,
 )
-from gateway.saved import SavedSubscription, State
-from gateway.session.session import Session
 from tests.simulation.model_broker import ModelBroker, Publication, Subscription, matches
 from tests.simulation.plan import RETAINED, Command, Plan, SensorPlan
 from tests.simulation.sensor import Sensor

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, cast
 
 from firmware.mqttsn.cpython import Clock
+from gateway.core.session.session import Session
 from gateway.frames import Frame, Subscribe
-from gateway.session.session import Session
 from tests.simulation.downlink_watch import DownlinkWatch
 from tests.simulation.firmware_node import FirmwareNode
 from tests.simulation.model_broker import matches

@@ -11,7 +11,8 @@ from math import inf
 from random import Random
 from typing import cast
 
-from gateway.effects import (
+from gateway.core.downlink.pending_subscriptions import BROKER_PATIENCE_S
+from gateway.core.effects import (
     DropUpstream,
     Effect,
     Finish,
@@ -25,18 +26,17 @@ from gateway.effects import (
     Transmit,
     WhenSaved,
 )
-from gateway.engine import Engine, EngineRules
+from gateway.core.engine import Engine, EngineRules
+from gateway.core.mqtt.session import Phase
+from gateway.core.process_pauses import BEAT_S
+from gateway.core.state_records import ClientId
+from gateway.core.uplink.uplink import _Way
 from gateway.frames import encode
-from gateway.journal.committer import Hearers, JournalCommitter, Work
-from gateway.journal.journal import Journal
-from gateway.journal.numbers import JournalState
-from gateway.process_pauses import BEAT_S
-from gateway.routing.pending import BROKER_PATIENCE_S
-from gateway.saved import ClientId
-from gateway.state.committer import StateCommitter
-from gateway.uplink import _Way
-from gateway.upstream.session import Phase
-from gateway.work_thread import Jobs
+from gateway.storage.journal.committer import Hearers, JournalCommitter, Work
+from gateway.storage.journal.journal import Journal
+from gateway.storage.journal.numbers import JournalState
+from gateway.storage.state.committer import StateCommitter
+from gateway.storage.worker import Jobs
 from tests.simulation.agenda import Agenda
 from tests.simulation.disk import JOURNAL, STATE, Disk
 from tests.simulation.late_loop import LateLoop

@@ -11,8 +11,8 @@ from dataclasses import replace
 from math import inf
 from random import Random
 
-from gateway.journal.rules import SEGMENTS_MIN
-from gateway.routing.reading_rules import Acknowledge
+from gateway.core.uplink.policy import Acknowledge
+from gateway.storage.journal.options import SEGMENTS_MIN
 from tests.simulation.disk import (
     FOLDER_EMPTIED,
     FOLDER_MOVED,

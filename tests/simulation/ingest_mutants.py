@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gateway.custody.custody import Custody
-from gateway.custody.kept import Run
-from gateway.effects import Finish, FinishRun, Forward
-from gateway.journal.journal import Journal
+from gateway.core.effects import Finish, FinishRun, Forward
+from gateway.core.uplink.custody.custody import Custody
+from gateway.core.uplink.custody.kept import Run
+from gateway.storage.journal.journal import Journal
 from tests.simulation.model_ingest import INGESTED
 from tests.simulation.mutant import Mutant, constant
 

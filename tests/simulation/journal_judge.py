@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.effects import Forward
-from gateway.journal.recovered import Recovered
-from gateway.journal.rules import RECENT_PER_CLIENT_MAX
-from gateway.saved import ClientId, Exchanges
+from gateway.core.effects import Forward
+from gateway.core.state_records import ClientId, Exchanges
+from gateway.storage.journal.options import RECENT_PER_CLIENT_MAX
+from gateway.storage.journal.recovered import Recovered
 from tests.simulation.journal_memory import (
     AS_IT_WAS,
     EXCHANGES,

@@ -10,13 +10,13 @@ from pathlib import Path
 from random import Random
 from typing import Protocol
 
-from gateway.effects import Forward, Reason
-from gateway.journal.group import Group
-from gateway.journal.journal import Journal
-from gateway.journal.numbers import JournalState
-from gateway.journal.rules import JournalError, JournalRules
-from gateway.journal.segment import DAMAGED_SUFFIX, SEGMENT_NAME
-from gateway.saved import ClientId
+from gateway.core.effects import Forward, Reason
+from gateway.core.state_records import ClientId
+from gateway.storage.journal.commit_group import Group
+from gateway.storage.journal.journal import Journal
+from gateway.storage.journal.numbers import JournalState
+from gateway.storage.journal.options import JournalError, JournalRules
+from gateway.storage.journal.segment import DAMAGED_SUFFIX, SEGMENT_NAME
 from tests.simulation.journal_judge import Clock, Judge
 from tests.simulation.journal_memory import (
     BOUNDED,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NoReturn
 
-from gateway.effects import Forward, contents_of
-from gateway.saved import ClientId
+from gateway.core.effects import Forward, contents_of
+from gateway.core.state_records import ClientId
 
 Key = tuple[ClientId, int]
 

@@ -16,16 +16,17 @@ from typing import Any
 
 import pytest
 
-from gateway.journal import checksums, opening, records, recovery
-from gateway.journal.facts import Facts
-from gateway.journal.journal import Journal
-from gateway.journal.ledger import Segment
-from gateway.journal.marks import Marks
-from gateway.journal.opening import Opening
-from gateway.journal.records import Gap, Kind
-from gateway.journal.recovery import Recovery
-from gateway.journal.room import Room
-from gateway.journal.volume import Volume, Writing
+from gateway.storage.journal import checksums, records, recovery
+from gateway.storage.journal import repair as opening
+from gateway.storage.journal.completions import Marks
+from gateway.storage.journal.journal import Journal
+from gateway.storage.journal.records import Gap, Kind
+from gateway.storage.journal.recovery import Recovery
+from gateway.storage.journal.recovery_index import Facts
+from gateway.storage.journal.repair import Opening
+from gateway.storage.journal.segment_files import Volume, Writing
+from gateway.storage.journal.segment_index import Segment
+from gateway.storage.journal.space import Room
 from tests.simulation.journal_memory import (
     AS_IT_WAS,
     BOUNDED,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from gateway.journal.rules import WhenFull
+from gateway.storage.journal.options import WhenFull
 from tests.simulation.simulated_files import Faults
 
 FOLDER = Path("journal")

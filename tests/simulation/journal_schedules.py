@@ -21,9 +21,11 @@ from random import Random
 
 import pytest
 
-from gateway.journal import opening, rules, volume
-from gateway.journal.rules import JournalRules
-from gateway.journal.segment import HEADER_BYTES
+from gateway.storage.journal import options as rules
+from gateway.storage.journal import repair as opening
+from gateway.storage.journal import segment_files as volume
+from gateway.storage.journal.options import JournalRules
+from gateway.storage.journal.segment import HEADER_BYTES
 from tests.simulation.journal_judge import Clock
 from tests.simulation.journal_life import Life
 from tests.simulation.journal_memory import STARTS, JournalBrokenPromiseError, Memory

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from gateway.process_pauses import ProcessPauses
+from gateway.core.process_pauses import ProcessPauses
 from tests.simulation.agenda import Agenda
 from tests.simulation.stream import nothing
 

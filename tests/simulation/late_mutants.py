@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from gateway import process_pauses
-from gateway.engine import Engine
-from gateway.journal import looking, reading, recovery
-from gateway.journal.journal import Journal
-from gateway.process_pauses import ProcessPauses
+from gateway.core import process_pauses
+from gateway.core.engine import Engine
+from gateway.core.process_pauses import ProcessPauses
+from gateway.storage.journal import inspect as looking
+from gateway.storage.journal import reading, recovery
+from gateway.storage.journal.journal import Journal
 from tests.simulation.late_loop import LateLoop
 from tests.simulation.lateness import NOT_THERE
 from tests.simulation.mutant import Mutant, constant

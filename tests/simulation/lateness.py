@@ -16,12 +16,12 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
-from gateway.effects import Effect, StateChanged
+from gateway.core.effects import Effect, StateChanged
+from gateway.core.process_pauses import BEAT_S, LATE_S
+from gateway.core.session.options import SessionRules, deadline_s
+from gateway.core.session.session import Session
+from gateway.core.state_records import State
 from gateway.frames import Frame, Publish, Pubrel, Register
-from gateway.process_pauses import BEAT_S, LATE_S
-from gateway.saved import State
-from gateway.session.rules import SessionRules, deadline_s
-from gateway.session.session import Session
 from tests.simulation.agenda import Agenda
 from tests.simulation.gateway_host import UNIX_MS_AT_ZERO, GatewayHost
 from tests.simulation.late_loop import LateLoop

@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from enum import Enum
 
-from gateway.effects import ClientId, State
-from gateway.engine import Engine
+from gateway.core.effects import ClientId, State
+from gateway.core.engine import Engine
+from gateway.core.mqtt.session import Phase
+from gateway.core.session.outbox import RELEASING, SAVING
+from gateway.core.session.session import ABSENT, LISTENING, Session
 from gateway.frames import Frame, Pingreq, Publish, Pubrel, Register
-from gateway.session.outbox import RELEASING, SAVING
-from gateway.session.session import ABSENT, LISTENING, Session
-from gateway.upstream.session import Phase
 from tests.simulation.gateway_host import GatewayHost
 from tests.simulation.model_broker import ModelBroker
 from tests.simulation.owed_answers import HANDSHAKE, PING, READING, Key, OwedAnswers

@@ -19,19 +19,19 @@ from typing import Any
 import mqtt5
 import pytest
 
-from gateway.effects import Forward, Message, Send
+from gateway.core.downlink import pending_subscriptions as pending
+from gateway.core.downlink.retained import NEW, SAME, Retained
+from gateway.core.effects import Forward, Message, Send
+from gateway.core.mqtt.inflight import InFlight
+from gateway.core.mqtt.publisher import Readings
+from gateway.core.mqtt.receiver import Receiving
+from gateway.core.mqtt.subscriber import UpstreamSubscriptions
+from gateway.core.session import inbound as publishing
+from gateway.core.session.inbound import Publishing
+from gateway.core.session.outbound import Delivering
+from gateway.core.session.session import Session
+from gateway.core.uplink.uplink import Uplink
 from gateway.frames import Puback, Pubrec
-from gateway.routing import pending
-from gateway.routing.retained import NEW, SAME, Retained
-from gateway.session import publishing
-from gateway.session.delivering import Delivering
-from gateway.session.publishing import Publishing
-from gateway.session.session import Session
-from gateway.uplink import Uplink
-from gateway.upstream.in_flight import InFlight
-from gateway.upstream.readings import Readings
-from gateway.upstream.receiving import Receiving
-from gateway.upstream.subscribing import UpstreamSubscriptions
 from tests.simulation.bounds import BOUNDED
 from tests.simulation.downlink_watch import IN_ORDER as COMMANDS_IN_ORDER
 from tests.simulation.downlink_watch import (

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from gateway.journal.files import Entry
-from gateway.journal.segment import MAKING_NAME, SEGMENT_NAME, SPARE_NAME
+from gateway.storage.journal.files import Entry
+from gateway.storage.journal.segment import MAKING_NAME, SEGMENT_NAME, SPARE_NAME
 from tests.simulation.simulated_disk import BLOCK_BYTES, Content, apply_write
 from tests.simulation.simulated_files import DEVICE, SimulatedFiles
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gateway.effects import Dropped, Effect, Reason, State, StateChanged
+from gateway.core.effects import Dropped, Effect, Reason, State, StateChanged
+from gateway.core.session.session import ABSENT, Session
 from gateway.frames import (
     Connack,
     Connect,
@@ -32,7 +33,6 @@ from gateway.frames import (
     WillTopic,
     WillTopicReq,
 )
-from gateway.session.session import ABSENT, Session
 
 Key = tuple[str, int]  # what answers it, message id
 

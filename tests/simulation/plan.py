@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from random import Random
 
-from gateway.journal.rules import RECENT_SHARE
-from gateway.routing.reading_rules import Acknowledge, ReadingRules
+from gateway.core.uplink.policy import Acknowledge, ReadingRules
+from gateway.storage.journal.options import RECENT_SHARE
 from tests.simulation.disk import SEGMENT_BYTES
 from tests.simulation.lossy_link import Weather
 from tests.simulation.model_broker import Restart

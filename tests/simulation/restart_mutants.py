@@ -7,9 +7,9 @@ from typing import Any
 import mqtt5
 import pytest
 
-from gateway import uplink
-from gateway.downlink import Downlink
-from gateway.effects import (
+from gateway.core.downlink.downlink import Downlink
+from gateway.core.downlink.subscriptions import Subscriptions
+from gateway.core.effects import (
     Arrived,
     Finish,
     Forward,
@@ -17,19 +17,19 @@ from gateway.effects import (
     Store,
     Transmit,
 )
-from gateway.engine import Engine
+from gateway.core.engine import Engine
+from gateway.core.mqtt.backlog import Backlog
+from gateway.core.mqtt.publisher import Readings
+from gateway.core.session.inbound import Publishing
+from gateway.core.session.outbound import Delivering
+from gateway.core.session.persistence import LastingSession
+from gateway.core.session.session import Session
+from gateway.core.session.topic_registry import TopicRegistry
+from gateway.core.state_records import State
+from gateway.core.uplink import uplink
+from gateway.core.uplink.uplink import Uplink, _Way
 from gateway.frames import Pubrel
-from gateway.routing.subscriptions import Subscriptions
-from gateway.saved import State
-from gateway.session.delivering import Delivering
-from gateway.session.lasting import LastingSession
-from gateway.session.publishing import Publishing
-from gateway.session.session import Session
-from gateway.session.topic_registry import TopicRegistry
-from gateway.state.store import StateStore
-from gateway.uplink import Uplink, _Way
-from gateway.upstream.backlog import Backlog
-from gateway.upstream.readings import Readings
+from gateway.storage.state.store import StateStore
 from tests.simulation import world_rules
 from tests.simulation.downlink_watch import NOTHING_MISSED
 from tests.simulation.downlink_watch import ONCE as COMMANDS_ONCE

@@ -22,8 +22,8 @@ from pathlib import Path
 from random import Random
 from typing import TypeVar
 
-from gateway.journal.file_identity import Identity
-from gateway.journal.files import Entry
+from gateway.storage.journal.file_identity import Identity
+from gateway.storage.journal.files import Entry
 from tests.simulation.simulated_disk import (
     BLOCK_BYTES,
     Content,

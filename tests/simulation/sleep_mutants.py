@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from gateway.bequests import Bequests
-from gateway.effects import Bequeath, Effect, Send, State
+from gateway.core.effects import Bequeath, Effect, Send, State
+from gateway.core.session import session as sessions
+from gateway.core.session.outbound import Delivering
+from gateway.core.session.outbox import Outbox, gone
+from gateway.core.session.session import Session
+from gateway.core.uplink.pending_wills import Bequests
 from gateway.frames import Disconnect, Pingreq, Pingresp
-from gateway.session import session as sessions
-from gateway.session.delivering import Delivering
-from gateway.session.outbox import Outbox, gone
-from gateway.session.session import Session
 from tests.simulation.downlink_watch import (
     ALL_ASKED_FOR,
     NOTHING_MISSED,

@@ -10,31 +10,31 @@ from typing import Any
 
 import pytest
 
-from gateway import engine as engines
-from gateway import withholding
-from gateway.bequests import Bequests
-from gateway.downlink import Downlink
-from gateway.effects import Effect, Forward, Released
-from gateway.engine import Engine
-from gateway.journal import journal as journals
-from gateway.journal.committer import JournalCommitter
-from gateway.journal.group import Group
-from gateway.journal.placing import place, size_of
-from gateway.journal.room import Room
-from gateway.journal.volume import Volume
-from gateway.routing.members import Members
-from gateway.saved import State
-from gateway.session.delivering import Delivering
-from gateway.session.outbox import PUBCOMP, REGACK, Stage
-from gateway.session.presence import Presence
-from gateway.session.sending import Sending
-from gateway.session.session import Session
-from gateway.state.committer import StateCommitter
-from gateway.unsure import Unsure
-from gateway.uplink import Uplink
-from gateway.upstream.backlog import Backlog
-from gateway.upstream.in_flight import InFlight
-from gateway.upstream.turns import Turns
+from gateway.core import durability_gate as withholding
+from gateway.core import engine as engines
+from gateway.core.clients.client_table import Members
+from gateway.core.downlink.downlink import Downlink
+from gateway.core.effects import Effect, Forward, Released
+from gateway.core.engine import Engine
+from gateway.core.mqtt.backlog import Backlog
+from gateway.core.mqtt.inflight import InFlight
+from gateway.core.mqtt.qos_order import Turns
+from gateway.core.session.lifecycle import Presence
+from gateway.core.session.outbound import Delivering
+from gateway.core.session.outbox import PUBCOMP, REGACK, Stage
+from gateway.core.session.sending import Sending
+from gateway.core.session.session import Session
+from gateway.core.state_records import State
+from gateway.core.uplink.indeterminate_writes import Unsure
+from gateway.core.uplink.pending_wills import Bequests
+from gateway.core.uplink.uplink import Uplink
+from gateway.storage.journal import journal as journals
+from gateway.storage.journal.commit_group import Group
+from gateway.storage.journal.committer import JournalCommitter
+from gateway.storage.journal.segment_choice import place, size_of
+from gateway.storage.journal.segment_files import Volume
+from gateway.storage.journal.space import Room
+from gateway.storage.state.committer import StateCommitter
 from tests.simulation.liveness import LIVENESS
 from tests.simulation.mutant import Mutant, Patch, constant
 from tests.simulation.watch import SAFE

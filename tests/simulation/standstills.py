@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gateway.admin.numbers import Cause, Standstill
-from gateway.alarm_names import AlarmName
-from gateway.liveness import WaitsFor
-from gateway.watch import Part, Watch
+from gateway.app.watch import Part, Watch
+from gateway.core.alarm_names import AlarmName
+from gateway.core.liveness import WaitsFor
 from tests.simulation.agenda import Agenda
 from tests.simulation.gateway_host import GatewayHost
 from tests.simulation.world import World
@@ -16,7 +16,7 @@ LOOK_EVERY_S = 1.0
 
 
 def watch_over(host: GatewayHost) -> Watch:
-    """What `gateway/watch_parts.py` does for the daemon; the world's broker takes all bytes."""
+    """What `gateway/app/build_watch.py` does for the daemon; the world's broker takes all bytes."""
     journal, state = host._committer, host._state
 
     def of_journal() -> Cause:

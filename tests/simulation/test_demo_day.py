@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.announced import FILE
+from gateway.presence.retained_ledger import FILE
 from tests.simulation.demo_day import HOUR_S, DemoDay
 
 HOURS = 24

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from gateway.effects import Forward, Reason
-from gateway.journal.group import Group, Outcome
-from gateway.journal.journal import Journal
-from gateway.journal.recovered import Recovered
-from gateway.journal.rules import JournalRules
-from gateway.saved import ClientId
+from gateway.core.effects import Forward, Reason
+from gateway.core.state_records import ClientId
+from gateway.storage.journal.commit_group import Group, Outcome
+from gateway.storage.journal.journal import Journal
+from gateway.storage.journal.options import JournalRules
+from gateway.storage.journal.recovered import Recovered
 from tests.simulation.journal_memory import (
     JournalBrokenPromiseError,
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.admin.numbers import Cause, Standstill
+from gateway.core.uplink.policy import Acknowledge
 from gateway.frames import (
     Disconnect,
     Frame,
@@ -20,7 +21,6 @@ from gateway.frames import (
     Regack,
     Register,
 )
-from gateway.routing.reading_rules import Acknowledge
 from tests.simulation.hard_plans import KINDS
 from tests.simulation.model_broker import Publication
 from tests.simulation.standstills import watch_world

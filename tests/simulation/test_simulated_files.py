@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from gateway.journal.files import Files, OsFiles
+from gateway.storage.journal.files import Files, OsFiles
 from tests.simulation.simulated_disk import BLOCK_BYTES, SECTOR_BYTES, Survival
 from tests.simulation.simulated_files import LyingFiles, PowerCutError, SimulatedFiles
 

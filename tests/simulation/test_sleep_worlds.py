@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gateway.effects import Dropped, Effect, Reason, Save, Send, State, StateChanged
+from gateway.core.effects import Dropped, Effect, Reason, Save, Send, State, StateChanged
+from gateway.core.session.session import Session
+from gateway.core.state_records import SavedDueWill, SavedMessage
 from gateway.frames import Connect, Disconnect, Frame, Pingreq, Publish, Pubrel
-from gateway.saved import SavedDueWill, SavedMessage
-from gateway.session.session import Session
 from tests.simulation.eager import Eager
 from tests.simulation.gateway_host import GatewayHost
 from tests.simulation.world import World

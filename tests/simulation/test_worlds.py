@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway import intake, uplink
-from gateway.effects import Send
+from gateway.core import dispatch as intake
+from gateway.core.effects import Send
+from gateway.core.uplink import uplink
 from gateway.frames import Puback, ReturnCode
 from tests.simulation.gateway_host import GatewayHost
 from tests.simulation.hard_plans import KINDS

@@ -8,7 +8,7 @@ from math import inf
 from random import Random
 from typing import Protocol
 
-from gateway.journal.rules import UNREADABLE_S, JournalError
+from gateway.storage.journal.options import UNREADABLE_S, JournalError
 from tests.simulation.agenda import Agenda
 from tests.simulation.disk import FOLDER_EMPTIED, FOLDER_MOVED, Disk
 from tests.simulation.downlink_watch import DownlinkWatch

@@ -14,10 +14,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gateway.effects import State
+from gateway.core.effects import State
+from gateway.core.session.lifecycle import ABSENT
+from gateway.core.session.session import Session
 from gateway.frames import Connect, Frame, Publish, ReturnCode
-from gateway.session.presence import ABSENT
-from gateway.session.session import Session
 from tests.simulation.plan import Reading
 
 

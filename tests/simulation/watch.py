@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from gateway.effects import ClientId, Dropped, Effect, Forward, Reason, State
+from gateway.core.effects import ClientId, Dropped, Effect, Forward, Reason, State
+from gateway.core.session.inbound import COPY_S
+from gateway.core.session.session import Session
+from gateway.core.state_records import Change, DueWillGone, SavedDueWill
+from gateway.core.uplink.indeterminate_writes import HELD_S
+from gateway.core.uplink.policy import Acknowledge
 from gateway.frames import Frame, Puback, Publish, Pubrec, Pubrel, ReturnCode
-from gateway.routing.reading_rules import Acknowledge
-from gateway.saved import Change, DueWillGone, SavedDueWill
-from gateway.session.publishing import COPY_S
-from gateway.session.session import Session
-from gateway.unsure import HELD_S
 from tests.simulation.model_broker import Publication, Restart, Tag, matches
 from tests.simulation.plan import Plan, Reading
 from tests.simulation.turns_watch import TurnsWatch

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gateway.effects import ClientId, Effect, StateChanged
+from gateway.core.effects import ClientId, Effect, StateChanged
+from gateway.core.session.session import ABSENT, Session
+from gateway.core.state_records import State
 from gateway.frames import Connack, Disconnect, Frame, ReturnCode
-from gateway.saved import State
-from gateway.session.session import ABSENT, Session
 from tests.simulation.model_broker import Publication
 from tests.simulation.plan import Plan, Trouble, will_of
 from tests.simulation.watch import broken

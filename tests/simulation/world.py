@@ -9,10 +9,10 @@ from random import Random
 from struct import pack
 from zlib import crc32
 
-from gateway.effects import ClientId, Effect, Forward, Save, Send
+from gateway.core.effects import ClientId, Effect, Forward, Save, Send
+from gateway.core.session.session import ABSENT, Session
+from gateway.core.state_records import SavedDueWill, SavedSubscription
 from gateway.frames import decode
-from gateway.saved import SavedDueWill, SavedSubscription
-from gateway.session.session import ABSENT, Session
 from tests.simulation.agenda import Agenda
 from tests.simulation.bounds import check_bounds
 from tests.simulation.disk import LEAST_SEGMENT_BYTES, Disk

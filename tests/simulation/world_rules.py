@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gateway.assembly import first_topic_id
-from gateway.custody.custody import CustodyRules
-from gateway.engine import EngineRules
-from gateway.session.rules import SessionRules
-from gateway.uplink import UplinkRules
-from gateway.upstream.rules import UpstreamRules
+from gateway.app.core_options import first_topic_id
+from gateway.core.engine import EngineRules
+from gateway.core.mqtt.options import UpstreamRules
+from gateway.core.session.options import SessionRules
+from gateway.core.uplink.custody.custody import CustodyRules
+from gateway.core.uplink.uplink import UplinkRules
 from tests.simulation.plan import Plan
 
 GATEWAY_NAME = "gw"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from spark_ingest.record import Delivery
-from spark_ingest.registry import Registry, SchemaRules
-from spark_ingest.rows import RowRules, Rows
+from spark_ingest.payload.record import Delivery
+from spark_ingest.payload.registry import Registry, SchemaRules
+from spark_ingest.segments.rows import RowRules, Rows
 
 RECEIVED_US = 1_800_000_000_000_000
 TAKEN_ON_MS = 1_799_999_000_000

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from hil.rig.logged_process import LoggedProcess
-from spark_ingest.shelf import segment_numbers, segment_path
+from spark_ingest.segments.shelf import segment_numbers, segment_path
 
 
 class CollectorProcess(LoggedProcess):

@@ -10,11 +10,11 @@ import sqlite3
 from dataclasses import replace
 from random import Random
 
-from gateway.effects import Effect, Save, WhenSaved
-from gateway.engine import EngineRules
+from gateway.core.effects import Effect, Save, WhenSaved
+from gateway.core.engine import EngineRules
 from gateway.frames import Connack, Connect, Frame
-from gateway.state.pending import Pending
-from gateway.state.store import StateStore
+from gateway.storage.state.pending import Pending
+from gateway.storage.state.store import StateStore
 from tests.simulation.simulated_disk import Survival
 from tests.simulation.simulated_files import SimulatedFiles
 from tests.support.journal_bench import JournalBench, rules_of

@@ -7,8 +7,8 @@ from unittest.mock import patch
 
 import pytest
 
-from spark_ingest.delta.table import Table
 from spark_ingest.spark.job import JobError
+from spark_ingest.tables.delta.table import Table
 
 # In the order in which a batch makes them.
 COMMITS = ("bronze", "quarantine", "rollup_1m", "rollup_1h", "rollup_1d")

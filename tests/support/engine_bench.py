@@ -11,8 +11,10 @@ from typing import Any, TypeVar
 
 import mqtt5
 
-from gateway.effects import Effect, Send, Transmit
-from gateway.engine import Engine, EngineRules
+from gateway.core.downlink.pending_subscriptions import BROKER_PATIENCE_S
+from gateway.core.effects import Effect, Send, Transmit
+from gateway.core.engine import Engine, EngineRules
+from gateway.core.mqtt.options import UpstreamRules
 from gateway.frames import (
     Connack,
     Connect,
@@ -29,8 +31,6 @@ from gateway.frames import (
     decode,
     encode,
 )
-from gateway.routing.pending import BROKER_PATIENCE_S
-from gateway.upstream.rules import UpstreamRules
 from tests.support.mqtt_packets import packets_in
 
 UPSTREAM = UpstreamRules("gh", 3, "tidegate-gh")

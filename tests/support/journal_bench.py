@@ -12,7 +12,7 @@ from typing import Any
 
 import mqtt5
 
-from gateway.effects import (
+from gateway.core.effects import (
     ClientId,
     Effect,
     Finish,
@@ -28,13 +28,13 @@ from gateway.effects import (
     Store,
     Unpark,
 )
-from gateway.engine import EngineRules
-from gateway.journal.journal import Group, Journal
-from gateway.journal.rules import JournalRules
-from gateway.routing.reading_rules import Acknowledge, ReadingRules
-from gateway.uplink import UplinkRules
-from gateway.upstream.rules import UpstreamRules
-from gateway.upstream.session import Phase
+from gateway.core.engine import EngineRules
+from gateway.core.mqtt.options import UpstreamRules
+from gateway.core.mqtt.session import Phase
+from gateway.core.uplink.policy import Acknowledge, ReadingRules
+from gateway.core.uplink.uplink import UplinkRules
+from gateway.storage.journal.journal import Group, Journal
+from gateway.storage.journal.options import JournalRules
 from tests.simulation.simulated_files import SimulatedFiles
 from tests.support.engine_bench import Bench
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from hil.rig.logged_process import LoggedProcess, ProcessError
 from hil.rig.ports import HeldPort
-from spark_ingest.java import find_java
+from spark_ingest.spark.java import find_java
 from tests.support.waiting import POLL_INTERVAL_S, until
 
 SETUP = Path(__file__).parents[2] / ".ci" / "setup-kafka.sh"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from spark_ingest.record import Delivery
-from spark_ingest.registry import Registry, SchemaRules
-from spark_ingest.rows import RowRules
-from spark_ingest.shelf import Shelf
-from spark_ingest.writing import SegmentWriter
+from spark_ingest.payload.record import Delivery
+from spark_ingest.payload.registry import Registry, SchemaRules
+from spark_ingest.segments.rows import RowRules
+from spark_ingest.segments.shelf import Shelf
+from spark_ingest.segments.writing import SegmentWriter
 
 
 def write_segments(

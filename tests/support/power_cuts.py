@@ -15,8 +15,9 @@ from typing import Any
 
 import mqtt5
 
-from gateway.effects import Effect, Save, Send, Transmit, WhenSaved
-from gateway.engine import Engine, EngineRules
+from gateway.core.downlink.write_behind import SOON_S
+from gateway.core.effects import Effect, Save, Send, Transmit, WhenSaved
+from gateway.core.engine import Engine, EngineRules
 from gateway.frames import (
     Connack,
     Connect,
@@ -35,7 +36,6 @@ from gateway.frames import (
     Subscribe,
     encode,
 )
-from gateway.routing.not_saved import SOON_S
 from tests.support.engine_bench import UPSTREAM
 from tests.support.mqtt_packets import packets_in
 from tests.support.state_bench import Rows

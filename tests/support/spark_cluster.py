@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from hil.rig.logged_process import LoggedProcess
-from spark_ingest.java import find_java
+from spark_ingest.spark.java import find_java
 from tests.support.job import spark_home
 
 START_S_MAX = 60.0

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hil.rig.logged_process import LoggedProcess
-from spark_ingest.java import find_java
+from spark_ingest.spark.java import find_java
 from tests.support.job import spark_home
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -12,10 +12,10 @@ from pathlib import Path
 from urllib.request import urlopen
 
 from hil.rig.gateway import GatewayProcess
-from tests.service.systemd_socket import SystemdSocket
+from tests.app.service.systemd_socket import SystemdSocket
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
-OURS = "gateway.cli.run, gateway.daemon, gateway.admin_parts"
+OURS = "gateway.cli.run, gateway.app.daemon, gateway.app.build_admin"
 TIMED = "import time; began = time.process_time(); import {}; print(time.process_time() - began)"
 PAGE = '[admin]\nlisten = "127.0.0.1:0"\n'
 SCRAPES = 3

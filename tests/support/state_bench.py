@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import TypeVar
 
-from gateway.effects import Effect, Save, WhenSaved
-from gateway.engine import Engine, EngineRules
-from gateway.saved import (
+from gateway.core.effects import Effect, Save, WhenSaved
+from gateway.core.engine import Engine, EngineRules
+from gateway.core.state_records import (
     Change,
     PacketsGone,
     SavedClient,

@@ -1,4 +1,4 @@
-"""What the stories of gateway/uplink.py have in common: two sensors, a journal, and a broker."""
+"""What the stories of the uplink have in common: two sensors, a journal, and a broker."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import mqtt5
 
-from gateway.effects import Dropped, Reason
+from gateway.core.effects import Dropped, Reason
+from gateway.core.uplink.policy import Acknowledge, ReadingRules
 from gateway.frames import Puback
-from gateway.journal.rules import RETRY_AFTER_S
-from gateway.routing.reading_rules import Acknowledge, ReadingRules
+from gateway.storage.journal.options import RETRY_AFTER_S
 from tests.support.engine_bench import short
 from tests.support.journal_bench import JournalBench, rules_of
 

@@ -11,7 +11,12 @@ from typing import Any
 import mqtt5
 
 from gateway.admin.numbers import Cause
-from gateway.engine import EngineRules
+from gateway.core.engine import EngineRules
+from gateway.core.mqtt.options import UpstreamRules
+from gateway.core.mqtt.session import UP
+from gateway.core.session.options import SessionRules
+from gateway.core.uplink.policy import Acknowledge, ReadingRules
+from gateway.core.uplink.uplink import UplinkRules
 from gateway.frames import (
     Connect,
     Frame,
@@ -22,11 +27,6 @@ from gateway.frames import (
     decode,
     encode,
 )
-from gateway.routing.reading_rules import Acknowledge, ReadingRules
-from gateway.session.rules import SessionRules
-from gateway.uplink import UplinkRules
-from gateway.upstream.rules import UpstreamRules
-from gateway.upstream.session import UP
 from tests.simulation.agenda import Agenda
 from tests.simulation.disk import Disk
 from tests.simulation.gateway_host import GatewayHost

@@ -7,9 +7,9 @@ to them.
 import argparse
 import os
 
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.buffer import export, overview, peek
 from gateway.cli.buffer.on_disk import BufferError
-from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import complain
 from gateway.cli.sources import add_source_arguments, configuration_of
 from gateway.config import ConfigError

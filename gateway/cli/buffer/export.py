@@ -10,13 +10,13 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from gateway.admin.readings import as_json
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.buffer.on_disk import BufferError, waiting
-from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import complain, put
 from gateway.cli.progress import Progress
 from gateway.config.settings import Settings
 from gateway.host.causes import brief
+from gateway.presence.readings import as_json
 
 STDOUT = "-"
 

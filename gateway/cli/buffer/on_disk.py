@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gateway.cli.exit_codes import ExitCode
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.output import complain
 from gateway.config.mounts import taken_bytes
 from gateway.config.settings import MIB
-from gateway.effects import Forward
+from gateway.core.effects import Forward
 from gateway.host.causes import brief
-from gateway.journal.boot import read_boot_id
-from gateway.journal.looking import Look
-from gateway.journal.recovery import Clocks
-from gateway.journal.rules import JournalError
-from gateway.links.clock import now, unix_ms_at_zero
+from gateway.storage.journal.boot import read_boot_id
+from gateway.storage.journal.inspect import Look
+from gateway.storage.journal.options import JournalError
+from gateway.storage.journal.recovery import Clocks
+from gateway.transports.clock import now, unix_ms_at_zero
 
 # From here on it takes seconds on a small board before the first reading comes.
 LARGE_BYTES = 32 * MIB

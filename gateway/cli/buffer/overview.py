@@ -5,16 +5,16 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gateway.admin.answers import BUFFER_SCHEMA
 from gateway.admin.durations import duration
-from gateway.admin.readings import age_s
+from gateway.admin.http.answers import BUFFER_SCHEMA
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.buffer.on_disk import waiting
-from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import complain, say
 from gateway.cli.progress import Progress
 from gateway.config.mounts import taken_bytes
 from gateway.config.settings import MIB, Settings
-from gateway.links.clock import now
+from gateway.presence.readings import age_s
+from gateway.transports.clock import now
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:

@@ -5,14 +5,14 @@ import json
 from itertools import islice
 
 from gateway.admin.durations import duration
-from gateway.admin.readings import age_s, as_json, shown
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.buffer.on_disk import waiting
-from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import say
 from gateway.config.settings import Settings
 from gateway.config.spelling import printable, shortened
-from gateway.effects import Forward
-from gateway.links.clock import now
+from gateway.core.effects import Forward
+from gateway.presence.readings import age_s, as_json, shown
+from gateway.transports.clock import now
 
 SCHEMA = "tidegate.buffer.peek/1"
 COUNT_DEFAULT = 10

@@ -6,8 +6,8 @@ half a second.
 
 import argparse
 
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.completion import bash, fish, zsh
-from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import put
 
 SHELLS = {"bash": bash.script, "zsh": zsh.script, "fish": fish.script}

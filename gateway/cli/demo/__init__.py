@@ -16,8 +16,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.demo.failure import DemoError
-from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import complain, say
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ import os
 import shutil
 from pathlib import Path
 
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.demo.children import Child
 from gateway.cli.demo.failure import DemoError
-from gateway.cli.exit_codes import ExitCode
 
 SYSTEM_PLACES = ("/usr/sbin", "/usr/local/sbin")  # not on a user's PATH
 START_S = 10.0

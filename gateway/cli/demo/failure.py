@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from gateway.cli.exit_codes import ExitCode
+from gateway.app.exit_codes import ExitCode
 
 E = TypeVar("E", bound=BaseException)
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import TypeVar
 
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.demo.broker_process import start_broker
 from gateway.cli.demo.children import Child
 from gateway.cli.demo.failure import DemoError, leaves
@@ -30,7 +31,6 @@ from gateway.cli.demo.presence import PresenceWatcher
 from gateway.cli.demo.screen import Screen, Silence
 from gateway.cli.demo.seen import Clock, Event, Seen, SensorSeen
 from gateway.cli.demo.watcher import Watcher
-from gateway.cli.exit_codes import ExitCode
 from gateway.cli.sensors.pace import Pace
 from gateway.cli.sensors.sensor import News, SimulatedSensor
 from gateway.cli.sensors.sensor_link import SensorLink

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any
 
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.called import runnable
 from gateway.cli.doctor.disk import described, examine, facts_as_json
 from gateway.cli.doctor.findings import Finding, Level, findings
@@ -24,14 +25,13 @@ from gateway.cli.doctor.serial_ports import (
 )
 from gateway.cli.doctor.syncs import SYNCS_DEFAULT, SYNCS_MAX, SYNCS_MIN
 from gateway.cli.doctor.wear import wear
-from gateway.cli.exit_codes import ExitCode
 from gateway.cli.output import complain, say
 from gateway.cli.sources import add_source_arguments, configuration_of, used_path
 from gateway.config import ConfigError
 from gateway.config.kinds import MismatchError
 from gateway.config.serial_ports import SerialPort
 from gateway.config.settings import Settings
-from gateway.links.serial_line import LineError
+from gateway.transports.serial.line import LineError
 
 SCHEMA = "tidegate.doctor/1"
 BAUD_MIN, BAUD_MAX = 50, 4_000_000

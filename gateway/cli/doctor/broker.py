@@ -16,14 +16,14 @@ from pathlib import Path
 
 import mqtt5
 
+from gateway.app.credentials import read_credentials
 from gateway.cli.doctor.findings import Finding, Level
 from gateway.cli.doctor.section import Patient, Section
 from gateway.config.settings import UpstreamSettings
-from gateway.credentials import read_credentials
-from gateway.links.broker_failures import BrokerFailure, diagnose, diagnose_end, spoke_tls
-from gateway.links.errors import LinkError
-from gateway.upstream.packets import BadPacketError, packet_end, read_packet
-from gateway.upstream.reasons import spoken
+from gateway.core.mqtt.codec import BadPacketError, packet_end, read_packet
+from gateway.core.mqtt.reason_codes import spoken
+from gateway.transports.broker.failures import BrokerFailure, diagnose, diagnose_end, spoke_tls
+from gateway.transports.errors import LinkError
 
 CLIENT_ID_SUFFIX = "-doctor"
 EXPIRES_SOON_DAYS = 21

@@ -19,8 +19,8 @@ from gateway.cli.doctor.listeners import is_ours
 from gateway.cli.doctor.section import SERVICE
 from gateway.config.settings import Settings
 from gateway.host.limits import UNLIMITED
-from gateway.links.port_owner import udp_port_owner
-from gateway.state.folder import LOCK_FILE
+from gateway.storage.state.folder import LOCK_FILE
+from gateway.transports.serial.port_owner import udp_port_owner
 
 PROC = Path("/proc")
 DELETED = " (deleted)"

@@ -1,7 +1,7 @@
 """Whether readings that are kept until they are ingested are: as the running gateway says it."""
 
-from gateway.admin.answers import STATUS_SCHEMA
 from gateway.admin.conditions import ingest_doubts
+from gateway.admin.http.answers import STATUS_SCHEMA
 from gateway.admin.numbers import IngestNumbers
 from gateway.cli.asking import NoAnswerError, ask_this
 from gateway.cli.doctor.findings import Finding, Level

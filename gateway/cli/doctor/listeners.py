@@ -15,9 +15,9 @@ from pathlib import Path
 from gateway.cli.doctor.findings import Finding, Level
 from gateway.cli.doctor.section import Patient, Section
 from gateway.config.settings import HostPort, UdpSettings
-from gateway.links.errors import LinkError
-from gateway.links.group_socket import find_place
-from gateway.links.port_owner import udp_port_owner
+from gateway.transports.errors import LinkError
+from gateway.transports.serial.port_owner import udp_port_owner
+from gateway.transports.udp.multicast_socket import find_place
 
 RECEIVE_BUFFER_MAX = Path("/proc/sys/net/core/rmem_max")
 INTERFACES = Path("/sys/class/net")

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
-from gateway.cli.exit_codes import ExitCode
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.progress import Progress
 from gateway.config.settings import SerialSettings, Settings
-from gateway.lines.listener import Heard, LineListener, What
-from gateway.links.clock import now
-from gateway.links.serial_line import LineError, LineFailure, LineHearers, PortRules
-from gateway.links.serial_port import open_line, port_rules
+from gateway.transports.clock import now
+from gateway.transports.framing.listener import Heard, LineListener, What
+from gateway.transports.serial.line import LineError, LineFailure, LineHearers, PortRules
+from gateway.transports.serial.port import open_line, port_rules
 
 GAP_LOOK_S = 0.02  # between two looks at whether the line is silent
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException
 
-from gateway.admin.answers import STATUS_SCHEMA
+from gateway.admin.http.answers import STATUS_SCHEMA
 from gateway.cli.asking import PATIENCE_S, NoAnswerError, ask_this, reachable
 from gateway.cli.doctor.findings import Finding, Level
 from gateway.cli.doctor.gateway_process import RESTART, GatewayProcess, examined, running

@@ -6,7 +6,7 @@ its program and its settings, and wait until the gateway hears it.
 
 import argparse
 
-from gateway.cli.exit_codes import ExitCode
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.flash.options import (
     add_batch_options,
     add_contact_options,

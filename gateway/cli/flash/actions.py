@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 
-from gateway.cli.exit_codes import ExitCode
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.flash.boards import (
     Target,
     identity_at,

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from gateway.cli.exit_codes import ExitCode
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.flash.boards import kinds_of
 from gateway.cli.flash.provisioning import node_of
 from gateway.cli.output import complain, say

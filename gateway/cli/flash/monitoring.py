@@ -3,7 +3,7 @@
 import argparse
 import time
 
-from gateway.cli.exit_codes import ExitCode
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.flash.boards import kinds_of
 from gateway.cli.live import printable
 from gateway.cli.output import complain, say
@@ -11,7 +11,7 @@ from gateway.config.spelling import shortened
 from gateway.flashing.console import Console
 from gateway.flashing.finding import found_ports, the_port
 from gateway.frames import MalformedFrame, decode
-from gateway.links.serial_framing import framing
+from gateway.transports.serial.framing_choice import framing
 
 MESSAGE_OCTETS_MAX = 1024
 SHOWN_LETTERS_MAX = 160

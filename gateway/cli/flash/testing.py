@@ -4,7 +4,7 @@ import argparse
 import ast
 from collections.abc import Iterator
 
-from gateway.cli.exit_codes import ExitCode
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.flash.boards import Target, target_of
 from gateway.cli.flash.hearing import start_and_hear
 from gateway.cli.flash.reporting import TerminalReport

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from gateway.cli.exit_codes import ExitCode
+from gateway.app.exit_codes import ExitCode
 from gateway.cli.progress import Progress
 from gateway.cli.sensors.air import Air
 from gateway.cli.sensors.client_states import State

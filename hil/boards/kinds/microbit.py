@@ -5,8 +5,8 @@ from __future__ import annotations
 from hil.boards.board import Board, BoardSpec, Can, Kind, Node, Place, Reset
 from hil.boards.errors import BoardError
 from hil.boards.firmware import TINY, tiny_command, tiny_files, tiny_hash
+from hil.boards.power import Switch
 from hil.boards.raw_repl import RawRepl
-from hil.power import Switch
 
 WIPE = "import os\nfor name in os.listdir(): os.remove(name)"
 

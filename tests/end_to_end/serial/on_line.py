@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 
-from gateway.links.serial_port import REOPEN_S_MAX
+from gateway.transports.serial.port import REOPEN_S_MAX
 from hil.rig.gateway import GatewayProcess
 from hil.rig.line_framings import Kind
 from tests.end_to_end.on_air import Node, fresh

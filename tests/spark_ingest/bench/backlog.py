@@ -21,16 +21,16 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from hil.rig.mosquitto import Mosquitto
-from spark_ingest import assembly
-from spark_ingest.batch import Batch
-from spark_ingest.collector import Collector, Leave
+from spark_ingest.collect import assembly
+from spark_ingest.collect.batch import Batch
+from spark_ingest.collect.collector import Collector, Leave
+from spark_ingest.collect.counters import Counters
 from spark_ingest.config import Settings, load
-from spark_ingest.counters import Counters
-from spark_ingest.disk import Disk
-from spark_ingest.record import Delivery
-from spark_ingest.segment import read_footer
-from spark_ingest.shelf import Shelf, segment_numbers, segment_path
-from spark_ingest.writing import SegmentWriter
+from spark_ingest.payload.record import Delivery
+from spark_ingest.segments.disk import Disk
+from spark_ingest.segments.segment import read_footer
+from spark_ingest.segments.shelf import Shelf, segment_numbers, segment_path
+from spark_ingest.segments.writing import SegmentWriter
 from tests.support.publisher import Publisher
 
 KINDS = ("ours", "forgetful", "paho")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_ingest.record import Delivery
-from spark_ingest.shelf import SEGMENTS
+from spark_ingest.payload.record import Delivery
+from spark_ingest.segments.shelf import SEGMENTS
 from spark_ingest.spark.columns import segment_schema
 from spark_ingest.spark.job import Job, JobRules
 from spark_ingest.spark.job_counters import JobCounters

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark_ingest.test_command_line import spark_ingest
+from tests.spark_ingest.cli.test_command_line import spark_ingest
 from tests.spark_ingest.with_kafka.test_tables import BAD, READINGS, Site
 from tests.support.job import JobProcess
 from tests.support.kafka import KafkaBroker, connector

@@ -13,19 +13,19 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_ingest.checkpoint import CheckpointError
 from spark_ingest.kafka.topic import KafkaRules
 from spark_ingest.kafka.writer import KafkaWriter
-from spark_ingest.record import Delivery
-from spark_ingest.registry import Registry
-from spark_ingest.rows import RowRules
+from spark_ingest.payload.record import Delivery
+from spark_ingest.payload.registry import Registry
+from spark_ingest.segments.rows import RowRules
 from spark_ingest.spark.audit import SilenceRules
 from spark_ingest.spark.inputs import InputError
 from spark_ingest.spark.job import Job, JobError, JobRules
 from spark_ingest.spark.job_counters import JobCounters
 from spark_ingest.spark.kafka_input import KafkaInput
 from spark_ingest.spark.upkeep import Upkeep
-from spark_ingest.tables import GAPS, ROLLUPS, checkpoint_folder, table_folder
+from spark_ingest.tables.checkpoint import CheckpointError
+from spark_ingest.tables.tables import GAPS, ROLLUPS, checkpoint_folder, table_folder
 from tests.spark_ingest.examples import delivery, tagged
 from tests.spark_ingest.with_spark.frames import table_rows
 from tests.support.dying_driver import die_at_each_commit

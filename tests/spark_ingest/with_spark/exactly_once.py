@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from spark_ingest.checkpoint import Checkpoint
+from spark_ingest.tables.checkpoint import Checkpoint
 from tests.spark_ingest.examples import delivery, tagged
 from tests.spark_ingest.with_spark.frames import table_rows
 from tests.support.lakes import write_segments

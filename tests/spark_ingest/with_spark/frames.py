@@ -11,10 +11,10 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_ingest.record import COLUMNS
-from spark_ingest.segment import schema
+from spark_ingest.payload.record import COLUMNS
+from spark_ingest.segments.segment import schema
 from spark_ingest.spark.columns import segment_schema
-from spark_ingest.tables import table_folder
+from spark_ingest.tables.tables import table_folder
 
 MIDNIGHT = datetime(2026, 11, 21, tzinfo=UTC)
 

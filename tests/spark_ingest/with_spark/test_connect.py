@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from hil.rig.ports import free_port
-from spark_ingest.checkpoint import Checkpoint, CheckpointError
 from spark_ingest.spark import server as connect
 from spark_ingest.spark.errors import NoSessionError
 from spark_ingest.spark.server import open_at_server, server_of
 from spark_ingest.spark.written import FILES_KEPT, Written, WrittenBatches
-from tests.spark_ingest.test_command_line import spark_ingest
+from spark_ingest.tables.checkpoint import Checkpoint, CheckpointError
+from tests.spark_ingest.cli.test_command_line import spark_ingest
 from tests.spark_ingest.with_spark.exactly_once import (
     SEGMENT,
     assert_exact,

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
-from spark_ingest.delta import files
-from spark_ingest.delta.files import Added, write_files
-from spark_ingest.delta.table import Table, TableError
+from spark_ingest.tables.delta import files
+from spark_ingest.tables.delta.files import Added, write_files
+from spark_ingest.tables.delta.table import Table, TableError
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SCHEMA = pa.schema([("n", pa.int64()), ("ts", pa.timestamp("us", tz="UTC")), ("day", pa.date32())])

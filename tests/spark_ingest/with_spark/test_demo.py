@@ -10,9 +10,9 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from spark_ingest.chain.story import play
 from spark_ingest.cli.demo import fill_and_show
 from spark_ingest.cli.report import draw
+from spark_ingest.demo.story import play
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent.parent
 

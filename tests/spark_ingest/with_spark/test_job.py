@@ -17,13 +17,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hil.rig.small_disk import SmallDisk, small_disk
-from spark_ingest.checkpoint import Checkpoint, CheckpointError
-from spark_ingest.consumers import Consumers
-from spark_ingest.delta.table import TableError
+from spark_ingest.segments.consumers import Consumers
 from spark_ingest.spark.job import Job, JobError, JobRules
 from spark_ingest.spark.job_counters import JobCounters
 from spark_ingest.spark.pipeline import RouteError
-from spark_ingest.tables import ROLLUPS, checkpoint_folder, table_folder
+from spark_ingest.tables.checkpoint import Checkpoint, CheckpointError
+from spark_ingest.tables.delta.table import TableError
+from spark_ingest.tables.tables import ROLLUPS, checkpoint_folder, table_folder
 from tests.spark_ingest.examples import delivery, tagged
 from tests.spark_ingest.with_spark.frames import table_rows
 from tests.support.dying_driver import die_at_each_commit

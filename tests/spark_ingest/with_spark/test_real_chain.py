@@ -21,7 +21,7 @@ from spark_ingest.spark.audit import SilenceRules
 from spark_ingest.spark.job import Job, JobRules
 from spark_ingest.spark.job_counters import JobCounters
 from spark_ingest.spark.upkeep import Upkeep
-from spark_ingest.tables import COMPLETENESS, GAPS
+from spark_ingest.tables.tables import COMPLETENESS, GAPS
 from tests.spark_ingest.with_spark.frames import table_rows
 from tests.support.collector import CollectorProcess, rows_in
 from tests.support.plain_sensors import PlainSensors

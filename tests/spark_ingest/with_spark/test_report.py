@@ -16,12 +16,12 @@ import pytest
 
 from spark_ingest.__main__ import main
 from spark_ingest.cli.exit_codes import ExitCode
-from spark_ingest.delta.files import write_files
-from spark_ingest.delta.table import Table
-from spark_ingest.partials import partials_of
 from spark_ingest.report.day import NoDayError, newest_day, read_day
 from spark_ingest.report.page import page_of, query_of
-from spark_ingest.tables import ROLLUPS, audits, core, readings, table_folder
+from spark_ingest.tables.delta.files import write_files
+from spark_ingest.tables.delta.table import Table
+from spark_ingest.tables.partials import partials_of
+from spark_ingest.tables.tables import ROLLUPS, audits, core, readings, table_folder
 
 DAY = date(2026, 11, 20)
 MIDNIGHT = datetime(2026, 11, 20, tzinfo=UTC)

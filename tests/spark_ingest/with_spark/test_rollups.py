@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_ingest.partials import partials_of
-from spark_ingest.sketch import bucket_of, quantile
 from spark_ingest.spark import rollups
-from tests.spark_ingest.test_partials import VALUES, table
+from spark_ingest.tables.partials import partials_of
+from spark_ingest.tables.sketch import bucket_of, quantile
+from tests.spark_ingest.tables.test_partials import VALUES, table
 from tests.spark_ingest.with_spark.frames import at, naive, rows_of
 
 

@@ -14,10 +14,10 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_ingest.consumers import Consumers
-from spark_ingest.footer import Footer
 from spark_ingest.planning.plan import Planned
-from spark_ingest.shelf import segment_path
+from spark_ingest.segments.consumers import Consumers
+from spark_ingest.segments.footer import Footer
+from spark_ingest.segments.shelf import segment_path
 from spark_ingest.spark.errors import first_line
 from spark_ingest.spark.source import Rules
 from tests.spark_ingest.examples import delivery, tagged
@@ -182,11 +182,11 @@ def test_a_folder_that_is_no_lake_is_an_error_that_says_how_it_becomes_one(
 READ_WITHOUT_PANDAS = """
 import sys
 from pathlib import Path
-from spark_ingest.lake import LakeSegments
+from spark_ingest.segments.lake import LakeSegments
 from spark_ingest.planning.offset import Offset
 from spark_ingest.planning.plan import planned
-from spark_ingest.reading import batches_of
-from spark_ingest.shelf import segment_path
+from spark_ingest.planning.reading import batches_of
+from spark_ingest.segments.shelf import segment_path
 
 segments = LakeSegments(Path(sys.argv[1]))
 rows = 0

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_ingest.shelf import segment_path
+from spark_ingest.segments.shelf import segment_path
+from tests.spark_ingest.cli.test_command_line import spark_ingest
 from tests.spark_ingest.examples import delivery, tagged
-from tests.spark_ingest.test_command_line import spark_ingest
 from tests.support.lakes import write_segments
 
 VERBS = ("run", "backfill", "compact", "gaps", "doctor", "demo")

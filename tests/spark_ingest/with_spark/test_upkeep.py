@@ -12,17 +12,17 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from spark_ingest.checkpoint import Checkpoint
-from spark_ingest.delta.files import write_files
-from spark_ingest.delta.table import Table, TableError
-from spark_ingest.registry import Field, Kind, SchemaRules
-from spark_ingest.rows import RowRules
+from spark_ingest.payload.registry import Field, Kind, SchemaRules
+from spark_ingest.segments.rows import RowRules
 from spark_ingest.spark import rollups
 from spark_ingest.spark.audit import SilenceRules
 from spark_ingest.spark.job import Job, JobRules
 from spark_ingest.spark.job_counters import JobCounters
 from spark_ingest.spark.upkeep import Upkeep
-from spark_ingest.tables import GAPS, ROLLUPS, SILENCES, checkpoint_folder
+from spark_ingest.tables.checkpoint import Checkpoint
+from spark_ingest.tables.delta.files import write_files
+from spark_ingest.tables.delta.table import Table, TableError
+from spark_ingest.tables.tables import GAPS, ROLLUPS, SILENCES, checkpoint_folder
 from tests.spark_ingest.examples import TAKEN_ON_MS, delivery, tagged
 from tests.spark_ingest.with_spark.frames import table_rows
 from tests.support.lakes import write_segments

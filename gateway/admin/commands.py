@@ -1,0 +1,119 @@
+"""Takes what an operator asks for on the page to the engine's desk, and says what came of it.
+
+Every answer is a sentence for the operator. What cannot be done is refused before the engine hears
+of it, but for what only its ways can know: a full outbox, a payload that is too large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from gateway.admin.durations import duration
+from gateway.admin.http.operating import CannotError, Publication
+from gateway.core.effects import ClientId, Dropped, Effect, Message, Reason, State
+from gateway.core.engine import Engine
+from gateway.core.session.session import LISTENING
+from gateway.presence.latest import Latest
+
+_WHY_DROPPED = {
+    Reason.OUTBOX_FULL: "as many messages wait for it as limits.outbox_messages_max allows",
+    Reason.PAYLOAD_TOO_LARGE: "it is larger than limits.payload_bytes_max or topic_bytes_max",
+    Reason.NOT_CONNECTED: "it is not connected, and a message of QoS 0 does not wait; QoS 1 does",
+    Reason.ASLEEP: "it sleeps, and a message of QoS 0 does not wait; QoS 1 does",
+    Reason.EGRESS_FULL: "it gets more than limits.egress_bytes_per_s_max already",
+}
+
+
+class Line(Protocol):
+    """A serial line."""
+
+    @property
+    def port(self) -> str: ...
+    @property
+    def released_s(self) -> float | None: ...
+    async def release(self, seconds: float) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Clerk:
+    """`perform` carries out what the engine answers."""
+
+    engine: Engine
+    perform: Callable[[list[Effect]], None]
+    latest: Latest
+    now: Callable[[], float]
+    is_listed_only: bool
+    waiting: Callable[[], int]  # readings on disk
+    line_named: Callable[[str], Awaitable[Line | None]]
+
+    def pause_drain(self) -> str:
+        if self.engine.desk.is_drain_paused:
+            raise CannotError("the drain is paused already")
+        self.perform(self.engine.desk.pause_drain(is_paused=True))
+        return f"paused: {self.waiting()} readings wait on disk, and stay there until you go on"
+
+    def resume_drain(self) -> str:
+        if not self.engine.desk.is_drain_paused:
+            raise CannotError("the drain is not paused")
+        self.perform(self.engine.desk.pause_drain(is_paused=False))
+        return "going on"
+
+    def forget(self, client_id: str) -> str:
+        known = ClientId(client_id)
+        if known not in self.engine.sessions and self.engine.callers.of(known) is None:
+            raise _unknown(client_id)
+        self.perform(self.engine.desk.forget(known, self.now()))
+        self.latest.forget(known)
+        return "forgotten: its session, topic ids, subscriptions and what waited for it are gone"
+
+    def publish(self, publication: Publication) -> str:
+        client_id, topic = ClientId(publication.client_id), publication.topic
+        if client_id not in self.engine.sessions:
+            if self.engine.callers.of(client_id) is not None:
+                raise CannotError("it has said CONNECT and nothing else yet: wait a moment")
+            raise _unknown(client_id)
+        if any(one in topic for one in "+#\0"):
+            raise CannotError("a message goes to one topic: no + and no #")
+        message = Message(topic, publication.payload, publication.qos)
+        effects = self.engine.desk.publish(client_id, message, self.now())
+        self.perform(effects)
+        for effect in effects:
+            if isinstance(effect, Dropped) and effect.reason in _WHY_DROPPED:
+                raise CannotError(f"not sent: {_WHY_DROPPED[effect.reason]}")
+        return self._whereabouts(client_id)
+
+    def permit(self, minutes: float) -> str:
+        if not self.is_listed_only:
+            raise CannotError('all sensors may come in: admission.permit is "all"')
+        self.engine.desk.permit(self.now() + 60 * minutes)
+        if not minutes:
+            return "only listed sensors may come in from now on, and those that were let in"
+        return f"new sensors may come in for {duration(60 * minutes)}"
+
+    async def release(self, line: str, minutes: float) -> str:
+        """Let another program have a serial port for a while."""
+        found = await self.line_named(line)
+        if found is None:
+            raise CannotError(f"no serial line {line!r}: `tidegate serial` lists them")
+        if not minutes and found.released_s is None:
+            raise CannotError(f"{found.port} is not released")
+        is_free = await found.release(60 * minutes)
+        if not minutes:
+            return f"{found.port} is opened again"
+        if not is_free:
+            raise CannotError(f"{found.port} is still being closed: try it in half a minute")
+        return f"{found.port} is free for {duration(60 * minutes)}, then it is opened again"
+
+    def _whereabouts(self, client_id: ClientId) -> str:
+        session = self.engine.sessions[client_id]
+        if session.state in LISTENING:
+            return "on its way"
+        if session.state is State.ASLEEP:
+            return "waits until it wakes up"
+        return "waits until it connects again"
+
+
+def _unknown(client_id: str) -> CannotError:
+    return CannotError(f"no sensor {client_id!r} is known, or not any more")

@@ -1,0 +1,121 @@
+"""What health, readiness and status say, as plain values for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields
+from http import HTTPStatus
+
+from gateway.admin.alarms import named_alarms
+from gateway.admin.event_log import News
+from gateway.admin.numbers import JournalNumbers, Numbers, StateNumbers
+from gateway.core.effects import Reason, State
+
+BUFFER_SCHEMA = "tidegate.buffer/1"
+STATUS_SCHEMA = "tidegate.status/1"
+
+# Says what is wrong, or None.
+Check = Callable[[], str | None]
+Answer = tuple[HTTPStatus, dict[str, object]]
+
+
+# Readings that were in the journal's care, or should have been.
+BUFFER_REASONS = (
+    Reason.JOURNAL_FULL,
+    Reason.JOURNAL_FAILED,
+    Reason.WAITING_FULL,
+    Reason.BROKER_AWAY,
+    Reason.BROKER_SLOW,
+    Reason.BROKER_REFUSED,
+    Reason.EXPIRED,
+    Reason.COALESCED,
+)
+
+
+def health(checks: Mapping[str, Check], doubts: Mapping[str, Check] | None = None) -> Answer:
+    """A failed check is 503. A doubt is reported, and remains 200: a restart would not help."""
+    failures = {name: check() for name, check in checks.items()}
+    reasons = dict(failures)
+    for name, doubt in (doubts or {}).items():
+        reasons[name] = reasons.get(name) or doubt()
+    results = {
+        name: {"ok": reason is None, **({} if reason is None else {"reason": reason})}
+        for name, reason in reasons.items()
+    }
+    word = "ok" if all(reason is None for reason in reasons.values()) else "degraded"
+    is_failing = any(reason is not None for reason in failures.values())
+    status = HTTPStatus.SERVICE_UNAVAILABLE if is_failing else HTTPStatus.OK
+    return status, {"status": "failing" if is_failing else word, "checks": results}
+
+
+def readiness(checks: Mapping[str, Check], numbers: Numbers) -> Answer:
+    """The broker is reported, not required: readings are taken while it is away."""
+    status, body = health(checks)
+    connected, state = numbers.upstream_connected, numbers.upstream_state
+    return status, {**body, "upstream": {"connected": connected, "state": state}}
+
+
+def journal(numbers: JournalNumbers) -> dict[str, object]:
+    return {
+        **asdict(numbers),
+        "condition": numbers.condition.value,
+        "drain_s": numbers.drain_s,
+    }
+
+
+def state(numbers: StateNumbers) -> dict[str, object]:
+    return {**asdict(numbers), "condition": numbers.condition.value}
+
+
+def buffer(name: str, numbers: Numbers, news: News) -> dict[str, object]:
+    """What `tidegate buffer --json` prints as well."""
+    return {
+        "schema": BUFFER_SCHEMA,
+        "gateway": name,
+        **journal(numbers.journal),
+        "drain_paused": numbers.drain_paused,
+        "upstream_connected": numbers.upstream_connected,
+        "upstream_state": numbers.upstream_state,
+        "dropped": {reason.value: news.dropped[reason] for reason in BUFFER_REASONS},
+    }
+
+
+def _standstills(numbers: Numbers) -> list[dict[str, object]]:
+    return [
+        {"name": one.name.value, "cause": one.cause.value, "unmoved_s": one.unmoved_s}
+        for one in numbers.standstills
+    ]
+
+
+def status(name: str, version: str, numbers: Numbers, news: News) -> dict[str, object]:
+    alarms = named_alarms(numbers, news, name)
+    return {
+        "schema": STATUS_SCHEMA,
+        "gateway": name,
+        "version": version,
+        "alarms": [sentence for _, sentence in alarms],
+        "alarm_names": [name.value for name, _ in alarms],  # of these, in the same order
+        **{field.name: getattr(numbers, field.name) for field in fields(numbers)},
+        "standstills": _standstills(numbers),
+        "unmoved_s": {name.value: seconds for name, seconds in numbers.unmoved_s.items()},
+        "unproven_clients": numbers.unproven_clients,
+        "clients_by_state": {
+            state.value: numbers.clients_by_state.get(state, 0) for state in State
+        },
+        "links": [asdict(link) for link in numbers.links],
+        "discovery": numbers.discovery.value,
+        "journal": journal(numbers.journal),
+        "state": state(numbers.state),
+        "ingest": asdict(numbers.ingest),
+        "notices": asdict(numbers.notices),
+        "log": asdict(numbers.log),
+        "counters": {
+            "dropped": {reason.value: count for reason, count in news.dropped.items()},
+            "state_changes": {state.value: count for state, count in news.state_changes.items()},
+            "upstream_sessions_kept": news.upstream_sessions_kept,
+            "upstream_sessions_new": news.upstream_sessions_new,
+            "upstream_resent": news.upstream_resent,
+            "upstream_refusals": news.upstream_refusals,
+            "subscription_refusals": news.subscription_refusals,
+        },
+    }

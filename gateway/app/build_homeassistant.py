@@ -1,0 +1,42 @@
+"""What Home Assistant is told, from the settings. Imported only when it is wanted."""
+
+from __future__ import annotations
+
+from gateway.config.settings import Settings
+from gateway.core.effects import ClientId
+from gateway.host.version import version
+from gateway.presence.homeassistant.announcements import Announcements, Values
+from gateway.presence.homeassistant.discovery_documents import Announcer, Wish
+from gateway.presence.latest import Latest
+from gateway.presence.topics import Topics
+from gateway.presence.values import found_in
+
+
+def announcements_of(settings: Settings, topics: Topics, latest: Latest) -> Announcements:
+    def values_of(client_id: ClientId) -> Values:
+        """What a device said last on each topic; decoded when it goes."""
+        return {each.topic: found_in(each.payload) for each in latest.of(client_id)}
+
+    return Announcements(_announcer(settings, topics), values_of)
+
+
+def _announcer(settings: Settings, topics: Topics) -> Announcer:
+    return Announcer(
+        topics,
+        settings.home_assistant.discovery_prefix,
+        settings.gateway.name,
+        version(),
+        tuple(
+            Wish(
+                name=each.name,
+                client=each.client,
+                label=each.label,
+                unit=each.unit,
+                device_class=each.device_class,
+                state_class=each.state_class,
+                hide=each.hide,
+            )
+            for each in settings.home_assistant_value
+        ),
+        has_stats=settings.presence.stats_s > 0 and settings.presence.clients,
+    )

@@ -1,0 +1,110 @@
+"""The herald with all that it says, from the parts of the daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gateway.admin.event_log import News
+from gateway.admin.snapshot import Census
+from gateway.app.listeners import SensorLinks
+from gateway.app.shell import Shell
+from gateway.config.settings import Settings
+from gateway.core.effects import Peer
+from gateway.core.engine import Engine
+from gateway.host.version import version
+from gateway.presence.availability import Board
+from gateway.presence.documents import utc
+from gateway.presence.publisher import Herald
+from gateway.presence.queue import Saying
+from gateway.presence.retained_ledger import AnnouncedFile, in_thread
+from gateway.presence.sampler import Lookout
+from gateway.presence.standing import Standing
+from gateway.presence.topics import Topics
+from gateway.transports.clock import machine_now, unix_ms_at_zero
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voice:
+    """The parts that the herald speaks of."""
+
+    settings: Settings
+    engine: Engine
+    shell: Shell
+    census: Census
+    links: SensorLinks
+    news: News
+    lookout: Lookout | None
+
+
+def herald_of(voice: Voice) -> Herald:
+    settings = voice.settings
+    birth = settings.home_assistant.birth_topic
+    topics = Topics(settings.upstream.topic_prefix, settings.gateway.name)
+    board = None
+    if settings.presence.clients:
+        board = Board(voice.engine.sessions, topics, _link_of(voice.links))
+    announcements = None
+    if settings.home_assistant.enable and voice.lookout is not None:
+        from gateway.app.build_homeassistant import announcements_of
+
+        announcements = announcements_of(settings, topics, voice.lookout.latest)
+    saying = Saying(
+        topics,
+        AnnouncedFile(settings.gateway.state_dir, in_thread),
+        board=board,
+        announcements=announcements,
+        stats=lambda: statistics(voice.census, voice.news, board),
+        stats_s=settings.presence.stats_s,
+    )
+    herald = Herald(
+        voice.engine,
+        saying,
+        voice.shell.on_asked,
+        settings.presence.messages_per_s_max,
+        birth=(birth, birth.removeprefix(settings.upstream.topic_prefix)),
+        slow=voice.shell.slow,
+    )
+    if announcements is not None and voice.lookout is not None:
+        herald.listen_to(voice.lookout.latest)
+    return herald
+
+
+def statistics(census: Census, news: News, board: Board | None) -> dict[str, object]:
+    """`tidegate/<name>/stats`. Nothing here goes through all sessions: the board has counted."""
+    engine, journal, rates = census.engine, census.journal(), census.traffic.rates
+    document: dict[str, object] = {
+        "at": utc(unix_ms_at_zero() / 1000 + machine_now()),
+        "version": version(),
+        "uptime_s": int(census.uptime_s),
+        "readings": {"taken": sum(engine.uplink.taken), "per_s": _rounded(rates.in_per_s)},
+        "deliveries": {
+            "given": sum(engine.downlink.delivered),
+            "per_s": _rounded(rates.out_per_s),
+        },
+        "buffer": {
+            "readings": journal.depth,
+            "bytes": journal.used_bytes,
+            "bytes_max": journal.budget_bytes,
+            "fill": round(journal.fill, 3),
+            "oldest_s": _rounded(journal.oldest_age_s) or 0,
+        },
+        "dropped": {reason.value: count for reason, count in news.dropped.items() if count},
+        "broker": {"connects": census.broker.counters.connects},
+    }
+    if board is not None:
+        document["clients"] = {each.value: board.counts.get(each, 0) for each in Standing}
+    return document
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)
+
+
+def _link_of(links: SensorLinks) -> Callable[[Peer], str]:
+    names = links.names
+
+    def link_of(peer: Peer) -> str:
+        return names[peer.link] if 0 <= peer.link < len(names) else ""
+
+    return link_of

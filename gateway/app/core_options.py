@@ -1,0 +1,170 @@
+"""From settings to the rules of the core: which setting decides what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gateway.config.settings import Settings, TopicSettings
+from gateway.core.clients.admission import AdmissionRules
+from gateway.core.clients.discovery import Answer, DiscoveryRules
+from gateway.core.clients.qos_minus_one import ConnectionlessRules
+from gateway.core.engine import EngineRules
+from gateway.core.mqtt.options import UpstreamRules
+from gateway.core.session.options import PredefinedTopics, SessionRules, WhenOutboxFull
+from gateway.core.uplink.custody.custody import CustodyRules
+from gateway.core.uplink.policy import Acknowledge, ReadingRules
+from gateway.core.uplink.uplink import UplinkRules
+from gateway.storage.journal.options import JournalRules, WhenFull
+
+# What a PUBLISH from the broker has beside the payload we take: topic, properties, fixed header.
+PACKET_HEAD_BYTES = 128 * 1024
+# MQTT-SN heads are at most 9 octets; names of REGISTER and filters of SUBSCRIBE must fit as well.
+DATAGRAM_HEAD_BYTES = 16 + 255  # around a message, and around that by a forwarder (5.5)
+DATAGRAM_BYTES_MIN = 2048
+
+# Topic ids begin elsewhere in each life of the gateway: a client that has not noticed its restart
+# would otherwise publish under an id that is another topic's now.
+LIVES_TOLD_APART = 128
+TOPIC_IDS_APART = 512
+
+
+def first_topic_id(epoch: int) -> int:
+    return 1 + (epoch - 1) % LIVES_TOLD_APART * TOPIC_IDS_APART
+
+
+def engine_rules(settings: Settings, epoch: int, password: bytes | None) -> EngineRules:
+    predefined = PredefinedTopics.of(settings.predefined_topics)
+    limits = settings.limits
+    return EngineRules(
+        upstream=upstream_rules(settings, epoch, password),
+        session=SessionRules(
+            retry_after_s=settings.mqtt_sn.retry_after_s,
+            retry_count_max=settings.mqtt_sn.retry_count_max,
+            topics_max=limits.topics_per_client_max,
+            subscriptions_max=limits.subscriptions_per_client_max,
+            outbox_messages_max=limits.outbox_messages_max,
+            outbox_bytes_max=limits.outbox_bytes_max,
+            outbox_when_full=WhenOutboxFull(limits.outbox_when_full),
+            queues_qos_0_for_sleepers=settings.mqtt_sn.queue_qos0_for_sleepers,
+            awake_s_max=settings.mqtt_sn.awake_s_max,
+            payload_bytes_max=limits.payload_bytes_max,
+            topic_bytes_max=limits.topic_bytes_max,
+            egress_bytes_per_s_max=limits.egress_bytes_per_s_max,
+        ),
+        admission=AdmissionRules(
+            clients_max=limits.clients_max,
+            client_id_bytes_max=settings.mqtt_sn.client_id_bytes_max,
+            assign_empty_client_id=settings.mqtt_sn.empty_client_id == "assign",
+            answers_per_s_max=limits.disconnects_per_s_max,
+            connects_per_s_max=limits.connects_per_s_max,
+            connects_at_once_max=limits.connects_at_once_max,
+            callers_max=limits.unproven_clients_max,
+            handshakes_max=limits.will_handshakes_max,
+            packets_per_s_max=limits.packets_per_s_max,
+            is_listed_only=settings.admission.permit == "listed",
+            listed=frozenset(settings.admission.listed),
+        ),
+        connectionless=ConnectionlessRules(
+            settings.qos_minus_one.allow, settings.qos_minus_one.long_topics
+        ),
+        discovery=discovery_rules(settings),
+        predefined=predefined,
+        clients_predefined={
+            client_id: predefined.overlaid_with(client.predefined_topics)
+            for client_id, client in settings.clients.items()
+        },
+        retained_messages_max=limits.retained_messages_max,
+        retained_bytes_max=limits.retained_bytes_max,
+        allow_trailing_octets=settings.mqtt_sn.allow_trailing_octets,
+        first_topic_id=first_topic_id(epoch),
+        uplink=uplink_rules(settings),
+        custody=custody_rules(settings),
+        saves=True,
+    )
+
+
+def discovery_rules(settings: Settings) -> DiscoveryRules:
+    discovery = settings.discovery
+    return DiscoveryRules(
+        gateway_id=settings.gateway.id,
+        advertise_s=discovery.advertise_s,
+        missed_max=discovery.missed_max,
+        answer=Answer(discovery.answer),
+        is_standby=discovery.standby,
+        has_groups=any(udp.multicast is not None for udp in settings.listeners)
+        or any(line.advertise for line in settings.serial),
+        allow_trailing_octets=settings.mqtt_sn.allow_trailing_octets,
+    )
+
+
+def uplink_rules(settings: Settings) -> UplinkRules:
+    journal = settings.journal
+    default = ReadingRules(
+        Acknowledge(journal.acknowledge),
+        float(journal.message_expiry_s),
+        journal.coalesce_retained,
+        stores_qos_0=journal.qos0 == "store",
+        stores_qos_0_offline=journal.qos0_offline == "store",
+        keeps=journal.keep_until_ingested,
+    )
+    overrides = tuple((topic.filter, _overridden(default, topic)) for topic in settings.topic)
+    return UplinkRules(default, overrides, journal.spill_after_ms / 1000)
+
+
+def custody_rules(settings: Settings) -> CustodyRules:
+    journal = settings.journal
+    return CustodyRules(
+        journal.keep_until_ingested or any(each.keep_until_ingested for each in settings.topic),
+        settings.gateway.name,
+        float(journal.ingest_timeout_s),
+        gives_way=journal.when_full == "drop_oldest",
+    )
+
+
+def _overridden(default: ReadingRules, topic: TopicSettings) -> ReadingRules:
+    changed: dict[str, object] = {}
+    if topic.acknowledge is not None:
+        changed["acknowledge"] = Acknowledge(topic.acknowledge)
+    if topic.message_expiry_s is not None:
+        changed["expiry_s"] = float(topic.message_expiry_s)
+    if topic.coalesce_retained is not None:
+        changed["coalesce_retained"] = topic.coalesce_retained
+    if topic.qos0 is not None:
+        changed["stores_qos_0"] = topic.qos0 == "store"
+    if topic.qos0_offline is not None:
+        changed["stores_qos_0_offline"] = topic.qos0_offline == "store"
+    if topic.keep_until_ingested is not None:
+        changed["keeps"] = topic.keep_until_ingested
+    return replace(default, **changed)  # type: ignore[arg-type]
+
+
+def journal_rules(settings: Settings) -> JournalRules:
+    journal = settings.journal
+    return JournalRules(journal.size_max_bytes, WhenFull(journal.when_full))
+
+
+def upstream_rules(settings: Settings, epoch: int, password: bytes | None) -> UpstreamRules:
+    upstream = settings.upstream
+    return UpstreamRules(
+        gateway_name=settings.gateway.name,
+        epoch=epoch,
+        client_id=upstream.client_id,
+        username=upstream.username,
+        password=password,
+        topic_prefix=upstream.topic_prefix,
+        trust_session=upstream.trust == "session",
+        keep_alive_s=upstream.keep_alive_s,
+        session_expiry_s=upstream.session_expiry_s,
+        connack_timeout_s=upstream.connect_timeout_s,
+        packet_bytes_max=settings.limits.payload_bytes_max + PACKET_HEAD_BYTES,
+        waiting_messages_max=upstream.waiting_messages_max,
+        waiting_bytes_max=upstream.waiting_bytes_max,
+        overheard=settings.home_assistant.birth_topic if settings.home_assistant.enable else None,
+    )
+
+
+def datagram_bytes_max(settings: Settings) -> int:
+    """The largest datagram that can hold a frame within the limits."""
+    limits = settings.limits
+    content = max(limits.payload_bytes_max, limits.topic_bytes_max)
+    return max(DATAGRAM_BYTES_MIN, content + DATAGRAM_HEAD_BYTES)

@@ -1,0 +1,466 @@
+"""Builds every part, starts and stops them in order; the only file that knows all of them.
+
+Start: state folder and epoch, journal, engine, sockets to the sensors, admin page, connection to
+the broker. What cannot be had at the start ends the daemon with one line and an exit code; the
+broker may be away at any time. Stop (SIGTERM, SIGINT): no more from the sensors, goodbye to the
+broker, what is pending to the journal, the last acknowledgements to the sensors, page, state
+folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from ssl import SSLContext
+from typing import TYPE_CHECKING
+
+from gateway.admin.client_queries import Roster
+from gateway.admin.event_log import News
+from gateway.admin.http.listening import AdminError
+from gateway.admin.log.logs import configure, log_everything, log_numbers
+from gateway.admin.log.tail import LogTail
+from gateway.admin.metrics.lag import LagMeter
+from gateway.admin.snapshot import Census
+from gateway.app.build_presence import Voice, herald_of
+from gateway.app.build_watch import Watched, watch_of
+from gateway.app.core_options import engine_rules
+from gateway.app.credentials import read_credentials
+from gateway.app.exit_codes import ExitCode
+from gateway.app.listeners import SensorLinks
+from gateway.app.memory import settle
+from gateway.app.service.checking import blocking_check
+from gateway.app.service.ending import ADMIN_UNTIL_S, Ending
+from gateway.app.service.hangup import outlive_reload
+from gateway.app.service.notify import ServiceManager
+from gateway.app.service.own_process import Scheduling
+from gateway.app.service.reloading import READ_S_MAX, InForce
+from gateway.app.service.status_line import status_line
+from gateway.app.service.supervision import Supervision
+from gateway.app.shell import Shell
+from gateway.app.stores import Keeping, Stores, open_stores
+from gateway.app.watch import Watch
+from gateway.config import Configuration, HostPort
+from gateway.config.regular_file import looked_at
+from gateway.config.settings import Settings, UpstreamSettings
+from gateway.core.engine import Engine, EngineRules
+from gateway.host.compiled import Form
+from gateway.host.limits import LimitError, doubts
+from gateway.host.needs import provide
+from gateway.host.side_thread import OverdueError, within
+from gateway.host.slow_callbacks import Callback
+from gateway.host.version import version
+from gateway.presence.numbers import NoticeNumbers
+from gateway.presence.publisher import Herald
+from gateway.storage.journal.options import JournalError
+from gateway.storage.state.errors import StateError
+from gateway.transports.broker.link import BrokerLink
+from gateway.transports.clock import machine_now, now, pauses, unix_ms_at_zero
+from gateway.transports.errors import LinkError
+from gateway.transports.heartbeat import Heartbeat
+from gateway.transports.places import forwarders_within, is_same_host, nobody, nowhere
+
+if TYPE_CHECKING:
+    from gateway.admin.http.server import AdminServer
+    from gateway.presence.sampler import Lookout
+
+log = logging.getLogger("tidegate")
+
+HOUSEKEEPING_S = 1.0
+
+
+def serve(
+    configuration: Configuration,
+    manager: ServiceManager,
+    load: Callable[[], Configuration],
+    form: Form,
+) -> int:
+    """Run until told to stop; returns the exit code. `load` reads the configuration anew."""
+    outlive_reload()
+    settings, log_tail = configuration.settings, LogTail()
+    _configure_log(settings, log_tail)
+    log_everything()
+    level = logging.WARNING if form in (Form.STALE, Form.BROKEN) else logging.INFO
+    log.log(level, "Tidegate %s (%s), gateway %s", version(), form.value, settings.gateway.name)
+    for warning in (*configuration.warnings, *doubts()):
+        log.warning("%s", warning)
+    try:
+        log.debug("%d files may be open (RLIMIT_NOFILE)", provide(settings))
+        credentials = within(READ_S_MAX, lambda: read_credentials(settings), "credentials")
+    except OverdueError:
+        log.error("%s could not be read within %.0f s", looked_at(), READ_S_MAX)
+        return ExitCode.UNAVAILABLE  # a supervisor tries again
+    except LimitError as error:
+        log.error("%s", error)
+        return ExitCode.UNAVAILABLE
+    except LinkError as error:
+        log.error("%s", error)
+        return ExitCode.CONFIGURATION
+    manager.status("reading the journal")
+    # What a former life left is a million objects and no garbage: to look for some among them
+    # again and again is a third of the time that it takes. Until `settle`.
+    gc.disable()
+    try:
+        return _serve_from_disk(InForce(configuration, credentials), manager, load, log_tail)
+    except LimitError as error:  # reached only now, such as by other threads of the same user
+        log.error("%s", error)
+        return ExitCode.UNAVAILABLE
+    finally:
+        gc.enable()
+
+
+def _serve_from_disk(
+    in_force: InForce,
+    manager: ServiceManager,
+    load: Callable[[], Configuration],
+    log_tail: LogTail,
+) -> int:
+    try:
+        stores = open_stores(in_force.configuration.settings)
+    except (StateError, JournalError) as error:
+        log.error("%s", error.strerror)
+        is_permission = isinstance(error.__cause__, PermissionError)
+        return ExitCode.PERMISSION if is_permission else ExitCode.CANNOT_CREATE
+    ending = Ending()
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            return runner.run(_serve(in_force, stores, manager, load, log_tail, ending))
+    finally:
+        stores.release()
+        ending.over()
+
+
+def _configure_log(settings: Settings, log_tail: LogTail) -> None:
+    configure(settings.log.level, settings.log.format)
+    if settings.admin.listen is not None:
+        logging.getLogger().addHandler(log_tail)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where there is a wheel for it: 1.5 times the messages for the same CPU."""
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        return uvloop.new_event_loop
+    return None
+
+
+@dataclass(slots=True)
+class _Parts:
+    """All that runs, in the order in which it is started; stopped the other way round."""
+
+    engine: Engine
+    news: News
+    shell: Shell
+    keeping: Keeping
+    census: Census
+    links: SensorLinks
+    lag: LagMeter
+    heartbeat: Heartbeat
+    admin: AdminServer | None
+    lookout: Lookout | None
+    herald: Herald
+    broker: BrokerLink
+    log_tail: LogTail
+    scheduling: Scheduling
+    watch: Watch
+
+    async def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Raises LinkError or AdminError with a sentence for the operator."""
+        self.herald.start(loop)
+        self.links.open(loop)
+        self.lag.start()
+        if self.admin is not None:
+            await self.admin.start()
+            log.info("status page on http://%s", HostPort(*self.admin.listening_on))
+        self.broker.start(loop)
+
+    async def stop(self, ending: Ending) -> None:
+        """Each within its time: whatever hangs is left behind."""
+        ending.begin()
+        self.herald.stop()
+        # What the broker or the journal still takes is acknowledged: its sensor would say it again
+        # to the next life, which may not know it any more.
+        self.shell.deafen()
+        await self.keeping.flush(ending)
+        self.shell.stop()
+        await self.broker.stop()
+        await self.keeping.stop(ending)
+        self.links.close()
+        await ending.within(self.herald.noted(), ADMIN_UNTIL_S)
+        if self.admin is not None:
+            await ending.within(self.admin.stop(), ADMIN_UNTIL_S)
+        self.lag.stop()
+        self.heartbeat.stop()
+        self.news.close()
+
+    def keep_house(self) -> None:
+        """Each second: follow the wall clock, and say what was held back of the log."""
+        self.scheduling.beat()
+        self.links.look()
+        self.engine.set_wall_clock(unix_ms_at_zero())
+        self.keeping.set_wall_clock(unix_ms_at_zero())
+        self.census.note_throughput()
+        self.shell.set_serving(self.census.serving_problem())
+        self.news.flush()
+        self.watch.look(now())
+        self.shell.slow.beat(now())
+        if self.lookout is not None:
+            self.lookout.beat()
+
+    def apply(self, old: InForce, new: InForce) -> None:
+        """What of a configuration can change while the gateway runs; see service/reload.py."""
+        before, after = old.configuration.settings, new.configuration.settings
+        if after.log != before.log:
+            _configure_log(after, self.log_tail)
+        if after.admission.listed != before.admission.listed:
+            self.engine.desk.list_only(frozenset(after.admission.listed))
+        if (
+            self.admin is not None
+            and new.credentials.admin_password != old.credentials.admin_password
+        ):
+            self.admin.set_password(new.credentials.admin_password)
+        if _of_broker(old) != _of_broker(new):
+            self.engine.upstream.use(after.upstream.username, new.credentials.password)
+            self.broker.use(
+                new.credentials.tls, "reloaded: user name, password or certificates are others"
+            )
+
+
+def _of_broker(in_force: InForce) -> tuple[object, ...]:
+    credentials = in_force.credentials
+    username = in_force.configuration.settings.upstream.username
+    return username, credentials.password, credentials.tls_files
+
+
+async def _serve(
+    in_force: InForce,
+    stores: Stores,
+    manager: ServiceManager,
+    load: Callable[[], Configuration],
+    log_tail: LogTail,
+    ending: Ending,
+) -> int:
+    loop, code = asyncio.get_running_loop(), ExitCode.OK
+    parts = _build(in_force, stores, log_tail, loop)
+    ending.report = parts.keeping.left_behind
+    supervision = Supervision(
+        manager,
+        in_force,
+        parts.watch.fault,
+        partial(status_line, parts.census),
+        load,
+        parts.apply,
+        machine_now,  # systemd's watchdog counts on while this process does not run
+    )
+    check = blocking_check(os.environ)
+    parts.shell.restore(stores.folder.saved, *stores.readings())
+    parts.keep_house()
+    told = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, ending.told, told.set)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as for `gateway &` in a script
+        loop.add_signal_handler(signal.SIGINT, ending.told, told.set)
+    try:
+        await parts.start(loop)
+        settle()
+        if check is not None:
+            check.arm()
+        await _until_told(told, loop, parts, supervision)
+    except (LinkError, AdminError) as error:
+        log.error("%s", error)
+        code = ExitCode.UNAVAILABLE
+    finally:
+        supervision.stopping()
+        await parts.stop(ending)
+        if check is not None:
+            check.disarm()
+        if ending.is_overdue:
+            ending.leave(code, "not all of it has ended")
+    if code is ExitCode.OK:
+        log.info("stopped")
+    return code
+
+
+def _build(
+    in_force: InForce, stores: Stores, log_tail: LogTail, loop: asyncio.AbstractEventLoop
+) -> _Parts:
+    settings, credentials = in_force.configuration.settings, in_force.credentials
+    rules = engine_rules(settings, stores.epoch, credentials.password)
+    engine = Engine(_with_places(rules, settings), pauses)
+    links = SensorLinks()
+    news = News(peer_text=links.peer_text, now=now)
+    shell = Shell(engine, news.tell, loop)
+    links.build(settings, shell)
+    shell.has_unread = links.has_unread
+    broker = _broker_link(settings.upstream, shell, credentials.tls)
+    keeping = Keeping(stores, settings, shell, loop)
+    shell.links, shell.groups, shell.broker = links.all, links.groups, broker
+    shell.journal, shell.state = keeping.journal, keeping.state
+    lag = LagMeter(loop)
+    herald: Herald  # looks at all others, and two of them at it
+    watched = Watched(
+        engine=engine, keeping=keeping, links=links, broker=broker, notices=lambda: herald.mark()
+    )
+    watch = watch_of(watched)
+    census = _census(
+        *(settings, engine, links, broker, shell, keeping, lag),
+        *(lambda: herald.numbers(), watch, in_force.doubt),
+    )
+    lookout = _lookout(settings, engine)
+    admin = None
+    if settings.admin.listen is not None and lookout is not None:
+        # Imported only when wanted.
+        from gateway.app.build_admin import Shown, admin_server
+
+        shown = Shown(
+            in_force=in_force,
+            engine=engine,
+            shell=shell,
+            census=census,
+            roster=_roster(settings, engine, links),
+            links=links,
+            news=news,
+            lag=lag,
+            log=log_tail,
+            lookout=lookout,
+            watch=watch,
+        )
+        admin = admin_server(settings.admin.listen, shown)
+    voice = Voice(
+        settings=settings,
+        engine=engine,
+        shell=shell,
+        census=census,
+        links=links,
+        news=news,
+        lookout=lookout,
+    )
+    herald = herald_of(voice)
+    shell.also_tell = herald.tell
+    return _Parts(
+        *(engine, news, shell, keeping, census, links, lag),
+        Heartbeat(shell.look_for_pause),
+        *(admin, lookout, herald, broker),
+        log_tail,
+        Scheduling(settings.gateway.scheduling),
+        watch,
+    )
+
+
+def _lookout(settings: Settings, engine: Engine) -> Lookout | None:
+    """Readings are looked at for the page and for Home Assistant."""
+    for_home_assistant = settings.home_assistant.enable
+    if settings.admin.listen is None and not for_home_assistant:
+        return None
+    from gateway.presence.latest import Latest
+    from gateway.presence.sampler import Lookout
+
+    return Lookout(engine, Latest(), hears_all=for_home_assistant)
+
+
+def _census(
+    settings: Settings,
+    engine: Engine,
+    links: SensorLinks,
+    broker: BrokerLink,
+    shell: Shell,
+    keeping: Keeping,
+    lag: LagMeter,
+    notices: Callable[[], NoticeNumbers],
+    watch: Watch,
+    configuration_doubt: Callable[[], str | None],
+) -> Census:
+    upstream = settings.upstream
+    return Census(
+        engine=engine,
+        links=links.udp,
+        lines=links.serial,
+        broker=broker,
+        broker_url=f"{'mqtts' if upstream.tls else 'mqtt'}://{upstream.host}:{upstream.port}",
+        frames_sent=shell.sent,
+        event_loop_lag_s=lambda: lag.worst_s,
+        started_at=now(),
+        now=now,
+        journal=keeping.journal_numbers,
+        state=keeping.state_numbers,
+        notices=notices,
+        standstills=lambda: watch.found,
+        unmoved_s=lambda: watch.unmoved_s,
+        configuration_doubt=configuration_doubt,
+        log=log_numbers,
+        slow_callbacks=lambda: shell.slow.counts,
+        groups=links.multicast,
+        is_journal_used=settings.stores_readings,
+        drops_oldest=settings.journal.when_full == "drop_oldest",
+        is_listed_only=settings.admission.permit == "listed",
+        pauses=pauses,
+    )
+
+
+def _with_places(rules: EngineRules, settings: Settings) -> EngineRules:
+    """What only the links know of addresses."""
+    forwarders = settings.forwarders
+    if not forwarders.allow:
+        rules = replace(rules, may_forward=nobody)
+    elif forwarders.listed:
+        rules = replace(rules, may_forward=forwarders_within(forwarders.listed))
+    match settings.mqtt_sn.rebind_sleepers:
+        case "same_host":
+            rules = replace(rules, may_rebind=is_same_host)
+        case "never":
+            rules = replace(rules, may_rebind=nowhere)
+    return rules
+
+
+def _broker_link(upstream: UpstreamSettings, shell: Shell, tls: SSLContext | None) -> BrokerLink:
+    return BrokerLink(
+        upstream.host,
+        upstream.port,
+        tls=tls,
+        on_open=shell.on_open,
+        on_bytes=shell.on_bytes,
+        on_closed=shell.on_closed,
+        on_room=shell.on_room,
+        connect_timeout_s=upstream.connect_timeout_s,
+        reconnect_delay_s_min=upstream.reconnect_delay_s_min,
+        reconnect_delay_s_max=upstream.reconnect_delay_s_max,
+    )
+
+
+def _roster(settings: Settings, engine: Engine, links: SensorLinks) -> Roster:
+    return Roster(
+        engine=engine,
+        links=links.names,
+        peer_text=links.peer_text,
+        now=now,
+        predefined=settings.predefined_topics,
+        clients_predefined={
+            client_id: client.predefined_topics for client_id, client in settings.clients.items()
+        },
+    )
+
+
+async def _until_told(
+    told: asyncio.Event,
+    loop: asyncio.AbstractEventLoop,
+    parts: _Parts,
+    supervision: Supervision,
+) -> None:
+    loop.add_signal_handler(signal.SIGHUP, supervision.hung_up, told.set)
+    supervision.started()
+    parts.heartbeat.start(loop)
+    while not told.is_set():
+        began = time.monotonic()
+        parts.keep_house()
+        supervision.beat()
+        parts.shell.slow.ended(Callback.HOUSEKEEPING, began)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HOUSEKEEPING_S):
+                await told.wait()

@@ -1,0 +1,171 @@
+"""SIGHUP: the configuration is read again, and what can change at once does.
+
+A signal only asks for it. The files are read in a thread with a time limit, because the disk or the
+network that has them may not answer; as long as one such read hangs there is no second one, and
+/healthz and the alarms name the file. At most one reload begins in `EVERY_S`: signals that come
+sooner are one reload, when that time is over.
+
+All of the new configuration is taken or nothing: a wrong one changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gateway.app.credentials import Credentials, read_credentials
+from gateway.app.service.reload import Change, changes, in_force, is_at_once
+from gateway.config import ConfigError, Configuration
+from gateway.config.regular_file import looked_at
+from gateway.host.side_thread import BusyError, NoThreadError, OverdueError, SideThread
+from gateway.transports.errors import LinkError
+
+log = logging.getLogger("tidegate")
+
+EVERY_S = 1.0
+# A disk that sleeps wakes up within that.
+READ_S_MAX = 10.0
+# Keys that are named one by one; a file that was turned upside down is not read from a log.
+CHANGES_SHOWN_MAX = 20
+
+
+@dataclass(slots=True)
+class InForce:
+    """The configuration that the running gateway follows, and the thread that reads another."""
+
+    configuration: Configuration
+    credentials: Credentials
+    reader: SideThread = field(default_factory=lambda: SideThread("reload"), compare=False)
+
+    def doubt(self) -> str | None:
+        """For health: which file of the configuration does not answer, or None."""
+        overdue_s = self.reader.overdue_s
+        if overdue_s is None:
+            return None
+        return (
+            f"{_file()} has not answered for {overdue_s:.0f} s: the configuration cannot be "
+            "reloaded until its disk or network does"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    wanted: Configuration
+    after: InForce
+    changes: list[Change]
+
+
+@dataclass(slots=True)
+class Reloading:
+    """`load` reads the configuration, `apply` gets what was in force and what is now. `begins` and
+    `ends` are called around each reload, also around one that changes nothing.
+    """
+
+    in_force: InForce
+    load: Callable[[], Configuration]
+    apply: Callable[[InForce, InForce], None]
+    now: Callable[[], float]
+    begins: Callable[[], None]
+    ends: Callable[[], None]
+    waits_for_restart: int = field(init=False, default=0)
+    _is_asked: bool = field(init=False, default=False)
+    _task: asyncio.Task[None] | None = field(init=False, default=None)
+    _next_at: float = field(init=False, default=float("-inf"))
+
+    def ask(self) -> None:
+        """From a signal, however often."""
+        self._is_asked = True
+        if self._task is None:
+            loop = asyncio.get_running_loop()
+            self._task = loop.create_task(self._while_asked(), name="reload")
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _while_asked(self) -> None:
+        try:
+            while self._is_asked:
+                await asyncio.sleep(max(0.0, self._next_at - self.now()))
+                self._is_asked = False
+                self._next_at = self.now() + EVERY_S
+                self.begins()
+                try:
+                    await self._reload()
+                finally:  # or systemd would wait for it, whatever went wrong
+                    self.ends()
+        finally:
+            self._task = None
+
+    async def _reload(self) -> None:
+        reader = self.in_force.reader
+        try:
+            read = await reader.run(self._read, READ_S_MAX, self._answers_again)
+        except ConfigError as error:
+            for line in str(error).splitlines():
+                log.error("reload: %s", line)
+            log.error("reload: nothing is changed, the gateway goes on as it was")
+        except (LinkError, NoThreadError) as error:
+            _refuse(error.strerror if isinstance(error, NoThreadError) else error)
+        except OverdueError:
+            _refuse(f"{_file()} could not be read within {READ_S_MAX:.0f} s")
+        except BusyError:
+            _refuse(f"{_file()} has still not answered, after {reader.overdue_s or 0:.0f} s")
+        except Exception:  # ours; the gateway goes on
+            log.exception("reload: failed; nothing is changed, the gateway goes on as it was")
+        else:
+            self._take(read)
+
+    def _read(self) -> _Read:
+        """In the thread. Raises ConfigError, LinkError."""
+        before = self.in_force
+        wanted = self.load()
+        configuration = in_force(before.configuration, wanted)
+        after = InForce(configuration, read_credentials(configuration.settings), before.reader)
+        return _Read(wanted, after, changes(before.configuration, wanted))
+
+    def _take(self, read: _Read) -> None:
+        current, after = self.in_force, read.after
+        self._log_changes(current.configuration, read)
+        before = InForce(current.configuration, current.credentials, current.reader)
+        current.configuration, current.credentials = after.configuration, after.credentials
+        is_same = after.credentials == before.credentials
+        if is_same and after.configuration.settings == before.configuration.settings:
+            return
+        if not is_same:
+            log.info("reload: passwords or certificates are others now")
+        self.apply(before, current)
+
+    def _log_changes(self, before: Configuration, read: _Read) -> None:
+        wanted, found = read.wanted, read.changes
+        for warning in wanted.warnings:
+            log.warning("%s", warning)
+        later = [
+            each for each in found if not is_at_once(each.path, before.settings, wanted.settings)
+        ]
+        for change in found[:CHANGES_SHOWN_MAX]:
+            if change in later:
+                log.warning("reload: needs a restart: %s", change)
+            else:
+                log.info("reload: in force now: %s", change)
+        if len(found) > CHANGES_SHOWN_MAX:
+            log.warning("reload: and %d more keys", len(found) - CHANGES_SHOWN_MAX)
+        self.waits_for_restart = len(later)
+        if not found:
+            log.info("reload: no key has another value")
+        elif later:
+            log.warning("reload: for %d keys: sudo systemctl restart tidegate", len(later))
+
+    def _answers_again(self) -> None:
+        log.info("reload: %s answers again; what it has now is read with the next reload", _file())
+
+
+def _file() -> str:
+    path = looked_at()
+    return "the configuration" if path is None else str(path)
+
+
+def _refuse(why: object) -> None:
+    log.error("reload: %s; nothing is changed, the gateway goes on as it was", why)

@@ -1,0 +1,388 @@
+"""Carries what the links bring into the engine, and what the engine answers out to the links.
+
+One input, one pass: all frames that one look at a socket brought are handled, then their packets
+to the broker leave in one write and their answers in one batch; what must survive power loss goes
+to the journal and to the state store, whose answers are inputs again. Everything runs on one loop,
+so no lock is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from time import monotonic
+from typing import Protocol, get_args
+
+from gateway.core.addresses import split
+from gateway.core.effects import (
+    Broadcast,
+    ByRecord,
+    DropUpstream,
+    Effect,
+    Finish,
+    Forward,
+    KeptRun,
+    ReadBacklog,
+    Reason,
+    RecordConnect,
+    RecordReceived,
+    RecordRelease,
+    Save,
+    Send,
+    Store,
+    Transmit,
+    UpstreamUp,
+    WhenSaved,
+)
+from gateway.core.engine import Engine
+from gateway.core.state_records import Change, ClientId, Exchanges, SavedState
+from gateway.frames import Forwarded, encode
+from gateway.host.slow_callbacks import SLOW_S, Callback, SlowCallbacks
+from gateway.transports.clock import look, now, pauses
+
+# A quarter of what makes the broker link give up a connection that takes nothing, and what of it
+# may be left when the engine goes on.
+CLOGGED_BYTES = 4 << 20
+UNCLOGGED_BYTES = 2 << 20
+
+# A timer that rings later than this waits until what came to the sockets meanwhile was handled:
+# turns of the loop, in which it reads each of them, and at most so long while there is more.
+LATE_RING_S = 0.1
+READ_FIRST_TURNS = 3
+READ_FIRST_S_MAX = 1.0
+
+
+class SensorLink(Protocol):
+    """A link to sensors, as the shell needs it."""
+
+    address_bytes: int  # of each of its own addresses
+
+    def send_all(self, datagrams: list[tuple[bytes, bytes]]) -> None: ...
+
+
+class Group(Protocol):
+    """All who listen to the group of a link, as the shell needs them."""
+
+    def send(self, datagram: bytes, radius: int) -> None: ...
+
+
+class BrokerConnection(Protocol):
+    """The link to the broker, as the shell needs it."""
+
+    def write(self, chunks: list[bytes]) -> None: ...
+    def drop(self, reason: str) -> None: ...
+    def settled(self) -> None: ...
+    @property
+    def unsent_bytes(self) -> int: ...
+
+
+JournalWork = (
+    Store | Finish | ByRecord | RecordConnect | RecordReceived | RecordRelease | ReadBacklog
+)
+# Looked up here once, as an access to a member of an enum costs as much as a call.
+_SENSORS, _BROKER, _JOURNAL = Callback.SENSORS, Callback.BROKER, Callback.JOURNAL
+_JOURNAL_WORK = frozenset(get_args(JournalWork))
+
+
+class JournalWriter(Protocol):
+    """The journal, as the shell needs it."""
+
+    def perform(self, work: list[JournalWork]) -> None: ...
+
+
+class StateWriter(Protocol):
+    """The state store, as the shell needs it."""
+
+    def save(self, change: Change) -> None: ...
+    def when_saved(self, effects: list[Effect]) -> None: ...
+
+
+class Shell:
+    links: Sequence[SensorLink]
+    broker: BrokerConnection
+    journal: JournalWriter
+    state: StateWriter
+
+    def __init__(
+        self, engine: Engine, tell: Callable[[Effect], None], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.sent: dict[type, int] = {}  # frames, by kind
+        self.groups: Mapping[int, Group] = {}  # by link
+        self.also_tell: Callable[[Effect], None] | None = None
+        # Whether there is more in the sockets of the sensors.
+        self.has_unread: Callable[[], bool] = bool
+        self.slow = SlowCallbacks()
+        self._engine = engine
+        self._tell = tell
+        self._loop = loop
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = inf
+        self._rings_at = inf
+        self._is_deaf = False
+        self._reading_first: asyncio.Handle | None = None
+        self._turns_left = 0
+        self._read_until = 0.0
+        self._pauses = pauses.count  # that the engine knows of
+        self._stood_still_s = pauses.seconds
+
+    # From the links
+
+    def on_datagrams(self, link: int, datagrams: list[tuple[bytes, bytes]]) -> None:
+        if not self._is_deaf:
+            at, began = now(), monotonic()
+            self._perform(self._engine.receive(link, datagrams, at), _SENSORS, began)
+
+    def on_group_datagrams(self, link: int, datagrams: list[tuple[bytes, bytes]]) -> None:
+        if not self._is_deaf:
+            at, began = now(), monotonic()
+            self._perform(self._engine.receive_group(link, datagrams, at), _SENSORS, began)
+
+    def on_group_joined(self, link: int) -> None:
+        self._engine.discovery.joined(link, now())
+        self._set_alarm()
+
+    def on_line_opened(self, link: int) -> None:
+        """A serial line, on which only sensors can be."""
+        self._engine.discovery.joined(link, now(), hears=False)
+        self._set_alarm()
+
+    def on_group_left(self, link: int) -> None:
+        self._engine.discovery.left(link)
+
+    def on_open(self) -> None:
+        at, began = now(), monotonic()
+        self._perform(self._engine.opened(at), _BROKER, began)
+
+    def on_bytes(self, data: bytes) -> None:
+        at, began = now(), monotonic()
+        self._perform(self._engine.receive_upstream(data, at), _BROKER, began)
+
+    def on_room(self) -> None:
+        """The broker takes what was written, having taken nothing for a while."""
+        if self._engine.is_clogged and self.broker.unsent_bytes <= UNCLOGGED_BYTES:
+            at, began = now(), monotonic()
+            self._perform(self._engine.unclogged(at), _BROKER, began)
+
+    def on_closed(self, _reason: str) -> None:
+        at, began = now(), monotonic()
+        self._perform(self._engine.closed(at), _BROKER, began)
+
+    # From the journal and the state store
+
+    def on_stored(self, forwards: list[Forward]) -> None:
+        at, began = now(), monotonic()
+        self._perform(self._engine.stored(forwards, at), _JOURNAL, began)
+
+    def on_unsure(self, forwards: list[Forward], reason: Reason) -> None:
+        at, began = now(), monotonic()
+        self._perform(self._engine.unsure(forwards, reason, at), _JOURNAL, began)
+
+    def on_not_stored(self, forwards: list[Forward], reason: Reason) -> None:
+        at, began = now(), monotonic()
+        self._perform(self._engine.not_stored(forwards, reason, at), _JOURNAL, began)
+
+    def on_backlog(self, forwards: list[Forward]) -> None:
+        at, began = now(), monotonic()
+        self._perform(self._engine.read_back(forwards, at), _JOURNAL, began)
+
+    def on_read_again(self, forwards: list[Forward]) -> None:
+        at, began = now(), monotonic()
+        self._perform(self._engine.read_again(forwards, at), _JOURNAL, began)
+
+    def on_in_reach_again(self, count: int) -> None:
+        began = monotonic()
+        self._perform(self._engine.in_reach_again(count), _JOURNAL, began)
+
+    def on_dropped_oldest(self, dropped: dict[ClientId, int]) -> None:
+        began = monotonic()
+        self._perform(self._engine.dropped_oldest(dropped), _JOURNAL, began)
+
+    def on_durable(self, effects: list[Effect]) -> None:
+        at, began = now(), monotonic()
+        self._perform(self._engine.durable(effects, at), Callback.STATE, began)
+
+    # From the daemon
+
+    def restore(
+        self,
+        saved: SavedState,
+        parked: Mapping[ClientId, int],
+        received: list[Forward],
+        exchanges: Mapping[ClientId, Exchanges],
+        last_packet_id: int,
+        kept: Sequence[KeptRun],
+    ) -> None:
+        """What a former life left; before the first input."""
+        engine, at = self._engine, now()
+        self._perform(engine.restore(saved, at))
+        self._perform(
+            engine.restore_readings(*(parked, received, exchanges, last_packet_id, at, kept))
+        )
+
+    def on_asked(self, effects: list[Effect]) -> None:
+        """What came of a wish of the operator."""
+        self._perform(effects, Callback.OPERATOR, monotonic())
+
+    def set_serving(self, problem: str | None) -> None:
+        """Say whether a reading that comes now could be taken; `problem`: why not."""
+        self._perform(self._engine.discovery.set_serving(problem, now()))
+
+    def deafen(self) -> None:
+        """Whatever sensors say from now on is lost, as on the air."""
+        self._is_deaf = True
+        self._perform(self._engine.deafened(now()))
+
+    def stop(self) -> None:
+        """Say goodbye and set no more alarms."""
+        self._perform(self._engine.stop(now()))
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if self._reading_first is not None:
+            self._reading_first.cancel()
+
+    # Effects
+
+    def _perform(
+        self, effects: list[Effect], callback: Callback = Callback.OPERATOR, began: float = inf
+    ) -> None:
+        """`callback`: what is measured since `began`; nothing before and after sensors are served,
+        when nobody waits.
+        """
+        packets: list[bytes] = []
+        work: list[JournalWork] = []
+        kinds: list[type] = []
+        datagrams: dict[int, list[tuple[bytes, bytes]]] = {}  # by link
+        link, batch = -1, []
+        drop_reason: str | None = None
+        for effect in effects:
+            if type(effect) is Send:
+                frame, peer = effect.frame, effect.peer
+                if peer.link != link:
+                    link = peer.link
+                    batch = datagrams.setdefault(link, [])
+                batch.append((peer.address, encode(frame)))
+                kinds.append(type(frame))
+            elif type(effect) is Transmit:
+                packets.append(effect.packet)
+            elif type(effect) in _JOURNAL_WORK:
+                work.append(effect)  # type: ignore[arg-type]
+            elif type(effect) is DropUpstream:
+                drop_reason = effect.reason
+            else:
+                self._keep_or_tell(effect)
+        self._count(kinds)
+        self._hand_over(work, packets)
+        self._send(datagrams)
+        if drop_reason is not None:
+            self.broker.drop(drop_reason)
+        self._set_alarm()
+        if monotonic() - began > SLOW_S:  # here, as it is asked after each batch
+            self.slow.ended(callback, began)
+
+    def _hand_over(self, work: list[JournalWork], packets: list[bytes]) -> None:
+        if work:
+            self.journal.perform(work)
+        if packets:
+            self._write(packets)
+
+    def _count(self, kinds: list[type]) -> None:
+        """Frames that are sent. Mostly many of a kind follow each other, and are one access."""
+        sent, count = self.sent, 0
+        for index, kind in enumerate(kinds):
+            count += 1
+            if index + 1 == len(kinds) or kinds[index + 1] is not kind:
+                sent[kind] = sent.get(kind, 0) + count
+                count = 0
+
+    def _send(self, datagrams: dict[int, list[tuple[bytes, bytes]]]) -> None:
+        """`datagrams`: by link."""
+        for number, batch in datagrams.items():
+            link = self.links[number]
+            octets = link.address_bytes
+            for address, _ in batch:
+                if len(address) != octets:  # to a node behind a forwarder
+                    batch = [each for one in batch for each in _on_the_air(one, octets)]
+                    break
+            link.send_all(batch)
+
+    def _keep_or_tell(self, effect: Effect) -> None:
+        if type(effect) is Save:
+            self.state.save(effect.change)
+        elif type(effect) is Broadcast:
+            self._broadcast(effect)
+        elif type(effect) is WhenSaved:
+            self.state.when_saved(effect.effects)
+        else:
+            if type(effect) is UpstreamUp:
+                self.broker.settled()
+            self._tell(effect)
+            if self.also_tell is not None:
+                self.also_tell(effect)
+
+    def _broadcast(self, effect: Broadcast) -> None:
+        self.groups[effect.link].send(encode(effect.frame), effect.radius)
+        self._count([type(effect.frame)])
+
+    def _write(self, packets: list[bytes]) -> None:
+        self.broker.write(packets)
+        if self.broker.unsent_bytes > CLOGGED_BYTES:
+            self._engine.clogged()
+
+    # Time
+
+    def _set_alarm(self) -> None:
+        """One timer for everything; to ring too early costs a look, so only sooner ones count."""
+        wake_at = self._engine.wake_at()
+        if wake_at >= self._alarm_at or self._reading_first is not None:
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        at = now()
+        self._alarm_at, self._rings_at = wake_at, max(wake_at, at)
+        self._alarm = self._loop.call_later(self._rings_at - at, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm, self._alarm_at = None, inf
+        if now() - self._rings_at <= LATE_RING_S and look() == self._pauses:
+            self._handle_time()
+            return
+        self._turns_left = READ_FIRST_TURNS
+        self._read_until = self._loop.time() + READ_FIRST_S_MAX
+        self._reading_first = self._loop.call_soon(self._read_first)
+
+    def _read_first(self) -> None:
+        """What waits in the sockets counts before any timer: once the loop has read them all."""
+        self._turns_left -= 1
+        if self._turns_left > 0 or (self.has_unread() and self._loop.time() < self._read_until):
+            self._reading_first = self._loop.call_soon(self._read_first)
+            return
+        self._reading_first = None
+        self._handle_time()
+
+    def _handle_time(self) -> None:
+        self.look_for_pause()
+        at, began = now(), monotonic()
+        self._perform(self._engine.handle_time(at), Callback.TIMER, began)
+
+    def look_for_pause(self) -> None:
+        """Also each second, because there may be no timer; the broker is not to wait for one."""
+        if look() == self._pauses:
+            return
+        seconds = pauses.seconds - self._stood_still_s
+        self._pauses, self._stood_still_s = pauses.count, pauses.seconds
+        self._perform(self._engine.stood_still(seconds, now()))
+
+
+def _on_the_air(one: tuple[bytes, bytes], address_bytes: int) -> list[tuple[bytes, bytes]]:
+    """To a node through its forwarder. What the link cannot have as an address was left by a
+    former configuration; nobody is there.
+    """
+    address, datagram = one
+    if len(address) == address_bytes:
+        return [one]
+    behind = split(address, address_bytes)
+    if behind is None:
+        return []
+    forwarder, node_id = behind
+    return [(forwarder, encode(Forwarded(node_id, datagram)))]

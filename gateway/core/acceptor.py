@@ -1,0 +1,296 @@
+"""The door of the gateway: strangers, clients that connect, and sessions that end.
+
+Whoever is not known may connect, look for gateways, or publish at QoS -1; all else is answered
+with DISCONNECT. A session begins here, takes the place of another one here, and ends here.
+
+Anyone can send CONNECT in the name of any address. So a new client is a caller until its second
+frame (`routing/callers.py`), and one that is known and comes from another address is in doubt there
+(`session/whereabouts.py`). CONNACK to a caller waits for no disk, not even if its session is to
+stay: there is nothing in it yet, and what it is promised later waits for its row as well.
+
+Limits: those of `routing/admission.py` and `routing/callers.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gateway.core.clients.admission import Admission, Refusal
+from gateway.core.clients.client_table import Members
+from gateway.core.clients.disconnect_echo import Farewells
+from gateway.core.clients.discovery import Discovery
+from gateway.core.clients.half_open import Caller, Callers
+from gateway.core.clients.qos_minus_one import Connectionless
+from gateway.core.downlink.downlink import Downlink
+from gateway.core.effects import ClientId, Dropped, Effect, Peer, Reason, Rebound, Send, State
+from gateway.core.options import EngineRules
+from gateway.core.session.session import ABSENT, Session
+from gateway.frames import (
+    Advertise,
+    Connack,
+    Connect,
+    Disconnect,
+    Frame,
+    GwInfo,
+    Pingreq,
+    Publish,
+    ReturnCode,
+    SearchGw,
+    Suback,
+    Unsuback,
+    WillMsgReq,
+    WillMsgResp,
+    WillTopicReq,
+    WillTopicResp,
+)
+
+# What a stranger may say without hearing DISCONNECT: what only gateways say. Who says that is no
+# client, and two gateways must not talk to each other for ever.
+_UNANSWERED: tuple[type, ...] = (
+    *(GwInfo, Advertise, Connack, WillTopicReq, WillMsgReq, Suback, Unsuback),
+    *(WillTopicResp, WillMsgResp),
+)
+PINGREQ_HEAD_BYTES = 2
+_NOT_REBOUND = "PINGREQ of a client that sleeps elsewhere; see mqtt_sn.rebind_sleepers"
+
+
+class Door:
+    def __init__(
+        self,
+        rules: EngineRules,
+        members: Members,
+        downlink: Downlink,
+        perform: Callable[[list[Effect], float], list[Effect]],
+        answer: Callable[[Session, list[Effect], float], list[Effect]],
+        received: dict[type, int],
+    ) -> None:
+        """`answer` is `perform` that withholds what waits for the disk; `received` counts frames
+        by kind.
+        """
+        self._rules = rules
+        self._members = members
+        self._sessions = members.sessions
+        self._downlink = downlink
+        self._perform = perform
+        self._answer = answer
+        self.admission = Admission(rules.admission, members.sessions)
+        self.discovery = Discovery(rules.discovery, self.admission.may_answer_stranger, received)
+        self.callers = Callers(
+            rules.admission.callers_max, rules.admission.handshakes_max, rules.session.patience_s
+        )
+        self._farewells = Farewells()
+        self._connectionless = Connectionless(rules.connectionless, rules.session, rules.predefined)
+
+    def receive(
+        self, frame: Frame, peer: Peer, session: Session | None, now: float
+    ) -> list[Effect]:
+        """CONNECT and SEARCHGW from anyone, or any frame from an address that no client has."""
+        if isinstance(frame, Connect):
+            return self._receive_connect(frame, peer, session, now)
+        if isinstance(frame, SearchGw):
+            if session is not None:
+                session.heard_at = now
+            return self.discovery.search(peer, now)
+        dropped = Dropped(Reason.STRANGER, None, type(frame).__name__.upper(), peer)
+        if isinstance(frame, _UNANSWERED):  # to everyone, so it shows nothing either
+            return [dropped]
+        doubted = self._members.doubted_at(peer)
+        if doubted is not None:
+            return self._receive_doubted(doubted, frame, now)
+        caller = self.callers.take(peer, now)
+        if caller is not None:
+            return self._receive_caller(caller, frame, now)
+        sleeper = self._sleeper(frame)
+        if sleeper is not None:
+            if self._may_rebind(sleeper, peer, now):
+                return self._rebind(sleeper, frame, peer, now)
+            dropped = Dropped(Reason.STRANGER, sleeper.client_id, _NOT_REBOUND, peer)
+        return [dropped, *self._bid_farewell(frame, peer, now)]
+
+    def _bid_farewell(self, frame: Frame, peer: Peer, now: float) -> list[Effect]:
+        """What a stranger hears, if anything: that it is none of ours."""
+        if isinstance(frame, Disconnect) and self._farewells.is_echo(peer, now):
+            return []
+        if not self.admission.may_answer_stranger(now):
+            return []
+        self._farewells.told(peer, now)
+        return [_goodbye(peer)]
+
+    def _receive_connect(
+        self, frame: Connect, peer: Peer, at_address: Session | None, now: float
+    ) -> list[Effect]:
+        client_id = self.admission.client_id_of(frame, self._sessions)
+        if isinstance(client_id, Refusal):
+            return _turned_away(client_id, peer)
+        session = self._sessions.get(client_id)
+        refusal = None if session is not None else self.admission.unlisted(client_id, now)
+        refusal = refusal or self.admission.judge(
+            frame, len(self._sessions), known=session is not None
+        )
+        is_full = refusal is not None and refusal.reason is Reason.CLIENTS_FULL
+        if refusal is not None and not (is_full and self._may_make_room(now)):
+            return _turned_away(refusal, peer)
+        effects: list[Effect] = []
+        if at_address is None:
+            at_address = self._members.doubted_at(peer)
+        if at_address is not None and at_address is not session:
+            effects += self._perform(at_address.displace(), now)
+        if session is None:
+            return effects + self._welcome_caller(frame, client_id, peer, now)
+        self.callers.take(peer, now)
+        self._members.leave_address(session)
+        ended: list[Effect] = []
+        if frame.clean_session and not session.is_blank:
+            former = session
+            ended = self.discard(former, now)
+            session = self._sessions[client_id] = self._successor(former)
+        effects += self._answer(session, [*ended, *session.connect(frame, peer, now)], now)
+        self._members.enter(session)
+        self._members.schedule(session)
+        return effects
+
+    def _welcome_caller(
+        self, frame: Connect, client_id: ClientId, peer: Peer, now: float
+    ) -> list[Effect]:
+        keep_alive_s, clean, will = frame.duration_s, frame.clean_session, frame.will
+        caller = Caller(client_id, peer, keep_alive_s, clean, will, now)
+        answer = WillTopicReq() if will else Connack(ReturnCode.ACCEPTED)
+        return [*self.callers.enter(caller, now), Send(peer, answer)]
+
+    def _receive_caller(self, caller: Caller, frame: Frame, now: float) -> list[Effect]:
+        """The second frame of a new client, which makes it one."""
+        client_id, peer = caller.client_id, caller.peer
+        effects: list[Effect] = []
+        refusal = self.admission.judge(caller.connect(), len(self._sessions), known=False)
+        if refusal is not None:
+            if not self._may_make_room(now):
+                return [Dropped(refusal.reason, client_id, refusal.detail, peer), _goodbye(peer)]
+            effects += self._make_room(now)
+        session = self._sessions[client_id] = self.new_session(client_id, peer)
+        self._members.enter(session)
+        effects += self._perform(self.admission.came_in(client_id), now)
+        effects += self._perform(session.called(caller.connect(), caller.at), now)
+        effects += self._answer(session, session.receive(frame, now), now)
+        self._members.schedule(session)
+        return effects
+
+    def _receive_doubted(self, session: Session, frame: Frame, now: float) -> list[Effect]:
+        """A frame from where a client is said to be."""
+        if isinstance(frame, Pingreq) and frame.client_id:  # says it again
+            session.moved_to(session.peer, len(frame.client_id) + PINGREQ_HEAD_BYTES)
+            effects = self._answer(session, session.receive(frame, now), now)
+        else:
+            self._members.leave_address(session)
+            effects = self._answer(session, session.believed(frame, now), now)
+            if session.state not in ABSENT:
+                self._members.enter(session)
+        self._members.schedule(session)
+        return effects
+
+    def _sleeper(self, frame: Frame) -> Session | None:
+        """Who wakes up at an address that nobody has: behind a NAT a sleeper has another one each
+        time.
+        """
+        if not isinstance(frame, Pingreq):
+            return None
+        session = self._sessions.get(ClientId(frame.client_id.decode(errors="replace")))
+        return session if session and session.state in (State.ASLEEP, State.AWAKE) else None
+
+    def _may_rebind(self, session: Session, peer: Peer, now: float) -> bool:
+        former = session.peer
+        return (
+            former.link == peer.link
+            and self._rules.may_rebind(former.address, peer.address)
+            and self.admission.may_rebind(now)
+        )
+
+    def _rebind(self, session: Session, frame: Frame, peer: Peer, now: float) -> list[Effect]:
+        """It is there from now on; nothing goes to where it was."""
+        self._members.leave_address(session)
+        told = Rebound(session.client_id, session.peer, peer)
+        moved = session.rebind(peer, len(session.client_id.encode()) + PINGREQ_HEAD_BYTES, now)
+        effects = self._answer(session, [told, *moved, *session.receive(frame, now)], now)
+        self._members.enter(session)
+        self._members.schedule(session)
+        return effects
+
+    def receive_connectionless(
+        self, frame: Publish, peer: Peer, session: Session | None, now: float
+    ) -> list[Effect]:
+        """It shows nothing of who is there: nobody waits for an answer to it."""
+        client_id = None
+        known = session or self._members.doubted_at(peer)
+        if known is not None:
+            known.heard_at = now
+            client_id = known.client_id
+        elif (caller := self.callers.at(peer)) is not None:
+            client_id = caller.client_id
+        return self._perform([self._connectionless.receive(frame, peer, client_id, now)], now)
+
+    def _successor(self, former: Session) -> Session:
+        """A new session, with numbers behind those of the one that it takes the place of."""
+        next_position = former.delivering.next_position
+        session = self.new_session(
+            former.client_id, former.peer, former.next_topic_id, next_position
+        )
+        if not former.is_believed:
+            session.delivering.doubt(0)
+        if former.state not in ABSENT:
+            session.take_over()
+        return session
+
+    def new_session(
+        self,
+        client_id: ClientId,
+        peer: Peer,
+        first_topic_id: int | None = None,
+        first_position: int = 0,
+    ) -> Session:
+        rules = self._rules
+        if first_topic_id is None:
+            first_topic_id = rules.first_topic_id
+        predefined = rules.clients_predefined.get(client_id, rules.predefined)
+        return Session(client_id, peer, rules.session, predefined, first_topic_id, first_position)
+
+    def _may_make_room(self, now: float) -> bool:
+        """Whether some client has been absent for long enough."""
+        absent = self._members.longest_absent()
+        return absent is not None and now - absent[1] >= self._rules.admission.absent_s_min
+
+    def _make_room(self, now: float) -> list[Effect]:
+        """End the session of the client that has been absent the longest."""
+        absent = self._members.longest_absent()
+        assert absent is not None, "`_may_make_room` said so"
+        session, left_at = absent
+        detail = f"absent for {(now - left_at) / 3600:.0f} h, and its place is needed"
+        dropped = Dropped(Reason.SESSION_ENDED, session.client_id, detail, count=0)
+        return [dropped, *self.discard(session, now)]
+
+    def forget(self, client_id: ClientId, now: float) -> list[Effect]:
+        """The operator wants a client no more: it is a stranger from now on, and hears so."""
+        effects: list[Effect] = []
+        caller, session = self.callers.of(client_id), self._sessions.get(client_id)
+        if caller is not None:
+            self.callers.forget(client_id)
+            effects.append(_goodbye(caller.peer))
+        if session is not None:
+            self._members.leave_address(session)
+            dropped = Dropped(Reason.SESSION_ENDED, client_id, "by the operator", count=0)
+            effects += [dropped, *self.discard(session, now)]
+            effects += [] if session.state in ABSENT else [_goodbye(session.peer)]
+        return effects + self._perform(self.admission.forget(client_id), now)
+
+    def discard(self, session: Session, now: float) -> list[Effect]:
+        """The session is over; the engine forgets it."""
+        effects = self._perform([*self._downlink.forget(session), *session.end()], now)
+        self._members.forget(session)
+        return effects
+
+
+def _goodbye(peer: Peer) -> Send:
+    return Send(peer, Disconnect())
+
+
+def _turned_away(refusal: Refusal, peer: Peer) -> list[Effect]:
+    dropped = Dropped(refusal.reason, None, refusal.detail, peer)
+    return [dropped, Send(peer, Connack(refusal.return_code))]

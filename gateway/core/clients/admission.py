@@ -1,0 +1,181 @@
+"""Who may come in, and how much those get who have not.
+
+Strangers, that is addresses from which no client is known to answer, have budgets of their own, so
+that a flood of them costs members nothing:
+
+- `answers_per_s_max` DISCONNECTs a second in all, beyond which they hear nothing;
+- `connects_per_s_max` CONNECTs, and `connects_at_once_max` at once, as after a power cut. Beyond
+  that a CONNECT is dropped unread, but for one with the client id of a session that is there: of
+  these as many may come besides. So clients that moved are not locked out by random ids.
+
+Clients are bounded by `clients_max`, sessions that are kept for absent clients included. When all
+places are taken, a new client gets that of the one that has been absent the longest, if for
+`absent_s_min` at least; else it is answered with congestion. A new client takes its place when it
+says more than CONNECT (`half_open.py`).
+
+With `is_listed_only` a new client must be in `listed`, or be let in by the operator, who opens the
+door for a while (`permit`). Who came in so, and showed that it is there, stays permitted, at most
+`clients_max` of them. Others hear "congestion": a sensor that the operator is about to let in tries
+again by itself (6.2). Clients that have a session are no new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, replace
+from math import inf
+
+from gateway.core.clients.token_bucket import Budget
+from gateway.core.effects import ClientId, Dropped, Effect, Peer, Reason, Save
+from gateway.core.session.topic_names import text
+from gateway.core.state_records import PermitGone, SavedPermit
+from gateway.frames import Connect, ReturnCode
+
+PROTOCOL_ID = 0x01  # MQTT-SN 1.2
+_CONNECT = bytes((Connect.KIND,))
+_CONNECT_HEAD = 6  # octets before the client id, in the short form
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionRules:
+    clients_max: int = 10_000
+    client_id_bytes_max: int = 64  # 1.2 says 23; gateways in the field take more
+    assign_empty_client_id: bool = False
+    answers_per_s_max: int = 20
+    connects_per_s_max: int = 2000
+    connects_at_once_max: int = 12_000
+    callers_max: int = 12_000
+    handshakes_max: int = 12_000
+    packets_per_s_max: int = 0  # from one address; 0 for no limit
+    absent_s_min: float = 3600.0  # longer than a restart or a short outage keeps a client away
+    is_listed_only: bool = False
+    listed: frozenset[str] = frozenset()  # client ids
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    return_code: ReturnCode
+    reason: Reason
+    detail: str = ""
+
+
+class Admission:
+    def __init__(self, rules: AdmissionRules, known: Container[ClientId] = ()) -> None:
+        """`known`: the clients that have a session."""
+        self._rules = rules
+        self._known: Container[object] = known
+        self._turned_away = 0
+        self._turned_away_last = b""
+        self._assigned = 0
+        self.permitted_until = -inf  # everybody, by the operator
+        self.permitted: set[ClientId] = set()
+        self._answers = Budget(rules.answers_per_s_max, rules.answers_per_s_max)
+        at_once = rules.connects_at_once_max
+        self._connects = Budget(rules.connects_per_s_max, at_once)
+        self._known_connects = Budget(rules.connects_per_s_max, at_once)
+
+    def judge(self, frame: Connect, members: int, known: bool) -> Refusal | None:
+        """Why this CONNECT is refused, or None; `known`: its client has a session already."""
+        if frame.protocol_id != PROTOCOL_ID:
+            detail = f"protocol id {frame.protocol_id:#04x}"
+            return Refusal(ReturnCode.NOT_SUPPORTED, Reason.PROTOCOL_ID, detail)
+        if not known and members >= self._rules.clients_max:
+            detail = f"{self._rules.clients_max} clients, all places taken"
+            return Refusal(ReturnCode.CONGESTION, Reason.CLIENTS_FULL, detail)
+        return None
+
+    def list_only(self, listed: frozenset[str]) -> None:
+        """Another list of those that may come in; who is in keeps its place."""
+        self._rules = replace(self._rules, listed=listed)
+
+    # Who is in no list
+
+    def restore(self, permitted: Iterable[ClientId]) -> None:
+        """Those that the operator let in, in a former life."""
+        self.permitted.update(permitted)
+
+    def unlisted(self, client_id: ClientId, now: float) -> Refusal | None:
+        """Why a new client may not come in, or None."""
+        if not self._rules.is_listed_only or client_id in self._rules.listed:
+            return None
+        if client_id in self.permitted:
+            return None
+        if now >= self.permitted_until:
+            detail = f"client id {client_id!r} is not in admission.listed"
+        elif len(self.permitted) >= self._rules.clients_max:
+            detail = f"client id {client_id!r}: {len(self.permitted)} were let in already"
+        else:
+            return None
+        return Refusal(ReturnCode.CONGESTION, Reason.NOT_PERMITTED, detail)
+
+    def came_in(self, client_id: ClientId) -> list[Effect]:
+        """A new client has shown that it is there; who was let in is so for good."""
+        rules = self._rules
+        if not rules.is_listed_only or client_id in rules.listed or client_id in self.permitted:
+            return []
+        self.permitted.add(client_id)
+        return [Save(SavedPermit(client_id))]
+
+    def forget(self, client_id: ClientId) -> list[Effect]:
+        """The operator wants it no more."""
+        if client_id not in self.permitted:
+            return []
+        self.permitted.remove(client_id)
+        return [Save(PermitGone(client_id))]
+
+    # Names
+
+    def client_id_of(self, frame: Connect, taken: Container[ClientId]) -> ClientId | Refusal:
+        """The id as text, or one made up for a client without that wants nothing kept (MQTT has
+        the same rule): nobody could come back to such a session.
+        """
+        raw = frame.client_id
+        if not raw and frame.clean_session and self._rules.assign_empty_client_id:
+            return self._new_client_id(taken)
+        client_id = text(raw)
+        if not raw or client_id is None or len(raw) > self._rules.client_id_bytes_max:
+            detail = f"client id {raw[:64]!r} of {len(raw)} bytes"
+            return Refusal(ReturnCode.NOT_SUPPORTED, Reason.CLIENT_ID, detail)
+        return ClientId(client_id)
+
+    def _new_client_id(self, taken: Container[ClientId]) -> ClientId:
+        while True:
+            self._assigned += 1
+            client_id = ClientId(f"auto-{self._assigned}")
+            if client_id not in taken:
+                return client_id
+
+    def may_answer_stranger(self, now: float) -> bool:
+        """Whether the strangers' budget has an answer left."""
+        return self._answers.take(now)
+
+    def may_call(self, address: bytes, datagram: bytes, now: float) -> bool:
+        """Whether there is a budget for this datagram from a stranger, which is not decoded yet.
+
+        Fast, because a flood is made of those for which there is none.
+        """
+        head = datagram[:_CONNECT_HEAD]
+        is_long = head[:1] == b"\x01"
+        if head[3:4] != _CONNECT if is_long else head[1:2] != _CONNECT:
+            return True
+        if self._connects.take(now):
+            return True
+        client_id = datagram[_CONNECT_HEAD + 2 * is_long :].decode(errors="replace")
+        if client_id in self._known and self._known_connects.take(now):
+            return True
+        self._turned_away += 1
+        self._turned_away_last = address
+        return False
+
+    def may_rebind(self, now: float) -> bool:
+        """Whether there is a budget for a client that is known and comes from elsewhere."""
+        return self._known_connects.take(now)
+
+    def turned_away(self, link: int) -> list[Effect]:
+        """How many `may_call` refused since the last time."""
+        count, self._turned_away = self._turned_away, 0
+        if not count:
+            return []
+        detail = f"more than {self._rules.connects_per_s_max} CONNECTs/s from strangers"
+        peer = Peer(link, self._turned_away_last)
+        return [Dropped(Reason.TOO_MANY_CONNECTS, None, detail, peer, count)]

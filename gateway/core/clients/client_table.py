@@ -1,0 +1,134 @@
+"""The sessions of all clients: by client id, by address, by when each wants time; who is absent.
+
+Addresses are compared raw, per link, so that finding a session costs two dictionary lookups. A
+session whose address is not believed yet (`session/whereabouts.py`) is not found there, but by
+`doubted_at`: so the way of a reading need not ask. All
+timers are in one heap: a session's entry may be early (hearing a client only moves its deadline
+away), never late. Entries that nearer ones replaced stay until they are due or too many.
+
+Limit: `clients_max`, kept by `admission.py`; the heap holds at most two entries for each session
+and `TIMERS_SPARE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from math import inf
+
+from gateway.core.effects import ClientId, Peer
+from gateway.core.session.session import Session
+
+CACHED_MAX = 2000  # clients on a link whose sessions are in the processor's caches anyway
+TIMERS_SPARE = 64  # entries beyond two for each session, so that few sessions do not rebuild often
+
+
+class Members:
+    def __init__(self) -> None:
+        self.sessions: dict[ClientId, Session] = {}
+        self._by_address: dict[int, dict[bytes, Session]] = {}
+        self._doubted: dict[Peer, Session] = {}
+        self._absent: dict[ClientId, float] = {}  # since when; the longest absent first
+        self._timers: list[tuple[float, int, Session]] = []
+        self._timers_made = 0
+        self.returned_at = (
+            -inf
+        )  # when the gateway ran again after it had stood still, the last time
+
+    # Sessions and where they are
+
+    def on_link(self, link: int) -> dict[bytes, Session]:
+        """The sessions of a link by address; the dictionary stays the same."""
+        return self._by_address.setdefault(link, {})
+
+    def fetch(self, at_link: dict[bytes, Session], datagrams: Iterable[tuple[bytes, bytes]]) -> int:
+        """Look at what these are going to ask for, if they are readings; says how many have it all.
+
+        Of very many clients nothing is in the processor's caches, and a reading goes from place to
+        place, each known only by the one before. One client after the other, it waits for memory at
+        each; here one step is done for all, then the next, and the processor waits for many places
+        at the same time. Nothing is changed.
+        """
+        found: list[Session] = []
+        for address, _ in datagrams:
+            session = at_link.get(address)
+            if session is not None:
+                found.append(session)
+        for each in found:
+            each.reach(0)
+        for each in found:
+            each.reach(1)
+        sessions, reached = self.sessions, 0
+        for each in found:
+            if each.client_id in sessions and each.reach(2):
+                reached += 1
+        return reached
+
+    def doubted_at(self, peer: Peer) -> Session | None:
+        """The session that is said to be there."""
+        return self._doubted.get(peer)
+
+    def enter(self, session: Session) -> None:
+        """The session is at its peer's address from now on."""
+        if session.is_believed:
+            self.on_link(session.peer.link)[session.peer.address] = session
+        else:
+            self._doubted[session.peer] = session
+        self._absent.pop(session.client_id, None)
+
+    def leave_address(self, session: Session) -> None:
+        members = self.on_link(session.peer.link)
+        if members.get(session.peer.address) is session:
+            del members[session.peer.address]
+        elif self._doubted.get(session.peer) is session:
+            del self._doubted[session.peer]
+
+    def forget(self, session: Session) -> None:
+        """The session is over."""
+        del self.sessions[session.client_id]
+        self._absent.pop(session.client_id, None)
+        session.scheduled_at = inf
+
+    # Absence
+
+    def note_absence(self, session: Session, now: float) -> None:
+        self._absent[session.client_id] = now
+
+    def absent_since(self, client_id: ClientId) -> float | None:
+        """When a client left or was lost; None while it is here."""
+        return self._absent.get(client_id)
+
+    def longest_absent(self) -> tuple[Session, float] | None:
+        """The session whose client has been away the longest, and since when."""
+        for client_id, left_at in self._absent.items():
+            return self.sessions[client_id], left_at
+        return None
+
+    # Time
+
+    def wake_at(self) -> float:
+        return self._timers[0][0] if self._timers else inf
+
+    def schedule(self, session: Session) -> None:
+        """Note when the session wants time next, if that is sooner than what is noted already."""
+        wake_at = session.wake_at(self.returned_at)
+        if wake_at < session.scheduled_at:
+            session.scheduled_at = wake_at
+            self._timers_made += 1
+            heappush(self._timers, (wake_at, self._timers_made, session))
+            if len(self._timers) > 2 * len(self.sessions) + TIMERS_SPARE:
+                self._rebuild_timers()
+
+    def due(self, now: float) -> Iterator[Session]:
+        """Each session that wants time by now; it must be scheduled again."""
+        while self._timers and self._timers[0][0] <= now:
+            due_at, _, session = heappop(self._timers)
+            if session.scheduled_at == due_at:  # else an entry that a nearer one replaced
+                session.scheduled_at = inf
+                yield session
+
+    def _rebuild_timers(self) -> None:
+        """Leave out the entries that nearer ones replaced, and those of sessions that are over."""
+        scheduled = [each for each in self.sessions.values() if each.scheduled_at < inf]
+        self._timers = [(each.scheduled_at, n, each) for n, each in enumerate(scheduled)]
+        heapify(self._timers)

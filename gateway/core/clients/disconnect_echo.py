@@ -1,0 +1,33 @@
+"""Who was just told to go, so that two gateways do not tell each other for ever.
+
+To a gateway another one is a stranger, and what strangers say is answered with DISCONNECT. One
+datagram that somebody sends to the one in the name of the other would set them off, and take the
+strangers' budget of both for good. So a DISCONNECT within `ECHO_S` of ours is taken for the answer
+to it. A client that repeats its own DISCONNECT does so after T_retry, which is longer.
+
+Full: beyond `REMEMBERED_MAX` the oldest is forgotten. The strangers' budget lets fewer be told.
+"""
+
+from __future__ import annotations
+
+from gateway.core.effects import Peer
+
+ECHO_S = 5.0  # the longest way there and back that is known of, and half of T_retry (1.2, 7.2)
+REMEMBERED_MAX = 256
+
+
+class Farewells:
+    def __init__(self) -> None:
+        self._told_at: dict[Peer, float] = {}  # the oldest first
+
+    def told(self, peer: Peer, now: float) -> None:
+        """We said DISCONNECT to this stranger."""
+        self._told_at.pop(peer, None)
+        if len(self._told_at) >= REMEMBERED_MAX:
+            del self._told_at[next(iter(self._told_at))]
+        self._told_at[peer] = now
+
+    def is_echo(self, peer: Peer, now: float) -> bool:
+        """Whether a DISCONNECT from there answers ours."""
+        told_at = self._told_at.get(peer)
+        return told_at is not None and now < told_at + ECHO_S

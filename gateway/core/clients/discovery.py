@@ -1,0 +1,246 @@
+"""How sensors find this gateway (6.1, 6.2): ADVERTISE, answers to SEARCHGW, and standing by.
+
+- ADVERTISE goes to every group that is joined, each `advertise_s`, and only while the gateway can
+  do something with a reading. Nobody is told of a gateway that cannot serve.
+- Of what comes by a group only SEARCHGW is ever answered. Searches share the strangers' budget, and
+  an answer is as long as its question.
+- A standby is silent until every other gateway it has heard has missed `missed_max` of its own
+  ADVERTISEs. While it can hear no group it knows nothing, so it waits.
+- ADVERTISE does not say whether it comes from a standby. Of two that stand in the one with the
+  lower id stays: the higher one stops as soon as it hears the lower, and the lower one says
+  ADVERTISE once more. Whoever is heard again after that is no standby, and the lower one stops too.
+
+Limits: one entry for each id a gateway can have, 256.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from math import inf
+
+from gateway.core.effects import (
+    Broadcast,
+    DiscoveryChanged,
+    Dropped,
+    Effect,
+    Part,
+    Peer,
+    Reason,
+    Send,
+)
+from gateway.frames import (
+    Advertise,
+    Frame,
+    GwInfo,
+    MalformedFrame,
+    SearchGw,
+    decode,
+    has_trailing_octets,
+)
+
+# Within this time all gateways of a network begin after a power cut, each in its turn by its id.
+TURNS_S = 5.0
+IDS = 256
+ID_TAKEN_AGAIN_S = 86_400.0  # once a day, for as long as it lasts
+REPLY_S_MIN = 1.0  # between two ADVERTISEs that answer others
+
+
+class Answer(Enum):
+    """How those are answered who search by multicast."""
+
+    UNICAST = "unicast"
+    MULTICAST = "multicast"
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveryRules:
+    gateway_id: int = 1
+    advertise_s: int = 900  # T_ADV: more than 15 min (7.2)
+    missed_max: int = 3  # N_ADV: 2 to 3 (7.2)
+    answer: Answer = Answer.UNICAST
+    is_standby: bool = False
+    has_groups: bool = False  # else there is nobody to tell, and nothing to tell of it
+    allow_trailing_octets: bool = True
+
+
+class Discovery:
+    """`due_at` is when `handle_time` is due; infinity for never."""
+
+    def __init__(
+        self,
+        rules: DiscoveryRules,
+        may_answer: Callable[[float], bool],
+        received: dict[type, int],
+    ) -> None:
+        """`may_answer` takes one answer from the strangers' budget; `received` counts frames."""
+        self.part = Part.UNABLE
+        self.due_at = inf
+        self._rules = rules
+        self._may_answer = may_answer
+        self._received = received
+        self._joined: set[int] = set()  # links
+        self._hearing: set[int] = set()  # of these, where other gateways would be heard
+        self._turn_s = min(TURNS_S, rules.advertise_s) * rules.gateway_id / IDS
+        self._silent_at: dict[int, float] = {}  # when a gateway, by its id, counts as silent
+        self._knows_at = inf  # since the first such group was joined, N_ADV durations
+        self._rivals: dict[int, float] = {}  # since when heard, while we stand in; ids above ours
+        self._advertise_at = inf
+        self._advertised_at = -inf
+        self._told_taken_at = -inf
+
+    # From the shell
+
+    def set_serving(self, problem: str | None, now: float) -> list[Effect]:
+        """Say whether a reading that comes now could be taken; `problem`: why not."""
+        is_able = self.part is not Part.UNABLE
+        if is_able is (problem is None):
+            return []
+        if problem is not None:
+            return self._become(Part.UNABLE, now, problem)
+        return self._become(Part.STANDBY if self._rules.is_standby else Part.ADVERTISING, now)
+
+    def joined(self, link: int, now: float, *, hears: bool = True) -> None:
+        """What is said to the group of this link is heard from now on. `hears`: and other gateways
+        there are heard by us; on a serial line there are none.
+        """
+        if hears:
+            if not self._hearing:
+                self._knows_at = now + self._rules.missed_max * self._rules.advertise_s
+            self._hearing.add(link)
+        self._joined.add(link)
+        self._advertise_at = min(self._advertise_at, now + self._turn_s)
+        self._schedule()
+
+    def left(self, link: int) -> None:
+        """The group of this link is not to be had until further notice."""
+        self._joined.discard(link)
+        self._hearing.discard(link)
+        self._schedule()
+
+    def stood_still(self, seconds: float, now: float) -> None:
+        """For `seconds` the gateway was not there. Others may miss its ADVERTISE, and a standby may
+        have begun in its place: it stops when it receives ours.
+        """
+        is_missed = now + seconds >= self._advertised_at + self._rules.advertise_s
+        if is_missed and self.part is Part.ADVERTISING and not self._rules.is_standby:
+            self._advertise_at = min(self._advertise_at, now + self._turn_s)
+            self._schedule()
+
+    # From the sensors
+
+    def receive(
+        self, link: int, datagrams: Iterable[tuple[bytes, bytes]], now: float
+    ) -> list[Effect]:
+        """What came by a group, as (address, datagram) pairs."""
+        effects: list[Effect] = []
+        for address, datagram in datagrams:
+            peer = Peer(link, address)
+            try:
+                frame = decode(datagram)
+            except MalformedFrame as error:
+                effects.append(Dropped(Reason.MALFORMED, None, str(error), peer))
+                continue
+            if has_trailing_octets(datagram):
+                effects.append(Dropped(Reason.TRAILING_OCTETS, peer=peer))
+                if not self._rules.allow_trailing_octets:
+                    continue
+            self._received[type(frame)] = self._received.get(type(frame), 0) + 1
+            effects += self._hear(frame, peer, now)
+        return effects
+
+    def search(self, peer: Peer, now: float) -> list[Effect]:
+        """A search that came to our own address: its answer goes back the same way."""
+        refusal = self._refusal(peer, now)
+        return [Send(peer, self._information())] if refusal is None else [refusal]
+
+    def _hear(self, frame: Frame, peer: Peer, now: float) -> list[Effect]:
+        match frame:
+            case SearchGw(radius):
+                return self._search_by_group(radius, peer, now)
+            case Advertise():
+                return self._hear_gateway(frame, peer, now)
+            case GwInfo():  # for those who search; it says nothing that ADVERTISE does not
+                return []
+            case _:
+                detail = type(frame).__name__.upper()
+                return [Dropped(Reason.GROUP_TRAFFIC, None, detail, peer)]
+
+    def _search_by_group(self, radius: int, peer: Peer, now: float) -> list[Effect]:
+        refusal = self._refusal(peer, now)
+        if refusal is not None:
+            return [refusal]
+        if self._rules.answer is Answer.MULTICAST:
+            return [Broadcast(peer.link, self._information(), radius)]
+        return [Send(peer, self._information())]
+
+    def _refusal(self, peer: Peer, now: float) -> Dropped | None:
+        if self.part is not Part.ADVERTISING:
+            return Dropped(Reason.NOT_ADVERTISING, None, self.part.value, peer)
+        if not self._may_answer(now):
+            return Dropped(Reason.STRANGER, None, "SEARCHGW", peer)
+        return None
+
+    # From other gateways
+
+    def _hear_gateway(self, frame: Advertise, peer: Peer, now: float) -> list[Effect]:
+        """ADVERTISE of another one: what we say ourselves the link does not bring."""
+        duration_s = frame.duration_s or self._rules.advertise_s
+        self._silent_at[frame.gateway_id] = now + self._rules.missed_max * duration_s
+        effects: list[Effect] = []
+        is_told = now - self._told_taken_at < ID_TAKEN_AGAIN_S
+        if frame.gateway_id == self._rules.gateway_id and not is_told:
+            self._told_taken_at = now
+            detail = f"another gateway says it is {frame.gateway_id} too"
+            effects.append(Dropped(Reason.GATEWAY_ID_TAKEN, None, detail, peer))
+        if self._rules.is_standby and self.part is Part.ADVERTISING:
+            effects += self._meet(frame.gateway_id, duration_s, now)
+        self._schedule()
+        return effects
+
+    def _meet(self, gateway_id: int, duration_s: int, now: float) -> list[Effect]:
+        """While we stand in another gateway is heard: the active one, or a second standby."""
+        if gateway_id > self._rules.gateway_id:
+            first_at = self._rivals.setdefault(gateway_id, now)
+            if now - first_at < duration_s / 2:  # the first one, or a copy of it
+                return self._advertise(now) if now - self._advertised_at >= REPLY_S_MIN else []
+        return self._become(Part.STANDBY, now, f"gateway {gateway_id} is heard")
+
+    # Time
+
+    def handle_time(self, now: float) -> list[Effect]:
+        if now < self.due_at:
+            return []
+        if self.part is Part.ADVERTISING:
+            return self._advertise(now)
+        known = ", ".join(map(str, sorted(self._silent_at)))
+        detail = f"gateway {known} is silent" if known else "no other gateway is heard"
+        return [*self._become(Part.ADVERTISING, now, detail), *self._advertise(now)]
+
+    def _advertise(self, now: float) -> list[Effect]:
+        self._advertised_at = now
+        self._advertise_at = now + self._rules.advertise_s
+        self._schedule()
+        frame = Advertise(self._rules.gateway_id, self._rules.advertise_s)
+        return [Broadcast(link, frame) for link in sorted(self._joined)]
+
+    def _information(self) -> GwInfo:
+        return GwInfo(self._rules.gateway_id)  # without GwAdd, which is for clients (5.4.3)
+
+    def _become(self, part: Part, now: float, detail: str = "") -> list[Effect]:
+        before, self.part = self.part, part
+        self._advertise_at = now + self._turn_s
+        self._rivals.clear()
+        self._schedule()
+        return [DiscoveryChanged(before, part, detail)] if self._rules.has_groups else []
+
+    def _schedule(self) -> None:
+        if not self._joined or self.part is Part.UNABLE:
+            self.due_at = inf
+        elif self.part is Part.ADVERTISING:
+            self.due_at = self._advertise_at
+        elif not self._hearing:
+            self.due_at = inf
+        else:
+            self.due_at = max([self._knows_at, *self._silent_at.values()]) + self._turn_s

@@ -1,0 +1,61 @@
+"""Readings without a session: PUBLISH at QoS -1, from anyone who may reach the port.
+
+Off unless allowed. Only predefined ids and short names name a topic for a stranger (1.2, 6.8);
+with `long_topics` also the form that some clients use although no specification has it: topic id
+type 00, the length of the name in the topic id field, name and payload one after the other.
+Nothing is ever answered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.core.effects import ClientId, Dropped, Forward, Peer, Reason
+from gateway.core.session.options import PredefinedTopics, SessionRules
+from gateway.core.session.topic_names import topic_name
+from gateway.core.session.topic_registry import short_topic
+from gateway.frames import Publish, TopicIdType
+
+NOBODY = ClientId("")  # the `client` of the delivery tag of a reading that came without a client id
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionlessRules:
+    allow: bool = False
+    long_topics: bool = False
+
+
+class Connectionless:
+    def __init__(
+        self, rules: ConnectionlessRules, session_rules: SessionRules, predefined: PredefinedTopics
+    ) -> None:
+        self._rules = rules
+        self._session_rules = session_rules
+        self._predefined = predefined
+
+    def receive(
+        self, frame: Publish, peer: Peer, client_id: ClientId | None, now: float
+    ) -> Forward | Dropped:
+        """The reading to forward, or why there is none; `client_id` if one is known there."""
+        if not self._rules.allow:
+            detail = "set qos_minus_one.allow = true to take such readings"
+            return Dropped(Reason.QOS_MINUS_ONE_OFF, client_id, detail, peer)
+        topic, payload = self._named(frame)
+        if topic is None:
+            return Dropped(Reason.UNKNOWN_TOPIC_ID, client_id, f"{frame.topic_id:#06x}", peer)
+        if len(payload) > self._session_rules.payload_bytes_max:
+            detail = f"{topic!r}, {len(payload)} bytes"
+            return Dropped(Reason.PAYLOAD_TOO_LARGE, client_id, detail, peer)
+        return Forward(client_id or NOBODY, topic, payload, 0, frame.retain, 0, 0, now)
+
+    def _named(self, frame: Publish) -> tuple[str | None, bytes]:
+        payload = frame.payload
+        match frame.topic_id_type:
+            case TopicIdType.PREDEFINED:
+                return self._predefined.names.get(frame.topic_id), payload
+            case TopicIdType.SHORT:
+                return short_topic(frame.topic_id), payload
+            case TopicIdType.NORMAL if self._rules.long_topics and frame.topic_id <= len(payload):
+                name, rest = payload[: frame.topic_id], payload[frame.topic_id :]
+                return topic_name(name, self._session_rules.topic_bytes_max), rest
+        return None, payload

@@ -1,0 +1,443 @@
+"""From the broker to the clients that asked: subscriptions, deliveries and retained messages.
+
+A subscription is asked for, saved when the broker grants the filter that covers it, and joined
+when it is durable; only then does its client hear SUBACK, then what the broker retains, then live
+messages. Where the broker is away for longer than a moment (routing/pending.py) a subscription is
+saved at once and made when it is back.
+
+The broker hears that a QoS 1 message is in good hands when each client it is for has acknowledged
+its copy or has it durably in its outbox, whichever is first. Where all of them listen they have
+`SOON_S` to make the second needless (routing/not_saved.py). A QoS 2 message is durable with
+its packet id first.
+
+Retained messages: a new subscriber gets them once, with the flag; while the broker is away those
+that are known at the QoS for which it asks, the others when the broker is back. Others get them
+again only if they changed while we were away, and without the flag, as an update. What was not
+confirmed by the broker within `REPLAY_WINDOW_S` after a reconnect is no longer retained.
+
+Limits: those of the sessions, of `Retained`, and of a message: one too large for a client's frame
+is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
+
+from gateway.core.downlink.pending_subscriptions import PendingSubscriptions
+from gateway.core.downlink.retained import Found, Retained
+from gateway.core.downlink.subscriptions import Change, Subscriptions
+from gateway.core.downlink.write_behind import NotSaved
+from gateway.core.effects import (
+    Arrived,
+    ClientId,
+    Dropped,
+    Effect,
+    Granted,
+    InGoodHands,
+    Join,
+    Kept,
+    Message,
+    Reason,
+    Save,
+    Send,
+    SubscribeTo,
+    SubscriptionRefused,
+    UnsubscribeFrom,
+    WhenSaved,
+)
+from gateway.core.mqtt.session import UP, UpstreamSession
+from gateway.core.session.options import SessionRules
+from gateway.core.session.session import LISTENING, Session
+from gateway.core.state_records import SavedRetained, SavedSubscription, SubscriptionGone
+from gateway.frames import ReturnCode
+
+REPLAY_WINDOW_S = 30.0
+
+
+class Downlink:
+    def __init__(
+        self,
+        sessions: Mapping[ClientId, Session],
+        upstream: UpstreamSession,
+        retained: Retained,
+        rules: SessionRules,
+        schedule: Callable[[Session], None],
+        answer: Callable[[Session, list[Effect], float], list[Effect]],
+        *,
+        saves: bool,
+    ) -> None:
+        """`answer` does what a session asks of the core, and withholds what waits for the disk.
+        `saves`: there is a disk.
+        """
+        self.subscriptions = Subscriptions()
+        self.pending = PendingSubscriptions()
+        self.retained = retained
+        self.delivered = [0, 0, 0]  # by QoS
+        self._sessions = sessions
+        self._upstream = upstream
+        self._rules = rules
+        self._schedule = schedule
+        self._answer = answer
+        # When they joined by which filter, in order: a replay is theirs for a while; infinity if
+        # the broker was away. Not until when: many join at once, and share the number.
+        self._newcomers: dict[tuple[ClientId, str], float] = {}
+        self._confirm_until = inf
+        self._overheard: str | None = None  # a filter of the gateway's own
+        self._saves = saves
+        self._not_saved = NotSaved()
+
+    def restore(
+        self, subscriptions: Iterable[SavedSubscription], retained: list[SavedRetained]
+    ) -> None:
+        """What a former life left. Who heard then is no newcomer."""
+        self.subscriptions.restore(subscriptions)
+        for topic_filter, qos in self.subscriptions.covering.items():
+            self._upstream.subscriptions.want(topic_filter, qos, retained=True)
+        self.retained.restore(retained)
+
+    def overhear(self, topic_filter: str) -> list[Effect]:
+        """Subscribe to what the gateway listens to for itself; the upstream session hears it."""
+        self._overheard = topic_filter
+        return self._apply(self.subscriptions.ask(topic_filter, 0), retained=False)
+
+    # From the clients
+
+    def subscribe(self, asked: SubscribeTo, now: float) -> list[Effect]:
+        change = self.subscriptions.ask(asked.topic_filter, asked.qos)
+        effects = self._apply(change, retained=True)
+        cover = self._cover_of(asked)
+        if self.pending.is_there:
+            if not self._upstream.subscriptions.is_granted(cover):
+                self.pending.wait(asked, cover)
+                return effects
+        elif self.pending.is_patient(now):
+            self.pending.wait_for_return(asked, cover, now)
+            return effects
+        return effects + self._save(asked)
+
+    def unsubscribe(self, wish: UnsubscribeFrom) -> list[Effect]:
+        return self._apply(self._leave(wish.client_id, wish.topic_filter), retained=False)
+
+    def forget(self, session: Session) -> list[Effect]:
+        """The session is over: it waits for nothing any more."""
+        for topic_filter in session.filters:
+            self._newcomers.pop((session.client_id, topic_filter), None)
+        effects: list[Effect] = []
+        for asked in session.asking():
+            self.pending.drop(asked, self._cover_of(asked))
+            change = self.subscriptions.withdraw(asked.topic_filter)
+            effects += self._apply(change, retained=True)
+        return effects
+
+    def joined(self, asked: SubscribeTo, now: float) -> list[Effect]:
+        """The subscription is durable: its client hears from now on, SUBACK first, then what is
+        retained. Both wait until that is durable too: who has heard SUBACK is no newcomer after a
+        restart.
+        """
+        if not self.pending.saved(asked):
+            return []  # its session is over, or the broker refused the filter meanwhile
+        session = self._sessions[asked.client_id]
+        self.subscriptions.join(asked.client_id, asked.topic_filter, asked.qos)
+        answer = session.subscribed(asked, ReturnCode.ACCEPTED)
+        self._welcome(asked, now)
+        retained = self.retained.matching(asked.topic_filter, asked.qos)
+        is_held = any(min(asked.qos, message.qos) for message in retained)
+        effects: list[Effect] = []
+        for message in retained:
+            effects += self._hand_over(session, message, asked.qos, now, is_held=is_held)
+        if is_held:
+            last = session.delivering.next_position - 1
+            kept = WhenSaved([Kept(asked.client_id, last, is_released=False)])
+            effects = self._answer(session, [*effects, *answer], now)
+            effects = [*self.save_late(), *effects, kept]
+        else:
+            effects = self._answer(session, [*answer, *effects], now)
+        self._schedule(session)
+        return effects
+
+    # From the broker
+
+    def arrived(self, arrived: Arrived, now: float) -> list[Effect]:
+        message = arrived.message
+        found: Found | None = None
+        effects: list[Effect] = []
+        if self._is_retained(message):
+            cover = self.subscriptions.cover_of(message.topic)
+            if cover is not None:
+                is_exact = self._is_exact(arrived, cover)
+                found, effects = self.retained.keep(message, is_exact=is_exact)
+                if found.is_full:
+                    effects.append(Dropped(Reason.RETAINED_FULL, None, message.topic))
+        if message.qos == 0:
+            if arrived.is_replay:
+                return effects + self._replay(arrived, found, now)
+            return effects + self._deliver(message, now)
+        arrived.copies = 1  # ours, until all have been told
+        if arrived.is_replay:
+            effects += self._replay(arrived, found, now)
+        else:
+            effects += self._deliver_surely(arrived, now)
+        arrived.copies -= 1
+        return effects + self._hand_back(arrived, now)
+
+    def granted(self, news: Granted) -> list[Effect]:
+        return self._save_all(self.pending.take(news.topic_filter))
+
+    def refused(self, news: SubscriptionRefused) -> list[Effect]:
+        """The broker refuses a filter: its subscribers lose it, narrower ones get theirs."""
+        refused = news.topic_filter
+        if self.subscriptions.cover_qos(refused) is None:
+            return []  # given up, or a wider one took its place meanwhile
+        effects: list[Effect] = []
+        losers = self.subscriptions.subscribers_of(refused)
+        waiting = self.pending.waiting_for(refused) + self.pending.saving()
+        own = [asked for asked in waiting if asked.topic_filter == refused]
+        for asked in own:
+            self.pending.drop(asked, refused)
+            session = self._sessions[asked.client_id]
+            effects += session.subscribed(asked, ReturnCode.NOT_SUPPORTED)
+            effects += self._apply(self.subscriptions.withdraw(refused), retained=True)
+        for client_id in losers:
+            self._sessions[client_id].unsubscribed(refused)
+            effects += self._apply(self._leave(client_id, refused), retained=True)
+        if refused == self._overheard:
+            self._overheard = None
+            effects += self._apply(self.subscriptions.withdraw(refused), retained=True)
+        client_ids = tuple(dict.fromkeys([*losers, *(asked.client_id for asked in own)]))
+        effects += [Save(SubscriptionGone(client_id, refused)) for client_id in client_ids]
+        return [SubscriptionRefused(refused, news.reason, client_ids), *effects]
+
+    def opened(self, now: float) -> None:
+        """The broker sends again what it retains; what it does not is gone after the window."""
+        self.pending.opened()
+        self.retained.doubt()
+        self._confirm_until = now + REPLAY_WINDOW_S
+        self._forget_old_newcomers(now)
+        self._newcomers = dict.fromkeys(self._newcomers, now)
+
+    def closed(self, now: float) -> list[Effect]:
+        """The broker is away, or was sought in vain."""
+        self._confirm_until = inf
+        return self._save_all(self.pending.closed(now))
+
+    # Time
+
+    def wake_at(self) -> float:
+        return min(min(self._not_saved.wake_at(), self._confirm_until), self.pending.due_at)
+
+    def handle_time(self, now: float) -> list[Effect]:
+        effects = self._not_saved.save(now) + self._save_all(self.pending.due(now))
+        if now < self._confirm_until:
+            return effects
+        self._confirm_until = inf
+        return effects + self.retained.forget_unconfirmed()
+
+    def save_late(self) -> list[Effect]:
+        """All that is not saved, now."""
+        return self._not_saved.save(inf)
+
+    # Subscriptions
+
+    def _save(self, asked: SubscribeTo) -> list[Effect]:
+        """The last step before its client may join."""
+        self.pending.save(asked)
+        row = self._sessions[asked.client_id].subscription_row(asked)
+        return [Save(row), WhenSaved([Join(asked)])]
+
+    def _save_all(self, waited: list[SubscribeTo]) -> list[Effect]:
+        return [effect for asked in waited for effect in self._save(asked)]
+
+    def _apply(self, change: Change, *, retained: bool) -> list[Effect]:
+        """Pass a change of the covering set on to the broker."""
+        upstream = self._upstream.subscriptions
+        effects: list[Effect] = []
+        for topic_filter, qos in change.wanted.items():
+            upstream.want(topic_filter, qos, retained=retained)
+        for topic_filter in change.unwanted:
+            upstream.unwant(topic_filter)
+            effects += self._forget_unheard(topic_filter)
+            # Those that waited for it wait for what covers them now, which was asked for just now.
+            for asked in self.pending.take(topic_filter):
+                self.pending.add(asked, self._cover_of(asked))
+        return effects + upstream.advance() if change.wanted or change.unwanted else []
+
+    def _cover_of(self, asked: SubscribeTo) -> str:
+        cover = self.subscriptions.cover_of(asked.topic_filter)
+        assert cover is not None, "what was asked for is covered"
+        return cover
+
+    def _is_up(self) -> bool:
+        return self._upstream.phase is UP
+
+    def _forget_unheard(self, topic_filter: str) -> list[Effect]:
+        """What nobody is subscribed to is no longer kept up to date, so it is not kept."""
+        effects: list[Effect] = []
+        for topic in self.retained.topics_under(topic_filter):
+            if self.subscriptions.cover_of(topic) is None:
+                effects += self.retained.forget(topic)
+        return effects
+
+    def _leave(self, client_id: ClientId, topic_filter: str) -> Change:
+        self._newcomers.pop((client_id, topic_filter), None)
+        return self.subscriptions.leave(client_id, topic_filter)
+
+    def _welcome(self, asked: SubscribeTo, now: float) -> None:
+        self._forget_old_newcomers(now)
+        key = asked.client_id, asked.topic_filter
+        self._newcomers.pop(key, None)
+        self._newcomers[key] = now if self._is_up() else inf
+
+    def _forget_old_newcomers(self, now: float) -> None:
+        newcomers = self._newcomers
+        while newcomers:
+            oldest = next(iter(newcomers))
+            if newcomers[oldest] + REPLAY_WINDOW_S > now:
+                return
+            del newcomers[oldest]
+
+    # Messages
+
+    def _deliver(self, message: Message, now: float) -> list[Effect]:
+        """A live publication at QoS 0, to everyone once."""
+        matches = self.subscriptions.matching(message.topic)
+        if not matches:
+            return []
+        too_large = self._too_large(message)
+        if too_large is not None:
+            return [too_large]
+        effects: list[Effect] = []
+        sessions, schedule = self._sessions, self._schedule
+        message = Message(message.topic, message.payload)
+        for client_id, _ in matches:
+            session = sessions[client_id]
+            sent = session.deliver(message, now)
+            if len(sent) > 1:
+                sent = self._answer(session, sent, now)
+            effects += sent
+            schedule(session)
+        self.delivered[0] += len(matches)
+        return effects
+
+    def _deliver_surely(self, arrived: Arrived, now: float) -> list[Effect]:
+        """A live publication at QoS 1 or 2, to everyone once, at the QoS that it asked for."""
+        message = arrived.message
+        matches = self.subscriptions.matching(message.topic)
+        if not matches:
+            return []
+        too_large = self._too_large(message)
+        if too_large is not None:
+            return [too_large]
+        effects: list[Effect] = []
+        if self._saves and message.qos == 1 and self._all_listen(matches):
+            arrived.unsaved = {}
+        else:
+            effects += self.save_late()
+        alike: dict[int, Message] = {} if message.retain else {message.qos: message}
+        for client_id, qos in matches:
+            qos = min(qos, message.qos)
+            same = alike.get(qos)
+            if same is None:
+                same = alike[qos] = Message(message.topic, message.payload, qos)
+            effects += self._give(self._sessions[client_id], same, arrived, now)
+        return effects
+
+    def tell(self, session: Session, message: Message, now: float) -> list[Effect]:
+        """A message for one client, whatever it is subscribed to; the operator's."""
+        too_large = self._too_large(message)
+        if too_large is not None:
+            return [too_large]
+        self.delivered[message.qos] += 1
+        effects = self._answer(session, session.deliver(message, now), now)
+        self._schedule(session)
+        return self.save_late() + effects
+
+    def _give(
+        self, session: Session, message: Message, arrived: Arrived, now: float
+    ) -> list[Effect]:
+        """A client's copy of what the broker sent at QoS 1 or 2."""
+        self.delivered[message.qos] += 1
+        if message.qos == 0:
+            sent = session.deliver(message, now)
+        else:
+            arrived.copies += 1
+            # One of QoS 2 waits for its packet id to be durable, whatever the clients say.
+            sent = session.deliver(message, now, arrived if arrived.message.qos == 1 else None)
+        self._schedule(session)
+        if not sent or type(sent[0]) is Send:  # what follows it promises nothing
+            return sent
+        return self._answer(session, sent, now)
+
+    def _all_listen(self, matches: Sequence[tuple[ClientId, int]]) -> bool:
+        for client_id, _ in matches:  # noqa: SIM110 # `all` and a generator take three times as long
+            if self._sessions[client_id].state not in LISTENING:
+                return False
+        return True
+
+    def _hand_back(self, arrived: Arrived, now: float) -> list[Effect]:
+        """Tell the broker that its message is in good hands, now or when it is."""
+        if arrived.message.qos == 2 or not arrived.copies:
+            return self._upstream.keep(arrived)
+        if arrived.unsaved is not None:
+            self._not_saved.add(arrived, now)
+            return []
+        return [WhenSaved([InGoodHands(arrived)])]
+
+    def _replay(self, arrived: Arrived, found: Found | None, now: float) -> list[Effect]:
+        """What the broker had retained: for newcomers, for others if it changed meanwhile, and for
+        those that asked for a higher QoS than that at which it was known.
+        """
+        had_at = -1 if found is None else found.had_at
+        if had_at == 2:
+            return []
+        message = arrived.message
+        matches = [each for each in self.subscriptions.matching(message.topic) if each[1] > had_at]
+        too_large = self._too_large(message)
+        if matches and too_large is not None:
+            return [too_large]
+        effects = self.save_late()
+        filters = self.subscriptions.filters_over(message.topic) if self._newcomers else []
+        since, newest = self._newcomers.get, now - REPLAY_WINDOW_S
+        for client_id, qos in matches:
+            is_new = any(since((client_id, each), -inf) > newest for each in filters)
+            if is_new or found is None or not found.is_full:
+                qos = min(qos, message.qos)
+                copy = Message(message.topic, message.payload, qos, is_new)
+                effects += self._give(self._sessions[client_id], copy, arrived, now)
+        return effects
+
+    def _is_retained(self, message: Message) -> bool:
+        """Whether the broker retains it. One that cannot say is taken to do what it did before."""
+        if message.retain or self._upstream.subscriptions.tells_retained:
+            return message.retain
+        return message.topic in self.retained
+
+    def _is_exact(self, arrived: Arrived, cover: str) -> bool:
+        """Whether this is the QoS of the publication, which our subscription may have lowered."""
+        upstream, message = self._upstream.subscriptions, arrived.message
+        if message.qos == 2:
+            return True
+        if arrived.is_replay:
+            return upstream.asked_qos(cover) > message.qos
+        return upstream.live_qos(message.topic, cover) > message.qos
+
+    def _hand_over(
+        self, session: Session, message: Message, qos: int, now: float, *, is_held: bool
+    ) -> list[Effect]:
+        """What is retained, to a newcomer."""
+        too_large = self._too_large(message)
+        if too_large is not None:
+            return [too_large]
+        qos = min(qos, message.qos)
+        self.delivered[qos] += 1
+        copy = Message(message.topic, message.payload, qos, retain=True)
+        return session.deliver(copy, now, is_held=is_held)
+
+    def _too_large(self, message: Message) -> Dropped | None:
+        if (
+            len(message.payload) <= self._rules.payload_bytes_max
+            and len(message.topic.encode()) <= self._rules.topic_bytes_max
+        ):
+            return None
+        detail = f"{message.topic[:64]!r} from the broker, {len(message.payload)} bytes"
+        return Dropped(Reason.PAYLOAD_TOO_LARGE, None, detail)

@@ -1,0 +1,140 @@
+"""The broker's retained messages, as far as our clients are subscribed to them.
+
+A client that subscribes under a filter we already have at the broker gets its retained messages
+from here, also while the broker is away. What is kept is exact while we are connected, because
+the broker marks live publications that are retained (Retain As Published); after a reconnect
+every entry is unconfirmed until the broker sends it again, and what it does not send again within
+the engine's `REPLAY_WINDOW_S` is gone. It outlasts a restart of ours like a reconnect: what changes
+here is saved, and comes back unconfirmed.
+
+A subscription of ours brings a message at its own QoS if that of the publication is higher. What is
+known so is not *exact*: who asks for a higher QoS has to wait for what the broker says to that.
+
+Full: beyond `messages_max` or `bytes_max` a further topic is not kept; that is counted and said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gateway.core.effects import Effect, Message, Save
+from gateway.core.state_records import RetainedGone, SavedRetained
+from gateway.core.topic_trie import TopicTree
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What `keep` found: who asked for a QoS above `had_at` has not got this value from us."""
+
+    had_at: int
+    is_full: bool = False
+
+
+NEW = Found(-1)  # another value than before, or the first
+SAME = Found(2)
+FULL = Found(-1, is_full=True)
+
+
+@dataclass(slots=True)
+class _Entry:
+    message: Message
+    is_exact: bool  # else it was published at this QoS or at a higher one
+    confirmed: bool = True
+
+
+class Retained:
+    def __init__(self, messages_max: int, bytes_max: int) -> None:
+        self._messages_max = messages_max
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._entries: TopicTree[_Entry] = TopicTree()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def get(self, topic: str) -> Message | None:
+        entry = self._entries.get(topic)
+        return None if entry is None else entry.message
+
+    @property
+    def size_bytes(self) -> int:
+        return self._bytes
+
+    def restore(self, saved: list[SavedRetained]) -> None:
+        """What a former life kept, as far as there is room."""
+        for row in saved:
+            message = Message(row.topic, row.payload, row.qos, retain=True)
+            entry = _Entry(message, row.is_exact, confirmed=False)
+            if self._has_room(row.topic, row.payload):
+                self._put(entry)
+
+    def keep(self, message: Message, *, is_exact: bool) -> tuple[Found, list[Effect]]:
+        """Take over a retained message; an empty payload clears its topic. With it comes what is to
+        be saved. `is_exact`: this is the QoS at which it was published.
+        """
+        topic, payload = message.topic, message.payload
+        entry = self._entries.get(topic)
+        if entry is not None and entry.message.payload == payload:
+            entry.confirmed = True
+            return self._keep_same(entry, message.qos, is_exact=is_exact)
+        effects = self.forget(topic)
+        if not payload:
+            return (SAME if entry is None else NEW), effects
+        if not self._has_room(topic, payload):
+            return FULL, effects
+        self._put(_Entry(Message(topic, payload, message.qos, retain=True), is_exact))
+        return NEW, [Save(SavedRetained(topic, payload, message.qos, is_exact))]
+
+    def matching(self, topic_filter: str, qos: int) -> list[Message]:
+        """As far as they are known for one who asks for this QoS."""
+        return [
+            entry.message
+            for _, entry in self._entries.under(topic_filter)
+            if entry.is_exact or entry.message.qos >= qos
+        ]
+
+    def topics_under(self, topic_filter: str) -> list[str]:
+        return [topic for topic, _ in self._entries.under(topic_filter)]
+
+    def forget(self, topic: str) -> list[Effect]:
+        entry = self._entries.pop(topic)
+        if entry is None:
+            return []
+        self._bytes -= len(topic) + len(entry.message.payload)
+        return [Save(RetainedGone(topic))]
+
+    def doubt(self) -> None:
+        """The connection broke: what was cleared meanwhile will not be told."""
+        for _, entry in self._entries.all():
+            entry.confirmed = False
+
+    def forget_unconfirmed(self) -> list[Effect]:
+        """The broker has had time to send everything again; what it did not is gone."""
+        gone = [topic for topic, entry in self._entries.all() if not entry.confirmed]
+        return [effect for topic in gone for effect in self.forget(topic)]
+
+    def _keep_same(self, entry: _Entry, qos: int, *, is_exact: bool) -> tuple[Found, list[Effect]]:
+        """The same value again; it may be known better now."""
+        message, was_exact = entry.message, entry.is_exact
+        known_qos = message.qos
+        if (qos <= known_qos and not is_exact) or (qos, is_exact) == (known_qos, was_exact):
+            return SAME, []
+        message.qos, entry.is_exact = qos, is_exact
+        found = SAME if was_exact else Found(known_qos)
+        return found, [Save(SavedRetained(message.topic, message.payload, qos, is_exact))]
+
+    def _has_room(self, topic: str, payload: bytes) -> bool:
+        size = len(topic) + len(payload)
+        return len(self._entries) < self._messages_max and self._bytes + size <= self._bytes_max
+
+    def _put(self, entry: _Entry) -> None:
+        message = entry.message
+        self._bytes += len(message.topic) + len(message.payload)
+        self._entries.put(message.topic, entry)

@@ -1,0 +1,52 @@
+"""Messages from the broker that listening clients have not acknowledged, and no disk has yet.
+
+The broker keeps a QoS 1 message until it hears from us, and sends it again if we are gone. So for
+clients that listen nothing is written for `SOON_S`: nearly all acknowledge sooner. What is
+left then is saved, and the broker may forget it.
+
+The broker would send it behind what was saved meanwhile, though it came before: so whoever saves
+anything for a client saves all of this first (`save`, with infinity).
+
+Limit: the broker sends no more than our Receive Maximum before it hears of any; acknowledged ones
+stand here until the one before them is acknowledged or saved, for `SOON_S` at most.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from math import inf
+
+from gateway.core.effects import Arrived, Effect, InGoodHands, Save, WhenSaved
+from gateway.core.state_records import SavedMessage
+
+SOON_S = 0.05  # as long as a reading waits for its broker before it is written
+
+
+class NotSaved:
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[float, Arrived]] = deque()  # by when they are to be saved
+
+    def add(self, arrived: Arrived, now: float) -> None:
+        waiting = self._waiting
+        while waiting and not waiting[0][1].copies:
+            waiting.popleft()
+        waiting.append((now + SOON_S, arrived))
+
+    def wake_at(self) -> float:
+        return self._waiting[0][0] if self._waiting else inf
+
+    def save(self, until: float) -> list[Effect]:
+        """Those that were to be saved by then, each for the clients that it still waits for."""
+        effects: list[Effect] = []
+        waiting = self._waiting
+        while waiting and (waiting[0][0] <= until or not waiting[0][1].copies):
+            _, arrived = waiting.popleft()
+            if not arrived.copies:
+                continue
+            assert arrived.unsaved is not None, "what is here is saved here alone"
+            topic, payload = arrived.message.topic, arrived.message.payload
+            for client_id, position in arrived.unsaved.items():
+                effects.append(Save(SavedMessage(client_id, position, topic, payload, 1)))
+            arrived.unsaved.clear()
+            effects.append(WhenSaved([InGoodHands(arrived)]))
+        return effects

@@ -1,0 +1,276 @@
+"""MQTT 5 packets that the codec package would be slow at, or that it leaves to its caller.
+
+A reading's PUBLISH carries five user properties (the delivery tag), of which only the sequence
+and the time differ from one reading of a client to its next. Written piece by piece from what is
+the same for all it takes a third of the time of a general encoder. Nothing is remembered of topics
+and clients: to encode their names takes as long as to look them up, and with very many it would be
+the slower way.
+
+A PUBLISH from the broker is read here if it is plain: no properties but the identifiers of our
+subscriptions. Tests hold both against the codec package octet by octet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from struct import Struct
+
+import mqtt5
+
+from gateway.core.effects import Forward
+from gateway.core.mqtt.options import UpstreamRules
+from gateway.frames.layout import OCTETS
+
+PUBLISH = 0x30
+PUBACK = 0x40
+PUBREC = 0x50
+PUBCOMP = 0x70
+PLAIN_OCTETS = 4  # of an answer with its packet id alone: no reason code is success
+PLAIN_LENGTH = 2
+PLAIN_PUBREL = b"\x62\x02"  # and the packet id
+RUN_MAX = 64  # looked at in one go
+USER_PROPERTY = b"\x26"
+LENGTH_OCTETS = 2  # before a text (MQTT 5, 1.5.4)
+DIGITS_MAX = 20  # of a number of 64 bits
+REMAINING_LENGTH_OCTETS = 4  # at most (MQTT 5, 2.1.4)
+SUBSCRIPTION_IDENTIFIER = 0x0B
+NO_PACKET_ID = 0
+
+_QOS_MAX = 2
+_MORE = 0x80  # octets of a variable byte integer follow (MQTT 5, 1.5.5)
+_SHIFT_MAX = 21
+_NONE: Sequence[int] = ()
+
+
+class BadPacketError(Exception):
+    """The broker sent octets that are no MQTT 5 packet, or one larger than we said we take."""
+
+
+def varint(value: int) -> bytes:
+    """A variable byte integer (MQTT 5, 1.5.5)."""
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+_VARINTS_MAX = 2048
+_VARINTS = tuple(varint(value) for value in range(_VARINTS_MAX))
+_two_octets = Struct(">H").pack
+_TABLED = 256  # lengths of names, nearly all
+_LENGTHS = tuple(map(_two_octets, range(_TABLED)))
+_FIRST = tuple(bytes((PUBLISH | flags,)) for flags in range(16))
+
+
+def user_property(name: str, value: str) -> bytes:
+    return USER_PROPERTY + _string(name) + _string(value)
+
+
+def _string(text: str) -> bytes:
+    octets = text.encode()
+    return _two_octets(len(octets)) + octets
+
+
+class PublishWriter:
+    """Readings as MQTT 5 PUBLISH packets with their delivery tag."""
+
+    def __init__(self, rules: UpstreamRules) -> None:
+        self._prefix = rules.topic_prefix.encode()
+        # Before the client's name.
+        self._tag = user_property("gw", rules.gateway_name) + USER_PROPERTY + _string("client")
+        self._epoch = rules.epoch
+        # Before a sequence, by how many digits it has.
+        sequence = user_property("epoch", str(rules.epoch)) + USER_PROPERTY + _string("seq")
+        self._sequence = tuple(sequence + _two_octets(digits) for digits in range(DIGITS_MAX + 1))
+        self._time: tuple[int, bytes] = (-1, b"")
+        self.retain_available = True
+
+    def write(self, forward: Forward, packet_id: int, *, dup: bool = False) -> bytes:
+        """The packet; `packet_id` counts for QoS 1 and 2 only."""
+        unix_ms, payload, qos = forward.unix_ms, forward.payload, forward.upstream_qos
+        time = self._time[1] if self._time[0] == unix_ms else self._stamp(unix_ms)
+        retain = forward.retain and self.retain_available
+        first = _FIRST[qos << 1 | retain | dup << 3]
+        prefix, topic = self._prefix, forward.topic.encode()
+        tag, client = self._tag, forward.client_id.encode()
+        if not qos:
+            high = low = behind = digits = b""
+        else:
+            high, low = OCTETS[packet_id >> 8], OCTETS[packet_id & 0xFF]
+            digits = b"%d" % forward.sequence
+            if forward.epoch == self._epoch:  # nearly always
+                behind = self._sequence[len(digits)]
+            else:
+                behind, digits = b"", _numbers(forward)
+        client_size, topic_size = len(client), len(prefix) + len(topic)
+        named = _LENGTHS[client_size] if client_size < _TABLED else _two_octets(client_size)
+        headed = _LENGTHS[topic_size] if topic_size < _TABLED else _two_octets(topic_size)
+        size = len(tag) + LENGTH_OCTETS + client_size + len(behind) + len(digits) + len(time)
+        properties = _VARINTS[size] if size < _VARINTS_MAX else varint(size)
+        size += LENGTH_OCTETS + topic_size + len(properties) + len(payload)
+        size += len(high) + len(low)
+        length = _VARINTS[size] if size < _VARINTS_MAX else varint(size)
+        # Compiled, formatting takes half the time of joining.
+        return b"%b%b%b%b%b%b%b%b%b%b%b%b%b%b%b" % (
+            first, length, headed, prefix, topic, high, low,
+            properties, tag, named, client, behind, digits, time, payload,
+        )  # fmt: skip
+
+    def _stamp(self, unix_ms: int) -> bytes:
+        octets = user_property("ts", str(unix_ms))
+        self._time = (unix_ms, octets)
+        return octets
+
+
+def _numbers(forward: Forward) -> bytes:
+    """Epoch and sequence of a reading that a former life took on."""
+    epoch = user_property("epoch", str(forward.epoch))
+    return epoch + user_property("seq", str(forward.sequence))
+
+
+def plain_answers(data: bytes, start: int) -> list[int]:
+    """The packet ids of the packets that begin there, one behind the other, of one kind and without
+    a reason; at most `RUN_MAX`. Nearly all PUBACKs, PUBRECs and PUBCOMPs are such; any other packet
+    ends the run.
+    """
+    kind, at = data[start], start
+    end = start + min(RUN_MAX, (len(data) - start) // PLAIN_OCTETS) * PLAIN_OCTETS
+    packet_ids: list[int] = []
+    while at < end and data[at] == kind and data[at + 1] == PLAIN_LENGTH:
+        packet_ids.append(data[at + 2] << 8 | data[at + 3])
+        at += PLAIN_OCTETS
+    return packet_ids
+
+
+def plain_pubrels(packet_ids: Iterable[int]) -> bytes:
+    return b"".join([PLAIN_PUBREL + _two_octets(packet_id) for packet_id in packet_ids])
+
+
+def packet_end(data: bytes, start: int, packet_bytes_max: int) -> int | None:
+    """Where the packet that begins at `start` ends, or None if it has not all come yet.
+
+    Raises BadPacketError for a length that is none, or is more than we announced (Maximum Packet
+    Size).
+    """
+    length = 0
+    for number in range(REMAINING_LENGTH_OCTETS):
+        position = start + 1 + number
+        if position >= len(data):
+            return None
+        octet = data[position]
+        length |= (octet & 0x7F) << 7 * number
+        if octet < 0x80:
+            break
+    else:
+        raise BadPacketError("a packet length of more than four octets")
+    end = position + 1 + length
+    if end - start > packet_bytes_max:
+        raise BadPacketError(
+            f"a packet of {end - start} octets, more than the {packet_bytes_max} we take"
+        )
+    return end if end <= len(data) else None
+
+
+def read_packet(octets: memoryview) -> object:
+    """The packet in these octets, all of them. Raises BadPacketError if there is none."""
+    try:
+        packet, size = mqtt5.read(octets)
+    except (ValueError, IndexError) as error:
+        raise BadPacketError(str(error)) from error
+    except BaseException as error:
+        # Text that is no UTF-8 makes the codec's native code panic, which arrives as a
+        # BaseException that cannot be imported; not every broker checks what its clients send.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise BadPacketError("text that is not UTF-8") from None
+    if size != len(octets):
+        raise BadPacketError(f"a packet of {size} octets that says it has {len(octets)}")
+    return packet
+
+
+@dataclass(slots=True)
+class Publication:
+    """What of a PUBLISH counts for us; `packet_id` is NO_PACKET_ID at QoS 0."""
+
+    topic: str  # as the broker has it
+    payload: bytes
+    qos: int
+    retain: bool
+    is_dup: bool
+    packet_id: int
+    identifiers: Sequence[int]
+
+
+def plain_publication(data: bytes, start: int, end: int) -> Publication | None:
+    """The PUBLISH in these octets, all of them; None for one that the codec package is to read.
+
+    Raises BadPacketError for a topic that is not UTF-8.
+    """
+    flags = data[start]
+    qos = flags >> 1 & 3
+    at = start + 1
+    while data[at] & _MORE:
+        at += 1
+    at += 1 + LENGTH_OCTETS
+    if at > end:
+        return None
+    topic_end = at + (data[at - 2] << 8 | data[at - 1])
+    properties = topic_end + LENGTH_OCTETS if qos else topic_end
+    if properties >= end or topic_end == at or qos > _QOS_MAX:
+        return None
+    payload_at = properties + 1 + data[properties]
+    if data[properties] & _MORE or payload_at > end:
+        return None
+    identifiers = _identifiers(data, properties + 1, payload_at) if data[properties] else _NONE
+    if identifiers is None:
+        return None
+    packet_id = data[topic_end] << 8 | data[topic_end + 1] if qos else NO_PACKET_ID
+    try:
+        topic = data[at:topic_end].decode()
+    except UnicodeDecodeError:
+        raise BadPacketError("text that is not UTF-8") from None
+    payload = data[payload_at:end]
+    return Publication(topic, payload, qos, flags & 1 > 0, flags & 8 > 0, packet_id, identifiers)
+
+
+def _identifiers(data: bytes, at: int, end: int) -> Sequence[int] | None:
+    """Those of our subscriptions that brought it; None if there is anything else.
+
+    One function for these numbers and for the length of a packet would cost 0.2 of 0.4 us.
+    """
+    found: list[int] = []
+    while at < end:
+        if data[at] != SUBSCRIPTION_IDENTIFIER:
+            return None
+        value = shift = 0
+        octet = _MORE
+        while octet & _MORE:
+            at += 1
+            if at == end or shift > _SHIFT_MAX:
+                return None
+            octet = data[at]
+            value |= (octet & 0x7F) << shift
+            shift += 7
+        if not octet:  # zero, or longer than it need be
+            return None
+        found.append(value)
+        at += 1
+    return found
+
+
+def publication_of(packet: mqtt5.PublishPacket) -> Publication:
+    """Raises BadPacketError for a topic alias, of which we allow none."""
+    if packet.topic_alias is not None:
+        raise BadPacketError("a topic alias, of which we allow none")
+    return Publication(
+        packet.topic,
+        packet.payload,
+        int(packet.qos),
+        packet.retain,
+        packet.duplicate,
+        packet.packet_id or NO_PACKET_ID,
+        packet.subscription_ids,
+    )

@@ -1,0 +1,56 @@
+"""What the upstream session needs to know of the gateway and its settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.core.state_records import PACKET_IDS
+
+# mosquitto walks its list of QoS 2 messages in flight for each packet: 80,000/s with a window of
+# 1,000, 1,400 with 20,000. Half a thousand stays clear of that whatever the broker would allow.
+QOS2_IN_FLIGHT_MAX = 500
+
+# SUBSCRIBE and UNSUBSCRIBE have the packet ids that readings leave.
+CONTROL_ID_FIRST = PACKET_IDS + 1
+CONTROL_ID_LAST = 65_535
+
+RECEIVE_MAX = 1000  # unacknowledged messages from the broker at once
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamRules:
+    """`epoch` counts the starts of this gateway; name, epoch and sequence name a reading.
+    `overheard`: a topic as the broker has it, which the gateway listens to for itself.
+    """
+
+    gateway_name: str
+    epoch: int
+    client_id: str
+    username: str | None = None
+    password: bytes | None = None
+    topic_prefix: str = ""
+    trust_session: bool = False
+    keep_alive_s: int = 30
+    session_expiry_s: int = 604_800
+    connack_timeout_s: float = 10.0
+    packet_bytes_max: int = 1 << 20
+    waiting_messages_max: int = 100_000
+    waiting_bytes_max: int = 64 << 20
+    overheard: str | None = None
+
+    @property
+    def presence_topic(self) -> str:
+        return f"{self.topic_prefix}tidegate/{self.gateway_name}/state"
+
+    @property
+    def overheard_filter(self) -> str | None:
+        """The same as clients would name it, if they can: then it is one subscription of many."""
+        topic, prefix = self.overheard, self.topic_prefix
+        if topic is None or not topic.startswith(prefix) or len(topic) == len(prefix):
+            return None
+        return topic.removeprefix(prefix)
+
+    @property
+    def own_filter(self) -> str | None:
+        """What is overheard, if they cannot: then the subscription is the gateway's alone."""
+        return self.overheard if self.overheard_filter is None else None

@@ -1,0 +1,416 @@
+"""Our side of the one MQTT 5 session with the broker, without its socket.
+
+Octets, readings, wishes for subscriptions and time come in; packets to write and news go out.
+Readings are in publisher.py, subscriptions in subscriber.py, messages from the broker in
+receiver.py. This file opens the session, reads its packets, keeps it alive and gives it up.
+
+Rule 1: Clean Start 0 and a Session Expiry always, also at the first start: mosquitto does not
+        save over its own restart a session that began with Clean Start 1.
+Rule 2: a message from the broker is acknowledged when the engine says so (`acknowledge`), not
+        when it comes, and on the connection that it came on or not at all.
+Rule 3: having asked for the end of a connection, we neither read from it nor write to it.
+Rule 4: what the journal has as received by the broker counts no more from before CONNECT on: its
+        session may be another one, now or by this very CONNECT, and if we are gone before the
+        answer nobody knows. What is in the session that it has is recorded again. A journal that
+        cannot be written to is waited for `RECORD_S`, because without a broker nothing is carried.
+
+Limits: those of the three, and `packet_bytes_max` for a packet from the broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from enum import Enum
+from math import inf
+from typing import Any
+
+import mqtt5
+
+from gateway.core.effects import (
+    Arrived,
+    CompleteUpstream,
+    ConnectUpstream,
+    DropUpstream,
+    Effect,
+    Overheard,
+    ProcessPauses,
+    RecordConnect,
+    Transmit,
+    UpstreamRefused,
+    UpstreamUp,
+)
+from gateway.core.mqtt.codec import (
+    PLAIN_OCTETS,
+    PUBACK,
+    PUBCOMP,
+    PUBLISH,
+    PUBREC,
+    BadPacketError,
+    Publication,
+    packet_end,
+    plain_answers,
+    plain_publication,
+    publication_of,
+    read_packet,
+)
+from gateway.core.mqtt.options import RECEIVE_MAX, UpstreamRules
+from gateway.core.mqtt.publisher import REFUSED, Readings
+from gateway.core.mqtt.reason_codes import spoken
+from gateway.core.mqtt.receiver import HELD, KNOWN, NEW, Receiving, Verdict
+from gateway.core.mqtt.subscriber import UpstreamSubscriptions
+from gateway.core.state_records import SavedPacket
+from gateway.frames.layout import OCTETS
+
+# Twice the longest flush seen on a card that tidies up, twice over: a group may be under way.
+RECORD_S = 10.0
+
+
+class Phase(Enum):
+    CLOSED = "closed"
+    RECORDING = "recording"  # CONNECT waits for the journal
+    CONNECTING = "connecting"  # CONNECT sent, CONNACK due
+    UP = "up"
+
+
+# To find a member in its class costs ten times what a name does.
+CLOSED = Phase.CLOSED
+RECORDING = Phase.RECORDING
+CONNECTING = Phase.CONNECTING
+UP = Phase.UP
+
+
+class UpstreamSession:
+    def __init__(self, rules: UpstreamRules, pauses: ProcessPauses | None = None) -> None:
+        self.phase = CLOSED
+        self.said = 0  # messages of the gateway's own
+        self.readings = Readings(rules, pauses or ProcessPauses())
+        self.subscriptions = UpstreamSubscriptions(rules.topic_prefix)
+        self._receiving = Receiving(rules.topic_prefix, self.subscriptions)
+        self._rules = rules
+        self._partial = b""
+        self._transport = 0  # counts them
+        self._keep_alive_s = rules.keep_alive_s
+        self._heard_at = 0.0
+        self._pinged_at = 0.0
+        self._deadline_at = inf
+        # Presence, as this broker takes it: a will beyond its limits costs the connection.
+        self._will_qos = mqtt5.QoS.AT_LEAST_ONCE
+        self._retain_presence = True
+
+    def restore(self, packets: Iterable[SavedPacket], filters: list[str]) -> None:
+        """What the broker's session and ours have in common, from a former life."""
+        self._receiving.restore(packets)
+        self.subscriptions.restore(filters)
+
+    def use(self, username: str | None, password: bytes | None) -> None:
+        """From the next connection on."""
+        self._rules = replace(self._rules, username=username, password=password)
+
+    # From the connection
+
+    def opened(self, now: float) -> list[Effect]:
+        """The transport is there: introduce ourselves (Rule 4)."""
+        self._transport += 1
+        if not self.readings.may_be_on_record():
+            return self._connect(now)
+        self.phase = RECORDING
+        self._deadline_at = now + RECORD_S
+        return [RecordConnect(ConnectUpstream(self._transport))]
+
+    def connect(self, word: ConnectUpstream, now: float) -> list[Effect]:
+        """That we are about to is durable."""
+        if self.phase is not RECORDING or word.transport != self._transport:
+            return []
+        return self._connect(now)
+
+    def _connect(self, now: float) -> list[Effect]:
+        rules = self._rules
+        self.phase = CONNECTING
+        self._deadline_at = now + rules.connack_timeout_s
+        will = mqtt5.Will(
+            rules.presence_topic,
+            payload=b"offline",
+            qos=self._will_qos,
+            retain=self._retain_presence,
+        )
+        packet = mqtt5.ConnectPacket(
+            rules.client_id,
+            username=rules.username,
+            password=rules.password,
+            clean_start=False,
+            will=will,
+            keep_alive=rules.keep_alive_s,
+            session_expiry_interval=rules.session_expiry_s,
+            receive_max=RECEIVE_MAX,
+            max_packet_size=rules.packet_bytes_max,
+        )
+        return [Transmit(packet.write())]
+
+    def receive(self, data: bytes, now: float) -> list[Effect]:
+        """Octets from the broker, cut anywhere."""
+        self._heard_at = now
+        if self._partial:
+            data = self._partial + data
+        effects: list[Effect] = []
+        try:
+            end = self._receive_packets(data, now, effects)
+        except BadPacketError as error:
+            return [*effects, self._drop(f"the broker sent what it may not send: {error}")]
+        self._partial = data[end:]
+        if self.readings.in_flight.has_waiting:
+            effects += self.readings.pump(now)
+        return effects
+
+    def closed(self) -> None:
+        """The transport is gone."""
+        if self.phase is CONNECTING:
+            # The broker may have begun a new session for this CONNECT, and will call it present
+            # when it answers the next one: it need not know what the old one had released.
+            self.readings.in_flight.unrelease()
+        self.phase = CLOSED
+        self._partial = b""
+        self._deadline_at = inf
+        self._receiving.close()
+        self.readings.close()
+        self.subscriptions.close()
+
+    # From the engine
+
+    def keep(self, arrived: Arrived) -> list[Effect]:
+        """A message whose copies are in good hands, or are saved with it. Its packet id is left to
+        be saved at QoS 2, and nothing at QoS 1.
+        """
+        if arrived.message.qos == 2:
+            return self._receiving.keep(arrived)
+        return self.acknowledge(arrived)
+
+    def acknowledge(self, arrived: Arrived) -> list[Effect]:
+        """A message from the broker is in good hands."""
+        return _receipt(arrived) if self._receiving.may_acknowledge(arrived) else []
+
+    def complete(self, word: CompleteUpstream) -> list[Effect]:
+        """The broker's PUBREL is durable."""
+        if word.connection != self._receiving.connection:
+            return []  # it says so again
+        answer = mqtt5.PubCompReasonCode.SUCCESS
+        if not word.is_known:
+            answer = mqtt5.PubCompReasonCode.PACKET_ID_NOT_FOUND
+        return [Transmit(mqtt5.PubCompPacket(word.packet_id, reason_code=answer).write())]
+
+    def say(self, topic: str, payload: bytes) -> list[Effect]:
+        """Something of the gateway's own, retained; `topic` as the broker has it. At QoS 0, which
+        needs no packet id, no place in the window and none in the journal: it delays no reading.
+        """
+        if self.phase is not UP:
+            return []
+        said = self._retained(topic, payload)
+        if len(said.packet) > self.readings.packet_bytes_max:
+            return []  # the broker would close the connection, and again each time
+        self.said += 1
+        return [said]
+
+    def stop(self) -> list[Effect]:
+        """Say goodbye: presence `offline`, then DISCONNECT, which discards the will."""
+        if self.phase is not UP:
+            return []
+        return [self._presence(b"offline"), Transmit(mqtt5.DisconnectPacket().write())]
+
+    # Time
+
+    def stood_still(self, seconds: float, now: float) -> list[Effect]:
+        """For `seconds` the gateway was not there, and the broker waited: the ping that would have
+        been due meanwhile goes now. It also finds out whether the connection outlasted it.
+        """
+        is_answered = self._heard_at >= self._pinged_at
+        if self.phase is not UP or not is_answered or now + seconds < self.wake_at():
+            return []
+        self._pinged_at = now
+        return [Transmit(mqtt5.PingReqPacket().write())]
+
+    def wake_at(self) -> float:
+        if self.phase is UP:
+            return self._pinged_at + self._keep_alive_s / 2 if self._keep_alive_s else inf
+        return self._deadline_at
+
+    def handle_time(self, now: float) -> list[Effect]:
+        """Ping at half the keep-alive; silence from one ping to the next is a dead link."""
+        if now < self.wake_at():
+            return []
+        if self.phase is RECORDING:
+            return self._connect(now)
+        if self.phase is not UP:
+            waited = self._rules.connack_timeout_s
+            return [self._drop(f"no CONNACK within {waited:g} s; is it an MQTT 5 broker?")]
+        if self._heard_at < self._pinged_at:
+            silence = now - self._heard_at
+            return [self._drop(f"the broker has been silent for {silence:.0f} s")]
+        self._pinged_at = now
+        return [Transmit(mqtt5.PingReqPacket().write())]
+
+    # Packets
+
+    def _receive_packets(self, data: bytes, now: float, effects: list[Effect]) -> int:
+        """Handle whole packets; returns where the first incomplete one begins."""
+        position, size = 0, len(data)
+        while position < size and self.phase is not CLOSED:
+            receive_run = _RUN_RECEIVERS.get(data[position])
+            if receive_run is not None and self.phase is UP:
+                packet_ids = plain_answers(data, position)
+                if packet_ids:
+                    effects += receive_run(self.readings, packet_ids)
+                    position += PLAIN_OCTETS * len(packet_ids)
+                    continue
+            end = packet_end(data, position, self._rules.packet_bytes_max)
+            if end is None:
+                return position
+            effects += self._receive_packet(data, position, end, now)
+            position = end
+        return size if self.phase is CLOSED else position
+
+    def _receive_packet(self, data: bytes, start: int, end: int, now: float) -> list[Effect]:
+        if self.phase is UP and data[start] >> 4 == PUBLISH >> 4:
+            publication = plain_publication(data, start, end)
+            if publication is not None:
+                return self._received(publication)
+        packet = read_packet(memoryview(data)[start:end])
+        receiver = _RECEIVERS[self.phase].get(type(packet))
+        if receiver is None:
+            name = type(packet).__name__.removesuffix("Packet").upper()
+            raise BadPacketError(f"{name} while {self.phase.value}")
+        return receiver(self, packet, now)
+
+    def _drop(self, reason: str) -> DropUpstream:
+        """Rule 3."""
+        self.closed()
+        return DropUpstream(reason)
+
+    def _receive_connack(self, packet: mqtt5.ConnAckPacket, now: float) -> list[Effect]:
+        code = int(packet.reason_code)
+        if code >= REFUSED:
+            self._heed_refusal(code)
+            reason = spoken("CONNACK", code, packet.reason_str)
+            return [UpstreamRefused(reason), self._drop(reason)]
+        self.phase = UP
+        self._heard_at = self._pinged_at = now
+        self._keep_alive_s = self._rules.keep_alive_s
+        if packet.server_keep_alive is not None:
+            self._keep_alive_s = packet.server_keep_alive
+        self._retain_presence = packet.retain_available
+        effects: list[Effect] = [self._presence(b"online")]
+        if not packet.session_present:
+            effects += self._receiving.forget_all()
+        effects += self.subscriptions.open(
+            identifiers_available=packet.subscription_id_available,
+            is_resumed=packet.session_present,
+        )
+        if self._rules.own_filter is not None:
+            effects.append(self.subscriptions.overhear(self._rules.own_filter))
+        resent = self.readings.open(packet)
+        waiting = len(self.readings.in_flight.waiting)
+        return [UpstreamUp(packet.session_present, len(resent) + waiting), *effects, *resent]
+
+    def _heed_refusal(self, code: int) -> None:
+        if code == mqtt5.ConnAckReasonCode.QUALITY_NOT_SUPPORTED:
+            self._will_qos = mqtt5.QoS.AT_MOST_ONCE
+        elif code == mqtt5.ConnAckReasonCode.RETAIN_NOT_SUPPORTED:
+            self._retain_presence = False
+
+    def _receive_publish(self, packet: mqtt5.PublishPacket, _now: float) -> list[Effect]:
+        return self._received(publication_of(packet))
+
+    def _received(self, publication: Publication) -> list[Effect]:
+        arrived, verdict = self._receiving.receive(publication)
+        effects = self._answer(arrived, verdict)
+        if publication.topic == self._rules.overheard:
+            effects.append(Overheard(publication.payload))
+        return effects
+
+    def _answer(self, arrived: Arrived, verdict: Verdict) -> list[Effect]:
+        if verdict is NEW:
+            return [arrived]
+        if verdict is KNOWN:
+            return _receipt(arrived)
+        if verdict is HELD or not arrived.message.qos:
+            return []
+        return self.keep(arrived)
+
+    def _receive_pubrel(self, packet: mqtt5.PubRelPacket, _now: float) -> list[Effect]:
+        return self._receiving.release(packet.packet_id)
+
+    def _receive_puback(self, packet: mqtt5.PubAckPacket, _now: float) -> list[Effect]:
+        code = int(packet.reason_code)
+        return self.readings.receive_puback(packet.packet_id, code, packet.reason_str)
+
+    def _receive_pubrec(self, packet: mqtt5.PubRecPacket, _now: float) -> list[Effect]:
+        code = int(packet.reason_code)
+        return self.readings.receive_pubrec(packet.packet_id, code, packet.reason_str)
+
+    def _receive_pubcomp(self, packet: mqtt5.PubCompPacket, _now: float) -> list[Effect]:
+        return self.readings.receive_pubcomp(packet.packet_id)
+
+    def _receive_suback(self, packet: mqtt5.SubAckPacket, _now: float) -> list[Effect]:
+        self._receiving.forget_copies()
+        return self.subscriptions.receive_suback(
+            packet.packet_id, [int(code) for code in packet.reason_codes]
+        )
+
+    def _receive_unsuback(self, packet: mqtt5.UnsubAckPacket, _now: float) -> list[Effect]:
+        self._receiving.forget_copies()
+        return self.subscriptions.receive_unsuback(packet.packet_id)
+
+    def _receive_disconnect(self, packet: mqtt5.DisconnectPacket, _now: float) -> list[Effect]:
+        reason = spoken("DISCONNECT", int(packet.reason_code), packet.reason_str)
+        return [UpstreamRefused(reason), self._drop(reason)]
+
+    def _receive_pingresp(self, _packet: mqtt5.PingRespPacket, _now: float) -> list[Effect]:
+        return []  # that it came was noted with its octets
+
+    def _presence(self, word: bytes) -> Transmit:
+        """At QoS 0: the connection itself is its guarantee."""
+        return self._retained(self._rules.presence_topic, word)
+
+    def _retained(self, topic: str, payload: bytes) -> Transmit:
+        packet = mqtt5.PublishPacket(
+            topic,
+            payload,
+            retain=self._retain_presence,
+            user_properties=[("gw", self._rules.gateway_name)],
+        )
+        return Transmit(packet.write())
+
+
+def _receipt(arrived: Arrived) -> list[Effect]:
+    if arrived.message.qos == 1:
+        packet_id = arrived.packet_id
+        return [Transmit(b"\x40\x02%b%b" % (OCTETS[packet_id >> 8], OCTETS[packet_id & 0xFF]))]
+    return [Transmit(mqtt5.PubRecPacket(arrived.packet_id).write())]
+
+
+# Of packets that come many at once, and nearly always without a reason.
+_RUN_RECEIVERS: dict[int, Callable[[Readings, list[int]], list[Effect]]] = {
+    PUBACK: Readings.receive_pubacks,
+    PUBREC: Readings.receive_pubrecs,
+    PUBCOMP: Readings.receive_pubcomps,
+}
+
+_Receiver = Callable[[UpstreamSession, Any, float], list[Effect]]
+
+# What may come when; anything else is a protocol error (MQTT 5, 4.13).
+_RECEIVERS: dict[Phase, dict[type, _Receiver]] = {
+    RECORDING: {},
+    CONNECTING: {
+        mqtt5.ConnAckPacket: UpstreamSession._receive_connack,
+    },
+    UP: {
+        mqtt5.PublishPacket: UpstreamSession._receive_publish,
+        mqtt5.PubAckPacket: UpstreamSession._receive_puback,
+        mqtt5.PubRecPacket: UpstreamSession._receive_pubrec,
+        mqtt5.PubCompPacket: UpstreamSession._receive_pubcomp,
+        mqtt5.PubRelPacket: UpstreamSession._receive_pubrel,
+        mqtt5.SubAckPacket: UpstreamSession._receive_suback,
+        mqtt5.UnsubAckPacket: UpstreamSession._receive_unsuback,
+        mqtt5.PingRespPacket: UpstreamSession._receive_pingresp,
+        mqtt5.DisconnectPacket: UpstreamSession._receive_disconnect,
+    },
+}

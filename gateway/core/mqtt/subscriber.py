@@ -1,0 +1,387 @@
+"""Our subscriptions at the broker: brought from what there is to what is wanted, losing nothing.
+
+Rule 1: what is no longer wanted is given up only when everything wanted was granted. So when the
+        covering set grows (`a/#` in place of `a/b`) or shrinks, there is no moment without a
+        subscription.
+Rule 2: live messages and retained ones can be told apart. With retained messages wanted, a filter
+        is subscribed twice in a row: first with an odd subscription identifier and Retain Handling
+        0 (whatever comes with that id and the retain flag was retained before), then with an even
+        one and Retain Handling 2 (with the flag: a live publication that the broker retains). The
+        second replaces the first, so a message is never sent for both. Retain As Published is on
+        in both, because mosquitto 2.0 keeps that option as it was when a subscription was new. A
+        broker without subscription identifiers gets the first form only, without an identifier
+        and with Retain As Published off.
+Rule 3: filters with wildcards may overlap though none covers the other (`a/+` and `+/b`), and
+        brokers send a message once for each. So each has an identifier of its own, by which the
+        copies are told (overlap_dedup.py), and is subscribed at the highest QoS, so that the copies
+        are alike; what a client gets is limited when it is delivered. Filters without wildcards never
+        overlap; they share packets and one identifier. One that gives way to a filter with
+        wildcards is raised to the highest QoS before that is subscribed: else the copy that it
+        brings at a lower QoS until it is given up would be the one that is passed on.
+Rule 4: an identifier follows from its filter, so it is the same in every connection and every life
+        of the gateway: a message that the broker kept for us comes with the one that its filter
+        had then. Two filters with the same identifier (one pair in 134 million) cost a copy, not
+        a message.
+Rule 5: a filter is saved as it is subscribed to for the first time, until it has been given up.
+        What the broker sends for the subscriptions of a former life is as good as any; those that
+        nobody wants any more are given up. One that a crash kept from being saved may be among
+        them, so in a session of a former life copies are looked for whatever is wanted now.
+
+Limits: `FILTERS_PER_PACKET_MAX` filters in a packet; packet ids for control are 535, and what
+finds none waits for an answer. The number of filters is bounded by the sessions' limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain, islice
+from zlib import crc32
+
+import mqtt5
+
+from gateway.core.effects import Effect, Granted, Save, SubscriptionRefused, Transmit
+from gateway.core.mqtt.codec import BadPacketError
+from gateway.core.mqtt.options import CONTROL_ID_FIRST, CONTROL_ID_LAST
+from gateway.core.mqtt.reason_codes import spoken
+from gateway.core.state_records import FilterGone, SavedFilter
+
+FILTERS_PER_PACKET_MAX = 64
+REFUSED = 0x80
+PLAIN = 2  # the identifier of all filters without wildcards
+IDENTIFIERS = (1 << 27) - 2  # even ones above that, within the 28 bits there are
+# SUBSCRIBE packets that wait for an answer: two for each filter, and one id left to give up with.
+ASKED_MAX = CONTROL_ID_LAST - CONTROL_ID_FIRST - 1
+WILDCARD_QOS = 2
+UNSAID = -1  # in place of a packet id
+UNASKED = -1  # in place of a QoS: of a former connection or life, and not asked for in this one
+
+
+class UpstreamSubscriptions:
+    def __init__(self, topic_prefix: str) -> None:
+        self._prefix = topic_prefix
+        self._wanted: dict[str, int] = {}
+        # What the broker may have from us, and is saved: at which QoS, when it has answered.
+        self._saved: dict[str, int] = {}
+        # Of these, asked for and not granted yet: by which packet the broker will say it, the last
+        # of those in which it was asked for. Of what gives way none does.
+        self._unanswered: dict[str, int] = {}
+        # Of these, without wildcards and granted before: at which QoS. What comes live may still
+        # come at that.
+        self._before: dict[str, int] = {}
+        self._wildcards: set[str] = set()  # of the wanted ones
+        self._always: dict[str, int] = {}  # our own, whatever clients want
+        self._overhearing: dict[int, str] = {}  # asked for, by packet id
+        # To be subscribed: filter -> with its retained messages.
+        self._missing: dict[str, bool] = {}
+        # SUBSCRIBE under way, by packet id; of a pair (rule 2) the first brings no filter.
+        self._asked: dict[int, list[str]] = {}
+        self._giving_up: dict[int, list[str]] = {}  # UNSUBSCRIBE under way
+        self._stale: dict[str, None] = {}  # no longer wanted, in the order given
+        # Refused by the broker, and the engine has not said yet what it wants in their place.
+        self._refused: set[str] = set()
+        self._last_packet_id = CONTROL_ID_LAST
+        self.tells_retained = True  # subscription identifiers are available, so rule 2 works
+        self.is_open = False
+        self._is_heir = False  # the broker's session may be that of a former life
+
+    @property
+    def settled(self) -> bool:
+        """Whether the broker has granted all that is wanted, and nothing more will be soon."""
+        return not self._asked and not self._missing and not self._refused
+
+    @property
+    def overlapping(self) -> bool:
+        """Whether the broker may have two subscriptions of ours that match the same message."""
+        return bool(self._is_heir or self._stale or self._giving_up or len(self._wildcards) > 1)
+
+    def is_granted(self, topic_filter: str) -> bool:
+        """At the QoS at which it is wanted."""
+        is_due = topic_filter in self._unanswered or topic_filter in self._missing
+        return self.is_open and self._is_asked(topic_filter) and not is_due
+
+    def asked_qos(self, topic_filter: str) -> int:
+        """At which it was asked for in this connection last; UNASKED if it was not."""
+        return self._saved.get(topic_filter, UNASKED)
+
+    def live_qos(self, topic: str, cover: str) -> int:
+        """The highest QoS at which the broker sends what is published to a topic. Until it grants
+        the filter that covers it, that is up to the filter before (rule 3), of which in a new life
+        nothing else is known than what is wanted.
+        """
+        if self.is_granted(cover):
+            return self._saved[cover]
+        if topic not in self._saved:
+            return WILDCARD_QOS
+        if self._has_granted(topic):
+            return self._saved[topic]
+        return self._before.get(topic, self._wanted.get(topic, UNASKED))
+
+    @property
+    def unanswered(self) -> int | None:
+        """The packet id of the oldest SUBSCRIBE or UNSUBSCRIBE that the broker has not answered."""
+        return next(chain(self._asked, self._giving_up), None)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether something is to be asked for, and nothing that is under way will bring it on."""
+        is_due = self._missing or self._refused or (self._stale and self.settled)
+        return self.is_open and bool(is_due) and self.unanswered is None
+
+    # From the engine
+
+    def restore(self, filters: list[str]) -> None:
+        """What the broker may have from a former life; what is wanted again is known by now."""
+        self._is_heir = True
+        self._saved = dict.fromkeys(filters, UNASKED)
+        self._stale = {each: None for each in filters if each not in self._wanted}
+
+    def want_always(self, topic_filter: str) -> None:
+        """For ourselves; where the broker refuses it, it is asked again in the next connection."""
+        self._always[topic_filter] = WILDCARD_QOS
+        self.want(topic_filter, WILDCARD_QOS, retained=True)
+
+    def want(self, topic_filter: str, qos: int, *, retained: bool) -> None:
+        """Subscribe to a filter, or raise its QoS; `advance` does it."""
+        if _has_wildcard(topic_filter):
+            qos = WILDCARD_QOS
+            self._wildcards.add(topic_filter)
+        self._wanted[topic_filter] = qos
+        if topic_filter in self._stale or not self._is_asked(topic_filter):
+            self._stale.pop(topic_filter, None)
+            self._missing[topic_filter] = retained
+        elif qos > self._saved[topic_filter]:
+            # What is retained is known at the lower QoS only, so it is asked for again.
+            self._missing[topic_filter] = retained or self._missing.get(topic_filter, False)
+
+    def unwant(self, topic_filter: str) -> None:
+        if topic_filter in self._always:
+            return
+        self._wanted.pop(topic_filter, None)
+        self._wildcards.discard(topic_filter)
+        self._refused.discard(topic_filter)
+        self._missing.pop(topic_filter, None)
+        # Before the first connection only what is saved tells what the broker may have.
+        if self._is_asked(topic_filter) or (not self.is_open and topic_filter in self._saved):
+            self._stale[topic_filter] = None
+
+    def advance(self) -> list[Effect]:
+        """Send what may be sent now."""
+        if not self.is_open:
+            return []
+        effects: list[Effect] = []
+        low = self._too_low()
+        while low and len(self._asked) < ASKED_MAX:
+            effects.append(self._raise(low[:FILTERS_PER_PACKET_MAX]))
+            del low[:FILTERS_PER_PACKET_MAX]
+        while self._missing and not low and len(self._asked) < ASKED_MAX:
+            effects += self._subscribe_next()
+        if self.settled and self._stale and not self._giving_up:
+            effects.append(self._unsubscribe())
+        return effects
+
+    def overhear(self, topic: str) -> Transmit:
+        """Subscribe to what no client's filter can match; only of a refusal the engine hears."""
+        packet_id = self._new_packet_id()
+        self._asked[packet_id] = []
+        self._overhearing[packet_id] = topic
+        packet = mqtt5.SubscribePacket(packet_id, [mqtt5.TopicFilter(topic)])
+        return Transmit(packet.write())
+
+    # From the connection
+
+    def open(self, *, identifiers_available: bool, is_resumed: bool = True) -> list[Effect]:
+        """A new connection: subscribe to everything again, for what changed while we were away.
+        `is_resumed`: the broker knows our session.
+        """
+        self.is_open = True
+        self._is_heir = self._is_heir and is_resumed
+        self.tells_retained = identifiers_available
+        self._asked.clear()
+        self._overhearing.clear()
+        for topic_filter in [key for filters in self._giving_up.values() for key in filters]:
+            # Who knows whether the broker heard it; unless it refused to have it again since.
+            if topic_filter not in self._wanted and topic_filter in self._saved:
+                self._stale[topic_filter] = None
+        self._giving_up.clear()
+        self._refused.clear()
+        if is_resumed:
+            for topic_filter in self._saved:
+                self._remember(topic_filter)
+        else:
+            self._before.clear()
+        self._saved = dict.fromkeys(self._saved, UNASKED)
+        self._saved |= {each: _qos_at_least(each) for each in self._stale}
+        self._unanswered = dict.fromkeys(self._stale, UNSAID)
+        self._wanted |= self._always
+        self._wildcards |= self._always.keys()
+        self._missing = dict.fromkeys(self._wanted, True)
+        return self.advance()
+
+    def close(self) -> None:
+        self.is_open = False
+
+    def receive_suback(self, packet_id: int, codes: list[int]) -> list[Effect]:
+        filters = self._asked.pop(packet_id, [])
+        if filters and len(codes) != len(filters):
+            raise BadPacketError(f"SUBACK with {len(codes)} codes for {len(filters)} filters")
+        effects: list[Effect] = []
+        topic = self._overhearing.pop(packet_id, None)
+        if topic is not None and max(codes, default=0) >= REFUSED:
+            effects.append(SubscriptionRefused(topic, spoken("SUBACK", max(codes), None)))
+        for topic_filter, code in zip(filters, codes, strict=False):
+            is_latest = self._unanswered.get(topic_filter) == packet_id
+            if not is_latest or topic_filter in self._missing:
+                continue  # it is wanted at another QoS since: the answer to that counts
+            del self._unanswered[topic_filter]
+            if code < REFUSED:
+                self._before.pop(topic_filter, None)
+                effects.append(Granted(topic_filter))
+            else:
+                self._stale.pop(topic_filter, None)
+                effects += self._forget(topic_filter)
+                if topic_filter in self._always:
+                    del self._wanted[topic_filter]
+                    self._wildcards.discard(topic_filter)
+                elif topic_filter in self._wanted:
+                    self._refused.add(topic_filter)
+                effects.append(SubscriptionRefused(topic_filter, spoken("SUBACK", code, None)))
+        return effects + self.advance()
+
+    def receive_unsuback(self, packet_id: int) -> list[Effect]:
+        effects: list[Effect] = []
+        for topic_filter in self._giving_up.pop(packet_id, []):
+            if not self._is_asked(topic_filter):  # or it was asked for again meanwhile
+                effects += self._forget(topic_filter)
+        return effects + self.advance()
+
+    # What the broker has
+
+    def _is_asked(self, topic_filter: str) -> bool:
+        """Whether it has the filter, or will when it answers, as far as this connection knows."""
+        return self.asked_qos(topic_filter) != UNASKED
+
+    def _has_granted(self, topic_filter: str) -> bool:
+        """At the QoS at which it was asked for last."""
+        return self._is_asked(topic_filter) and topic_filter not in self._unanswered
+
+    def _ask(self, topic_filter: str, qos: int) -> None:
+        self._remember(topic_filter)
+        self._saved[topic_filter] = qos
+        self._unanswered[topic_filter] = UNSAID
+
+    def _remember(self, topic_filter: str) -> None:
+        """At which QoS the broker has it, before it is asked for once more."""
+        if self._has_granted(topic_filter) and not _has_wildcard(topic_filter):
+            self._before[topic_filter] = self._saved[topic_filter]
+
+    def _forget(self, topic_filter: str) -> list[Effect]:
+        """The broker does not have it any more."""
+        self._before.pop(topic_filter, None)
+        self._saved.pop(topic_filter, None)
+        return [Save(FilterGone(topic_filter))]
+
+    # Packets
+
+    def _subscribe_next(self) -> list[Effect]:
+        """A filter with wildcards, or those without that want their retained messages alike."""
+        first, retained = next(iter(self._missing.items()))
+        filters = [first]
+        if first not in self._wildcards:
+            filters = self._alike(retained)
+        effects: list[Effect] = []
+        for topic_filter in filters:
+            del self._missing[topic_filter]
+            if topic_filter not in self._saved:
+                effects.append(Save(SavedFilter(topic_filter)))
+            self._ask(topic_filter, self._wanted[topic_filter])
+        if not self.tells_retained:
+            return [*effects, self._subscribe(filters, live=False, answers=filters)]
+        if retained:
+            effects.append(self._subscribe(filters, live=False, answers=[]))
+        effects.append(self._subscribe(filters, live=True, answers=filters))
+        return effects
+
+    def _too_low(self) -> list[str]:
+        """The filters without wildcards that are to give way to one that is missing."""
+        if not self.tells_retained or self._wildcards.isdisjoint(self._missing):
+            return []
+        return [each for each in self._stale if self._saved[each] < WILDCARD_QOS]
+
+    def _raise(self, filters: list[str]) -> Transmit:
+        for topic_filter in filters:
+            self._ask(topic_filter, WILDCARD_QOS)  # a broker may refuse it now
+        return self._subscribe(filters, live=True, answers=[])
+
+    def _alike(self, retained: bool) -> list[str]:
+        wildcards = self._wildcards
+        alike = (
+            key
+            for key, value in self._missing.items()
+            if value is retained and key not in wildcards
+        )
+        return list(islice(alike, FILTERS_PER_PACKET_MAX))
+
+    def _subscribe(self, filters: list[str], *, live: bool, answers: list[str]) -> Transmit:
+        """`answers`: the filters of which SUBACK will decide."""
+        handling = mqtt5.RetainHandling.SEND_NEVER if live else mqtt5.RetainHandling.SEND_ALWAYS
+        topic_filters = [
+            mqtt5.TopicFilter(
+                self._prefix + topic_filter,
+                max_qos=mqtt5.QoS(self._saved[topic_filter]),
+                retain_as_published=self.tells_retained,
+                retain_handling=handling,
+            )
+            for topic_filter in filters
+        ]
+        identifier = PLAIN if filters[0] not in self._wildcards else identifier_of(filters[0])
+        packet_id = self._new_packet_id()
+        self._asked[packet_id] = answers
+        for topic_filter in answers:
+            self._unanswered[topic_filter] = packet_id
+        packet = mqtt5.SubscribePacket(
+            packet_id,
+            topic_filters,
+            subscription_id=identifier | (not live) if self.tells_retained else None,
+        )
+        return Transmit(packet.write())
+
+    def _unsubscribe(self) -> Transmit:
+        filters = list(self._stale)[:FILTERS_PER_PACKET_MAX]
+        for topic_filter in filters:
+            del self._stale[topic_filter]
+            self._saved[topic_filter] = UNASKED
+            self._unanswered.pop(topic_filter, None)
+        packet_id = self._new_packet_id()
+        self._giving_up[packet_id] = filters
+        patterns = [self._prefix + topic_filter for topic_filter in filters]
+        return Transmit(mqtt5.UnsubscribePacket(packet_id, patterns).write())
+
+    def _new_packet_id(self) -> int:
+        """The next one that no answer is due for; ASKED_MAX leaves one always."""
+        packet_id = self._last_packet_id
+        while True:
+            packet_id = packet_id + 1 if packet_id < CONTROL_ID_LAST else CONTROL_ID_FIRST
+            if packet_id not in self._asked and packet_id not in self._giving_up:
+                self._last_packet_id = packet_id
+                return packet_id
+
+
+def _has_wildcard(topic_filter: str) -> bool:
+    return "+" in topic_filter or "#" in topic_filter
+
+
+def _qos_at_least(topic_filter: str) -> int:
+    """What is known of a subscription of a former life."""
+    return WILDCARD_QOS if _has_wildcard(topic_filter) else 0
+
+
+def identifier_of(topic_filter: str) -> int:
+    """The even identifier of a filter with wildcards; a former life had the same (rule 4)."""
+    return PLAIN + 2 + 2 * (crc32(topic_filter.encode()) % (IDENTIFIERS - 1))
+
+
+def is_replay(subscriptions: Sequence[int], *, retain: bool) -> bool:
+    """Whether the broker had retained the message, and it is no live publication (rule 2)."""
+    if not subscriptions:
+        return retain
+    return retain and all(identifier % 2 for identifier in subscriptions)

@@ -1,0 +1,68 @@
+"""The operator's desk: what a person asks of the running gateway, as inputs like any other.
+
+Nothing here goes a way of its own. A message to a client waits in its outbox, is saved and repeated
+as one from the broker is; a client that is forgotten ends as one that gives up its place does.
+
+Limits: those of the ways that are gone. What is asked for lasts until it is asked otherwise or the
+gateway restarts, but for who was let in, which is saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gateway.core.acceptor import Door
+from gateway.core.downlink.downlink import Downlink
+from gateway.core.effects import ClientId, Effect, Message
+from gateway.core.session.session import Session
+from gateway.core.uplink.uplink import Uplink
+
+
+class Desk:
+    def __init__(
+        self,
+        sessions: Mapping[ClientId, Session],
+        door: Door,
+        uplink: Uplink,
+        downlink: Downlink,
+    ) -> None:
+        self.is_drain_paused = False
+        self._sessions = sessions
+        self._door = door
+        self._uplink = uplink
+        self._downlink = downlink
+
+    def pause_drain(self, *, is_paused: bool) -> list[Effect]:
+        """Readings that wait on disk stay there, or go on to the broker."""
+        self.is_drain_paused = is_paused
+        return self._uplink.pause_drain(is_paused=is_paused)
+
+    def forget(self, client_id: ClientId, now: float) -> list[Effect]:
+        """End its session, without its will; it may come again as a new client, if new ones may.
+        Its readings that wait on disk go on.
+        """
+        return self._door.forget(client_id, now)
+
+    def publish(self, client_id: ClientId, message: Message, now: float) -> list[Effect]:
+        """A message for one client; nothing if it has no session."""
+        session = self._sessions.get(client_id)
+        return [] if session is None else self._downlink.tell(session, message, now)
+
+    def permit(self, until: float) -> None:
+        """Let in clients that no list names, until then."""
+        self._door.admission.permitted_until = until
+
+    def list_only(self, listed: frozenset[str]) -> None:
+        """Another list of clients that may come in, in place of the configuration's."""
+        self._door.admission.list_only(listed)
+
+    # For who looks
+
+    @property
+    def permitted_until(self) -> float:
+        return self._door.admission.permitted_until
+
+    @property
+    def permitted(self) -> int:
+        """How many that no list names were let in."""
+        return len(self._door.admission.permitted)

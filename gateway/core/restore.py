@@ -1,0 +1,71 @@
+"""What a former life left, put back in its place before the first input.
+
+A client that was connected still is, at the address it had: it is served without CONNECT, its topic
+ids are known, and what waits for it goes on. One whose link is gone from the configuration is
+disconnected; if its session was a clean one that is its end. Two clients at one address cannot
+be: the second is disconnected.
+
+Limit: `clients_max` may be lower than before. Nobody is turned out; newcomers have to wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from gateway.core.clients.client_table import Members
+from gateway.core.downlink.downlink import Downlink
+from gateway.core.effects import ClientId, Effect, Peer, RecordRelease, Save, State
+from gateway.core.mqtt.session import UpstreamSession
+from gateway.core.session.session import ABSENT, Session
+from gateway.core.state_records import Exchanges, SavedClient, SavedState, SessionGone
+
+# Clients with something waiting are served one after the other, not all in one burst.
+SPREAD_S = 0.001
+
+
+def restore(
+    saved: SavedState,
+    members: Members,
+    downlink: Downlink,
+    upstream: UpstreamSession,
+    new_session: Callable[[ClientId, Peer], Session],
+    now: float,
+) -> list[Effect]:
+    """Returns what is to be saved: the end of the sessions that are over."""
+    effects: list[Effect] = []
+    waiting = 0
+    hearing: list[SavedClient] = []
+    for client in saved.clients:
+        row = client.session
+        at_address = members.on_link(row.link)
+        is_here = row.link >= 0 and row.address not in at_address
+        if row.clean and (not is_here or row.state in ABSENT):
+            effects.append(Save(SessionGone(row.client_id)))
+            continue
+        session = new_session(row.client_id, Peer(row.link, row.address))
+        session.restore(client, now, is_here=is_here, send_at=now + SPREAD_S * waiting)
+        waiting += session.delivering.waiting > 0
+        members.sessions[row.client_id] = session
+        hearing.append(client)
+        if session.state in (State.ACTIVE, State.ASLEEP):
+            members.enter(session)
+            members.schedule(session)
+        else:
+            members.note_absence(session, now)
+    downlink.restore((each for client in hearing for each in client.subscriptions), saved.retained)
+    upstream.restore(saved.packets, saved.filters)
+    return effects
+
+
+def restore_exchanges(
+    exchanges: Mapping[ClientId, Exchanges], sessions: Mapping[ClientId, Session], now: float
+) -> list[Effect]:
+    """What the journal knows of message ids; the sessions must be there already."""
+    effects: list[Effect] = []
+    for client_id, known in exchanges.items():
+        session = sessions.get(client_id)
+        if session is None:  # nobody will release these
+            effects += [RecordRelease(client_id, each) for each, _ in known.unreleased]
+        else:
+            session.restore_exchanges(known, now)
+    return effects

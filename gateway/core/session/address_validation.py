@@ -1,0 +1,52 @@
+"""Where a client is, and whether that is believed.
+
+Whoever sends one datagram can write any address on it. So an address is believed when a second
+frame comes from it: CONNECT, and PINGREQ with a client id from an address that was not the
+client's, only say where a client wants to be. Until then it gets no more than `egress_budget.py`
+has, which is enough for a REGISTER, whose REGACK is the second frame.
+
+Limit of this: who sends two frames in another's name is believed. MQTT-SN 1.2 has nothing to ask
+for that only one who hears us could say, and that every client says.
+"""
+
+from __future__ import annotations
+
+from gateway.core.effects import Effect, Peer
+from gateway.core.session.persistence import LastingSession
+from gateway.core.session.states import Input
+from gateway.frames import Connect
+
+
+class Whereabouts(LastingSession):
+    __slots__ = ()
+
+    @property
+    def is_believed(self) -> bool:
+        return self.delivering.is_believed
+
+    def moved_to(self, peer: Peer, octets: int) -> None:
+        """So many octets came from there in the client's name; they prove nothing yet."""
+        if peer != self.peer:
+            self.delivering.doubt(octets)
+        else:
+            self.delivering.earn(octets)
+        self.peer = peer
+
+    def rebind(self, peer: Peer, octets: int, now: float) -> list[Effect]:
+        """A sleeper says from elsewhere that it is awake; that is saved before it is answered."""
+        self.moved_to(peer, octets)
+        self.delivering.moved(now)
+        return self._changed_row()
+
+    def called(self, frame: Connect, now: float) -> list[Effect]:
+        """CONNECT of a new client, which was answered then, before there was this session."""
+        self.heard_at = now
+        self.keep_alive_s = frame.duration_s
+        self.clean = frame.clean_session
+        effects = self._move(Input.CONNECT)
+        if frame.will:
+            self.silence_max_s = self._rules.patience_s
+            return effects
+        effects += self._move(Input.ADMITTED, f"keep-alive {self.keep_alive_s} s")
+        self._supervise(self.keep_alive_s)
+        return effects + self._changed_row()

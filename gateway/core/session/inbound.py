@@ -1,0 +1,417 @@
+"""Readings on their way up: from a client's PUBLISH to its acknowledgement.
+
+Rule 1: a reading is acknowledged only when it is settled: in the journal, durably, or at the
+        broker. `receive()` answers with `Forward`; only `settled()` answers with PUBACK (QoS 1) or
+        PUBREC (QoS 2). A client that hears either may forget its reading, so the gateway must not
+        be able to.
+Rule 2: a reading that comes again is forwarded once. While it is being settled the copy is
+        dropped. QoS 1: for `COPY_S` a copy with the DUP flag is acknowledged again. QoS 2: until
+        PUBREL a copy gets PUBREC again, and for `HOLD_DOWN_S` after it a late copy on the network.
+Rule 3: a copy has the message id, the topic, the payload and the QoS of what it copies. A client
+        that restarted counts from 1 again, and one that always uses the same id is not rare:
+        by the id alone their new readings would be acknowledged and lost.
+Rule 4: an acknowledgement goes to the connection that the reading came in, or nowhere: in the next
+        one the same id may be another reading's, at the same address even another client's.
+        A client that still waits for it asks by a copy.
+Rule 5: PUBREL of a reading that is in the journal is recorded there before PUBCOMP: a client that
+        hears it may use the message id again, and after a restart its new reading must not be
+        taken for a copy.
+
+Limits: `UNSETTLED_MAX` readings at once (the specification allows a client one); a further one is
+answered with congestion. `RELEASES_MAX` exchanges may wait for a PUBREL that a client gave up on,
+and `RECENT_MAX` finished message ids are remembered; of both the oldest is forgotten first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from gateway.core.effects import (
+    ClientId,
+    Dropped,
+    Effect,
+    Forward,
+    Peer,
+    Reason,
+    RecordRelease,
+    Released,
+    Send,
+    contents_of,
+)
+from gateway.core.session.dedup import RECENT_MAX as RECENT_MAX
+from gateway.core.session.dedup import Contents, Recents
+from gateway.core.session.options import SessionRules
+from gateway.core.session.topic_names import topic_name
+from gateway.core.session.topic_registry import TopicRegistry
+from gateway.core.state_records import Exchanges
+from gateway.frames import Puback, Pubcomp, Publish, Pubrec, Pubrel, Regack, Register, ReturnCode
+from gateway.frames.fields import FLAGS_MEANING
+
+UNSETTLED_MAX = 32
+RELEASES_MAX = 32
+HOLD_DOWN_S = 10.0  # longest life of a datagram on the way (reliability of message id reuse)
+COPY_S = 90.0  # T_retry 15 s, N_retry 5 (1.2, 7.2), and the life of a datagram
+
+HEAD_OCTETS = 7  # of a PUBLISH in the short form, before its payload
+PUBREL_OCTETS = 4
+_PUBLISH = Publish.KIND
+_PUBREL = Pubrel.KIND
+
+
+class _Stage(Enum):
+    """Where the journal is with a QoS 2 exchange that its client has not released."""
+
+    UNRECORDED = "not in it"
+    RECORDED = "in it"
+    RELEASING = "PUBREL is being recorded"
+
+
+# To find a member in its class costs ten times what a name does.
+_UNRECORDED = _Stage.UNRECORDED
+_RECORDED = _Stage.RECORDED
+_RELEASING = _Stage.RELEASING
+
+
+@dataclass(slots=True)
+class _Exchange:
+    contents: Contents
+    stage: _Stage
+
+
+class Publishing:
+    __slots__ = (
+        "_awaiting_release", "_more", "_one", "_rules", "_topics", "_unheard", "recent",
+    )  # fmt: skip
+
+    def __init__(self, topics: TopicRegistry, rules: SessionRules) -> None:
+        self._topics = topics
+        self._rules = rules
+        # What is not settled yet. Mostly it is one (the specification allows no more), and a
+        # dictionary for it is several places more in memory to look at, for each reading.
+        self._one: Forward | None = None
+        # None where there is nothing: sleepers are many, and each empty dictionary is 64 octets.
+        self._more: dict[int, Forward] | None = None
+        # Of these, those of a connection that ended: nobody listens for their acknowledgement.
+        self._unheard: set[int] | None = None
+        self._awaiting_release: dict[int, _Exchange] | None = None
+        self.recent: Recents | None = None
+
+    # From the client
+
+    def plain(self, datagram: bytes, client_id: ClientId, now: float) -> Forward | None:
+        """What nearly all datagrams are: PUBLISH with a reading that is new and may go on.
+
+        None for all others, with nothing done; they take the long way, by `receive`, to the same
+        result. No frame is made of this one, which halves its cost.
+        """
+        size = len(datagram)
+        if size < HEAD_OCTETS or datagram[0] != size or datagram[1] != _PUBLISH:
+            return None
+        topic_id, message_id = datagram[3] << 8 | datagram[4], datagram[5] << 8 | datagram[6]
+        qos, retain, dup, topic_id_type = FLAGS_MEANING[datagram[2]]
+        if qos < 0 or dup or self._awaiting_release:
+            return None
+        topic = self._topics.topic_of(topic_id, topic_id_type)
+        if topic is None or size - HEAD_OCTETS > self._rules.payload_bytes_max:
+            return None
+        payload = datagram[HEAD_OCTETS:]
+        forward = Forward(client_id, topic, payload, qos, retain, topic_id, message_id, now)
+        if qos:
+            recent = self.recent
+            if recent is not None and recent.find(message_id) is not None:
+                return None
+            if self._one is None and self._more is None:
+                self._one = forward
+            elif self._unsettled(message_id) is not None or self._is_full:
+                return None
+            else:
+                self._await(forward)
+        return forward
+
+    def plain_release(
+        self, datagram: bytes, client_id: ClientId, peer: Peer, now: float
+    ) -> list[Effect] | None:
+        """PUBREL of an exchange that waits for it; None for all else, as `plain`."""
+        if datagram[0] != PUBREL_OCTETS or datagram[1] != _PUBREL or not self._awaiting_release:
+            return None
+        message_id = datagram[2] << 8 | datagram[3]
+        if message_id not in self._awaiting_release:
+            return None
+        return self.receive_pubrel(message_id, client_id, peer, now)
+
+    def receive(self, frame: Publish, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
+        topic = self._topics.topic_of(frame.topic_id, frame.topic_id_type)
+        if topic is None:
+            code = ReturnCode.INVALID_TOPIC_ID
+            return _refusal(frame, client_id, peer, code, Reason.UNKNOWN_TOPIC_ID)
+        payload = frame.payload
+        if len(payload) > self._rules.payload_bytes_max:
+            code = ReturnCode.NOT_SUPPORTED
+            return _refusal(frame, client_id, peer, code, Reason.PAYLOAD_TOO_LARGE)
+        qos, message_id = frame.qos, frame.message_id
+        forward = Forward(
+            client_id, topic, payload, qos, frame.retain, frame.topic_id, message_id, now
+        )
+        if qos > 0:
+            recent = self.recent
+            if (
+                self._unsettled(message_id) is not None
+                or (recent is not None and recent.find(message_id) is not None)
+                or self._awaiting_release
+            ):
+                answer = self._repeated(frame, forward, peer)
+                if answer is not None:
+                    return [Dropped(Reason.REPEATED, client_id), *answer]
+            if self._is_full:
+                code = ReturnCode.CONGESTION
+                return _refusal(frame, client_id, peer, code, Reason.UNSETTLED_FULL)
+            self._await(forward)
+        return [forward]
+
+    def receive_register(self, frame: Register, client_id: ClientId, peer: Peer) -> list[Effect]:
+        name = topic_name(frame.topic_name, self._rules.topic_bytes_max)
+        if name is None:
+            refused = Regack(0, frame.message_id, ReturnCode.INVALID_TOPIC_ID)
+            detail = f"REGISTER of {frame.topic_name[:64]!r}"
+            return [Dropped(Reason.BAD_TOPIC, client_id, detail), Send(peer, refused)]
+        topic_id = self._topics.register(name)
+        if topic_id is None:
+            full = Regack(0, frame.message_id, ReturnCode.CONGESTION)
+            detail = f"{self._rules.topics_max} topics, all in use"
+            return [Dropped(Reason.TOPICS_FULL, client_id, detail), Send(peer, full)]
+        return [Send(peer, Regack(topic_id, frame.message_id, ReturnCode.ACCEPTED))]
+
+    def receive_pubrel(
+        self, message_id: int, client_id: ClientId, peer: Peer, now: float
+    ) -> list[Effect]:
+        """PUBREL ends the exchange; an unknown one is answered too, its PUBCOMP was lost."""
+        exchange = (self._awaiting_release or {}).get(message_id)
+        if exchange is None or exchange.stage is _UNRECORDED:
+            return self.released(message_id, peer, now)
+        if exchange.stage is _RELEASING:
+            return []  # answered when it is recorded
+        exchange.stage = _RELEASING
+        return [RecordRelease(client_id, message_id, Released(client_id, message_id))]
+
+    def released(self, message_id: int, peer: Peer, now: float) -> list[Effect]:
+        """Nothing will bring the exchange back, so the client may use its message id again."""
+        waiting = self._awaiting_release
+        if waiting is not None and message_id in waiting:
+            contents = waiting[message_id].contents
+            del waiting[message_id]
+            if not waiting:
+                self._awaiting_release = None
+            self._remember(message_id, contents, now, now + HOLD_DOWN_S)
+        return [Send(peer, Pubcomp(message_id))]
+
+    # From the session
+
+    def reach(self, step: int) -> bool:
+        """`Session.reach`, from here."""
+        recent, topics = self.recent, self._topics
+        if step == 0 or recent is None:
+            return recent is not None and topics is not None
+        oldest = recent.oldest
+        return topics.first_id > 0 and oldest is not None and oldest.until > 0
+
+    def rest(self, now: float) -> None:
+        """Give back what is outdated, and what dictionaries keep free for a next entry: sleepers
+        are many, and for long.
+
+        A plain copy would be as large as the dictionary ever was.
+        """
+        self._more = dict((self._more or {}).items()) or None
+        if self.recent is not None:
+            self.recent = self.recent.at(now)
+
+    def end_connection(self) -> None:
+        """Whoever publishes from now on may be a client that restarted, or none."""
+        unsettled = self.unsettled
+        if unsettled:
+            self._unheard = {forward.message_id for forward in unsettled}
+
+    def end(self, client_id: ClientId) -> list[Effect]:
+        """The session is over: nobody will release what it received."""
+        return [
+            RecordRelease(client_id, message_id)
+            for message_id, exchange in (self._awaiting_release or {}).items()
+            if exchange.stage is not _UNRECORDED
+        ]
+
+    def restore(self, exchanges: Exchanges, now: float) -> None:
+        """What a former life knew of this client's readings."""
+        self._awaiting_release = {
+            message_id: _Exchange(contents, _RECORDED)
+            for message_id, contents in exchanges.unreleased[-RELEASES_MAX:]
+        } or None
+        for message_id, contents, age_s in exchanges.recent[-RECENT_MAX:]:
+            self._remember(message_id, contents, now, now - age_s + COPY_S)
+
+    # From the engine
+
+    def settled(self, forward: Forward, peer: Peer, heard_at: float) -> list[Effect]:
+        """The reading is safe: acknowledge it, if this session waits for that.
+
+        A client that was last heard at `heard_at` may send copies for `COPY_S` after it.
+        """
+        if not self._take_from_unsettled(forward):
+            return []  # of an older one, under the message id of a new one
+        message_id = forward.message_id
+        if forward.qos == 1:
+            self._remember(message_id, _contents(forward), heard_at, heard_at + COPY_S)
+            if self._unheard is not None and self._take_from_unheard(message_id):
+                return []
+            return [Send(peer, Puback(forward.topic_id, message_id, 0))]
+        effects = self._await_release(message_id, _contents(forward), forward)
+        if not self._take_from_unheard(message_id):
+            effects.append(Send(peer, Pubrec(message_id)))
+        return effects
+
+    def refused(self, forward: Forward, return_code: int, peer: Peer) -> list[Effect]:
+        """The reading cannot go on: say so, by PUBACK for QoS 2 as well (1.2, 5.4.13)."""
+        if not self._take_from_unsettled(forward):
+            return []
+        message_id = forward.message_id
+        if self._take_from_unheard(message_id):
+            return []
+        return [Send(peer, Puback(forward.topic_id, message_id, return_code))]
+
+    # What is not settled yet
+
+    @property
+    def unsettled(self) -> list[Forward]:
+        """Readings whose client still waits for their acknowledgement, as they came, at most
+        `UNSETTLED_MAX`.
+        """
+        one = [] if self._one is None else [self._one]
+        return one if self._more is None else [*one, *self._more.values()]
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is owed for a reading, nor expected of the client."""
+        return self._one is None and self._more is None and self._awaiting_release is None
+
+    @property
+    def releasing(self) -> object | None:
+        """The oldest exchange whose PUBCOMP waits for the journal."""
+        waiting = self._awaiting_release or {}
+        return next((one for one in waiting.values() if one.stage is _RELEASING), None)
+
+    @property
+    def _is_full(self) -> bool:
+        more = 0 if self._more is None else len(self._more)
+        return (self._one is not None) + more >= UNSETTLED_MAX
+
+    def _unsettled(self, message_id: int) -> Forward | None:
+        if self._one is not None and self._one.message_id == message_id:
+            return self._one
+        return None if self._more is None else self._more.get(message_id)
+
+    def _await(self, forward: Forward) -> None:
+        """Behind all others, though the place of the first may be free again."""
+        if self._more is not None:
+            self._more[forward.message_id] = forward
+        elif self._one is None:
+            self._one = forward
+        else:
+            self._more = {forward.message_id: forward}
+
+    def _take_from_unsettled(self, forward: Forward) -> bool:
+        """Whether it was there."""
+        if self._one is forward:
+            self._one = None
+            return True
+        message_id, more = forward.message_id, self._more
+        if more is None or more.get(message_id) is not forward:
+            return False
+        del more[message_id]
+        if not more:
+            self._more = None
+        return True
+
+    # What was here before
+
+    def _repeated(self, frame: Publish, forward: Forward, peer: Peer) -> list[Effect] | None:
+        """The answer to a copy of a reading that is known already; None for a new reading."""
+        message_id = frame.message_id
+        before = self._unsettled(message_id)
+        if before is not None:
+            self._take_from_unheard(message_id)
+            if _is_copy_of(_contents(before), forward):
+                return []  # acknowledged when it is settled
+            self._take_from_unsettled(before)  # goes on, but the client has begun anew
+            return None
+        if forward.qos == 1:
+            if not (frame.dup and self._is_recent(forward)):
+                return None
+            now = forward.received_at  # one that sends copies still may do so for another COPY_S
+            self._remember(message_id, _contents(forward), now, now + COPY_S)
+            return [Send(peer, Puback(frame.topic_id, message_id, ReturnCode.ACCEPTED))]
+        if self._is_awaiting_release(forward) or self._is_recent(forward):
+            return [Send(peer, Pubrec(message_id))]
+        return None
+
+    def _is_recent(self, forward: Forward) -> bool:
+        recent = None if self.recent is None else self.recent.find(forward.message_id)
+        if recent is None or forward.received_at >= recent.until:
+            return False
+        return _is_copy_of(recent.contents, forward)
+
+    def _is_awaiting_release(self, forward: Forward) -> bool:
+        if self._awaiting_release is None:
+            return False
+        exchange = self._awaiting_release.get(forward.message_id)
+        return exchange is not None and _is_copy_of(exchange.contents, forward)
+
+    def _await_release(self, message_id: int, contents: Contents, forward: Forward) -> list[Effect]:
+        waiting = self._awaiting_release
+        if waiting is None:
+            waiting = self._awaiting_release = {}
+        if message_id in waiting:
+            del waiting[message_id]
+        effects: list[Effect] = []
+        if len(waiting) >= RELEASES_MAX:
+            oldest = next(iter(waiting))
+            del waiting[oldest]
+            effects.append(RecordRelease(forward.client_id, oldest))
+        stage = _RECORDED if forward.record >= 0 else _UNRECORDED
+        waiting[message_id] = _Exchange(contents, stage)
+        return effects
+
+    def _remember(self, message_id: int, contents: Contents, now: float, until: float) -> None:
+        if self.recent is None:
+            self.recent = Recents()
+        self.recent.remember(message_id, contents, now, until)
+
+    def _take_from_unheard(self, message_id: int) -> bool:
+        """Whether nobody listened for this acknowledgement. From now on its id is free again."""
+        if self._unheard is None or message_id not in self._unheard:
+            return False
+        self._unheard.discard(message_id)
+        if not self._unheard:
+            self._unheard = None
+        return True
+
+
+def _contents(forward: Forward) -> Contents:
+    """Of this life only; it takes a third of the time of a checksum that outlasts it.
+
+    62 bits, which compiled are no object of their own.
+    """
+    return hash((forward.topic, forward.payload, forward.qos)) >> 2
+
+
+def _is_copy_of(contents: Contents, forward: Forward) -> bool:
+    """What was restored has the checksum of the journal."""
+    if contents == _contents(forward):
+        return True
+    return contents == contents_of(forward.topic, forward.payload, forward.qos)
+
+
+def _refusal(
+    frame: Publish, client_id: ClientId, peer: Peer, return_code: int, reason: Reason
+) -> list[Effect]:
+    answer = Puback(frame.topic_id, frame.message_id, return_code)
+    detail = f"topic id {frame.topic_id:#06x}, {len(frame.payload)} bytes, QoS {frame.qos}"
+    return [Dropped(reason, client_id, detail), Send(peer, answer)]

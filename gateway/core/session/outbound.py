@@ -1,0 +1,360 @@
+"""Messages on their way down: one at a time, in order, each acknowledged before the next.
+
+Rule 1: never more than one unacknowledged message towards a client (microcontroller clients
+        assume one). QoS 0 keeps its place in the queue too, so that nothing overtakes on a
+        client's air.
+Rule 2: a name that the client does not know in this connection is registered first, and the
+        message waits for REGACK. A refused name costs its messages only.
+Rule 3: what was not acknowledged when a connection ended stays at the head, keeps its message id,
+        and goes out with DUP in the next one. An acknowledgement that comes late, from a client
+        that sleeps by now, still counts; what follows waits until the client listens again.
+Rule 4: a QoS 1 or 2 message has a position, which no other message of its client ever has, and its
+        message id follows from that; so both outlast a restart. It is saved as it comes, or when
+        it is not acknowledged soon (`Arrived.unsaved`), and gone when it is acknowledged or
+        dropped. QoS 1 goes out meanwhile, at worst twice. QoS 2 goes out when it is durable, PUBREL
+        when it is durable that the client has received it: a restart in between would else send
+        it as new to a client that has done with it.
+Rule 5: to an address from which nobody has answered goes no more than `egress_budget.py` has. What
+        does not fit waits in its place, and REGISTER or PINGREQ asks for a word, `retry_count_max`
+        times.
+
+Full: beyond `outbox_messages_max` or `outbox_bytes_max` a message that is not under way is dropped
+and counted, by `outbox_when_full` the oldest (the newest command is what an actuator should obey
+when it returns) or the newest (where each one builds on those before). A message
+that its client answers with "congestion" or "invalid topic id" is sent again `retry_count_max`
+times, then dropped and counted: it must not stand before the others for ever. Beyond
+`egress_bytes_per_s_max` QoS 0 is dropped and counted, QoS 1 and 2 wait.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from gateway.core.effects import (
+    Arrived,
+    ClientId,
+    Dropped,
+    Effect,
+    Kept,
+    Message,
+    Peer,
+    Reason,
+    Save,
+    Send,
+    WhenSaved,
+)
+from gateway.core.session.egress_budget import publish_bytes
+from gateway.core.session.outbox import (
+    NOWHERE,
+    PUBCOMP,
+    RECEIPT,
+    REGACK,
+    RELEASING,
+    SAVING,
+    Outbox,
+    Queued,
+    cost_of,
+    gone,
+    let_go,
+    publish_frame,
+    row,
+    saving,
+)
+from gateway.core.session.sending import Sending
+from gateway.core.state_records import SavedMessage
+from gateway.frames import Puback, Pubrel, Regack, ReturnCode
+
+# Positions are reserved in blocks, so that a session's row changes once for a block of messages.
+POSITIONS_BLOCK = 1024
+PUBACK_OCTETS = 7
+_PUBACK = Puback.KIND
+_ACCEPTED = int(ReturnCode.ACCEPTED)
+# A client does not ask twice within so many seconds; the network does, by making copies.
+ASKED_AGAIN_S = 1.0
+
+
+class Delivering(Sending):
+    __slots__ = ()
+
+    @property
+    def waiting(self) -> int:
+        """Messages not yet acknowledged, the one under way included."""
+        return (len(self._outbox) if self._outbox else 0) + (self.under_way is not None)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Their size, as `outbox_bytes_max` counts it."""
+        size = self._outbox.size_bytes if self._outbox else 0
+        return size if self.under_way is None else size + cost_of(self.under_way.message)
+
+    @property
+    def has_timer(self) -> bool:
+        """Whether something is sent, once more or for the first time, when that is over."""
+        return self.due_at is not None and self.due_at < inf
+
+    @property
+    def head(self) -> object:
+        """What is under way, or the first that waits."""
+        if self.under_way is not None:
+            return self.under_way
+        assert self._outbox is not None, "something waits"
+        return self._outbox.head
+
+    @property
+    def reserved_positions(self) -> int:
+        """The end of the block that the next position is in."""
+        if self.next_position < POSITIONS_BLOCK:
+            return POSITIONS_BLOCK  # nearly all, so they share the number
+        return (self.next_position // POSITIONS_BLOCK + 1) * POSITIONS_BLOCK
+
+    # From the broker
+
+    def deliver(
+        self,
+        message: Message,
+        client_id: ClientId,
+        peer: Peer,
+        now: float,
+        arrived: Arrived | None = None,
+    ) -> list[Effect]:
+        """Send the message now or when its turn comes."""
+        allowance = self._allowance
+        if allowance is not None and not allowance.is_open(now):
+            return self._deliver_later(message, client_id, peer, now, arrived)
+        if self.under_way is not None or self._outbox:
+            return self.keep(message, client_id, arrived)
+        reference = self._topics.reference(message.topic)
+        if reference is not None and message.qos == 0:
+            if allowance is not None:
+                allowance.take(publish_bytes(message.payload))
+            return [Send(peer, publish_frame(message, reference, 0, dup=False))]
+        if reference is None:
+            obstacle = self._obstacle(message.topic)
+            if obstacle is not None:
+                return [Dropped(obstacle, client_id, message.topic), *let_go(client_id, arrived)]
+        current = self._begin(message, self._take_position(), arrived)
+        if message.qos == 0:
+            return self._publish(current, client_id, peer, now)
+        kept = saving(client_id, current)
+        if message.qos == 2:
+            return kept + self._publish(current, client_id, peer, now)
+        return self._publish(current, client_id, peer, now) + kept
+
+    def keep(
+        self, message: Message, client_id: ClientId, arrived: Arrived | None = None
+    ) -> list[Effect]:
+        """Queue the message behind the others."""
+        if self._outbox is None:
+            self._outbox = Outbox(self._rules)
+        effects: list[Effect] = []
+        queued = Queued(message, NOWHERE, arrived)
+        if message.qos:
+            queued.position = self._take_position()
+            effects += saving(client_id, queued)
+        self._outbox.put(queued)
+        dropped, detail = self._outbox.excess()
+        if not dropped:
+            return effects
+        for superfluous in dropped:
+            effects += gone(client_id, superfluous)
+        return [Dropped(Reason.OUTBOX_FULL, client_id, detail, count=len(dropped)), *effects]
+
+    def _deliver_later(
+        self, message: Message, client_id: ClientId, peer: Peer, now: float, arrived: Arrived | None
+    ) -> list[Effect]:
+        """There is no allowance for it now."""
+        if message.qos == 0 and self.is_believed:
+            detail = f"more than {self._rules.egress_bytes_per_s_max} bytes/s"
+            return [Dropped(Reason.EGRESS_FULL, client_id, detail)]
+        effects = self.keep(message, client_id, arrived)
+        if self.under_way is None:
+            effects += self._next(client_id, peer, now)
+        return effects
+
+    # From the client
+
+    def receive_regack(
+        self, frame: Regack, client_id: ClientId, peer: Peer, now: float
+    ) -> list[Effect]:
+        current = self._current(REGACK, frame.message_id)
+        if current is None:
+            return [Dropped(Reason.OUT_OF_TURN, client_id, "REGACK")]
+        topic = current.message.topic
+        if frame.return_code == ReturnCode.ACCEPTED:
+            self._topics.register(topic)
+            return self._publish(current, client_id, peer, now) if self._is_listening else []
+        if current.is_congested(frame.return_code, self._rules.retry_count_max):
+            return []
+        self._topics.refuse(topic)
+        detail = f"REGACK {frame.return_code} for {topic!r}"
+        dropped = Dropped(Reason.CLIENT_REFUSED, client_id, detail)
+        return [dropped, *self._finish(client_id, peer, now)]
+
+    def plain_puback(self, datagram: bytes, client_id: ClientId) -> list[Effect] | None:
+        """The client has the message under way, and no other waits; None for all else, with
+        nothing done.
+        """
+        if datagram[0] != PUBACK_OCTETS or datagram[1] != _PUBACK or self._outbox:
+            return None
+        if datagram[6] != _ACCEPTED:
+            return None
+        current = self._published(datagram[4] << 8 | datagram[5], 1)
+        if current is None:
+            return None
+        self.under_way = None
+        self.due_at = None
+        return gone(client_id, current)
+
+    def receive_puback(
+        self, frame: Puback, client_id: ClientId, peer: Peer, now: float
+    ) -> list[Effect]:
+        if frame.return_code == ReturnCode.ACCEPTED:
+            if self._published(frame.message_id, 1) is None:
+                return [Dropped(Reason.OUT_OF_TURN, client_id, "PUBACK")]
+            return self._finish(client_id, peer, now)
+        return self._receive_error(frame, client_id, peer, now)
+
+    def receive_pubrec(self, message_id: int, client_id: ClientId, peer: Peer) -> list[Effect]:
+        """PUBREL once that is durable. For what is unknown at once: a client that waits for it
+        must be able to finish.
+        """
+        current = self._published(message_id, 2)
+        if current is None:
+            is_recorded_yet = self._current(RELEASING, message_id) is None
+            # A former life sent it, and that the ones before it are done with was lost with the
+            # power: it is told in its turn, or it would come a second time.
+            waits = self._outbox is not None and self._outbox.has(message_id, self._restored_to)
+            return [Send(peer, Pubrel(message_id))] if is_recorded_yet and not waits else []
+        current.stage = RELEASING
+        current.tries = 0
+        if self._is_listening:
+            self.due_at = inf
+        received = row(client_id, current)
+        received.is_released = True
+        return [Save(received), WhenSaved([Kept(client_id, current.position, is_released=True)])]
+
+    def receive_pubcomp(
+        self, message_id: int, client_id: ClientId, peer: Peer, now: float
+    ) -> list[Effect]:
+        if self._current(PUBCOMP, message_id) is None:
+            return [Dropped(Reason.OUT_OF_TURN, client_id, "PUBCOMP")]
+        return self._finish(client_id, peer, now)
+
+    # From the session
+
+    def resume(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
+        """The client listens (again): go on with what is under way, or begin."""
+        current = self.under_way
+        if current is None:
+            self.due_at = None
+            return self._next(client_id, peer, now)
+        current.tries = 0
+        return self._send(current, client_id, peer, now)
+
+    def go_on(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
+        """Send what waited for `believe`, to a client that listens."""
+        return self.resume(client_id, peer, now) if self._was_short() else []
+
+    def ask_again(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
+        """A client that is awake asks for its messages once more: it slept meanwhile, or missed
+        what was sent, and shall not have to wait for our timer.
+        """
+        current = self.under_way
+        sent_at = (inf if self.due_at is None else self.due_at) - self._rules.retry_after_s
+        if current is None or now < sent_at + ASKED_AGAIN_S:
+            return []
+        current.tries = 0
+        return self._send(current, client_id, peer, now)
+
+    def moved(self, now: float) -> None:
+        """What is under way went to where the client is no more: it is time to send it again."""
+        if self.due_at is not None and self.due_at < inf:
+            self.due_at = now
+
+    def pause(self) -> None:
+        """The client does not listen: nothing is sent until `resume`."""
+        self.due_at = None
+
+    def retry(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect] | None:
+        """Repeat what is under way; None when it has been repeated often enough."""
+        current = self.under_way
+        if self._allowance is not None and self._allowance.is_short:
+            return self._ask(peer, now) or None
+        if current is None:  # restored with what waits for its turn, or held back
+            return self.resume(client_id, peer, now)
+        if current.tries >= self._rules.retry_count_max:
+            return None
+        current.tries += 1
+        return self._send(current, client_id, peer, now)
+
+    def kept(self, news: Kept, peer: Peer, now: float) -> list[Effect]:
+        """What a QoS 2 message waited for is durable."""
+        position = news.position
+        self._durable_to = max(self._durable_to, position)
+        current = self.under_way
+        if current is None or current.position != position:
+            return []
+        if news.is_released and current.stage is RELEASING:
+            current.stage = PUBCOMP
+            if self._is_listening:
+                self.due_at = now + self._rules.retry_after_s
+            return [Send(peer, Pubrel(current.message_id))]
+        if current.stage is not SAVING:
+            return []
+        current.stage = REGACK  # or what `_publish` finds
+        return self._publish(current, news.client_id, peer, now) if self._is_listening else []
+
+    def end(self, client_id: ClientId) -> list[Effect]:
+        """The session is over, and what waits for its client with it."""
+        effects: list[Effect] = []
+        if self.under_way is not None:
+            effects += let_go(client_id, self.under_way.arrived)
+        for queued in self._outbox.take_all() if self._outbox is not None else ():
+            effects += let_go(client_id, queued.arrived)
+        return effects
+
+    def restore(self, saved: list[SavedMessage], next_position: int) -> None:
+        """What a former life of the gateway left, in order; the first one may have gone out."""
+        if saved:
+            self._durable_to = self._restored_to = saved[-1].position
+            next_position = max(next_position, self._durable_to + 1)
+        # Rows that were lost with the power used less than a block.
+        self.next_position = next_position + POSITIONS_BLOCK
+        for each in saved:
+            message = Message(each.topic, each.payload, each.qos, each.retain)
+            is_first = self.under_way is None and self._outbox is None
+            if is_first and (each.is_released or self._topics.knows(each.topic)):
+                current = self._begin(message, each.position, None)
+                current.stage = PUBCOMP if each.is_released else RECEIPT
+                current.reference = self._topics.reference(each.topic)
+                continue
+            if self._outbox is None:
+                self._outbox = Outbox(self._rules)
+            self._outbox.put(Queued(message, each.position, None))
+
+    def listen_from(self, at: float) -> None:
+        """A restored client listens: send what waits for it then."""
+        self.due_at = at if self.waiting else None
+
+    # What a client objects to
+
+    def _receive_error(
+        self, frame: Puback, client_id: ClientId, peer: Peer, now: float
+    ) -> list[Effect]:
+        """A PUBACK that says no: it may come at any QoS, and at any stage of QoS 2 but the last."""
+        detail = f"PUBACK {frame.return_code} for topic id {frame.topic_id:#06x}"
+        refused = Dropped(Reason.CLIENT_REFUSED, client_id, detail)
+        current = self._current(RECEIPT, frame.message_id)
+        if current is None and frame.message_id != 0:
+            return [Dropped(Reason.OUT_OF_TURN, client_id, detail)]
+        if current is None:  # QoS 0, which is not kept
+            if frame.return_code == ReturnCode.INVALID_TOPIC_ID:
+                self._topics.forget(frame.topic_id)
+            return [refused]
+        if current.is_congested(frame.return_code, self._rules.retry_count_max):
+            return []
+        disowned = current.disowned_by(frame.return_code, self._rules.retry_count_max)
+        if disowned is not None:
+            self._topics.forget(disowned)
+            return self._publish(current, client_id, peer, now) if self._is_listening else []
+        return [refused, *self._finish(client_id, peer, now)]

@@ -1,0 +1,212 @@
+"""What waits for a client, in order, and how it is saved.
+
+A message is saved as it comes, or, if its client listens and the broker waits for it, when it is
+not acknowledged soon; its row goes when it is acknowledged or dropped. The broker hears that a
+message is in good hands when each client's copy has been acknowledged, dropped, or made durable.
+
+Full: beyond `outbox_messages_max` or `outbox_bytes_max` messages are given back to be dropped, the
+oldest or the newest by `outbox_when_full`, and those of QoS 0 before any other: what nobody
+promised may not cost what the broker was told is in good hands.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from enum import Enum
+
+from gateway.core.effects import Arrived, ClientId, Effect, InGoodHands, Message, Save
+from gateway.core.session.options import SessionRules, WhenOutboxFull
+from gateway.core.session.topic_registry import Reference
+from gateway.core.state_records import MessageGone, SavedMessage
+from gateway.frames import Publish, ReturnCode, TopicIdType
+
+MESSAGE_IDS = 0xFFFF  # from 1 on
+OVERHEAD_BYTES = 64  # what a queued message costs beside its topic and payload, roughly
+NOWHERE = -1  # the position of a QoS 0 message, which is not saved
+
+
+class Stage(Enum):
+    """What the message under way waits for."""
+
+    SAVING = "our disk, before REGISTER or PUBLISH"
+    REGACK = "REGACK"
+    RECEIPT = "PUBACK or PUBREC"
+    RELEASING = "our disk, before PUBREL"
+    PUBCOMP = "PUBCOMP"
+
+
+# To find a member in its class costs ten times what a name does.
+SAVING = Stage.SAVING
+REGACK = Stage.REGACK
+RECEIPT = Stage.RECEIPT
+RELEASING = Stage.RELEASING
+PUBCOMP = Stage.PUBCOMP
+
+
+@dataclass(slots=True)
+class Queued:
+    """A message in its place; `arrived` counts what becomes of it."""
+
+    message: Message
+    position: int
+    arrived: Arrived | None
+
+
+@dataclass(slots=True)
+class UnderWay:
+    """The one message that a client has not acknowledged yet."""
+
+    message: Message
+    position: int
+    message_id: int
+    arrived: Arrived | None = None
+    stage: Stage = REGACK
+    published: bool = False  # a PUBLISH went out, so the next one is a repeat
+    tries: int = 0  # repeats since the client was last heard about it
+    disowned: int = 0  # how often the client did not know the number of its topic
+    reference: Reference | None = None  # how the last PUBLISH named the topic
+
+    def is_congested(self, return_code: int, tries_max: int) -> bool:
+        """Whether to wait for the retry timer because the client cannot take it just now."""
+        return return_code == ReturnCode.CONGESTION and self.tries < tries_max
+
+    def disowned_by(self, return_code: int, times_max: int) -> int | None:
+        """The number of the topic if the client has forgotten it, so that it is told again."""
+        if return_code != ReturnCode.INVALID_TOPIC_ID or self.reference is None:
+            return None
+        kind, topic_id = self.reference
+        if kind is not TopicIdType.NORMAL or self.disowned >= times_max:
+            return None
+        self.disowned += 1
+        self.tries = 0
+        return topic_id
+
+
+class Outbox:
+    __slots__ = ("_bytes", "_qos_0", "_queue", "_rules", "owed")
+
+    def __init__(self, rules: SessionRules) -> None:
+        self._rules = rules
+        self._queue: deque[Queued] = deque()
+        self._bytes = 0
+        self._qos_0 = 0  # so many of them
+        self.owed = 0  # so many, the first ones, waited when their client asked for them
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def __bool__(self) -> bool:
+        """As `len` says; but compiled, of one that may be None only this is asked."""
+        return bool(self._queue)
+
+    @property
+    def size_bytes(self) -> int:
+        return self._bytes
+
+    @property
+    def head(self) -> Queued:
+        return self._queue[0]
+
+    def put(self, queued: Queued) -> None:
+        self._queue.append(queued)
+        self._bytes += cost_of(queued.message)
+        self._qos_0 += queued.message.qos == 0
+
+    def take(self) -> Queued:
+        return self._take_at(0)
+
+    def owe_all(self) -> None:
+        """The client asks for what waits now."""
+        self.owed = len(self._queue)
+
+    def has(self, message_id: int, restored_to: int) -> bool:
+        """Whether this is the id of a message that a former life left, up to that position."""
+        if restored_to == NOWHERE:
+            return False
+        return any(
+            NOWHERE < each.position <= restored_to and message_id_of(each.position) == message_id
+            for each in self._queue
+        )
+
+    def take_all(self) -> list[Queued]:
+        return [self.take() for _ in range(len(self))]
+
+    def excess(self) -> tuple[list[Queued], str]:
+        """Those that there is no room for, and which limit says so."""
+        rules = self._rules
+        dropped: list[Queued] = []
+        detail = ""
+        while len(self) > rules.outbox_messages_max:
+            detail = f"more than {rules.outbox_messages_max} messages"
+            dropped.append(self._take_superfluous())
+        while self._bytes > rules.outbox_bytes_max and len(self) > 1:
+            detail = f"more than {rules.outbox_bytes_max} bytes"
+            dropped.append(self._take_superfluous())
+        return dropped, detail
+
+    def _take_superfluous(self) -> Queued:
+        is_newest_first = self._rules.outbox_when_full is WhenOutboxFull.DROP_NEWEST
+        places = range(len(self._queue))
+        candidates = reversed(places) if is_newest_first else iter(places)
+        if self._qos_0:
+            return self._take_at(next(at for at in candidates if not self._queue[at].message.qos))
+        return self._take_at(next(candidates))
+
+    def _take_at(self, place: int) -> Queued:
+        queued = self._queue[place]
+        del self._queue[place]
+        self.owed -= place < self.owed
+        self._bytes -= cost_of(queued.message)
+        self._qos_0 -= queued.message.qos == 0
+        return queued
+
+
+def message_id_of(position: int) -> int:
+    return position % MESSAGE_IDS + 1
+
+
+def publish_frame(message: Message, reference: Reference, message_id: int, *, dup: bool) -> Publish:
+    kind, topic_id = reference
+    return Publish(topic_id, message_id, message.payload, message.qos, message.retain, dup, kind)
+
+
+def row(client_id: ClientId, queued: Queued | UnderWay) -> SavedMessage:
+    message = queued.message
+    return SavedMessage(
+        client_id, queued.position, message.topic, message.payload, message.qos, message.retain
+    )
+
+
+def saving(client_id: ClientId, queued: Queued | UnderWay) -> list[Effect]:
+    """What makes it durable, if that is not for later."""
+    arrived = queued.arrived
+    if arrived is not None and arrived.unsaved is not None:
+        arrived.unsaved[client_id] = queued.position
+        return []
+    return [Save(row(client_id, queued))]
+
+
+def gone(client_id: ClientId, queued: Queued | UnderWay) -> list[Effect]:
+    """A message leaves the queue, and its row if it has one."""
+    if not queued.message.qos:
+        return []
+    arrived = queued.arrived
+    is_unsaved = arrived is not None and arrived.unsaved and client_id in arrived.unsaved
+    left = let_go(client_id, arrived)
+    return left if is_unsaved else [Save(MessageGone(client_id, queued.position)), *left]
+
+
+def let_go(client_id: ClientId, arrived: Arrived | None) -> list[Effect]:
+    """One copy less to wait for, before the broker may forget the message."""
+    if arrived is None:
+        return []
+    if arrived.unsaved:
+        arrived.unsaved.pop(client_id, None)
+    arrived.copies -= 1
+    return [] if arrived.copies else [InGoodHands(arrived)]
+
+
+def cost_of(message: Message) -> int:
+    """What a message counts in `outbox_bytes_max`."""
+    return len(message.payload) + len(message.topic) + OVERHEAD_BYTES

@@ -1,0 +1,406 @@
+"""One client's conversation, as a value: frames, messages, receipts and time in; effects out, in
+order.
+
+The states and their arrows are in `states.py`, how a client moves along them in `lifecycle.py`.
+What goes up is in `inbound.py`, what comes down in `outbound.py`, numbers for topics in
+`topic_registry.py`, the will in `will.py`. This file joins them: it decides which frame may come in
+which state.
+
+What outlasts a restart is saved as it changes. A frame that stands behind a `Save` in an answer
+waits for the disk, one before it does not: so CONNACK of a session that was there and stays,
+REGACK, UNSUBACK, the answers to will updates and the one that lets a client sleep wait, and
+goodbyes do not. Awake is saved as asleep, so a client that fetches its messages by PINGREQ costs no
+write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+from gateway.core.effects import (
+    Arrived,
+    Dropped,
+    Effect,
+    Forward,
+    Kept,
+    Message,
+    Peer,
+    Reason,
+    Send,
+    State,
+    SubscribeTo,
+    UnsubscribeFrom,
+)
+from gateway.core.session.inbound import PUBREL_OCTETS
+from gateway.core.session.lifecycle import ABSENT as ABSENT
+from gateway.core.session.lifecycle import LISTENING as LISTENING
+from gateway.core.session.lifecycle import Presence
+from gateway.core.session.outbound import PUBACK_OCTETS
+from gateway.core.session.states import ENDED, Input
+from gateway.core.session.will import return_code
+from gateway.core.state_records import Exchanges, SavedSubscription
+from gateway.frames import (
+    Connack,
+    Connect,
+    Disconnect,
+    Frame,
+    Pingreq,
+    Pingresp,
+    Puback,
+    Pubcomp,
+    Publish,
+    Pubrec,
+    Pubrel,
+    Regack,
+    Register,
+    ReturnCode,
+    Subscribe,
+    Unsubscribe,
+    WillMsg,
+    WillMsgReq,
+    WillMsgResp,
+    WillMsgUpd,
+    WillTopic,
+    WillTopicReq,
+    WillTopicResp,
+    WillTopicUpd,
+)
+
+CONNECT_HEAD_BYTES = 6
+# Asked of every datagram: to find a member in its class costs ten times what a name does.
+_ACTIVE = State.ACTIVE
+
+
+class Session(Presence):
+    """What a client may say and hear, and when."""
+
+    __slots__ = ()
+
+    # From the client
+
+    def plain(self, datagram: bytes, now: float) -> Forward | None:
+        """A new reading in a datagram as nearly all are; None for `receive`, with nothing done."""
+        if self.state is not _ACTIVE:
+            return None
+        forward = self.publishing.plain(datagram, self.client_id, now)
+        if forward is not None:
+            self.heard_at = now
+        return forward
+
+    def plain_answer(self, datagram: bytes, now: float) -> list[Effect] | None:
+        """What a PUBREL or a PUBACK as nearly all are brings; None for `receive`, with nothing
+        done. No timer comes nearer by it.
+        """
+        if self.state is not _ACTIVE:
+            return None
+        size = len(datagram)
+        if size == PUBREL_OCTETS:
+            effects = self.publishing.plain_release(datagram, self.client_id, self.peer, now)
+        elif size == PUBACK_OCTETS:
+            effects = self.delivering.plain_puback(datagram, self.client_id)
+        else:
+            return None
+        if effects is not None:
+            self.heard_at = now
+        return effects
+
+    def receive(self, frame: Frame, now: float) -> list[Effect]:
+        """Any frame but CONNECT and a PUBLISH with QoS -1, which the engine takes itself."""
+        self.heard_at = now
+        state = self.state
+        if type(frame) is Publish and state is _ACTIVE:
+            return self.publishing.receive(frame, self.client_id, self.peer, now)
+        if state is State.CONNECTING:
+            return self._receive_connecting(frame, now)
+        if state in ABSENT:
+            return self._receive_absent(frame)
+        receiver = _RECEIVERS.get(type(frame))
+        if receiver is None:
+            return self._out_of_turn(frame)
+        return self._until_drained(receiver(self, frame, now), now)
+
+    def connect(self, frame: Connect, peer: Peer, now: float) -> list[Effect]:
+        """CONNECT, admitted by the engine, which makes a new session for a clean one (1.2, 6.2)."""
+        self.heard_at = now
+        is_repeated = self.state is State.CONNECTING and frame.will and peer == self.peer
+        self._interrupt(frame, peer)
+        self.moved_to(peer, len(frame.client_id) + CONNECT_HEAD_BYTES)
+        self.keep_alive_s = frame.duration_s
+        asleep = self.state in (State.ASLEEP, State.AWAKE)
+        if asleep and not frame.clean_session and not frame.will:
+            return self._admit(Input.SIGNAL, now)
+        self.clean = frame.clean_session
+        effects = self._move(Input.CONNECT)
+        if not is_repeated:  # else a copy: WILLMSG may be on its way already
+            self._end_connection()
+        self._topics.start_connection()
+        self.silence_max_s = self._rules.patience_s
+        if not frame.will:
+            return effects + self._admit(Input.ADMITTED, now)
+        # If it is where it was it may go on there; else another client may come there.
+        left = [] if self._row is None or self._interrupted else self._changed_row()
+        return [*effects, Send(peer, WillTopicReq()), *left]
+
+    def believed(self, frame: Frame, now: float) -> list[Effect]:
+        """A frame by which the client is known to be where it is; what waited for that may go."""
+        self.delivering.believe()
+        self.heard_at = now
+        effects = [] if type(frame) is Pingresp else self.receive(frame, now)
+        if self.state not in LISTENING:
+            return effects
+        following = self.delivering.go_on(self.client_id, self.peer, now)
+        return self._until_drained(effects + following, now)
+
+    # From the broker
+
+    def deliver(
+        self,
+        message: Message,
+        now: float,
+        arrived: Arrived | None = None,
+        *,
+        is_held: bool = False,
+    ) -> list[Effect]:
+        """Pass a message on, or keep it for a client that does not listen now.
+
+        `arrived`: what hears of it when the client has acknowledged this copy, or lost it.
+        `is_held`: it waits for `kept`, whether the client listens or not.
+        """
+        if self.state in LISTENING and not is_held:
+            effects = self.delivering.deliver(message, self.client_id, self.peer, now, arrived)
+            if message.qos == 0:
+                return effects
+        elif message.qos == 0 and self.state in ABSENT:
+            return [Dropped(Reason.NOT_CONNECTED, self.client_id)]
+        elif message.qos == 0 and self._is_unheard:
+            return [Dropped(Reason.ASLEEP, self.client_id)]
+        else:
+            effects = self.delivering.keep(message, self.client_id, arrived)
+        if self.delivering.next_position > self._saved_positions:
+            effects += self._changed_row()
+        return effects
+
+    @property
+    def _is_unheard(self) -> bool:
+        """Whether QoS 0 goes nowhere because the client sleeps."""
+        return self.state is State.ASLEEP and not self._rules.queues_qos_0_for_sleepers
+
+    # From the engine
+
+    def reach(self, step: int) -> bool:
+        """Look at what a reading asks for, so many steps from here; whether it is there.
+
+        See `Members.fetch`. A name of its own for each, as that touches the thing itself.
+        """
+        if step:
+            return self.publishing.reach(step - 1)
+        peer, client_id, publishing = self.peer, self.client_id, self.publishing
+        return peer is not None and client_id is not None and publishing is not None
+
+    def kept(self, news: Kept, now: float) -> list[Effect]:
+        """What a message to this client waited for is durable."""
+        effects = self.delivering.kept(news, self.peer, now)
+        if self.state in LISTENING and self.delivering.under_way is None:
+            effects += self.delivering.resume(self.client_id, self.peer, now)
+        if self.state in ABSENT or self.state is State.CONNECTING:
+            return []
+        return self._until_drained(effects, now)
+
+    def unsettled_but(self, forward: Forward) -> list[Forward]:
+        """The other readings whose acknowledgement this client waits for."""
+        return [each for each in self.publishing.unsettled if each is not forward]
+
+    def settled(self, forward: Forward) -> list[Effect]:
+        """A reading is in the broker's hands (or on disk): acknowledge it."""
+        return self.publishing.settled(forward, self.peer, self.heard_at)
+
+    def refused(self, forward: Forward, return_code: int) -> list[Effect]:
+        """A reading cannot go on: its sensor keeps it."""
+        return self.publishing.refused(forward, return_code, self.peer)
+
+    def released(self, message_id: int, now: float) -> list[Effect]:
+        """The answer to `RecordRelease`."""
+        return self.publishing.released(message_id, self.peer, now)
+
+    def restore_exchanges(self, exchanges: Exchanges, now: float) -> None:
+        """What a former life of the gateway knew of this client's readings."""
+        self.publishing.restore(exchanges, now)
+
+    def asking(self) -> list[SubscribeTo]:
+        """The wishes that wait for their answers."""
+        return self._subscribing.asking()
+
+    def subscription_row(self, asked: SubscribeTo) -> SavedSubscription:
+        """What is to be saved before `subscribed` may accept a wish."""
+        return self._subscribing.row(asked)
+
+    def subscribed(self, asked: SubscribeTo, return_code: int) -> list[Effect]:
+        """The answer to `SubscribeTo`."""
+        return self._subscribing.subscribed(asked, return_code, self.peer)
+
+    def unsubscribed(self, topic_filter: str) -> None:
+        """The subscription ended without the client: the broker refuses it from now on."""
+        self._subscribing.forget(topic_filter)
+
+    @property
+    def next_topic_id(self) -> int:
+        """Where the topic ids of the session begin that takes the place of this one."""
+        return self._topics.next_id
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether a clean CONNECT has begun it and its will handshake is on: it holds nothing."""
+        return self.clean and self.state is State.CONNECTING and self.will is None
+
+    def take_over(self) -> None:
+        """It takes the place of one whose client was here, and may not know of it."""
+        self._interrupted = ENDED
+
+    def end(self) -> list[Effect]:
+        """The session is over for good: nothing of it stays."""
+        effects: list[Effect] = [
+            UnsubscribeFrom(self.client_id, topic_filter)
+            for topic_filter in self._subscribing.filters
+        ]
+        if self.delivering.waiting:
+            count = self.delivering.waiting
+            effects.append(Dropped(Reason.SESSION_ENDED, self.client_id, count=count))
+        effects += self._gone()
+        return effects + self.delivering.end(self.client_id) + self.publishing.end(self.client_id)
+
+    # Frame by frame
+
+    def _receive_connecting(self, frame: Frame, now: float) -> list[Effect]:
+        match frame:
+            case WillTopic():
+                return self._receive_will_topic(frame, now)
+            case WillMsg() if self._open_testament().is_named:
+                refused = self._open_testament().receive_message(frame)
+                return self._refuse(refused) if refused else self._admit(Input.ADMITTED, now)
+            case Disconnect() if self._interrupted is None or not frame.duration_s:
+                return self._receive_disconnect(Disconnect(), now)  # nobody who could sleep yet
+        if self._interrupted is None or type(frame) is WillMsg or type(frame) not in _RECEIVERS:
+            return self._out_of_turn(frame)
+        effects = self._go_on() + self.receive(frame, now)
+        return effects + self._send_on(now)
+
+    def _receive_will_topic(self, frame: WillTopic, now: float) -> list[Effect]:
+        """A copy gets the same answer: that one was lost."""
+        refused = self._open_testament().receive_topic(frame)
+        if refused is not None:
+            return self._refuse(refused)
+        if not frame.topic:
+            return self._admit(Input.ADMITTED, now)
+        return [Send(self.peer, WillMsgReq())]
+
+    def _refuse(self, reason: Reason) -> list[Effect]:
+        dropped = Dropped(reason, self.client_id, "will")
+        answer = Send(self.peer, Connack(return_code(reason)))
+        return [dropped, answer, *self._leave(Input.REFUSED, f"will refused: {reason.value}")]
+
+    def _receive_absent(self, frame: Frame) -> list[Effect]:
+        """Only DISCONNECT tells a client that left to connect again (A4)."""
+        dropped = Dropped(Reason.STRANGER, self.client_id, type(frame).__name__.upper())
+        return [dropped, Send(self.peer, Disconnect())]
+
+    def _out_of_turn(self, frame: Frame) -> list[Effect]:
+        return [Dropped(Reason.OUT_OF_TURN, self.client_id, type(frame).__name__.upper())]
+
+    def _receive_publish(self, frame: Publish, now: float) -> list[Effect]:
+        return self.publishing.receive(frame, self.client_id, self.peer, now)
+
+    def _receive_register(self, frame: Register, _now: float) -> list[Effect]:
+        answer = self.publishing.receive_register(frame, self.client_id, self.peer)
+        return self._topics.take_fresh(self.client_id) + answer
+
+    def _receive_regack(self, frame: Regack, now: float) -> list[Effect]:
+        return self.delivering.receive_regack(frame, self.client_id, self.peer, now)
+
+    def _receive_puback(self, frame: Puback, now: float) -> list[Effect]:
+        return self.delivering.receive_puback(frame, self.client_id, self.peer, now)
+
+    def _receive_pubrec(self, frame: Pubrec, _now: float) -> list[Effect]:
+        return self.delivering.receive_pubrec(frame.message_id, self.client_id, self.peer)
+
+    def _receive_pubcomp(self, frame: Pubcomp, now: float) -> list[Effect]:
+        return self.delivering.receive_pubcomp(frame.message_id, self.client_id, self.peer, now)
+
+    def _receive_pubrel(self, frame: Pubrel, now: float) -> list[Effect]:
+        return self.publishing.receive_pubrel(frame.message_id, self.client_id, self.peer, now)
+
+    def _receive_subscribe(self, frame: Subscribe, _now: float) -> list[Effect]:
+        return self._subscribing.receive_subscribe(frame, self.client_id, self.peer)
+
+    def _receive_unsubscribe(self, frame: Unsubscribe, _now: float) -> list[Effect]:
+        return self._subscribing.receive_unsubscribe(frame, self.client_id, self.peer)
+
+    def _receive_pingreq(self, frame: Pingreq, now: float) -> list[Effect]:
+        """A ping is answered here: the broker's health is not the sensor's business (A7)."""
+        if frame.client_id and frame.client_id != self.client_id.encode():
+            dropped = Dropped(Reason.STRANGER, self.client_id, f"PINGREQ of {frame.client_id!r}")
+            return [dropped, Send(self.peer, Disconnect())]
+        if self.state is State.AWAKE:  # PINGRESP follows the last acknowledgement
+            is_asking = bool(frame.client_id)
+            return self.delivering.ask_again(self.client_id, self.peer, now) if is_asking else []
+        if not frame.client_id or self.state is State.ACTIVE:
+            return [Send(self.peer, Pingresp())]
+        self.silence_max_s = inf
+        effects = self._move(Input.PING)
+        self.delivering.begin_fetch(now)
+        return effects + self.delivering.resume(self.client_id, self.peer, now)
+
+    def _receive_disconnect(self, frame: Disconnect, now: float) -> list[Effect]:
+        """DISCONNECT is always echoed; with a duration it announces sleep (1.2, 5.4.21, 6.14)."""
+        answer = Send(self.peer, Disconnect())
+        if not frame.duration_s:
+            return [answer, *self._leave(Input.DISCONNECT, "said goodbye")]
+        self.delivering.pause()
+        self.publishing.rest(now)
+        # To sleep for longer than is known must not be forgotten: it would be lost over it.
+        may_sleep = self._saved_state is State.ASLEEP and frame.duration_s <= self.sleep_s
+        self.sleep_s = frame.duration_s
+        self._supervise(self.sleep_s)
+        moved = self._move(Input.SLEEP, f"for {frame.duration_s} s")
+        row = self._changed_row()
+        return [answer, *moved, *row] if may_sleep else [*row, answer, *moved]
+
+    def _receive_will_topic_upd(self, frame: WillTopicUpd, _now: float) -> list[Effect]:
+        return self._answer_update(self._open_testament().update_topic(frame), WillTopicResp)
+
+    def _receive_will_msg_upd(self, frame: WillMsgUpd, _now: float) -> list[Effect]:
+        return self._answer_update(self._open_testament().update_message(frame), WillMsgResp)
+
+    def _answer_update(
+        self, refused: Reason | None, answer: type[WillTopicResp] | type[WillMsgResp]
+    ) -> list[Effect]:
+        if refused is not None:
+            dropped = Dropped(refused, self.client_id, "will update")
+            return [dropped, Send(self.peer, answer(return_code(refused)))]
+        return [*self._changed_row(), Send(self.peer, answer(ReturnCode.ACCEPTED))]
+
+    def _receive_copied_will(self, frame: WillTopic | WillMsg, _now: float) -> list[Effect]:
+        """A client repeats the end of its handshake when CONNACK was lost (1.2, 6.13)."""
+        if self.state is not State.ACTIVE or not self._open_testament().ends_handshake(frame):
+            return self._out_of_turn(frame)
+        return [Send(self.peer, Connack(ReturnCode.ACCEPTED))]
+
+
+_RECEIVERS: dict[type, Callable[[Session, Any, float], list[Effect]]] = {
+    Publish: Session._receive_publish,
+    Register: Session._receive_register,
+    Regack: Session._receive_regack,
+    Puback: Session._receive_puback,
+    Pubrec: Session._receive_pubrec,
+    Pubcomp: Session._receive_pubcomp,
+    Pubrel: Session._receive_pubrel,
+    Subscribe: Session._receive_subscribe,
+    Unsubscribe: Session._receive_unsubscribe,
+    Pingreq: Session._receive_pingreq,
+    Disconnect: Session._receive_disconnect,
+    WillTopic: Session._receive_copied_will,
+    WillMsg: Session._receive_copied_will,
+    WillTopicUpd: Session._receive_will_topic_upd,
+    WillMsgUpd: Session._receive_will_msg_upd,
+}

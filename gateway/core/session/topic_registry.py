@@ -1,0 +1,252 @@
+"""Topic names and their numbers, as one client knows them.
+
+Normal ids are per client, rise from `first_id` and stay with their name as long as the session
+lives, so that a client in the field may keep using them. A session that takes the place of another
+begins behind its ids: a client that does not know (its CONNECT was copied on the way) would
+otherwise publish under an id that is another topic's by now. For the same reason a new life of the
+gateway numbers elsewhere than those before it: the last ones of those may have been lost with the
+power. So ids have gaps, and where they would run out they begin again with what is free.
+
+Whether the client has been told (by REGISTER, REGACK or SUBACK) is known per connection: after a
+reconnect every name is registered again before its first use. Predefined ids and short names are
+spaces of their own and are never registered.
+
+Full: `topics_max` names; a further one is refused (REGACK and SUBACK say congestion, a message
+from the broker on it is dropped and counted).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+
+from gateway.core.effects import ClientId, Effect, Save
+from gateway.core.session.options import PredefinedTopics
+from gateway.core.session.topic_names import topic_name
+from gateway.core.state_records import SavedTopic
+from gateway.frames import TopicIdType
+
+Reference = tuple[TopicIdType, int]
+
+FEW_TOPICS = 8
+SHARED_IDS_MAX = 4096
+SHORT_NAME_OCTETS = 2
+TOPIC_ID_MIN = 1
+TOPIC_ID_MAX = 0xFFFE  # 0x0000 and 0xFFFF are reserved (1.2, 5.3.11)
+
+
+class Told(Enum):
+    """What a client knows of a number in this connection."""
+
+    NOTHING = "nothing"
+    NUMBER = "the number"
+    UNWANTED = "the number, and it refused it"
+
+
+# Asked of every message: to find a member in its class costs ten times what a name does.
+_NORMAL = TopicIdType.NORMAL
+_NUMBER = Told.NUMBER
+
+
+@dataclass(slots=True)
+class Topic:
+    name: str
+    topic_id: int
+    told: Told = Told.NOTHING
+
+
+@lru_cache(SHARED_IDS_MAX)
+def _shared(topic_id: int) -> int:
+    """One object for all clients: they number alike, and there are very many of them."""
+    return topic_id
+
+
+def _id_of(topic: Topic) -> int:
+    return topic.topic_id
+
+
+class TopicRegistry:
+    __slots__ = (
+        "_by_name", "_fresh", "_next_id", "_predefined", "_spelled", "_topics", "_topics_max",
+        "first_id",
+    )  # fmt: skip
+
+    def __init__(
+        self, predefined: PredefinedTopics, topics_max: int, first_id: int = TOPIC_ID_MIN
+    ) -> None:
+        self._predefined = predefined
+        self._topics_max = topics_max
+        # Where the ids would run out, they begin again.
+        self._next_id = first_id if first_id + topics_max <= TOPIC_ID_MAX else TOPIC_ID_MIN
+        self.first_id = self._next_id  # of this life
+        # In the order of their ids. Few are a tuple, which takes no room for more, and are found by
+        # looking at each as fast as in a dictionary of 184 octets; many are a list.
+        self._topics: tuple[Topic, ...] | list[Topic] = ()
+        self._by_name: dict[str, Topic] | None = None  # of many
+        self._fresh: list[Topic] | None = None  # numbered, and not said to be saved yet
+        # How the client itself spells a name: with a predefined id or as a short name. Most
+        # clients never do, and an empty dictionary would cost each of them 64 bytes.
+        self._spelled: dict[str, Reference] | None = None
+
+    @property
+    def next_id(self) -> int:
+        """The id that no name has had yet."""
+        return self._next_id
+
+    def __len__(self) -> int:
+        """How many names have a number of this client's own."""
+        return len(self._topics)
+
+    def numbered(self) -> list[tuple[int, str]]:
+        """Each number of this client's own with its name, in the order of the numbers."""
+        return [(topic.topic_id, topic.name) for topic in self._topics]
+
+    # What is saved
+
+    def take_fresh(self, client_id: ClientId) -> list[Effect]:
+        """What was numbered since this was asked last, to be saved."""
+        if self._fresh is None:
+            return []
+        fresh, self._fresh = self._fresh, None
+        return [Save(SavedTopic(client_id, topic.topic_id, topic.name)) for topic in fresh]
+
+    def restore(self, saved: list[SavedTopic], next_id: int, told: Told) -> None:
+        """Topics of a former life; new ones begin behind them, and not before this life's ids."""
+        topics = [Topic(row.name, _shared(row.topic_id), told) for row in saved]
+        self._keep(sorted(topics, key=_id_of))
+        last = self._topics[-1].topic_id if self._topics else 0
+        next_id = max(next_id, self._next_id, last + 1)
+        self.first_id = next_id
+        self._next_id = next_id if next_id + self._topics_max <= TOPIC_ID_MAX else TOPIC_ID_MIN
+
+    # From the client
+
+    def topic_of(self, topic_id: int, topic_id_type: TopicIdType) -> str | None:
+        """The name behind what a PUBLISH carries, or None where there is none."""
+        if topic_id_type is _NORMAL:
+            topic = self._at(topic_id)
+            return None if topic is None else topic.name
+        if topic_id_type is TopicIdType.PREDEFINED:
+            return self._predefined.names.get(topic_id)
+        if topic_id_type is TopicIdType.SHORT:
+            return short_topic(topic_id)
+        return None
+
+    def register(self, name: str) -> int | None:
+        """The client's number for a name it now knows; None when the table is full."""
+        topic_id = self.number(name)
+        if topic_id is not None:
+            self._named(name).told = Told.NUMBER
+        return topic_id
+
+    def spell(self, name: str, reference: Reference) -> None:
+        """From now on this client hears of `name` as it named it: predefined or short."""
+        if self._spelled is None:
+            self._spelled = {}
+        self._spelled[name] = reference
+
+    def unspell(self, name: str) -> None:
+        if self._spelled is not None:
+            self._spelled.pop(name, None)
+
+    # Towards the client
+
+    def reference(self, name: str) -> Reference | None:
+        """How a PUBLISH to this client names the topic; None while it must be told by REGISTER."""
+        if self._spelled is not None and name in self._spelled:
+            return self._spelled[name]
+        topic = self._find(name)
+        if topic is None or topic.told is not _NUMBER:
+            return None
+        return _NORMAL, topic.topic_id
+
+    def number(self, name: str) -> int | None:
+        """The number of a name, given now if it has none; None when the table is full."""
+        topic = self._find(name)
+        if topic is not None:
+            return topic.topic_id
+        if len(self._topics) >= self._topics_max:
+            return None
+        return self._number(name, self._next_id).topic_id
+
+    def knows(self, name: str) -> bool:
+        """Whether a PUBLISH on this name may have gone out already."""
+        return self._find(name) is not None or (self._spelled is not None and name in self._spelled)
+
+    def refuse(self, name: str) -> None:
+        """The client wants nothing on this name (REGACK with a rejection), until it asks again."""
+        self._named(name).told = Told.UNWANTED
+
+    def is_refused(self, name: str) -> bool:
+        topic = self._find(name)
+        return topic is not None and topic.told is Told.UNWANTED
+
+    def forget(self, topic_id: int) -> None:
+        """The client says it does not know this number; tell it again before the next use."""
+        topic = self._at(topic_id)
+        if topic is not None:
+            topic.told = Told.NOTHING
+
+    def start_connection(self) -> None:
+        """A new connection: the client may have forgotten everything (1.2 is silent; A5)."""
+        for topic in self._topics:
+            topic.told = Told.NOTHING
+
+    # The table
+
+    def _find(self, name: str) -> Topic | None:
+        if self._by_name is not None:
+            return self._by_name.get(name)
+        for topic in self._topics:
+            if topic.name == name:
+                return topic
+        return None
+
+    def _named(self, name: str) -> Topic:
+        topic = self._find(name)
+        assert topic is not None, f"{name!r} has no number"
+        return topic
+
+    def _keep(self, topics: list[Topic]) -> None:
+        """These are all, in the order of their ids."""
+        if len(topics) > FEW_TOPICS:
+            self._topics, self._by_name = topics, {topic.name: topic for topic in topics}
+        else:
+            self._topics, self._by_name = tuple(topics), None
+
+    def _number(self, name: str, topic_id: int) -> Topic:
+        while self._at(topic_id) is not None:  # only after the ids began again
+            topic_id += 1
+        topic = Topic(name, _shared(topic_id))
+        if isinstance(self._topics, list):
+            assert self._by_name is not None, "they are many"
+            insort(self._topics, topic, key=_id_of)
+            self._by_name[name] = topic
+        else:
+            self._keep(sorted((*self._topics, topic), key=_id_of))
+        self._next_id = topic_id + 1
+        if self._fresh is None:
+            self._fresh = []
+        self._fresh.append(topic)
+        return topic
+
+    def _at(self, topic_id: int) -> Topic | None:
+        topics = self._topics
+        if not topics:
+            return None
+        first = topics[0].topic_id
+        if first <= topic_id < first + len(topics):  # where it is if there are no gaps
+            topic = topics[topic_id - first]
+            if topic.topic_id == topic_id:
+                return topic
+        place = bisect_left(topics, topic_id, key=_id_of)
+        if place == len(topics) or topics[place].topic_id != topic_id:
+            return None
+        return topics[place]
+
+
+def short_topic(topic_id: int) -> str | None:
+    """The two-octet name that a PUBLISH carries in its topic id field, or None if it is no name."""
+    return topic_name(topic_id.to_bytes(SHORT_NAME_OCTETS, "big"), SHORT_NAME_OCTETS)

@@ -1,0 +1,125 @@
+"""A client's will: asked for when it connects, kept over its reconnects, published when it is
+lost.
+
+MQTT-SN keeps a will per client, not per connection (1.2, 6.3): a CONNECT with clean=0 and no will
+flag leaves the stored one as it is. An empty WILLTOPIC or WILLTOPICUPD deletes it. A will that
+MQTT would not take is refused: each function here gives the new will, or why there is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gateway.core.effects import ClientId, Forward, Reason
+from gateway.core.session.options import SessionRules
+from gateway.core.session.topic_names import topic_name
+from gateway.core.state_records import SavedWill
+from gateway.frames import ReturnCode, WillMsg, WillMsgUpd, WillTopic, WillTopicUpd
+
+
+@dataclass(frozen=True, slots=True)
+class Will:
+    topic: str
+    payload: bytes
+    qos: int
+    retain: bool
+
+    def forward(self, client_id: ClientId, now: float) -> Forward:
+        """The will as a reading. Nobody waits for its acknowledgement, so it has no message id."""
+        return Forward(client_id, self.topic, self.payload, self.qos, self.retain, 0, 0, now)
+
+    @property
+    def row(self) -> SavedWill:
+        return SavedWill(self.topic, self.payload, self.qos, self.retain)
+
+    @classmethod
+    def of(cls, row: SavedWill) -> Will:
+        return cls(row.topic, row.payload, row.qos, row.retain)
+
+
+class Testament:
+    """The will that is stored, and the one that a handshake has named so far."""
+
+    __slots__ = ("_named", "_rules", "will")
+
+    def __init__(self, rules: SessionRules) -> None:
+        self.will: Will | None = None
+        self._named: Will | None = None
+        self._rules = rules
+
+    # In the handshake
+
+    @property
+    def is_named(self) -> bool:
+        return self._named is not None
+
+    def receive_topic(self, frame: WillTopic) -> Reason | None:
+        """A copy names the same; an empty one deletes what is stored."""
+        if not frame.topic:
+            self.will = None
+            return None
+        named = named_by(frame, self._rules)
+        if isinstance(named, Reason):
+            return named
+        self._named = named
+        return None
+
+    def receive_message(self, frame: WillMsg) -> Reason | None:
+        return self._take(with_message_of(self._named, frame, self._rules))
+
+    def end_connection(self) -> None:
+        self._named = None
+
+    def ends_handshake(self, frame: WillTopic | WillMsg) -> bool:
+        """Whether this repeats what ended the handshake that led to the stored will."""
+        return frame == (WillTopic() if self.will is None else WillMsg(self.will.payload))
+
+    # Later
+
+    def update_topic(self, frame: WillTopicUpd) -> Reason | None:
+        if not frame.topic:
+            self.will = None
+            return None
+        return self._take(with_topic_of(self.will, frame, self._rules))
+
+    def update_message(self, frame: WillMsgUpd) -> Reason | None:
+        return self._take(with_message_of(self.will, frame, self._rules))
+
+    def _take(self, changed: Will | Reason) -> Reason | None:
+        if isinstance(changed, Reason):
+            return changed
+        self.will = changed
+        return None
+
+
+def named_by(frame: WillTopic | WillTopicUpd, rules: SessionRules) -> Will | Reason:
+    """A will without its message yet."""
+    if frame.qos < 0:
+        return Reason.NOT_SUPPORTED
+    topic = topic_name(frame.topic, rules.topic_bytes_max)
+    if topic is None:
+        return Reason.BAD_TOPIC
+    return Will(topic, b"", frame.qos, frame.retain)
+
+
+def with_topic_of(will: Will | None, frame: WillTopicUpd, rules: SessionRules) -> Will | Reason:
+    """The stored will with a new topic; its message stays (empty if there was none)."""
+    named = named_by(frame, rules)
+    if isinstance(named, Will) and will is not None:
+        return replace(named, payload=will.payload)
+    return named
+
+
+def with_message_of(
+    will: Will | None, frame: WillMsg | WillMsgUpd, rules: SessionRules
+) -> Will | Reason:
+    """The will with a new message; a message without a topic is refused."""
+    if will is None:
+        return Reason.OUT_OF_TURN
+    if len(frame.payload) > rules.payload_bytes_max:
+        return Reason.PAYLOAD_TOO_LARGE
+    return replace(will, payload=frame.payload)
+
+
+def return_code(refused: Reason) -> ReturnCode:
+    return ReturnCode.INVALID_TOPIC_ID if refused is Reason.BAD_TOPIC else ReturnCode.NOT_SUPPORTED

@@ -1,0 +1,41 @@
+"""Readings that were acknowledged, and that the broker will not have just now: they are offered
+again after `OFFER_AGAIN_S`, and when the connection ends.
+
+Limit: `POSTPONED_MAX` at a time; a further one is given up by the uplink, as the broker wishes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from math import inf
+
+from gateway.core.effects import Forward
+
+POSTPONED_MAX = 1000
+OFFER_AGAIN_S = 10.0
+
+
+class Postponed:
+    def __init__(self, offer: Callable[[Forward], None]) -> None:
+        """`offer` puts a reading before all others."""
+        self.offer_at = inf
+        self._offer = offer
+        self._readings: deque[Forward] = deque()
+
+    def __len__(self) -> int:
+        return len(self._readings)
+
+    def take(self, forward: Forward, now: float) -> bool:
+        """False if there are too many."""
+        if len(self._readings) >= POSTPONED_MAX:
+            return False
+        self._readings.append(forward)
+        self.offer_at = min(self.offer_at, now + OFFER_AGAIN_S)
+        return True
+
+    def offer(self) -> None:
+        """All of them, in their order."""
+        self.offer_at = inf
+        while self._readings:
+            self._offer(self._readings.pop())

@@ -1,0 +1,92 @@
+"""When a reading counts as safe, and how long it is worth keeping: by its topic.
+
+The first of the operator's filters that matches a topic decides; else the gateway's own rules do.
+What is said below `tidegate/` is believed to be the gateway's: who is there, what is ingested. A
+sensor that says it is refused, whatever the filters say.
+
+Limit: with filters, rules are remembered for `TOPICS_MAX` topics; of more all are found anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from gateway.core.topic_trie import TopicTree
+
+TOPICS_MAX = 20_000
+RESERVED = "tidegate/"
+
+
+class Acknowledge(Enum):
+    """Who must have a QoS 1 or 2 reading before its sensor hears of success."""
+
+    AUTO = "auto"  # the broker or the disk, whichever is first
+    JOURNAL = "journal"  # the disk
+    UPSTREAM = "upstream"  # the broker
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingRules:
+    acknowledge: Acknowledge = Acknowledge.UPSTREAM
+    expiry_s: float = 0.0  # 0: never
+    coalesce_retained: bool = False
+    stores_qos_0: bool = False
+    stores_qos_0_offline: bool = False
+    # Until an ingest has them; in memory they could not be, so nothing that the broker alone
+    # acknowledges is kept.
+    keeps: bool = False
+    is_refused: bool = False
+    # By QoS: whether a reading goes to the broker at once, if nothing is in its way.
+    goes_straight: tuple[bool, bool, bool] = field(init=False)
+    # Whether it may go to the journal when the broker takes too long.
+    spills: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        by_broker = self.acknowledge is Acknowledge.UPSTREAM
+        keeps = self.keeps and not by_broker
+        passes_by = self.acknowledge is not Acknowledge.JOURNAL and not keeps
+        straight = (not self.stores_qos_0, passes_by, by_broker)
+        if self.is_refused:
+            straight = (False, False, False)
+        object.__setattr__(self, "keeps", keeps)
+        object.__setattr__(self, "goes_straight", straight)
+        object.__setattr__(self, "spills", not by_broker)
+
+
+REFUSED = ReadingRules(is_refused=True)
+
+
+@dataclass(frozen=True, slots=True)
+class UplinkRules:
+    default: ReadingRules = field(default_factory=ReadingRules)
+    overrides: tuple[tuple[str, ReadingRules], ...] = ()
+    spill_after_s: float = 0.05
+
+
+class RulesByTopic:
+    def __init__(
+        self, default: ReadingRules, overrides: Sequence[tuple[str, ReadingRules]] = ()
+    ) -> None:
+        self._default = default
+        self._overrides = overrides
+        self._places: TopicTree[int] = TopicTree()
+        for place, (topic_filter, _) in reversed(list(enumerate(overrides))):
+            self._places.put(topic_filter, place)
+        self._known: dict[str, ReadingRules] = {}
+
+    def of(self, topic: str) -> ReadingRules:
+        if topic.startswith(RESERVED):
+            return REFUSED
+        if not self._overrides:
+            return self._default
+        return self._known.get(topic) or self._find(topic)
+
+    def _find(self, topic: str) -> ReadingRules:
+        places = [place for _, place in self._places.above(topic)]
+        rules = self._overrides[min(places)][1] if places else self._default
+        if len(self._known) >= TOPICS_MAX:
+            self._known.clear()
+        self._known[topic] = rules
+        return rules

@@ -1,0 +1,81 @@
+"""When a reading on its way to the broker is written to the journal as well, so that its sensor
+need not wait (`acknowledge = auto`).
+
+That is when it is unsettled after `spill_after_s` and the broker has settled nothing for as long.
+A broker that answers all the time only has many of them. Then a reading has `BUSY_FACTOR` times
+that: to write all of them to the disk too would take the processor from what they wait for, and so
+make more of them late.
+
+Of a client that moved on meanwhile, because it restarted or gave up, a younger reading may be on
+the disk by then. What it has left behind is not written any more: nobody waits for it, and after a
+power cut it would be read back behind the younger one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from math import inf
+
+from gateway.core.effects import ClientId, Forward
+
+BUSY_FACTOR = 10.0
+# Of `spill_after_s`, between two looks: by so much a reading may be late. To look for each would
+# cost more than all else where a thousand wait.
+GRAIN = 0.2
+# A journal that could not write is not asked again for what the broker may settle meanwhile.
+AGAIN_S = 1.0
+
+
+class Spilling:
+    def __init__(self, after_s: float) -> None:
+        self.after_s = after_s
+        self.due_at = inf  # when to look
+        self.settled_at = -inf  # when the broker settled a reading last
+
+    def expect(self, now: float) -> None:
+        """A reading goes to the broker; look at it in time."""
+        self.due_at = min(self.due_at, now + self.after_s)
+
+    def failed(self, now: float) -> None:
+        """What was due could not be written."""
+        self.due_at = now + AGAIN_S
+
+    def rest(self) -> None:
+        """Nothing is on its way to the broker any more."""
+        self.due_at = inf
+
+    def take_due(self, candidates: Iterable[Forward], now: float) -> list[Forward]:
+        """Those that are to be written, of all that are unsettled and not written yet, the oldest
+        first.
+        """
+        self.due_at = inf
+        silent_at = self.settled_at + self.after_s
+        is_silent = now >= silent_at
+        wait_s = self.after_s if is_silent else self.after_s * BUSY_FACTOR
+        due: list[Forward] = []
+        for forward in candidates:
+            due_at = forward.received_at + wait_s
+            if due_at > now:  # and so is nearly all that follows; what is not is found then
+                self.due_at = max(due_at if is_silent else silent_at, now + self.after_s * GRAIN)
+                break
+            due.append(forward)
+        return due
+
+
+def not_overtaken(
+    due: Iterable[Forward], held: Iterable[Forward], parked: Collection[ClientId]
+) -> list[Forward]:
+    """Of those that are due, all but those of a client that has a younger one on the disk: among
+    the ones that are `held` in memory as well, or `parked`.
+    """
+    youngest: dict[ClientId, tuple[int, int]] = {}
+    for forward in held:
+        if forward.record >= 0:
+            age = forward.epoch, forward.sequence
+            youngest[forward.client_id] = max(age, youngest.get(forward.client_id, age))
+    return [
+        forward
+        for forward in due
+        if forward.client_id not in parked
+        and (forward.epoch, forward.sequence) >= youngest.get(forward.client_id, (-1, -1))
+    ]

@@ -1,0 +1,82 @@
+"""What is said of a device, as JSON: `tidegate/<name>/clients/<id>`. docs/mqtt.md has the fields.
+
+Times are UTC to the second, as ISO 8601 has them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from gateway.core.effects import ClientId
+from gateway.core.session.session import Session
+from gateway.presence.standing import Standing
+
+if TYPE_CHECKING:
+    from gateway.presence.catalogue import Known
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A retained message; without a payload the broker forgets what it retains there.
+
+    `client_id`: None for what is in no need of being cleared some day. `is_first`: its presence was
+    not said in this life. `values`: those that an announcement has.
+    """
+
+    topic: str
+    payload: bytes
+    client_id: ClientId | None = None
+    is_first: bool = False
+    values: tuple[Known, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """How a device stands. Times in the core's seconds; None where nobody knows."""
+
+    client_id: ClientId
+    standing: Standing
+    link: str
+    heard_at: float | None
+    until: float | None = None  # when it said that it would be heard again
+    lost_at: float | None = None  # when its tolerance is used up
+
+
+def device_of(session: Session, standing: Standing, link: str, born_at: float) -> Device:
+    """`born_at`: up to then the gateway was not there to hear anybody, and what it was told of a
+    former life says nothing of when.
+    """
+    heard_at = session.heard_at if session.heard_at > born_at else None
+    due_at = session.due_at
+    if due_at is None or standing not in (Standing.ASLEEP, Standing.OVERDUE):
+        return Device(session.client_id, standing, link, heard_at)
+    lost_at = session.heard_at + session.silence_max_s
+    return Device(session.client_id, standing, link, heard_at, due_at, lost_at)
+
+
+def device_json(device: Device, unix_s_at_zero: float) -> bytes:
+    def shown(at: float | None) -> str | None:
+        return None if at is None else utc(unix_s_at_zero + at)
+
+    return as_json(
+        {
+            "client": device.client_id,
+            "state": device.standing.value,
+            "until": shown(device.until),
+            "lost_at": shown(device.lost_at),
+            "last_seen": shown(device.heard_at),
+            "link": device.link,
+        }
+    )
+
+
+def as_json(document: Mapping[str, object]) -> bytes:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def utc(unix_s: float) -> str:
+    return datetime.fromtimestamp(int(unix_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,238 @@
+"""Devices as Home Assistant wants them announced: one retained message for each, with its values.
+
+Home Assistant cannot read SenML in CBOR, so values come from `tidegate/<name>/values/<id>`, where
+the gateway says them as JSON. Whether a device is there comes from its presence: one that sleeps,
+or is overdue within its tolerance, is available; one that is lost is not, and neither is any while
+the gateway itself is offline. `expire_after` is not used: it would make a sleeper unavailable by a
+clock that knows nothing of its sleep.
+
+Form and limits are those of Home Assistant 2025.4 (`components/mqtt/schemas.py`); what it may say
+is held against them by tests. docs/home_assistant.md is for who uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from gateway.presence.catalogue import Kind, Known
+from gateway.presence.documents import as_json
+from gateway.presence.homeassistant.units import meaning_of
+from gateway.presence.standing import GONE, Standing
+from gateway.presence.topics import Topics, plain_name
+
+Entry = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the operator says of a value. None: as its unit says."""
+
+    name: str
+    client: str | None = None
+    label: str | None = None
+    unit: str | None = None
+    device_class: str | None = None
+    state_class: str | None = None
+    hide: bool = False
+
+    def fits(self, client_id: str, value_name: str) -> bool:
+        return value_name == self.name and self.client in (None, client_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Announcer:
+    """`has_stats`: there are statistics to show for the gateway itself."""
+
+    topics: Topics
+    prefix: str
+    gateway: str
+    version: str
+    wishes: Sequence[Wish] = ()
+    has_stats: bool = True
+
+    def topic_of(self, client_id: str) -> str:
+        return self._topic(self._device_id(client_id))
+
+    @property
+    def topic_of_gateway(self) -> str:
+        return self._topic(self._gateway_id)
+
+    def device(self, client_id: str, values: Iterable[Known]) -> bytes:
+        device_id = self._device_id(client_id)
+        components: dict[str, Entry] = {}
+        for known in values:
+            wish = next((each for each in self.wishes if each.fits(client_id, known.name)), None)
+            if wish is None or not wish.hide:
+                key = plain_name(f"{known.topic} {known.name}")
+                components[key] = self._value(device_id, key, client_id, known, wish)
+        where = self.topics.client(client_id)
+        components["standing"] = self._of_gateway(
+            device_id,
+            "standing",
+            platform="sensor",
+            name="State",
+            device_class="enum",
+            options=[each.value for each in Standing],
+            state_topic=where,
+            value_template="{{ value_json.state }}",
+        )
+        components["last_seen"] = self._of_gateway(
+            device_id,
+            "last_seen",
+            platform="sensor",
+            name="Last seen",
+            device_class="timestamp",
+            state_topic=where,
+            value_template="{{ value_json.last_seen }}",
+        )
+        device: Entry = {
+            "identifiers": [device_id],
+            "name": client_id,
+            "model": "MQTT-SN device",
+            "via_device": self._gateway_id,
+        }
+        return self._document(device, components, [self._is_online, self._is_there(client_id)])
+
+    def gateway_device(self) -> bytes:
+        device_id = self._gateway_id
+        components: dict[str, Entry] = {
+            "online": {
+                "platform": "binary_sensor",
+                "unique_id": f"{device_id}_online",
+                "name": "Online",
+                "device_class": "connectivity",
+                "entity_category": "diagnostic",
+                "state_topic": self.topics.state,
+                "payload_on": "online",
+                "payload_off": "offline",
+            }
+        }
+        for key, name, path, unit in _OF_STATS if self.has_stats else ():
+            components[key] = self._of_gateway(
+                device_id,
+                key,
+                platform="sensor",
+                name=name,
+                state_class="measurement",
+                state_topic=self.topics.stats,
+                value_template=f"{{{{ value_json.{path} }}}}",
+                **({} if unit is None else {"unit_of_measurement": unit}),
+            )
+        device: Entry = {
+            "identifiers": [device_id],
+            "name": f"Tidegate {self.gateway}",
+            "model": "MQTT-SN gateway",
+            "sw_version": self.version,
+        }
+        return self._document(device, components, None)
+
+    # Parts
+
+    def _value(
+        self, device_id: str, key: str, client_id: str, known: Known, wish: Wish | None
+    ) -> Entry:
+        path = f"value_json[{_literal(known.topic)}][{_literal(known.name)}]"
+        exists = f"{_literal(known.name)} in value_json.get({_literal(known.topic)}, {{}})"
+        entry: Entry = {
+            "platform": "sensor",
+            "unique_id": f"{device_id}_{key}",
+            "name": (wish and wish.label) or _label(known),
+            "state_topic": self.topics.values(client_id),
+        }
+        if known.kind is Kind.TRUTH:
+            said = f"{{{{ ('ON' if {path} else 'OFF') if {exists} else '' }}}}"
+            entry |= {"platform": "binary_sensor", "value_template": said}
+            wanted = {"device_class": None if wish is None else wish.device_class}
+        elif known.kind is Kind.TEXT:
+            # An empty text would be one: it stays as it was where this one is not said.
+            entry["value_template"] = f"{{{{ {path} if {exists} else this.state }}}}"
+            wanted = {"device_class": None if wish is None else wish.device_class}
+        else:
+            entry["value_template"] = f"{{{{ {path} if {exists} else '' }}}}"
+            wanted = _meaning(known, wish)
+        return entry | {name: value for name, value in wanted.items() if value is not None}
+
+    def _of_gateway(self, device_id: str, key: str, **entry: object) -> Entry:
+        """What the gateway says itself, of whoever it is, is known as long as it is there."""
+        return entry | {
+            "unique_id": f"{device_id}_{key}",
+            "entity_category": "diagnostic",
+            "availability": [self._is_online],
+        }
+
+    def _document(
+        self, device: Entry, components: dict[str, Entry], availability: list[Entry] | None
+    ) -> bytes:
+        document: Entry = {
+            "device": device,
+            "origin": {"name": "Tidegate", "sw_version": self.version},
+            "components": components,
+        }
+        if availability is not None:
+            document |= {"availability": availability, "availability_mode": "all"}
+        return as_json(document)
+
+    @property
+    def _is_online(self) -> Entry:
+        return {"topic": self.topics.state}
+
+    def _is_there(self, client_id: str) -> Entry:
+        gone = ", ".join(f"'{each.value}'" for each in GONE)
+        said = f"{{{{ 'offline' if value_json.state in [{gone}] else 'online' }}}}"
+        return {"topic": self.topics.client(client_id), "value_template": said}
+
+    @property
+    def _gateway_id(self) -> str:
+        return f"tidegate_{plain_name(self.gateway)}"
+
+    def _device_id(self, client_id: str) -> str:
+        return f"tidegate_{plain_name(f'{self.gateway}/{client_id}')}"
+
+    def _topic(self, device_id: str) -> str:
+        return f"{self.prefix}/device/{device_id}/config"
+
+
+# Key, name, where it stands in the statistics, unit.
+_OF_STATS = (
+    ("awake", "Devices awake", "clients.awake", None),
+    ("asleep", "Devices asleep", "clients.asleep", None),
+    ("overdue", "Devices overdue", "clients.overdue", None),
+    ("lost", "Devices lost", "clients.lost", None),
+    ("buffer", "Readings in the buffer", "buffer.readings", None),
+    ("buffer_age", "Age of the buffer", "buffer.oldest_s", "s"),
+    ("readings_rate", "Readings a second", "readings.per_s", None),
+)
+
+
+def _meaning(known: Known, wish: Wish | None) -> dict[str, str | None]:
+    meaning = meaning_of(known.unit)
+    wanted = {
+        "unit_of_measurement": meaning.unit,
+        "device_class": meaning.device_class,
+        "state_class": meaning.state_class,
+    }
+    if wish is None:
+        return wanted
+    if wish.device_class is not None and meaning.device_class != wish.device_class:
+        wanted["state_class"] = "measurement"
+    chosen = {
+        "unit_of_measurement": wish.unit,
+        "device_class": wish.device_class,
+        "state_class": wish.state_class,
+    }
+    return wanted | {name: value for name, value in chosen.items() if value is not None}
+
+
+def _label(known: Known) -> str:
+    """Of a value without a name, the last part of its topic."""
+    label = known.name or known.topic.rpartition("/")[2] or known.topic
+    return label[:1].upper() + label[1:].replace("_", " ")
+
+
+def _literal(text: str) -> str:
+    """As Jinja reads it, and without anything that could end a template."""
+    escaped = text.encode("unicode_escape").decode()
+    for sign in "'\"{}%#":
+        escaped = escaped.replace(sign, f"\\x{ord(sign):02x}")
+    return f"'{escaped}'"

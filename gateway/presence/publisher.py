@@ -1,0 +1,174 @@
+"""Says on MQTT what `notices/` has to say: of the gateway, of its devices, to Home Assistant.
+
+Readings come first. What is said is QoS 0 and goes past the journal: it needs no packet id, no
+place in the broker's window and no write, so no PUBACK waits for it, and it can be made anew at any
+time, which a reading cannot. It goes a few messages at a time (`BEAT_S`), a tenth of that while
+readings wait for the broker, and nothing while the broker takes nothing. Where very much is to be
+said and nothing of it presses, it waits until `TOGETHER` may go: whatever is said in a beat, to
+wake up for it costs a millisecond.
+
+Limit: `presence.messages_per_s_max`, and one message a beat however low that is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Container, Iterable
+from dataclasses import replace
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from gateway.core.effects import Effect, Overheard, StateChanged, SubscriptionRefused, UpstreamUp
+from gateway.core.engine import Engine
+from gateway.core.mqtt.session import UP
+from gateway.host.slow_callbacks import Callback, SlowCallbacks
+from gateway.presence.numbers import NoticeNumbers
+from gateway.presence.queue import ONLINE, Saying
+from gateway.presence.standing import GONE, standing_in
+from gateway.presence.values import Value
+from gateway.transports.clock import now, pauses, unix_ms_at_zero
+
+if TYPE_CHECKING:
+    from gateway.presence.latest import Latest, Strand
+
+log = logging.getLogger("tidegate.presence")
+
+BEAT_S = 0.25
+TOGETHER = 50
+NOTED_S = 0.02  # between two looks at the end
+WHILE_READINGS_WAIT = 10  # the pace is divided by it
+
+
+class Herald:
+    def __init__(
+        self,
+        engine: Engine,
+        saying: Saying,
+        perform: Callable[[list[Effect]], None],
+        messages_per_s_max: float,
+        clock: Callable[[], float] = now,
+        birth: Container[str] = (),
+        slow: SlowCallbacks | None = None,
+    ) -> None:
+        """`birth`: what the subscription to Home Assistant's birth message may be called."""
+        self._engine = engine
+        self._saying = saying
+        self._perform = perform
+        self._now = clock
+        self._per_beat = messages_per_s_max * BEAT_S
+        # Of a second, or of a beat where that is more.
+        self._together = max(1.0, min(messages_per_s_max, TOGETHER), self._per_beat)
+        self._birth = birth
+        self._slow = slow or SlowCallbacks()
+        self._refusal: str | None = None
+        self._credit = 0.0
+        self._given = 0  # notices
+        self._timer: asyncio.TimerHandle | None = None
+
+    # From the daemon
+
+    def listen_to(self, latest: Latest) -> None:
+        """For Home Assistant: what readings say."""
+        latest.noted = self._noted
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """With what a former life left restored, and before anybody is heard."""
+        sessions = self._engine.sessions
+        if self._saying.board is not None:
+            self._saying.board.born_at = self._now()
+        self._saying.restore(lambda client_id: client_id in sessions)
+        self._timer = loop.call_later(BEAT_S, self._ring, loop)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._saying.flush()
+
+    async def noted(self) -> None:
+        """When all that was sent is written down."""
+        while True:
+            if self._timer is None or not self._saying.flush():
+                return
+            await asyncio.sleep(NOTED_S)
+
+    # From the shell
+
+    def tell(self, effect: Effect) -> None:
+        """News of the engine."""
+        if type(effect) is StateChanged:
+            board = self._saying.board
+            if board is not None and standing_in(effect.after) in GONE:
+                board.left(effect.client_id, effect.after, effect.peer, self._now())
+        elif type(effect) is UpstreamUp:
+            self._refusal = None
+            self._saying.connected()
+        elif type(effect) is SubscriptionRefused and effect.topic_filter in self._birth:
+            self._refusal = effect.reason
+        elif type(effect) is Overheard:
+            self._overheard(effect.payload)
+
+    def _overheard(self, payload: bytes) -> None:
+        if payload == ONLINE and self._saying.announcements is not None:
+            log.info("Home Assistant has started: everything is announced again")
+            self._saying.announcements.born()
+
+    def _noted(self, strand: Strand, values: Iterable[Value]) -> None:
+        announcements = self._saying.announcements
+        if announcements is not None and strand.client_id in self._engine.sessions:
+            announcements.heard(strand.client_id, strand.topic, values)
+
+    # From those who show
+
+    def numbers(self) -> NoticeNumbers:
+        return replace(self._saying.numbers(), refusal=self._refusal)
+
+    # From the watch
+
+    def mark(self) -> int | None:
+        """Of what is to be sent, and may be; None without any."""
+        engine = self._engine
+        may_send = engine.upstream.phase is UP and not engine.is_clogged
+        return self._given if may_send and self._saying.waiting else None
+
+    # Time
+
+    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = loop.call_later(BEAT_S, self._ring, loop)
+        began = monotonic()
+        self.beat(self._now())
+        self._slow.ended(Callback.PRESENCE, began)
+
+    def beat(self, at: float) -> None:
+        """Each BEAT_S: look at the next devices, and say what may go now."""
+        upstream = self._engine.upstream
+        if upstream.phase is not UP:
+            return
+        if self._saying.board is not None:
+            self._saying.board.unix_s_at_zero = unix_ms_at_zero() / 1000 + pauses.left_out_s
+        self._saying.look(at)
+        effects: list[Effect] = []
+        for _ in range(self._messages()):
+            notice = self._saying.next(at)
+            if notice is None:
+                break
+            self._given += 1
+            effects += upstream.say(notice.topic, notice.payload)
+        if effects:
+            self._perform(effects)
+        self._saying.flush()
+
+    def _messages(self) -> int:
+        """How many may go now."""
+        if self._engine.is_clogged:
+            return 0
+        pace = self._per_beat
+        if self._engine.upstream.readings.in_flight.has_waiting:
+            pace /= WHILE_READINGS_WAIT
+        self._credit = min(self._credit + pace, self._together)
+        whole = int(self._credit)
+        saying, together = self._saying, int(self._together)
+        if whole < together < saying.waiting and not saying.presses:
+            return 0
+        self._credit -= whole
+        return whole

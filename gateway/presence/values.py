@@ -1,0 +1,152 @@
+"""What a payload says, as names and values to look at.
+
+Nothing is believed about a payload: SenML (RFC 8428) in JSON or CBOR, plain JSON or CBOR, a number
+or a text as it stands; anything else is shown as octets. Whatever it is, this never raises, and
+what is made of it is bounded: VALUES_MAX values, names and texts of TEXT_LENGTH_MAX.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from math import isfinite
+from typing import Any, NamedTuple, TypeAlias
+
+from gateway.presence.readings import SENML_NAMES
+
+VALUES_MAX = 8
+TEXT_LENGTH_MAX = 60
+PAYLOAD_BYTES_MAX = 16 * 1024  # beyond that nobody reads it as values
+_VALUE_NAMES = ("v", "vs", "vb", "vd")
+
+Plain: TypeAlias = float | str | bool
+
+
+class Value(NamedTuple):
+    """`unit` as SenML has it, or empty."""
+
+    name: str
+    value: Plain
+    unit: str = ""
+
+
+def prepare() -> None:
+    """Before anybody is served: a disk that hangs would hold up the event loop with the import."""
+    import cbor2  # noqa: F401
+
+
+def values_of(payload: bytes) -> list[Value]:
+    if not payload:
+        return [Value("", "(empty)")]
+    if found := found_in(payload):
+        return found
+    text = _text(payload)
+    return [Value("", _cut(text or f"0x{payload[:TEXT_LENGTH_MAX].hex()}"))]
+
+
+def found_in(payload: bytes) -> list[Value]:
+    """The values alone: nothing for what is none, and only octets to look at."""
+    if not payload or len(payload) > PAYLOAD_BYTES_MAX:
+        return []
+    try:
+        return list(islice(_values(payload), VALUES_MAX))
+    except Exception:  # of any type: tags of CBOR make objects of any kind
+        return []
+
+
+def _values(payload: bytes) -> Iterator[Value]:
+    text = _text(payload)
+    if text is not None:
+        try:
+            return _of_document(json.loads(text))
+        except ValueError:
+            return iter([Value("", _cut(text))])
+    import cbor2
+
+    return _of_document(cbor2.loads(payload))
+
+
+def _text(payload: bytes) -> str | None:
+    """None for what is not text, a control character apart that ends a line."""
+    try:
+        text = payload.decode().strip()
+    except UnicodeDecodeError:
+        return None
+    return text if text and all(one.isprintable() or one in "\t\r\n" for one in text) else None
+
+
+def _of_document(document: object) -> Iterator[Value]:
+    if _is_pack(document):
+        return _of_pack(document)
+    if isinstance(document, Mapping):
+        return _of_mapping(document, "")
+    if isinstance(document, list):
+        return (
+            Value(str(number), each)
+            for number, one in enumerate(document)
+            if (each := _plain(one)) is not None
+        )
+    single = _plain(document)
+    return iter([] if single is None else [Value("", single)])
+
+
+def _of_mapping(mapping: Mapping[Any, Any], before: str) -> Iterator[Value]:
+    """One level deeper, names are joined by a dot; below that nothing is shown."""
+    for key, one in mapping.items():
+        name = _cut(f"{before}{key}")
+        value = _plain(one)
+        if value is not None:
+            yield Value(name, value)
+        elif isinstance(one, Mapping) and not before:
+            yield from _of_mapping(one, f"{name}.")
+
+
+# SenML
+
+
+def _is_pack(document: object) -> bool:
+    return (
+        isinstance(document, list)
+        and bool(document)
+        and all(isinstance(record, dict) and record for record in document)
+        and any(_named(record).keys() & {"n", "bn", *_VALUE_NAMES} for record in document)
+    )
+
+
+def _named(record: Mapping[Any, Any]) -> dict[str, Any]:
+    return {SENML_NAMES.get(key, str(key)): value for key, value in record.items()}
+
+
+def _of_pack(document: Any) -> Iterator[Value]:
+    base_unit, base_value, base_name = "", 0.0, ""
+    for record in map(_named, document):
+        base_name = str(record.get("bn", base_name))
+        base_unit = str(record.get("bu", base_unit))
+        base_value = float(record.get("bv", base_value))
+        for key in _VALUE_NAMES:
+            value = _plain(record.get(key))
+            if value is None:
+                continue
+            if key == "v" and isinstance(value, float):
+                value += base_value
+            # The base name says which device it is, and is the same in all records of most packs.
+            name = str(record.get("n", "")) or base_name
+            yield Value(_cut(name), value, _cut(str(record.get("u", base_unit))))
+
+
+def _plain(value: object) -> Plain | None:
+    """A number, a text or a truth; nothing else is shown as a value."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        number = float(value)
+        return number if isfinite(number) else None
+    if isinstance(value, bytes):
+        return _cut(f"0x{value[:TEXT_LENGTH_MAX].hex()}")
+    return _cut(value) if isinstance(value, str) else None
+
+
+def _cut(text: str) -> str:
+    text = "".join(one if one.isprintable() else " " for one in text[: TEXT_LENGTH_MAX + 1])
+    return text if len(text) <= TEXT_LENGTH_MAX else f"{text[: TEXT_LENGTH_MAX - 3]}..."

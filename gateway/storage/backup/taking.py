@@ -1,0 +1,132 @@
+"""Takes a backup: the configuration as it stands, the files it names, a moment of the state."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from gateway.config.credential import stored_at
+from gateway.config.regular_file import read_regular
+from gateway.config.settings import MIB, Settings
+from gateway.host.version import version
+from gateway.storage.backup.archive import (
+    ANNOUNCED_NAME,
+    CONFIG_NAME,
+    DATABASE_NAME,
+    FILES,
+    FORMAT,
+    JOURNAL,
+    BackupError,
+    Head,
+    Owner,
+    Writer,
+)
+from gateway.storage.backup.snapshot import copy_database, segments
+from gateway.storage.state.store import DATABASE_FILE
+
+FILE_BYTES_MAX = 8 * MIB
+_PRIVATE_KEY = b"PRIVATE KEY-----"
+SECRET_KEYS = frozenset({"upstream.password_file", "upstream.key_file", "admin.password_file"})
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """`left_out`: secrets, by key, that it does not hold."""
+
+    segments: int
+    has_state: bool
+    has_config: bool
+    files: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+
+def named_files(settings: Settings) -> Iterator[tuple[str, Path]]:
+    upstream = settings.upstream
+    for key, path in (
+        ("upstream.password_file", upstream.password_file),
+        ("upstream.ca_file", upstream.ca_file),
+        ("upstream.cert_file", upstream.cert_file),
+        ("upstream.key_file", upstream.key_file),
+        ("admin.password_file", settings.admin.password_file),
+    ):
+        if path is not None:
+            yield key, stored_at(path)
+
+
+def take(
+    path: Path, config: Path | None, settings: Settings, *, with_secrets: bool, is_forced: bool
+) -> Taken:
+    """Leaves no part of a file: what has this name is whole. Raises BackupError, OSError."""
+    if path.exists() and not is_forced:
+        raise FileExistsError(f"{path} is there already; --force replaces it")
+    if not os.access(settings.gateway.state_dir, os.R_OK | os.X_OK, effective_ids=True):
+        settings.gateway.state_dir.stat()  # says so if it is not there
+        raise PermissionError(f"{settings.gateway.state_dir} may not be read by this user")
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    head = Head(FORMAT, version(), settings.gateway.name, int(time.time()), with_secrets)
+    try:
+        writer = Writer(partial, head)
+        try:
+            taken = _fill(writer, partial, config, settings, with_secrets=with_secrets)
+            writer.close()
+        except BaseException:
+            writer.abandon()
+            raise
+        partial.replace(path)
+        _sync_folder(path.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+    return taken
+
+
+def _fill(
+    writer: Writer, partial: Path, config: Path | None, settings: Settings, *, with_secrets: bool
+) -> Taken:
+    if config is not None:
+        writer.add(CONFIG_NAME, config.read_bytes(), Owner.of(config.stat()))
+    files, left_out = [], []
+    for key, path in named_files(settings):
+        octets = b"" if key in SECRET_KEYS and not with_secrets else _content(key, path)
+        if not octets or (_PRIVATE_KEY in octets and not with_secrets):
+            left_out.append(key)
+        else:
+            writer.add(FILES + key, octets, Owner.of(path.stat()))
+            files.append(key)
+    # Beside the backup, where there is room for it in all likelihood.
+    with TemporaryDirectory(prefix=".tidegate-backup-", dir=partial.parent) as folder:
+        copy = Path(folder, DATABASE_FILE)
+        has_state = copy_database(settings.gateway.state_dir, copy)
+        if has_state:
+            writer.add_file(DATABASE_NAME, copy)
+    announced = settings.gateway.state_dir / Path(ANNOUNCED_NAME).name
+    if announced.exists():
+        writer.add(ANNOUNCED_NAME, announced.read_bytes())
+    count = 0
+    for name, octets in segments(settings.gateway.journal_dir):
+        writer.add(JOURNAL + name, octets)
+        count += 1
+    return Taken(count, has_state, config is not None, tuple(files), tuple(left_out))
+
+
+def _content(key: str, path: Path) -> bytes:
+    try:
+        octets = read_regular(path, FILE_BYTES_MAX + 1)
+    except PermissionError:
+        raise
+    except OSError as error:
+        raise BackupError(f"{key} {path} cannot be read: {error.strerror}") from None
+    if len(octets) > FILE_BYTES_MAX:
+        raise BackupError(f"{key} {path} is larger than {FILE_BYTES_MAX // MIB} MiB")
+    return octets
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

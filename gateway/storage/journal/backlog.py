@@ -1,0 +1,110 @@
+"""How far the parked readings were read back. The cursor never goes back: what is parked is always
+written behind it.
+
+A segment that cannot be opened (removed, another owner, no descriptor left) stops what is behind it
+for `UNREADABLE_S`, as nothing is to overtake it. Then it is passed over: the rest goes on, and its
+own readings follow when it can be opened again.
+"""
+
+from __future__ import annotations
+
+from gateway.core.effects import Forward
+from gateway.storage.journal.commit_group import BacklogRequest, Failed, Stretch
+from gateway.storage.journal.options import UNREADABLE_S
+from gateway.storage.journal.segment import HEADER_BYTES
+from gateway.storage.journal.segment_index import Ledger, Segment
+
+STRETCHES_MAX = 64  # in one request
+
+
+class Backlog:
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._serial = 0  # of the segment that was read last, and how far
+        self._offset = HEADER_BYTES
+        self._failed: Failed | None = None  # the next one, and since when
+        self._failed_since = 0.0
+        # By serial: how far each was read, and why it could not be opened.
+        self._passed_over: dict[int, tuple[int, str]] = {}
+        self._back: dict[int, int] = {}  # those of them that can be opened again
+
+    def begin(self) -> list[Stretch]:
+        stretches: list[Stretch] = []
+        for segment in self._ledger.segments:
+            serial = segment.serial
+            if not segment.parked or serial in self._passed_over:
+                continue
+            if serial in self._back:
+                offset = self._back[serial]
+            elif serial < self._serial:
+                continue
+            else:
+                offset = self._offset if serial == self._serial else HEADER_BYTES
+            stretches.append(Stretch(segment, offset, segment.end, offset))
+            if len(stretches) == STRETCHES_MAX:
+                break
+        return stretches
+
+    def end(
+        self, request: BacklogRequest, forwards: list[Forward]
+    ) -> tuple[list[Forward], list[int]]:
+        """The readings that go to the core, and the numbers of those that could not be read."""
+        taken = [forward for forward in forwards if self._ledger.take(forward.record)]
+        lost: list[int] = []
+        for stretch in request.stretches:
+            segment = stretch.segment
+            if stretch.read_to == stretch.offset:
+                break
+            if segment.serial in self._back:
+                self._back[segment.serial] = stretch.read_to
+            else:
+                self._serial, self._offset = segment.serial, stretch.read_to
+            if stretch.read_to >= stretch.end:
+                if segment.parked:
+                    wanted = filter(segment.is_wanted, range(len(segment.flags)))
+                    lost += [segment.first + index for index in wanted]
+                self._back.pop(segment.serial, None)
+        self._note(request.failed, request.now)
+        return taken, lost
+
+    # What cannot be opened
+
+    def _note(self, failed: Failed | None, now: float) -> None:
+        before, self._failed = self._failed, failed
+        if failed is None:
+            return
+        serial = failed.segment.serial
+        if before is None or before.segment is not failed.segment:
+            self._failed_since = now
+        elif now - self._failed_since >= UNREADABLE_S:
+            offset = self._offset if serial == self._serial else HEADER_BYTES
+            self._passed_over[serial] = self._back.pop(serial, offset), _sentence(failed)
+            self._failed = None
+
+    @property
+    def out_of_reach(self) -> list[Segment]:
+        """Those that could not be opened when they were tried last, and have parked readings."""
+        failed = None if self._failed is None else self._failed.segment
+        return [
+            each
+            for each in self._ledger.segments
+            if each.parked and (each is failed or each.serial in self._passed_over)
+        ]
+
+    @property
+    def problem(self) -> str:
+        """Why one of them could not be opened; empty if all can."""
+        if self._failed is not None:
+            return _sentence(self._failed)
+        return next((sentence for _, sentence in self._passed_over.values()), "")
+
+    def can_be_opened(self, segment: Segment) -> int:
+        """As a look has found; returns how many readings come back into reach."""
+        if segment.serial not in self._passed_over:
+            return 0
+        self._back[segment.serial], _ = self._passed_over.pop(segment.serial)
+        return segment.parked
+
+
+def _sentence(failed: Failed) -> str:
+    return f"{failed.segment.name}: {failed.why}"

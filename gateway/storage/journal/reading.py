@@ -1,0 +1,180 @@
+"""Octets from files that may be damaged, and the backlog's readings from octets.
+
+A block that the disk cannot read any more counts as zeros; what was in it is lost, no more.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from gateway.core.effects import Forward
+from gateway.core.state_records import ClientId
+from gateway.host.causes import brief
+from gateway.storage.journal.checksums import CHECKSUMS
+from gateway.storage.journal.commit_group import BacklogRequest, Failed, Stretch
+from gateway.storage.journal.files import Files
+from gateway.storage.journal.options import BACKLOG_BYTES_MAX, BACKLOG_READINGS_MAX
+from gateway.storage.journal.records import (
+    BODY_BYTES_MAX,
+    HEAD_BYTES,
+    Gap,
+    Kind,
+    decode_front,
+    decode_reading,
+    records,
+)
+from gateway.storage.journal.segment import HEADER_BYTES
+from gateway.storage.journal.segment_index import Segment
+
+BLOCK_BYTES = 4096
+# A look at a segment; the longest record fits twice.
+LOOK_BYTES = 1 << 19
+
+OpenSegment = Callable[[str], int]  # by its name; stays open elsewhere
+
+# No board of this gateway was switched on before 2024: an earlier wall clock is not set.
+CLOCK_IS_SET_MS = 1_704_067_200_000
+
+
+def read_file(
+    files: Files, path: Path, offset: int, size: int, unreadable: list[int] | None = None
+) -> bytes:
+    """As much as there is of it. OSError only if the file cannot be opened. `unreadable` gets the
+    offsets of what counts as zeros.
+    """
+    file = files.open(path)
+    try:
+        size = min(size, max(0, files.entry_of(file).size - offset))
+        return _read_all(files, file, offset, size, unreadable)
+    finally:
+        with suppress(OSError):
+            files.close(file)
+
+
+def _read_all(
+    files: Files, file: int, offset: int, size: int, unreadable: list[int] | None = None
+) -> bytes:
+    octets = bytearray()
+    while len(octets) < size:
+        some = _read_some(files, file, size - len(octets), offset + len(octets))
+        if some is None:
+            some = bytes(_rest_of_block(size - len(octets), offset + len(octets)))
+            if unreadable is not None:
+                unreadable.append(offset + len(octets))
+        if not some:
+            break
+        octets += some
+    return bytes(octets)
+
+
+def _read_some(files: Files, file: int, size: int, offset: int) -> bytes | None:
+    """None if the block at `offset` cannot be read."""
+    for attempt in (size, _rest_of_block(size, offset)):
+        with suppress(OSError):
+            return files.read(file, attempt, offset)
+    return None
+
+
+def _rest_of_block(size: int, offset: int) -> int:
+    return min(size, BLOCK_BYTES - offset % BLOCK_BYTES)
+
+
+def received_at(
+    written: float,
+    unix_ms: int,
+    now: float,
+    unix_ms_at_zero: float,
+    began: float,
+    *,
+    is_same_boot: bool,
+) -> float:
+    """When a reading came, in monotonic seconds of this boot of the machine.
+
+    What this run has written, `began` or later, it has by its own clock. Of a previous run both
+    clocks may be wrong: the wall clock was set since or is not set, and a container that was moved
+    or a virtual machine that was restored goes on under the same boot id with another monotonic
+    clock. Where they disagree the younger age counts, so that no reading is dropped as too old
+    that is not; where neither is known it came `now`.
+    """
+    at = min(written, now)
+    if is_same_boot and written >= began:
+        return at
+    now_ms = now * 1000 + unix_ms_at_zero
+    if unix_ms < CLOCK_IS_SET_MS or now_ms < CLOCK_IS_SET_MS:
+        return at if is_same_boot else now
+    by_wall_clock = now - max(0.0, now_ms - unix_ms) / 1000
+    return max(at, by_wall_clock) if is_same_boot else by_wall_clock
+
+
+def read_backlog(files: Files, open_segment: OpenSegment, request: BacklogRequest) -> list[Forward]:
+    """The next of them, in the order of their numbers. At a file that cannot be opened it stops and
+    notes that in the request: what comes behind it is not to overtake it.
+    """
+    forwards: list[Forward] = []
+    room = BACKLOG_BYTES_MAX
+    for stretch in request.stretches:
+        while stretch.read_to < stretch.end:
+            if len(forwards) >= BACKLOG_READINGS_MAX or room <= 0:
+                return forwards
+            try:
+                file = open_segment(stretch.segment.name)
+            except OSError as error:
+                why = brief(error)
+                request.failed = Failed(stretch.segment, error.errno or errno.EIO, why)
+                return forwards
+            room -= _read_stretch(files, file, request, stretch, forwards)
+    return forwards
+
+
+def _read_stretch(
+    files: Files, file: int, request: BacklogRequest, stretch: Stretch, forwards: list[Forward]
+) -> int:
+    """One look; returns the octets of what it brought."""
+    segment, start = stretch.segment, stretch.read_to
+    size = min(LOOK_BYTES, stretch.end - start)
+    octets = _read_all(files, file, start, size)
+    header = segment.header
+    bytes_left = BACKLOG_BYTES_MAX
+    offset = 0
+    for found in records(octets, 0, header.salt, CHECKSUMS[header.algorithm]):
+        offset = found.end
+        if isinstance(found, Gap) or found.kind != Kind.PUBLISH:
+            continue
+        index, _ = decode_front(octets, found.offset)
+        if not request.wants(segment, index):
+            continue
+        forward = decode_reading(octets, found.offset, found.end)
+        forward.record = header.first + index
+        forward.received_at = received_at(
+            forward.received_at,
+            forward.unix_ms,
+            request.now,
+            request.unix_ms_at_zero,
+            request.began,
+            is_same_boot=start + found.offset >= segment.same_boot_from,
+        )
+        forwards.append(forward)
+        bytes_left -= found.end - found.offset
+        if len(forwards) >= BACKLOG_READINGS_MAX or bytes_left <= 0:
+            stretch.read_to = start + offset
+            return BACKLOG_BYTES_MAX - bytes_left
+    if len(octets) < size or start + size >= stretch.end:
+        stretch.read_to = stretch.end
+    else:  # the last record of this look goes on behind it, or nothing here is good
+        stretch.read_to = start + max(offset, size - BODY_BYTES_MAX - HEAD_BYTES)
+    return BACKLOG_BYTES_MAX - bytes_left
+
+
+def count_parked(files: Files, open_segment: OpenSegment, segment: Segment) -> dict[ClientId, int]:
+    """How many readings of each client wait in a segment to be read back. Raises OSError."""
+    request = BacklogRequest([Stretch(segment, 0, segment.end, HEADER_BYTES)], 0.0, 0.0)
+    counts: dict[ClientId, int] = {}
+    while forwards := read_backlog(files, open_segment, request):
+        for forward in forwards:
+            counts[forward.client_id] = counts.get(forward.client_id, 0) + 1
+    if request.failed is not None:
+        raise OSError(request.failed.error, request.failed.why)
+    return counts

@@ -1,0 +1,4 @@
+"""Sessions, subscriptions and retained messages over restarts, in SQLite.
+
+Readings are in journal/.
+"""

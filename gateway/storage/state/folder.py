@@ -1,0 +1,245 @@
+"""The state folder: locked for this process, with the database and the gateway's epoch in it.
+
+The epoch counts the lives of the gateway and is raised durably at every start. With the gateway's
+name and a reading's sequence it names the reading for ever, so a number must never be used twice.
+A new database begins with one that is drawn at random (epoch.py): a gateway whose card was
+replaced, or whose folder is empty at each boot, must not begin again where the one before began.
+One whose database is damaged goes on above the epochs that the damaged ones have, if they can still
+be read, and above those that the journal has (`StateFolder.raised_above`).
+
+A damaged database is kept beside the new one, under another name, `DAMAGED_KEPT` of them at most.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import logging
+import os
+import sqlite3
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gateway.core.state_records import SavedState
+from gateway.storage.state.epoch import EPOCH_MAX, fresh_epoch
+from gateway.storage.state.errors import (
+    DamagedError,
+    StateError,
+    from_sqlite,
+    from_system,
+    is_damage,
+)
+from gateway.storage.state.store import (
+    DATABASE_FILE,
+    DISTRUST_FILE,
+    StateStore,
+    epoch_in_remains,
+    sync_folder,
+)
+
+log = logging.getLogger("tidegate.state")
+
+LOCK_FILE = "lock"
+# A restore that is under way, or was interrupted.
+RESTORE_MARK = "restore.unfinished"
+# Of former versions, which had a file for it; its number is taken over once.
+EPOCH_FILE = "epoch"
+EPOCH_DIGITS_MAX = 15
+DAMAGED_KEPT = 3
+# What the names of our own files begin with.
+OURS = (DATABASE_FILE, LOCK_FILE, EPOCH_FILE, "journal", "announced.", "restore.", "before-restore")
+
+
+@dataclass(frozen=True, slots=True)
+class StateFolder:
+    """The folder, locked for this process until `release`, and what former lives left in it."""
+
+    path: Path
+    epoch: int
+    lock: int
+    store: StateStore
+    saved: SavedState
+
+    def raised_above(self, epoch: int) -> StateFolder:
+        """The journal has readings of this epoch, and may have outlived the database. Raises
+        StateError.
+        """
+        if epoch < self.epoch:
+            return self
+        log.warning(
+            "readings of epoch %d are older than the state database: a new one begins", epoch
+        )
+        try:
+            return replace(self, epoch=self.store.raise_epoch(fresh_epoch([epoch])))
+        except sqlite3.Error as error:
+            raise from_sqlite(self.path, error) from error
+
+    def release(self) -> None:
+        try:
+            self.store.close()
+        finally:
+            os.close(self.lock)
+
+
+def open_state(path: Path, link_names: Sequence[str] = ()) -> StateFolder:
+    """Make the folder if need be, lock it, load what is there and start a new epoch.
+
+    `link_names`: those of this configuration, by link number. Raises StateError.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _keep_private(path)
+        lock = lock_folder(path / LOCK_FILE)
+        try:
+            if (path / RESTORE_MARK).exists():
+                raise StateError(
+                    errno.EINVAL,
+                    f"gateway.state_dir {path}: a restore was interrupted and only half of it is "
+                    "there: type  tidegate restore FILE  again",
+                )
+            store, saved, epoch = _open_store(path, link_names)
+        except BaseException:
+            os.close(lock)
+            raise
+    except StateError:
+        raise
+    except OSError as error:
+        raise from_system(path, error) from error
+    except sqlite3.Error as error:
+        raise from_sqlite(path, error) from error
+    return StateFolder(path, epoch, lock, store, saved)
+
+
+def lock_folder(path: Path) -> int:
+    """Until the descriptor is closed. Raises StateError, OSError."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        holder = os.read(lock, 20).decode(errors="replace").strip()
+        os.close(lock)
+        raise StateError(
+            error.errno,
+            f"gateway.state_dir {path.parent} is in use by another tidegate (process {holder}): "
+            "stop it, or give this one a state_dir of its own",
+        ) from error
+    # In place, because on a full disk there is no second block; and without it no harm is done.
+    with suppress(OSError):
+        os.pwrite(lock, b"%-19d\n" % os.getpid(), 0)
+    return lock
+
+
+def _keep_private(folder: Path) -> None:
+    """Whoever may write to the folder could take its files away. A folder that has more than ours
+    is the operator's, and stays as it is.
+    """
+    status = folder.stat()
+    if not status.st_mode & 0o077:
+        return
+    with suppress(OSError):
+        has_ours_only = all(path.name.startswith(OURS) for path in folder.iterdir())
+        if has_ours_only and status.st_uid == os.geteuid():
+            folder.chmod(0o700)
+            log.info("gateway.state_dir %s is now for its owner alone (mode 0700)", folder)
+            return
+    if status.st_mode & 0o022:
+        log.warning(
+            "gateway.state_dir %s can be changed by other users of this machine: chmod 0700 %s",
+            *(folder, folder),
+        )
+
+
+# The database
+
+
+def _open_store(folder: Path, link_names: Sequence[str]) -> tuple[StateStore, SavedState, int]:
+    try:
+        if (folder / DISTRUST_FILE).exists():
+            raise DamagedError("as a commit found")
+        return _open_and_load(folder, link_names)
+    except sqlite3.DatabaseError as error:
+        if not is_damage(error):
+            raise
+        why = str(error)
+    except (TypeError, ValueError) as error:
+        # Of a schema that is not even text, or a table with other columns than ours.
+        why = repr(error)
+    kept = _set_aside(folder)
+    log.warning(
+        "%s was damaged (%s) and is kept as %s; a new one begins: sensors have to connect, "
+        "register and subscribe anew, and messages that waited here for them are lost",
+        *(folder / DATABASE_FILE, why, kept.name),
+    )
+    return _open_and_load(folder, link_names)
+
+
+def _open_and_load(folder: Path, link_names: Sequence[str]) -> tuple[StateStore, SavedState, int]:
+    store = StateStore.open(folder, link_names)
+    try:
+        saved = store.load()
+        if store.skipped:
+            log.warning(
+                "%s: rows that made no sense and were removed: %d",
+                *(folder / DATABASE_FILE, store.skipped),
+            )
+        epoch = _raise_epoch(folder, store)
+    except BaseException:
+        store.close()
+        raise
+    return store, saved, epoch
+
+
+def _set_aside(folder: Path) -> Path:
+    """The database and its log under the next free number."""
+    kept = _damaged(folder)
+    number = _number_of(kept[-1]) + 1 if kept else 1
+    for suffix in ("-wal", "-shm", ""):
+        with suppress(FileNotFoundError):
+            moved = folder / f"{DATABASE_FILE}.damaged-{number}{suffix}"
+            (folder / f"{DATABASE_FILE}{suffix}").rename(moved)
+    for old in kept[: len(kept) + 1 - DAMAGED_KEPT]:
+        for suffix in ("-wal", "-shm", ""):
+            old.with_name(old.name + suffix).unlink(missing_ok=True)
+    # Last: until then a kill must not make the next start trust what is still there.
+    (folder / DISTRUST_FILE).unlink(missing_ok=True)
+    sync_folder(folder)
+    return folder / f"{DATABASE_FILE}.damaged-{number}"
+
+
+def _damaged(folder: Path) -> list[Path]:
+    found = folder.glob(f"{DATABASE_FILE}.damaged-*")
+    return sorted((path for path in found if _number_of(path)), key=_number_of)
+
+
+def _number_of(path: Path) -> int:
+    number = path.name.rpartition("-")[2]
+    return int(number) if number.isdecimal() and number.isascii() else 0
+
+
+# The epoch
+
+
+def _raise_epoch(folder: Path, store: StateStore) -> int:
+    file = folder / EPOCH_FILE
+    least = _read(file)
+    if least is None and store.epoch is None:
+        least = fresh_epoch(map(epoch_in_remains, _damaged(folder)))
+    epoch = store.raise_epoch(least or 0)
+    if file.exists():
+        file.unlink()
+        sync_folder(folder)
+    return epoch
+
+
+def _read(path: Path) -> int | None:
+    try:
+        found = path.read_text(encoding="ascii", errors="replace").strip()
+    except FileNotFoundError:
+        return None
+    if found.isdigit() and len(found) <= EPOCH_DIGITS_MAX and int(found) <= EPOCH_MAX:
+        return int(found)
+    least = fresh_epoch()
+    log.warning("%s is damaged (%.20r), going on with epoch %d", path, found, least + 1)
+    return least

@@ -1,0 +1,344 @@
+"""How each kind of row goes into its table and comes back, and which rows make no sense.
+
+The one place that knows both `gateway/core/state_records.py` and schema.sql.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from itertools import groupby
+from typing import Any
+
+from gateway.core.state_records import (
+    Change,
+    ClientId,
+    DueWillGone,
+    FilterGone,
+    MessageGone,
+    PacketGone,
+    PacketsGone,
+    PermitGone,
+    RetainedGone,
+    SavedClient,
+    SavedDueWill,
+    SavedFilter,
+    SavedMessage,
+    SavedPacket,
+    SavedPermit,
+    SavedRetained,
+    SavedSession,
+    SavedState,
+    SavedSubscription,
+    SavedTopic,
+    SavedWill,
+    SessionGone,
+    State,
+    SubscriptionGone,
+)
+
+# Of a link that this configuration does not have.
+NO_LINK = -1
+# Half of what SQLite can hold, so that whoever counts on from a number that a flipped bit has made
+# never gets to one that cannot be saved.
+_POSITION_MAX = 1 << 62
+_IDENTIFIER_MAX = 0x0FFFFFFF  # of a subscription (MQTT 5, 3.8.2.1.2)
+
+Row = tuple[object, ...]
+
+
+# Out
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How one kind of change is written; a row of parameters is good for all its statements."""
+
+    parameters: Callable[[Any], Row]
+    statements: tuple[str, ...]
+
+
+def _message_row(row: SavedMessage) -> Row:
+    message = (row.topic, row.payload, row.qos, row.retain, row.is_released)
+    return (row.client_id, row.position, *message)
+
+
+def _subscription_row(row: SavedSubscription) -> Row:
+    return (row.client_id, row.topic_filter, row.qos, row.topic_id_type, row.topic_id)
+
+
+_WAYS: dict[type, _Way] = {
+    SessionGone: _Way(
+        lambda row: (row.client_id,),
+        tuple(
+            f"DELETE FROM {table} WHERE client_id = ?"
+            for table in ("sessions", "topics", "subscriptions", "messages")
+        ),
+    ),
+    SavedTopic: _Way(
+        lambda row: (row.client_id, row.topic_id, row.name),
+        ("REPLACE INTO topics VALUES (?, ?, ?)",),
+    ),
+    SavedSubscription: _Way(
+        _subscription_row, ("REPLACE INTO subscriptions VALUES (?, ?, ?, ?, ?)",)
+    ),
+    SubscriptionGone: _Way(
+        lambda row: (row.client_id, row.topic_filter),
+        ("DELETE FROM subscriptions WHERE client_id = ? AND topic_filter = ?",),
+    ),
+    SavedMessage: _Way(_message_row, ("REPLACE INTO messages VALUES (?, ?, ?, ?, ?, ?, ?)",)),
+    MessageGone: _Way(
+        lambda row: (row.client_id, row.position),
+        ("DELETE FROM messages WHERE client_id = ? AND position = ?",),
+    ),
+    SavedRetained: _Way(
+        lambda row: (row.topic, row.payload, row.qos, row.is_exact),
+        ("REPLACE INTO retained VALUES (?, ?, ?, ?)",),
+    ),
+    RetainedGone: _Way(lambda row: (row.topic,), ("DELETE FROM retained WHERE topic = ?",)),
+    SavedPacket: _Way(
+        lambda row: (row.packet_id, row.contents, row.brought_by),
+        ("REPLACE INTO packets VALUES (?, ?, ?)",),
+    ),
+    PacketGone: _Way(lambda row: (row.packet_id,), ("DELETE FROM packets WHERE packet_id = ?",)),
+    PacketsGone: _Way(lambda _row: (), ("DELETE FROM packets",)),
+    SavedFilter: _Way(lambda row: (row.topic_filter,), ("REPLACE INTO filters VALUES (?)",)),
+    FilterGone: _Way(
+        lambda row: (row.topic_filter,), ("DELETE FROM filters WHERE topic_filter = ?",)
+    ),
+    SavedDueWill: _Way(astuple, (f"REPLACE INTO due_wills VALUES ({'?, ' * 8}?)",)),
+    DueWillGone: _Way(astuple, ("DELETE FROM due_wills WHERE client_id = ?",)),
+    SavedPermit: _Way(astuple, ("REPLACE INTO permits VALUES (?)",)),
+    PermitGone: _Way(astuple, ("DELETE FROM permits WHERE client_id = ?",)),
+}
+
+
+# What needs no more space on the disk than before, or hardly any.
+_MAKING_ROOM = frozenset(
+    {
+        *(SessionGone, SubscriptionGone, MessageGone, RetainedGone, PacketGone, PacketsGone),
+        *(FilterGone, DueWillGone, PermitGone, SavedSession),
+    }
+)
+
+
+def makes_room(changes: Iterable[Change]) -> bool:
+    return all(type(change) in _MAKING_ROOM for change in changes)
+
+
+class RowWriter:
+    def __init__(self, link_names: Sequence[str]) -> None:
+        self._link_names = tuple(link_names)
+        session = _Way(self._session_row, (f"REPLACE INTO sessions VALUES ({'?, ' * 12}?)",))
+        self._ways: Mapping[type, _Way] = {**_WAYS, SavedSession: session}
+
+    def write(self, connection: sqlite3.Connection, changes: Iterable[Change]) -> None:
+        """In order; neighbours of one kind by one statement."""
+        for kind, alike in groupby(changes, type):
+            way = self._ways[kind]
+            rows = [way.parameters(change) for change in alike]
+            for statement in way.statements:
+                connection.executemany(statement, rows)
+
+    def _session_row(self, row: SavedSession) -> Row:
+        will: Row = (None, None, None, None)
+        if row.will is not None:
+            will = (row.will.topic, row.will.payload, row.will.qos, row.will.retain)
+        is_known = 0 <= row.link < len(self._link_names)
+        return (
+            *(row.client_id, row.clean, self._link_names[row.link] if is_known else ""),
+            *(row.address, row.state.value, row.keep_alive_s, row.sleep_s),
+            *will,
+            *(row.next_topic_id, row.next_position),
+        )
+
+
+# Back
+
+
+def _text(column: str) -> str:
+    return f"typeof({column}) = 'text' AND {column} <> ''"
+
+
+def _number(column: str, least: int, most: int) -> str:
+    return f"typeof({column}) = 'integer' AND {column} BETWEEN {least} AND {most}"
+
+
+def _octets(column: str) -> str:
+    return f"typeof({column}) = 'blob'"
+
+
+_STATES = ", ".join(f"'{state.value}'" for state in State)
+_WILL = (
+    f"{_text('will_topic')} AND {_octets('will_payload')} "
+    f"AND {_number('will_qos', 0, 2)} AND {_number('will_retain', 0, 1)}"
+)
+
+# What a row that makes sense fulfils, by table; those of clients after the clients.
+_SOUND: dict[str, tuple[str, ...]] = {
+    "sessions": (
+        _text("client_id"),
+        _number("clean", 0, 1),
+        "typeof(link) = 'text'",
+        _octets("address"),
+        f"state IN ({_STATES})",
+        _number("keep_alive_s", 0, 0xFFFF),
+        _number("sleep_s", 0, 0xFFFF),
+        f"(will_topic IS NULL OR {_WILL})",
+        _number("next_topic_id", 0, 0x7FFFFFFF),
+        _number("next_position", 0, _POSITION_MAX),
+    ),
+    "topics": (_number("topic_id", 1, 0xFFFF), _text("name")),
+    "subscriptions": (
+        _text("topic_filter"),
+        _number("qos", 0, 2),
+        _number("topic_id_type", 0, 3),
+        _number("topic_id", 0, 0xFFFF),
+    ),
+    "messages": (
+        _number("position", 0, _POSITION_MAX),
+        _text("topic"),
+        _octets("payload"),
+        _number("qos", 1, 2),
+        _number("retain", 0, 1),
+        _number("is_released", 0, 1),
+    ),
+    "retained": (
+        _text("topic"),
+        _octets("payload"),
+        _number("qos", 0, 2),
+        _number("is_exact", 0, 1),
+    ),
+    "packets": (
+        _number("packet_id", 1, 0xFFFF),
+        _number("contents", 0, 0xFFFFFFFF),
+        _number("brought_by", 0, _IDENTIFIER_MAX),
+    ),
+    "filters": (_text("topic_filter"),),
+    "due_wills": (
+        _text("client_id"),
+        _text("topic"),
+        _octets("payload"),
+        _number("qos", 1, 2),
+        _number("retain", 0, 1),
+        _number("epoch", 1, 0x7FFFFFFF),
+        _number("sequence", 0, 0x7FFFFFFFFFFFFFFF),
+        _number("packet_id", 1, 0xFFFF),
+        _number("unix_ms", 0, 0x7FFFFFFFFFFFFFFF),
+    ),
+    "permits": (_text("client_id"),),
+}
+_OF_CLIENTS = ("topics", "subscriptions", "messages")
+_TEXTS = {
+    "sessions": ("client_id", "link", "will_topic"),
+    "topics": ("client_id", "name"),
+    "subscriptions": ("client_id", "topic_filter"),
+    "messages": ("client_id", "topic"),
+    "retained": ("topic",),
+    "filters": ("topic_filter",),
+    "due_wills": ("client_id", "topic"),
+    "permits": ("client_id",),
+}
+
+
+def remove_nonsense(connection: sqlite3.Connection) -> int:
+    """Rows that make no sense, and those of clients that are not there; returns how many.
+
+    They go from the disk too: left there, the topics of a client whose own row is spoilt would be
+    its topics again once it came back.
+    """
+    removed = 0
+    for table, sound in _SOUND.items():
+        where = f"({' AND '.join(sound)}) IS NOT TRUE"
+        if table in _OF_CLIENTS:
+            where += " OR client_id NOT IN (SELECT client_id FROM sessions)"
+        removed += connection.execute(f"DELETE FROM {table} WHERE {where}").rowcount
+    return removed
+
+
+def remove_undecodable(connection: sqlite3.Connection) -> int:
+    """Texts that are not UTF-8, which SQLite keeps and Python will not read."""
+    connection.create_function("is_undecodable", 1, _is_undecodable, deterministic=True)
+    removed = 0
+    for table, columns in _TEXTS.items():
+        where = " OR ".join(f"is_undecodable(CAST({column} AS BLOB))" for column in columns)
+        removed += connection.execute(f"DELETE FROM {table} WHERE {where}").rowcount
+    return removed
+
+
+def _is_undecodable(text: bytes | None) -> bool:
+    try:
+        (text or b"").decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+class RowReader:
+    """Reads what `remove_nonsense` has left."""
+
+    def __init__(self, connection: sqlite3.Connection, link_names: Sequence[str]) -> None:
+        self._select = connection.execute
+        self._links = {name: number for number, name in enumerate(link_names) if name}
+
+    def read(self) -> SavedState:
+        clients = {
+            session.client_id: SavedClient(session, [], [], []) for session in self._sessions()
+        }
+        self._read_topics(clients)
+        self._read_subscriptions(clients)
+        self._read_messages(clients)
+        select = self._select
+        return SavedState(
+            clients=list(clients.values()),
+            retained=[
+                SavedRetained(topic, payload, qos, bool(is_exact))
+                for topic, payload, qos, is_exact in select("SELECT * FROM retained ORDER BY 1")
+            ],
+            packets=[SavedPacket(*row) for row in select("SELECT * FROM packets ORDER BY 1")],
+            filters=[name for (name,) in select("SELECT * FROM filters ORDER BY 1")],
+            due_wills=list(self._due_wills()),
+            permits=[ClientId(name) for (name,) in select("SELECT * FROM permits ORDER BY 1")],
+        )
+
+    def _sessions(self) -> Iterable[SavedSession]:
+        links = self._links
+        for row in self._select("SELECT * FROM sessions ORDER BY client_id"):
+            client_id, clean, link, address, state, keep_alive_s, sleep_s, *rest = row
+            topic, payload, qos, retain, next_topic_id, next_position = rest
+            yield SavedSession(
+                *(ClientId(client_id), bool(clean), links.get(link, NO_LINK), address),
+                *(State(state), keep_alive_s, sleep_s),
+                SavedWill(topic, payload, qos, bool(retain)) if topic is not None else None,
+                *(next_topic_id, next_position),
+            )
+
+    def _due_wills(self) -> Iterable[SavedDueWill]:
+        for client_id, topic, payload, qos, retain, *tag in self._select(
+            "SELECT * FROM due_wills ORDER BY client_id"
+        ):
+            yield SavedDueWill(ClientId(client_id), topic, payload, qos, bool(retain), *tag)
+
+    def _read_topics(self, clients: Mapping[ClientId, SavedClient]) -> None:
+        rows = self._select("SELECT * FROM topics ORDER BY client_id, topic_id")
+        for client_id, topic_id, name in rows:
+            client = clients[client_id]
+            client.topics.append(SavedTopic(client.session.client_id, topic_id, name))
+
+    def _read_subscriptions(self, clients: Mapping[ClientId, SavedClient]) -> None:
+        rows = self._select("SELECT * FROM subscriptions ORDER BY client_id, topic_filter")
+        for client_id, *row in rows:
+            client = clients[client_id]
+            client.subscriptions.append(SavedSubscription(client.session.client_id, *row))
+
+    def _read_messages(self, clients: Mapping[ClientId, SavedClient]) -> None:
+        rows = self._select("SELECT * FROM messages ORDER BY client_id, position")
+        for client_id, position, topic, payload, qos, retain, is_released in rows:
+            client = clients[client_id]
+            client.messages.append(
+                SavedMessage(
+                    client.session.client_id,
+                    *(position, topic, payload, qos, bool(retain), bool(is_released)),
+                )
+            )

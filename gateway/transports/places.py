@@ -1,0 +1,60 @@
+"""What a raw address says of the place where somebody is: who may forward, who is on one host.
+
+Limit: answers for `KNOWN_MAX` forwarders are remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Network, ip_address
+
+from gateway.core.addresses import split
+from gateway.transports.serial.line import LINE_ADDRESS
+from gateway.transports.socket_address import IPV4_BYTES, IPV6_BYTES, socket_address
+
+KNOWN_MAX = 1024
+
+Network = IPv4Network | IPv6Network
+
+
+def forwarders_within(networks: Sequence[Network]) -> Callable[[int, bytes], bool]:
+    """Whether an address of a link is in one of these networks. Who is on a serial line is where
+    the configuration says, and may always.
+    """
+
+    @lru_cache(KNOWN_MAX)
+    def may_forward(_link: int, address: bytes) -> bool:
+        if address == LINE_ADDRESS:
+            return True
+        host = ip_address(socket_address(address)[0].partition("%")[0])
+        return any(host in network for network in networks)
+
+    return may_forward
+
+
+def nobody(_link: int, _address: bytes) -> bool:
+    """For `forwarders.allow = false`."""
+    return False
+
+
+def nowhere(_former: bytes, _address: bytes) -> bool:
+    """For `rebind_sleepers = "never"`."""
+    return False
+
+
+def is_same_host(former: bytes, address: bytes) -> bool:
+    """Whether only the port differs, or the node behind one forwarder or on one serial line. Both
+    are addresses of one link.
+    """
+    return _host(former) == _host(address)
+
+
+def _host(address: bytes) -> str:
+    if address.startswith(LINE_ADDRESS):
+        return "line"
+    for size in (IPV4_BYTES, IPV6_BYTES):
+        behind = split(address, size)
+        if behind is not None or len(address) == size:
+            return socket_address(behind[0] if behind else address)[0]
+    return ""

@@ -1,0 +1,4 @@
+"""Serial devices and port servers: opened, kept open, read and written.
+
+Where a message begins is in framing/.
+"""

@@ -1,0 +1,151 @@
+"""Which setting decides which rule of the collector. The only file that knows both."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+from spark_ingest.collect.batch import RotationRules
+from spark_ingest.collect.collector import CollectorRules, Leave
+from spark_ingest.collect.receipts import ReceiptRules
+from spark_ingest.collect.session import SessionRules
+from spark_ingest.config import Settings
+from spark_ingest.config.problems import ConfigError
+from spark_ingest.config.settings import BrokerSettings, FieldSettings, SchemaSettings
+from spark_ingest.kafka.topic import KafkaRules
+from spark_ingest.payload.decoding import Format
+from spark_ingest.payload.registry import Field, Kind, Registry, SchemaRules
+from spark_ingest.segments.rows import RowRules
+
+# One client id per collector and group: who has the id has the share.
+CLIENT_ID = "{group}-{name}"
+TIME_UNITS_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
+
+
+def collector_rules(settings: Settings, leave: Leave, idle_s: float) -> CollectorRules:
+    """Raises ConfigError for files that the settings name and that are not what they should be."""
+    broker = settings.broker
+    return CollectorRules(
+        session=session_rules(settings),
+        rotation=RotationRules(
+            messages_max=settings.rotation.messages_max,
+            bytes_max=settings.rotation.bytes_max,
+            linger_s=settings.rotation.linger_ms / 1000,
+            held_bytes_max=settings.rotation.held_bytes_max,
+        ),
+        host=broker.url.host,
+        port=broker.url.port,
+        tls=_tls(broker) if broker.url.tls else None,
+        receipts=ReceiptRules(
+            settings.acknowledge.topic,
+            settings.collector.name,
+            settings.acknowledge.every_s,
+            settings.acknowledge.enabled,
+        ),
+        connect_timeout_s=broker.connect_timeout_s,
+        reconnect_delay_s_max=broker.reconnect_delay_s_max,
+        left_out=settings.collector.leave_out,
+        leave=leave,
+        idle_s=idle_s,
+    )
+
+
+def session_rules(settings: Settings) -> SessionRules:
+    broker, collector = settings.broker, settings.collector
+    return SessionRules(
+        client_id=CLIENT_ID.format(group=collector.group, name=collector.name),
+        filters=collector.topics,
+        group=collector.group,
+        receive_max=collector.receive_max,
+        packet_bytes_max=collector.message_bytes_max,
+        keep_alive_s=broker.keep_alive_s,
+        session_expiry_s=broker.session_expiry_s,
+        connack_timeout_s=broker.connect_timeout_s,
+        username=broker.username,
+        password=None if broker.password_file is None else _password(broker.password_file),
+    )
+
+
+def row_rules(settings: Settings) -> RowRules:
+    return RowRules(
+        keep_payload=settings.collector.keep_payload,
+        clock_ahead_s_max=settings.collector.clock_ahead_s_max,
+    )
+
+
+def kafka_rules(settings: Settings) -> KafkaRules:
+    kafka = settings.kafka
+    assert kafka.servers is not None
+    return KafkaRules(
+        servers=kafka.servers,
+        topic=kafka.topic,
+        name=settings.collector.name,
+        partitions=kafka.partitions,
+        record_bytes_max=kafka.record_bytes_max,
+        compression=kafka.compression,
+        timeout_s=kafka.timeout_s,
+        client=kafka.client,
+    )
+
+
+def registry(settings: Settings) -> Registry:
+    return Registry(schema_rules(settings))
+
+
+def schema_rules(settings: Settings) -> list[SchemaRules]:
+    return [_schema_rules(each) for each in settings.schema]
+
+
+def _schema_rules(schema: SchemaSettings) -> SchemaRules:
+    return SchemaRules(
+        name=schema.name,
+        topic_filter=schema.topic,
+        format=Format(schema.format),
+        time_field=schema.time_field,
+        time_unit_s=TIME_UNITS_S[schema.time_unit],
+        fields={name: _field(each) for name, each in schema.fields.items()},
+        takes_other_fields=schema.other_fields == "learn",
+    )
+
+
+def _field(field: FieldSettings) -> Field:
+    kind = None if field.kind is None else Kind(field.kind)
+    if field.min is not None or field.max is not None:
+        kind = Kind.NUMBER
+    return Field(kind, field.unit, field.min, field.max)
+
+
+def _password(path: Path) -> bytes:
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise ConfigError([f"broker.password_file: {path}: {error.strerror or error}"]) from None
+    return lines[0] if lines else b""
+
+
+def _tls(broker: BrokerSettings) -> ssl.SSLContext:
+    """Version 1.2 or newer; certificate and host name are always verified."""
+    for key in ("ca_file", "cert_file", "key_file"):
+        path = getattr(broker, key)
+        if path is not None:
+            _must_be_readable(f"broker.{key}", path)
+    try:
+        context = ssl.create_default_context(cafile=broker.ca_file)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if broker.cert_file is not None:
+            # Without a password it would ask on the terminal, where nobody sits.
+            context.load_cert_chain(broker.cert_file, broker.key_file, password=lambda: "")
+    except (ssl.SSLError, OSError) as error:
+        files = "broker.ca_file, broker.cert_file and broker.key_file"
+        reason = getattr(error, "reason", None) or error
+        raise ConfigError(
+            [f"{files}: not usable for TLS: {reason}; PEM form without a password is expected"]
+        ) from None
+    return context
+
+
+def _must_be_readable(key: str, path: Path) -> None:
+    try:
+        path.read_bytes()
+    except OSError as error:
+        raise ConfigError([f"{key}: {path}: {error.strerror or error}"]) from None

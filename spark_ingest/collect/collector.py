@@ -1,0 +1,359 @@
+"""From the broker to segments: receives, writes, and acknowledges only what is durable.
+
+The shell around three values without I/O: the session says what goes on the wire, the batch when a
+segment is due, the writer (in its thread) makes it. Here they meet: one loop, one timer.
+
+Rule 1: PUBACK goes out when `write` has returned, never before. If it raises, the same messages are
+        tried again, later; meanwhile nothing is acknowledged, the Receive Maximum fills, and the
+        broker keeps the rest. A full disk costs time, not messages.
+Rule 2: one segment is written at a time, while the next batch fills.
+Rule 3: when a segment is durable its gateways are told which of their readings are in it
+        (receipts.py), after the broker was.
+Rule 4: `held_bytes_max` octets in memory, then nobody reads from the broker until some are durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum
+from math import inf
+from typing import assert_never
+
+from spark_ingest.collect.batch import Batch, RotationRules
+from spark_ingest.collect.counters import Counters
+from spark_ingest.collect.receipts import Receipt, ReceiptRules, Receipts
+from spark_ingest.collect.reconnecting import BrokerConnection, Owner
+from spark_ingest.collect.session import (
+    Arrived,
+    CollectorSession,
+    Drop,
+    Effect,
+    SessionRules,
+    Subscribed,
+    Transmit,
+    Unsubscribed,
+)
+from spark_ingest.payload.own_messages import LeavingOut
+from spark_ingest.payload.record import Delivery
+from spark_ingest.segments.writing import Writer, Written
+
+log = logging.getLogger("tidegate.ingest.collector")
+
+DISK_RETRY_S_MIN, DISK_RETRY_S_MAX = 1.0, 30.0
+STOP_S_MAX = 10.0  # for the last segment
+PROGRESS_S = 60.0
+RETIRE_IDLE_S = 2.0
+# At a segment a second, what came within the time in which receipts are told, twenty times over.
+SEGMENTS_TOLD_AGAIN = 100
+
+
+class RefusedError(Exception):
+    """The broker will not have us, and to try again would not change that."""
+
+
+class Leave(Enum):
+    """When to end without being told to."""
+
+    NEVER = "never"
+    WHEN_IDLE = "when_idle"
+    FOR_GOOD = "for_good"  # leave the group, drain what waits for us, and end the session
+
+
+class DiskState(Enum):
+    IDLE = "idle"
+    BUSY = "busy"  # a segment is being written
+    REFUSING = "refusing"  # the last one could not be; it waits for the next try
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorRules:
+    session: SessionRules
+    rotation: RotationRules
+    host: str
+    port: int
+    tls: ssl.SSLContext | None
+    receipts: ReceiptRules
+    connect_timeout_s: float
+    reconnect_delay_s_max: float
+    left_out: Sequence[str] = ()  # topic filters
+    leave: Leave = Leave.NEVER
+    idle_s: float = RETIRE_IDLE_S
+
+
+class Collector:
+    def __init__(self, rules: CollectorRules, writer: Writer, counters: Counters) -> None:
+        self._rules = rules
+        self._writer = writer
+        self._counters = counters
+        self._session = CollectorSession(rules.session)
+        self._receipts = Receipts(rules.receipts)
+        self._leaving_out = LeavingOut(rules.left_out)
+        self._batch = Batch(rules.rotation, rules.session.receive_max)
+        self._disk = DiskState.IDLE
+        self._in_work: list[Delivery] = []
+        self._in_work_bytes = 0
+        self._retry_at = 0.0
+        self._retry_s = DISK_RETRY_S_MIN
+        self._heard_at = inf  # the last message, or SUBACK; never while the broker is away
+        self._loop: asyncio.AbstractEventLoop
+        self._thread = ThreadPoolExecutor(1, "segments")
+        self._timer: asyncio.TimerHandle | None = None
+        self._written = asyncio.Event()
+        self._ended: asyncio.Future[None]
+        self._connection = BrokerConnection(
+            rules.host,
+            rules.port,
+            rules.tls,
+            connect_timeout_s=rules.connect_timeout_s,
+            delay_s_max=rules.reconnect_delay_s_max,
+            owner=Owner(self._opened, self._received, self._closed),
+        )
+
+    # From the owner
+
+    async def run(self) -> None:
+        """Until `stop`, or as the rules say. Raises RefusedError."""
+        self._loop = asyncio.get_running_loop()
+        for ids in self._writer.newest_ids(SEGMENTS_TOLD_AGAIN):
+            self._receipts.add(ids, self._loop.time())
+        self._ended = self._loop.create_future()
+        self._loop.set_exception_handler(self._mistaken)
+        keeping = asyncio.create_task(self._connection.keep(), name="broker connection")
+        telling = asyncio.create_task(self._tell_progress(), name="progress")
+        for task in (keeping, telling):
+            task.add_done_callback(self._task_ended)
+        try:
+            await self._ended
+            await self._finish()
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
+            for task in (telling, keeping):
+                task.cancel()
+            self._thread.shutdown(wait=True)
+
+    def stop(self) -> None:
+        if not self._ended.done():
+            self._ended.set_result(None)
+
+    # From the connection
+
+    def _opened(self) -> None:
+        self._perform(self._session.opened(self._loop.time()))
+        self._turn()
+
+    def _received(self, octets: bytes) -> None:
+        unix_us = time.time_ns() // 1000
+        self._perform(self._session.receive(octets, self._loop.time(), unix_us))
+        self._turn()
+
+    def _closed(self) -> None:
+        self._session.closed()
+        self._heard_at = inf
+        self._counters.connected.set(0)
+        self._turn()
+
+    # One turn
+
+    def _turn(self) -> None:
+        """What is due by now, and when to look again."""
+        if self._ended.done():
+            return
+        now = self._loop.time()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._perform(self._session.handle_time(now))
+        if self._disk is DiskState.IDLE and self._batch.due_at() <= now:
+            self._write(self._batch.bytes, self._batch.take())
+        elif self._disk is DiskState.REFUSING and self._retry_at <= now:
+            self._write(self._in_work_bytes, self._in_work)
+        if self._session.is_up:
+            self._tell(self._receipts.due(now))
+        self._mind_memory(now)
+        if self._is_idle(now):
+            self.stop()
+            return
+        self._timer = self._loop.call_at(max(now, self._wake_at()), self._turn)
+
+    def _wake_at(self) -> float:
+        disk_at = {
+            DiskState.IDLE: self._batch.due_at(),
+            DiskState.BUSY: inf,
+            DiskState.REFUSING: self._retry_at,
+        }
+        idle_at = inf if self._rules.leave is Leave.NEVER else self._heard_at + self._rules.idle_s
+        # Far from now, because not every loop takes infinity for a time.
+        told_at = self._receipts.due_at() if self._session.is_up else inf
+        return min(
+            self._session.wake_at(), told_at, disk_at[self._disk], idle_at, self._loop.time() + 3600
+        )
+
+    def _is_idle(self, now: float) -> bool:
+        if self._rules.leave is Leave.NEVER or self._batch or self._in_work:
+            return False
+        return now - self._heard_at >= self._rules.idle_s
+
+    def _mind_memory(self, now: float) -> None:
+        """Rule 4."""
+        self._counters.held.set(len(self._batch.deliveries) + len(self._in_work))
+        held = self._batch.bytes + self._in_work_bytes
+        if held > self._rules.rotation.held_bytes_max:
+            self._connection.pause_reading()
+            self._session.deafen()
+        else:
+            self._session.hear(now)
+            self._connection.resume_reading()
+
+    def _perform(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Arrived(delivery):
+                    self._take(delivery)
+                case Transmit(octets):
+                    self._connection.write(octets)
+                case Subscribed(session_present):
+                    self._subscribed(session_present)
+                case Unsubscribed():
+                    log.info("out of the group; what waits for us comes yet")
+                case Drop(reason, is_final):
+                    self._connection.drop(reason)
+                    if is_final and not self._ended.done():
+                        self._ended.set_exception(RefusedError(reason))
+                case _:
+                    assert_never(effect)
+
+    def _tell(self, receipts: list[Receipt]) -> None:
+        self._counters.receipts.inc(len(receipts))
+        for each in receipts:
+            self._perform(self._session.publish(each.topic, each.payload))
+
+    def _take(self, delivery: Delivery) -> None:
+        if self._receipts.is_one(delivery.topic) or self._leaving_out.leaves_out(delivery):
+            self._perform(self._session.acknowledge([delivery]))  # it is no reading
+            self._counters.left_out.inc()
+            return
+        self._heard_at = self._loop.time()
+        self._counters.received.inc()
+        if not self._batch.add(delivery, self._heard_at):
+            self._counters.dropped.inc()
+
+    def _subscribed(self, session_present: bool) -> None:
+        self._connection.settled()
+        self._heard_at = self._loop.time()
+        self._counters.connected.set(1)
+        self._receipts.repeat(self._heard_at)
+        if not session_present:
+            log.info("the broker had no session of ours; it begins now")
+        if self._rules.leave is Leave.FOR_GOOD:
+            self._perform(self._session.unsubscribe())
+
+    # Writing
+
+    def _write(self, octets: int, deliveries: list[Delivery]) -> None:
+        self._disk = DiskState.BUSY
+        self._in_work, self._in_work_bytes = deliveries, octets
+        began = self._loop.time()
+        writing = self._loop.run_in_executor(self._thread, self._writer.write, deliveries)
+        writing.add_done_callback(lambda done: self._wrote(done, began))
+
+    def _wrote(self, done: asyncio.Future[Written], began: float) -> None:
+        self._written.set()
+        error = done.exception()
+        if isinstance(error, OSError):
+            self._refused(error)
+        elif error is not None:
+            if not self._ended.done():
+                self._ended.set_exception(error)
+        else:
+            self._accepted(done.result(), self._loop.time() - began)
+        if not self._ended.done():
+            self._turn()
+
+    def _accepted(self, written: Written, seconds: float) -> None:
+        self._counters.wrote(written, seconds)
+        self._counters.resent.set(self._session.resent)
+        self._counters.stalled.set(0)
+        if self._retry_s > DISK_RETRY_S_MIN:
+            log.info("%s takes messages again", self._writer.place)
+        self._disk, self._retry_s = DiskState.IDLE, DISK_RETRY_S_MIN
+        deliveries, self._in_work, self._in_work_bytes = self._in_work, [], 0
+        self._perform(self._session.acknowledge(deliveries))
+        self._receipts.add(written.footer.ids, self._loop.time())
+
+    def _refused(self, error: OSError) -> None:
+        """Rule 1."""
+        if self._retry_s == DISK_RETRY_S_MIN:
+            log.error(
+                "no %s can be written: %s (%s); nothing is acknowledged until one can",
+                self._writer.unit,
+                error.strerror or error,
+                error.filename or "the lake",
+            )
+        self._counters.disk_errors.inc()
+        self._counters.stalled.set(1)
+        self._disk = DiskState.REFUSING
+        self._retry_at = self._loop.time() + self._retry_s
+        self._retry_s = min(self._retry_s * 2, DISK_RETRY_S_MAX)
+
+    # The end
+
+    async def _finish(self) -> None:
+        """Write what is here, acknowledge it, say goodbye."""
+        self._connection.pause_reading()
+        try:
+            async with asyncio.timeout(STOP_S_MAX):
+                await self._write_all()
+        except TimeoutError:
+            log.warning("%d messages stay with the broker", len(self._in_work))
+        # What still waits with the broker would be gone with the session.
+        is_drained = self._rules.leave is Leave.FOR_GOOD and self._is_idle(self._loop.time())
+        self._tell(self._receipts.cleared() if is_drained else self._receipts.due(inf))
+        self._perform(self._session.stop(forget=is_drained))
+        await self._connection.close()
+
+    async def _write_all(self) -> None:
+        while self._in_work or self._batch:
+            if self._disk is DiskState.REFUSING:
+                log.warning(
+                    "%s takes nothing: %d messages stay with the broker",
+                    self._writer.place, self._held,
+                )  # fmt: skip
+                return
+            if self._disk is DiskState.IDLE:
+                self._write(self._batch.bytes, self._batch.take())
+            self._written.clear()
+            await self._written.wait()
+
+    @property
+    def _held(self) -> int:
+        return len(self._batch.deliveries) + len(self._in_work)
+
+    async def _tell_progress(self) -> None:
+        before = 0.0
+        while True:
+            await asyncio.sleep(PROGRESS_S)
+            counters = self._counters.registry.get_sample_value
+            durable = counters("tidegate_ingest_messages_durable_total") or 0.0
+            if durable > before:
+                segments = counters("tidegate_ingest_segments_total") or 0.0
+                rate = (durable - before) / PROGRESS_S
+                log.info("%d messages in %d segments, %.1f/s", durable, segments, rate)
+            before = durable
+
+    def _mistaken(self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        """An exception in a callback is a mistake of ours. To end is better than to stand still."""
+        error = context.get("exception")
+        log.error("%s", context.get("message"))
+        if isinstance(error, Exception) and not self._ended.done():
+            self._ended.set_exception(error)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not self._ended.done():
+            self._ended.set_exception(error)

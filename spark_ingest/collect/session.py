@@ -1,0 +1,359 @@
+"""Our side of the collector's MQTT 5 session, without its socket. Pure.
+
+Octets and time come in; packets to write, messages and news go out, in order. It subscribes to
+`$share/<group>/<filter>` at QoS 1, and acknowledges a message when it is told that it is durable.
+
+Rule 1: Clean Start 0 and a Session Expiry: what is not acknowledged comes again after a break.
+Rule 2: a message is acknowledged on the connection that it came on or not at all: packet ids of an
+        ended connection may mean other messages by now.
+Rule 3: what the broker sends again and we still have, by packet id and content, is not taken a
+        second time: its acknowledgement goes out on the new connection. DUP alone proves nothing.
+Rule 4: having asked for the end of a connection, we neither read from it nor write to it.
+
+Limits: `receive_max` unacknowledged messages, which we tell the broker; mosquitto goes beyond it
+when it resumes a session, but no broker can beyond the 65,535 packet ids, of which each has one
+place here. `packet_bytes_max` for one packet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from math import inf
+from typing import Any, TypeAlias
+
+import mqtt5
+
+from spark_ingest.collect.packets import BadPacketError, packet_end, pubacks, read_packet
+from spark_ingest.payload.record import Delivery
+
+REFUSED = 0x80
+SUBSCRIBE_ID = 1  # the only packet ids that we choose, and neither is used twice at a time
+UNSUBSCRIBE_ID = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRules:
+    client_id: str
+    filters: tuple[str, ...]
+    group: str
+    receive_max: int
+    packet_bytes_max: int
+    keep_alive_s: int
+    session_expiry_s: int
+    connack_timeout_s: float = 10.0
+    username: str | None = None
+    password: bytes | None = None
+
+    @property
+    def subscriptions(self) -> list[str]:
+        return [f"$share/{self.group}/{each}" for each in self.filters]
+
+
+@dataclass(frozen=True, slots=True)
+class Transmit:
+    octets: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    delivery: Delivery
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """The broker has accepted us, and sends."""
+
+    session_present: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unsubscribed:
+    """No more will come than what waits for us already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Close the connection. `is_final`: to ask again would not change the broker's mind."""
+
+    reason: str
+    is_final: bool = False
+
+
+Effect: TypeAlias = Transmit | Arrived | Subscribed | Unsubscribed | Drop
+
+
+class Phase(Enum):
+    CLOSED = "closed"
+    CONNECTING = "connecting"  # CONNECT sent, CONNACK due
+    SUBSCRIBING = "subscribing"  # CONNACK came, SUBACK due; messages of an old session may come
+    UP = "up"
+    DEAF = "deaf"  # up, but for want of room nobody reads what the broker sends
+
+
+class CollectorSession:
+    def __init__(self, rules: SessionRules) -> None:
+        self.phase = Phase.CLOSED
+        self.connection = 0  # counts them
+        self.resent = 0  # messages that came again and were still here
+        self._rules = rules
+        self._partial = b""
+        self._session_present = False
+        self._retain_available = True
+        # Unacknowledged, by packet id. Of ended connections too: they may come again.
+        self._held: dict[int, Delivery] = {}
+        self._durable: set[int] = set()  # of those, packet ids of ended connections
+        self._keep_alive_s = rules.keep_alive_s
+        self._heard_at = 0.0
+        self._pinged_at = 0.0
+        self._deadline_at = inf
+
+    @property
+    def is_up(self) -> bool:
+        return self.phase in (Phase.UP, Phase.DEAF)
+
+    @property
+    def unacknowledged(self) -> int:
+        return len(self._held)
+
+    # From the connection
+
+    def opened(self, now: float) -> list[Effect]:
+        self.phase = Phase.CONNECTING
+        self.connection += 1
+        rules = self._rules
+        self._deadline_at = now + rules.connack_timeout_s
+        packet = mqtt5.ConnectPacket(
+            rules.client_id,
+            username=rules.username,
+            password=rules.password,
+            clean_start=False,
+            keep_alive=rules.keep_alive_s,
+            session_expiry_interval=rules.session_expiry_s,
+            receive_max=rules.receive_max,
+            max_packet_size=rules.packet_bytes_max,
+        )
+        return [Transmit(packet.write())]
+
+    def receive(self, data: bytes, now: float, unix_us: int) -> list[Effect]:
+        """Octets from the broker, cut anywhere."""
+        self._heard_at = now
+        if self._partial:
+            data = self._partial + data
+        effects: list[Effect] = []
+        try:
+            end = self._receive_packets(data, now, unix_us, effects)
+        except BadPacketError as error:
+            return [*effects, self._drop(f"the broker sent what it may not send: {error}")]
+        self._partial = data[end:]
+        return effects
+
+    def closed(self) -> None:
+        """The transport is gone."""
+        self.phase = Phase.CLOSED
+        self._partial = b""
+        self._deadline_at = inf
+
+    # From the collector
+
+    def acknowledge(self, deliveries: Sequence[Delivery]) -> list[Effect]:
+        """They are durable."""
+        ids = []
+        for delivery in deliveries:
+            packet_id = delivery.packet_id
+            if self._held.get(packet_id) is not delivery:
+                continue  # QoS 0, or of a session that is gone
+            if self.phase is not Phase.CLOSED and delivery.connection == self.connection:
+                del self._held[packet_id]
+                ids.append(packet_id)
+            else:
+                self._durable.add(packet_id)
+        return [Transmit(pubacks(ids))] if ids else []
+
+    def publish(self, topic: str, payload: bytes) -> list[Effect]:
+        """Retained, at QoS 0: what is lost is said again."""
+        if not self.is_up:
+            return []
+        packet = mqtt5.PublishPacket(topic, payload, retain=self._retain_available)
+        return [Transmit(packet.write())]
+
+    def deafen(self) -> None:
+        """Nobody reads any more; silence is no longer the broker's."""
+        if self.phase is Phase.UP:
+            self.phase = Phase.DEAF
+
+    def hear(self, now: float) -> None:
+        if self.phase is Phase.DEAF:
+            self.phase = Phase.UP
+            self._heard_at = now
+
+    def unsubscribe(self) -> list[Effect]:
+        """Leave the group: what comes from now on is for the others."""
+        packet = mqtt5.UnsubscribePacket(UNSUBSCRIBE_ID, self._rules.subscriptions)
+        return [Transmit(packet.write())]
+
+    def stop(self, *, forget: bool = False) -> list[Effect]:
+        """Goodbye. `forget` ends the session too, and with it whatever is not acknowledged."""
+        if self.phase in (Phase.CLOSED, Phase.CONNECTING):
+            return []
+        expiry_s = 0 if forget else None
+        return [Transmit(mqtt5.DisconnectPacket(session_expiry_interval=expiry_s).write())]
+
+    # Time
+
+    def wake_at(self) -> float:
+        if self.is_up:
+            return self._pinged_at + self._keep_alive_s / 2 if self._keep_alive_s else inf
+        return self._deadline_at
+
+    def handle_time(self, now: float) -> list[Effect]:
+        """Ping at half the keep-alive; silence from one ping to the next is a dead link."""
+        if now < self.wake_at():
+            return []
+        if self.phase in (Phase.CONNECTING, Phase.SUBSCRIBING):
+            waited = self._rules.connack_timeout_s
+            due = "CONNACK" if self.phase is Phase.CONNECTING else "SUBACK"
+            return [self._drop(f"no {due} within {waited:g} s; is it an MQTT 5 broker?")]
+        if self.phase is Phase.UP and self._heard_at < self._pinged_at:
+            return [self._drop(f"the broker has been silent for {now - self._heard_at:.0f} s")]
+        self._pinged_at = now
+        return [Transmit(mqtt5.PingReqPacket().write())]
+
+    # Packets
+
+    def _receive_packets(self, data: bytes, now: float, unix_us: int, effects: list[Effect]) -> int:
+        """Handle whole packets; returns where the first incomplete one begins."""
+        position, size, view = 0, len(data), memoryview(data)
+        while position < size and self.phase is not Phase.CLOSED:
+            end = packet_end(data, position, self._rules.packet_bytes_max)
+            if end is None:
+                return position
+            packet = read_packet(view[position:end])
+            if type(packet) is mqtt5.PublishPacket:
+                self._receive_publish(packet, unix_us, effects)
+            else:
+                receiver = _RECEIVERS[self.phase].get(type(packet))
+                if receiver is None:
+                    name = type(packet).__name__.removesuffix("Packet").upper()
+                    raise BadPacketError(f"{name} while {self.phase.value}")
+                effects += receiver(self, packet, now)
+            position = end
+        return position
+
+    def _receive_publish(
+        self, packet: mqtt5.PublishPacket, unix_us: int, effects: list[Effect]
+    ) -> None:
+        if self.phase is Phase.CONNECTING:
+            raise BadPacketError("PUBLISH while connecting")
+        qos = int(packet.qos)
+        if packet.topic_alias is not None or qos > 1:
+            raise BadPacketError("PUBLISH with a topic alias or QoS 2, for which we did not ask")
+        packet_id = packet.packet_id or 0
+        delivery = Delivery(
+            packet.topic,
+            packet.payload or b"",
+            qos,
+            packet.retain,
+            packet.user_properties,
+            unix_us,
+            packet_id,
+            self.connection,
+        )
+        if qos:
+            held = self._held.get(packet_id)
+            if held is not None and packet.duplicate and _is_same(held, delivery):
+                effects += self._receive_again(held)
+                return
+            self._durable.discard(packet_id)
+            self._held[packet_id] = delivery
+        effects.append(Arrived(delivery))
+
+    def _receive_again(self, held: Delivery) -> list[Effect]:
+        """Rule 3."""
+        self.resent += 1
+        held.connection = self.connection
+        if held.packet_id not in self._durable:
+            return []
+        self._durable.discard(held.packet_id)
+        del self._held[held.packet_id]
+        return [Transmit(pubacks([held.packet_id]))]
+
+    def _drop(self, reason: str, *, is_final: bool = False) -> Drop:
+        """Rule 4."""
+        self.closed()
+        return Drop(reason, is_final)
+
+    def _receive_connack(self, packet: mqtt5.ConnAckPacket, now: float) -> list[Effect]:
+        if int(packet.reason_code) >= REFUSED:
+            return [self._drop(_spoken("CONNACK", packet.reason_code, packet.reason_str))]
+        if not packet.shared_subscription_available:
+            return [self._drop("the broker has no shared subscriptions, which collectors need")]
+        self.phase = Phase.SUBSCRIBING
+        self._deadline_at = now + self._rules.connack_timeout_s
+        if packet.server_keep_alive is not None:
+            self._keep_alive_s = packet.server_keep_alive
+        self._session_present = packet.session_present
+        self._retain_available = packet.retain_available
+        if not packet.session_present:
+            self._held.clear()
+            self._durable.clear()
+        wanted = [
+            mqtt5.TopicFilter(each, max_qos=mqtt5.QoS.AT_LEAST_ONCE)
+            for each in self._rules.subscriptions
+        ]
+        return [Transmit(mqtt5.SubscribePacket(SUBSCRIBE_ID, wanted).write())]
+
+    def _receive_suback(self, packet: mqtt5.SubAckPacket, now: float) -> list[Effect]:
+        for wanted, code in zip(self._rules.subscriptions, packet.reason_codes, strict=False):
+            if int(code) >= REFUSED:
+                spoken = _spoken("SUBACK", code, packet.reason_str)
+                return [self._drop(f"no subscription to {wanted}: {spoken}", is_final=True)]
+        self.phase = Phase.UP
+        self._heard_at = self._pinged_at = now
+        return [Subscribed(self._session_present)]
+
+    def _receive_unsuback(self, _packet: mqtt5.UnsubAckPacket, _now: float) -> list[Effect]:
+        return [Unsubscribed()]
+
+    def _receive_disconnect(self, packet: mqtt5.DisconnectPacket, _now: float) -> list[Effect]:
+        is_final = packet.reason_code == mqtt5.DisconnectReasonCode.SESSION_TAKEN_OVER
+        reason = _spoken("DISCONNECT", packet.reason_code, packet.reason_str)
+        if is_final:
+            reason += f"; another client is called {self._rules.client_id}"
+        return [self._drop(reason, is_final=is_final)]
+
+    def _receive_pingresp(self, _packet: mqtt5.PingRespPacket, _now: float) -> list[Effect]:
+        return []  # that it came was noted with its octets
+
+
+def _is_same(held: Delivery, again: Delivery) -> bool:
+    return (
+        held.topic == again.topic
+        and held.payload == again.payload
+        and held.properties == again.properties
+    )
+
+
+def _spoken(packet: str, code: Any, reason: str | None) -> str:
+    said = f" ({reason})" if reason else ""
+    # The codec's codes have no names of their own, but their text is `<QoS.NAME: 1>`.
+    name = repr(code).strip("<>").rpartition(":")[0].rpartition(".")[2].lower().replace("_", " ")
+    return f"the broker said {packet} 0x{int(code):02x} {name}{said}"
+
+
+_Receiver = Callable[[CollectorSession, Any, float], list[Effect]]
+
+_WHILE_UP: dict[type, _Receiver] = {
+    mqtt5.SubAckPacket: CollectorSession._receive_suback,
+    mqtt5.UnsubAckPacket: CollectorSession._receive_unsuback,
+    mqtt5.PingRespPacket: CollectorSession._receive_pingresp,
+    mqtt5.DisconnectPacket: CollectorSession._receive_disconnect,
+}
+# What may come when, beside PUBLISH; anything else is a protocol error (MQTT 5, 4.13).
+_RECEIVERS: dict[Phase, dict[type, _Receiver]] = {
+    Phase.CONNECTING: {mqtt5.ConnAckPacket: CollectorSession._receive_connack},
+    Phase.SUBSCRIBING: _WHILE_UP,
+    Phase.UP: _WHILE_UP,
+    Phase.DEAF: _WHILE_UP,
+}

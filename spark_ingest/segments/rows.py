@@ -1,0 +1,194 @@
+"""Messages to rows, as columns of plain lists: decoded, checked, without repeats. Pure.
+
+A message that nobody can decode becomes one row in quarantine; nothing that a message holds raises.
+
+Limits: one batch is one `Rows`; who makes it bounds it. A message has at most as many rows as its
+decoder gives points.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from spark_ingest.payload.decoding import decode
+from spark_ingest.payload.record import Clock, Delivery, Fault, Point, Tag, UndecodableError, tag_of
+from spark_ingest.payload.registry import Registry, Schema
+from spark_ingest.segments.footer import Footer
+from spark_ingest.segments.sequences import Identities
+
+# A gateway whose clock says less has none. It is where SenML begins to take times for absolute.
+PLAUSIBLE_US_MIN = 2**28 * 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class RowRules:
+    keep_payload: bool = False
+    clock_ahead_s_max: float = 3600.0
+
+
+@dataclass(slots=True)
+class Columns:
+    """Of each message once, and of each row with the number of its message."""
+
+    gw: list[str | None] = field(default_factory=list)
+    client: list[str | None] = field(default_factory=list)
+    epoch: list[int | None] = field(default_factory=list)
+    seq: list[int | None] = field(default_factory=list)
+    topic: list[str] = field(default_factory=list)
+    qos: list[int] = field(default_factory=list)
+    retain: list[bool] = field(default_factory=list)
+    gw_ts: list[int | None] = field(default_factory=list)
+    rx_ts: list[int] = field(default_factory=list)
+    schema: list[str | None] = field(default_factory=list)
+    payload: list[bytes] = field(default_factory=list)
+
+    message: list[int] = field(default_factory=list)
+    payload_of: list[int | None] = field(default_factory=list)  # the message whose payload it shows
+    part: list[int] = field(default_factory=list)
+    ts: list[int] = field(default_factory=list)
+    ts_src: list[str] = field(default_factory=list)
+    device: list[str | None] = field(default_factory=list)
+    metric: list[str | None] = field(default_factory=list)
+    value: list[float | None] = field(default_factory=list)
+    unit: list[str | None] = field(default_factory=list)
+    text: list[str | None] = field(default_factory=list)
+    error: list[str | None] = field(default_factory=list)
+    error_detail: list[str | None] = field(default_factory=list)
+
+
+class Rows:
+    def __init__(self, registry: Registry, rules: RowRules) -> None:
+        self.columns = Columns()
+        self.repeated = 0
+        self.quarantined: dict[str, int] = {}
+        self.mistakes: list[Exception] = []  # of ours; at most one is kept
+        self._registry = registry
+        self._keep_payload = rules.keep_payload
+        self._ahead_us_max = round(rules.clock_ahead_s_max * 1e6)
+        self._identities = Identities()
+        self._schemas: list[Schema | None] = []  # of each message
+
+    def add(self, delivery: Delivery) -> None:
+        tag = tag_of(delivery.properties)
+        if tag.epoch is not None and tag.sequence is not None:
+            assert tag.gateway is not None
+            if not self._identities.add(tag.gateway, tag.epoch, tag.sequence):
+                self.repeated += 1
+                return
+        schema = self._registry.schema_for(delivery.topic)
+        now_us, clock = self._taken_on(tag, delivery)
+        try:
+            points = _points(delivery.payload, schema, now_us)
+        except UndecodableError as error:
+            points, fault = [], error
+        except Exception as error:  # a payload must not stop all others for ever
+            self.mistakes[:] = [error]
+            points, fault = [], UndecodableError(Fault.OURS, repr(error))
+        self._add_message(tag, delivery, schema)
+        if points:
+            for part, point in enumerate(points):
+                self._add_point(part, point, schema, tag, now_us, clock)
+        else:
+            self._add_row(0, Point("", None), now_us, clock, tag.client, fault)
+
+    def finished(self, collector: str, number: int) -> tuple[Columns, Footer]:
+        """Schemas may have grown with each message; all rows get the id of what they are now."""
+        self.columns.schema = [None if each is None else each.id for each in self._schemas]
+        footer = Footer(
+            collector=collector,
+            number=number,
+            rows=len(self.columns.message),
+            messages=len(self.columns.topic),
+            repeated=self.repeated,
+            quarantined=self.quarantined,
+            first_us=min(self.columns.rx_ts),
+            last_us=max(self.columns.rx_ts),
+            ids=self._identities.encoded(),
+            schemas=self._registry.described(),
+        )
+        return self.columns, footer
+
+    def _taken_on(self, tag: Tag, delivery: Delivery) -> tuple[int, Clock]:
+        """By the gateway's clock, unless it cannot be right; the collector's is on a server."""
+        received_us, taken_on_us = delivery.received_us, tag.taken_on_us
+        if taken_on_us is None or taken_on_us < PLAUSIBLE_US_MIN:
+            return received_us, Clock.COLLECTOR
+        if taken_on_us > received_us + self._ahead_us_max:
+            return received_us, Clock.COLLECTOR
+        return taken_on_us, Clock.GATEWAY
+
+    def _add_message(self, tag: Tag, delivery: Delivery, schema: Schema | None) -> None:
+        columns = self.columns
+        columns.gw.append(tag.gateway)
+        columns.client.append(tag.client)
+        columns.epoch.append(tag.epoch)
+        columns.seq.append(tag.sequence)
+        columns.topic.append(delivery.topic)
+        columns.qos.append(delivery.qos)
+        columns.retain.append(delivery.retain)
+        columns.gw_ts.append(tag.taken_on_us)
+        columns.rx_ts.append(delivery.received_us)
+        self._schemas.append(schema)
+        columns.payload.append(delivery.payload)
+
+    def _add_point(
+        self, part: int, point: Point, schema: Schema | None, tag: Tag, now_us: int, clock: Clock
+    ) -> None:
+        fault: UndecodableError | None = None
+        time_us = point.time_us
+        try:
+            if time_us is not None:
+                self._check_time(time_us)
+                now_us, clock = time_us, Clock.DEVICE
+            if schema is not None:
+                point = schema.checked(point)
+        except UndecodableError as error:
+            fault = error
+        self._add_row(part, point, now_us, clock, point.device or tag.client, fault)
+
+    def _check_time(self, time_us: int) -> None:
+        ahead_us = time_us - self.columns.rx_ts[-1]
+        if ahead_us > self._ahead_us_max:
+            raise UndecodableError(
+                Fault.CLOCK, f"measured {ahead_us / 1e6:.0f} s after it was received"
+            )
+
+    def _add_row(
+        self,
+        part: int,
+        point: Point,
+        ts: int,
+        clock: Clock,
+        device: str | None,
+        fault: UndecodableError | None,
+    ) -> None:
+        columns = self.columns
+        message = len(columns.topic) - 1
+        columns.message.append(message)
+        columns.part.append(part)
+        columns.ts.append(ts)
+        columns.ts_src.append(clock.value)
+        columns.device.append(device)
+        columns.metric.append(point.metric or None)
+        columns.value.append(point.value)
+        columns.unit.append(point.unit)
+        columns.text.append(point.text)
+        columns.error.append(None if fault is None else fault.fault.value)
+        columns.error_detail.append(None if fault is None else fault.detail)
+        columns.payload_of.append(message if self._keep_payload or fault is not None else None)
+        if fault is not None:
+            word = fault.fault.value
+            self.quarantined[word] = self.quarantined.get(word, 0) + 1
+
+
+def _points(payload: bytes, schema: Schema | None, now_us: int) -> list[Point]:
+    if schema is None:
+        return decode(payload, now_us)
+    rules = schema.rules
+    return decode(
+        payload,
+        now_us,
+        format=rules.format,
+        time_field=rules.time_field,
+        time_unit_s=rules.time_unit_s,
+    )

@@ -1,0 +1,74 @@
+"""What `backfill quarantine` is about to do, on the disk before it does it.
+
+It writes to several tables, one after the other. One that is ended between them must be finished by
+the schemas that it had: by others it would choose other rows for the tables that are missing.
+
+    <lake>/checkpoints/<query>/tidegate-replay    {"version": 7, "rows": {...}, "schemas": [...]}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from spark_ingest.payload.decoding import Format
+from spark_ingest.payload.registry import Field, Kind, SchemaRules
+from spark_ingest.segments.disk import Disk
+from spark_ingest.segments.rows import RowRules
+from spark_ingest.tables.checkpoint import CheckpointError
+
+FILE = "tidegate-replay"
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    version: int  # of the quarantine that it reads
+    schemas: tuple[SchemaRules, ...]
+    rows: RowRules
+
+    @classmethod
+    def of(cls, version: int, schemas: Sequence[SchemaRules], rows: RowRules) -> Intent:
+        return cls(version, tuple(schemas), rows)
+
+    @classmethod
+    def left_in(cls, folder: Path) -> Intent | None:
+        """What was last begun here. Raises CheckpointError."""
+        path = folder / FILE
+        try:
+            given = json.loads(path.read_text(encoding="utf-8"))
+            schemas = tuple(map(_schema, given["schemas"]))
+            return cls(int(given["version"]), schemas, RowRules(**given["rows"]))
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(
+                f"{path} is damaged: {error!r}. If no backfill of quarantine was ended half way, "
+                "remove it"
+            ) from None
+
+    def record(self, folder: Path) -> None:
+        """Durable when this returns."""
+        disk, path = Disk(), folder / FILE
+        described = {
+            "version": self.version,
+            "rows": asdict(self.rows),
+            "schemas": [asdict(each) for each in self.schemas],
+        }
+        temporary = path.with_suffix(".tmp")
+        temporary.unlink(missing_ok=True)
+        disk.write(temporary, json.dumps(described, default=lambda word: word.value).encode())
+        disk.rename(temporary, path)
+        disk.sync_folder(folder)
+
+
+def _schema(given: dict[str, Any]) -> SchemaRules:
+    fields = {name: _field(each) for name, each in given["fields"].items()}
+    return SchemaRules(**{**given, "format": Format(given["format"]), "fields": fields})
+
+
+def _field(given: dict[str, Any]) -> Field:
+    kind = None if given["kind"] is None else Kind(given["kind"])
+    return Field(**{**given, "kind": kind})

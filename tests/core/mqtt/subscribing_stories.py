@@ -1,0 +1,55 @@
+"""What the tests of our subscriptions have in common: wishes, and the broker's answers."""
+
+from __future__ import annotations
+
+import mqtt5
+
+from gateway.core.effects import Effect, Save
+from gateway.core.mqtt.subscriber import UpstreamSubscriptions
+from gateway.core.state_records import Change
+from tests.core.mqtt.broker_side import only
+
+Asked = list[tuple[str, int | None, int, bool, int]]
+
+
+def subscriptions_up(*, identifiers: bool = True) -> UpstreamSubscriptions:
+    subscriptions = UpstreamSubscriptions("site/")
+    subscriptions.open(identifiers_available=identifiers)
+    return subscriptions
+
+
+def wanting(
+    subscriptions: UpstreamSubscriptions, *filters: str, qos: int = 1, retained: bool = True
+) -> list[Effect]:
+    for topic_filter in filters:
+        subscriptions.want(topic_filter, qos, retained=retained)
+    return subscriptions.advance()
+
+
+def asked(effects: list[Effect]) -> Asked:
+    """(filter, identifier, QoS, Retain As Published, Retain Handling) of all SUBSCRIBE packets."""
+    return [
+        (each.pattern, packet.subscription_id, int(each.max_qos), each.retain_as_published,
+         int(each.retain_handling))
+        for packet in only(mqtt5.SubscribePacket, effects)
+        for each in packet.topic_filters
+    ]  # fmt: skip
+
+
+def saved(effects: list[Effect]) -> list[Change]:
+    return [each.change for each in effects if isinstance(each, Save)]
+
+
+def given_up(effects: list[Effect]) -> list[str]:
+    return [each for packet in only(mqtt5.UnsubscribePacket, effects) for each in packet.patterns]
+
+
+def grant(
+    subscriptions: UpstreamSubscriptions, effects: list[Effect], code: int = 2
+) -> list[Effect]:
+    """The broker's answers to all SUBSCRIBE packets."""
+    answers: list[Effect] = []
+    for packet in only(mqtt5.SubscribePacket, effects):
+        codes = [code] * len(packet.topic_filters)
+        answers += subscriptions.receive_suback(packet.packet_id, codes)
+    return answers

@@ -1,0 +1,190 @@
+"""Our own writer against the codec package, and where packets end."""
+
+from __future__ import annotations
+
+import mqtt5
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.core.effects import ClientId, Forward
+from gateway.core.mqtt.codec import (
+    BadPacketError,
+    PublishWriter,
+    packet_end,
+    plain_publication,
+    publication_of,
+    read_packet,
+    varint,
+)
+from tests.core.mqtt.broker_side import rules
+
+names = st.text(st.characters(codec="utf-8", exclude_characters="\0#+"), min_size=1, max_size=40)
+payloads = st.one_of(st.binary(max_size=40), st.integers(0, 5000).map(lambda size: b"x" * size))
+numbers = st.one_of(st.integers(0, 300), st.integers(0, 2**63))
+
+
+@given(
+    st.lists(st.tuples(names, names, payloads, st.booleans(), numbers, numbers), max_size=4),
+    st.integers(1, 65_535), st.integers(0, 2), st.booleans(), st.sampled_from(["", "site/ö/"]),
+    st.sampled_from([3, 2]),
+)  # fmt: skip
+def test_the_writer_agrees_with_the_codec_package_octet_by_octet(
+    contents: list[tuple[str, str, bytes, bool, int, int]],
+    packet_id: int, qos: int, dup: bool, prefix: str, epoch: int,
+) -> None:  # fmt: skip
+    """Several readings by one writer, of two lives."""
+    writer = PublishWriter(rules(topic_prefix=prefix))
+    for topic, client, payload, retain, sequence, unix_ms in contents * 2:
+        forward = Forward(ClientId(client), topic, payload, qos, retain, 1, 7, 0.0)
+        forward.sequence, forward.unix_ms, forward.upstream_qos = sequence, unix_ms, qos
+        forward.epoch = epoch
+        numbered = [("epoch", str(epoch)), ("seq", str(sequence))] if qos else []
+        expected = mqtt5.PublishPacket(
+            prefix + topic,
+            payload,
+            qos=mqtt5.QoS(qos),
+            retain=retain,
+            duplicate=dup,
+            packet_id=packet_id if qos else None,
+            user_properties=[("gw", "gh"), ("client", client), *numbered, ("ts", str(unix_ms))],
+        )
+        assert writer.write(forward, packet_id, dup=dup) == expected.write()
+
+
+def test_a_broker_without_retained_messages_is_sent_none() -> None:
+    writer = PublishWriter(rules())
+    writer.retain_available = False
+    forward = Forward(ClientId("s1"), "t", b"", 0, True, 1, 7, 0.0)
+    assert writer.write(forward, 0)[0] == 0x30
+    assert forward.retain, "the next broker may keep it"
+
+
+@pytest.mark.parametrize("octets", [255, 256, 65_535])
+def test_long_names_have_their_length_as_well(octets: int) -> None:
+    name = "n" * octets
+    packet = PublishWriter(rules()).write(
+        Forward(ClientId(name), name, b"", 0, False, 1, 7, 0.0), 0
+    )
+    read, _ = mqtt5.read(memoryview(packet))
+    assert isinstance(read, mqtt5.PublishPacket)
+    assert (read.topic, read.user_properties[1]) == (name, ("client", name))
+
+
+@pytest.mark.parametrize(
+    ("value", "octets"),
+    [
+        (0, "00"), (127, "7f"), (128, "8001"), (16_383, "ff7f"), (16_384, "808001"),
+        (2_097_151, "ffff7f"), (2_097_152, "80808001"), (268_435_455, "ffffff7f"),
+    ],
+)  # fmt: skip
+def test_a_variable_byte_integer_is_as_in_the_specifications_table(value: int, octets: str) -> None:
+    assert varint(value).hex() == octets
+
+
+@given(st.binary(max_size=300), st.binary(max_size=5), st.binary(max_size=5))
+def test_a_packet_ends_where_its_length_says(body: bytes, before: bytes, after: bytes) -> None:
+    octets = b"\x30" + varint(len(body)) + body
+    stream = before + octets + after
+    end = len(before) + len(octets)
+    assert packet_end(stream, len(before), 1000) == end
+    for cut in range(len(before), end):
+        assert packet_end(stream[:cut], len(before), 1000) is None
+
+
+def test_a_length_of_five_octets_is_none() -> None:
+    assert packet_end(b"\x30\x80\x80\x80", 0, 1000) is None
+    with pytest.raises(BadPacketError, match="more than four octets"):
+        packet_end(b"\x30\x80\x80\x80\x80", 0, 1000)
+
+
+def test_a_packet_larger_than_we_take_is_refused_before_it_has_come() -> None:
+    assert packet_end(b"\x30" + varint(97), 0, 100) is None, "97 octets behind 2, more to come"
+    assert packet_end(b"\x30" + varint(98), 0, 100) is None, "100 in all"
+    with pytest.raises(BadPacketError, match="a packet of 101 octets, more than the 100 we take"):
+        packet_end(b"\x30" + varint(99), 0, 100)
+
+
+IDENTIFIERS = st.lists(st.one_of(st.integers(1, 300), st.integers(1, 268_435_455)), max_size=4)
+
+
+@given(
+    names, payloads, st.integers(0, 2), st.booleans(), st.booleans(), st.integers(1, 65_535),
+    IDENTIFIERS, st.one_of(st.none(), st.integers(0, 2**32 - 1)),
+)  # fmt: skip
+def test_what_a_broker_publishes_is_read_as_by_the_codec_package(
+    topic: str, payload: bytes, qos: int, retain: bool, dup: bool, packet_id: int,
+    identifiers: list[int], expiry_s: int | None,
+) -> None:  # fmt: skip
+    packet = mqtt5.PublishPacket(
+        topic,
+        payload,
+        qos=mqtt5.QoS(qos),
+        retain=retain,
+        duplicate=dup,
+        packet_id=packet_id if qos else None,
+        subscription_ids=identifiers,
+        message_expiry_interval=expiry_s,
+    )
+    octets = b"before" + packet.write() + b"behind"
+    read = plain_publication(octets, 6, len(octets) - 6)
+    if expiry_s is None:
+        assert read is not None
+        read.identifiers = list(read.identifiers)
+        assert read == publication_of(packet)
+    else:
+        assert read is None, "it has a property that is none of ours"
+
+
+@given(st.data())
+def test_a_broken_publication_is_read_as_by_the_codec_package_or_left_to_it(
+    data: st.DataObject,
+) -> None:
+    """Any octets behind a first one that says PUBLISH, and a length that is right."""
+    whole = mqtt5.PublishPacket(
+        "a/b", b"on", qos=mqtt5.QoS(1), packet_id=7, subscription_ids=[5, 300]
+    )
+    body = bytearray(whole.write()[2:])
+    for _ in range(data.draw(st.integers(0, 3))):
+        at = data.draw(st.integers(0, len(body) - 1))
+        body[at] = data.draw(st.sampled_from([0, 1, 2, 0x0B, 0x7F, 0x80, 0xFF]))
+    body = body[: data.draw(st.integers(0, len(body)))]
+    octets = bytes((data.draw(st.integers(0x30, 0x3F)), len(body))) + bytes(body)
+    try:
+        read = plain_publication(octets, 0, len(octets))
+    except BadPacketError:
+        topic = octets[4 : 4 + int.from_bytes(octets[2:4], "big")]
+        with pytest.raises(UnicodeDecodeError):
+            topic.decode()
+        return
+    if read is not None:
+        read.identifiers = list(read.identifiers)
+        packet = read_packet(memoryview(octets))
+        assert isinstance(packet, mqtt5.PublishPacket)
+        assert read == publication_of(packet)
+
+
+@pytest.mark.parametrize(
+    ("octets", "why"),
+    [
+        ("3000", "no topic"),
+        ("3003000161", "no properties"),
+        ("300400016101", "properties that end behind it"),
+        ("3003000000", "an empty topic, which wants an alias"),
+        ("36060001610007" + "00", "QoS 3"),
+        ("3005000161010b", "an identifier without a value"),
+        ("300600016102" + "0b00", "identifier 0"),
+        ("300700016103" + "0b8100", "an identifier that is longer than it need be"),
+        ("300a00016106" + "0b8080808001", "an identifier of five octets"),
+        ("300600016102" + "0101", "another property"),
+        ("308501000161" + "8001" + "0b01" * 64, "more properties than one octet can say"),
+    ],
+)
+def test_what_is_not_plain_is_left_to_the_codec_package(octets: str, why: str) -> None:
+    packet = bytes.fromhex(octets)
+    assert plain_publication(packet, 0, len(packet)) is None, why
+
+
+def test_a_topic_that_is_not_utf_8_is_refused() -> None:
+    with pytest.raises(BadPacketError, match="text that is not UTF-8"):
+        plain_publication(bytes.fromhex("30060001ff006f6e"), 0, 8)

@@ -1,0 +1,105 @@
+"""The one topic that the gateway listens to for itself, beside what its sensors asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import mqtt5
+import pytest
+
+from gateway.core.effects import Overheard, SubscriptionRefused
+from gateway.core.engine import EngineRules
+from gateway.core.state_records import SavedState
+from gateway.frames import Publish, ReturnCode, Suback
+from tests.support.engine_bench import UPSTREAM, Bench
+
+TOPIC = "homeassistant/status"
+NOTHING = SavedState([], [], [], [])
+
+
+def bench_with(prefix: str, topic: str = TOPIC) -> Bench:
+    upstream = replace(UPSTREAM, topic_prefix=prefix, overheard=topic)
+    bench = Bench(EngineRules(upstream), connected=False)
+    bench.take(bench.engine.restore(NOTHING, 0.0))
+    bench.connect_broker()
+    return bench
+
+
+def overheard(bench: Bench) -> list[bytes]:
+    found = [each.payload for each in bench.news if isinstance(each, Overheard)]
+    bench.news.clear()
+    return found
+
+
+@pytest.mark.parametrize("prefix", ["", "home", "site-7/", TOPIC])
+def test_it_is_heard_whatever_the_prefix(prefix: str) -> None:
+    bench = bench_with(prefix)
+    assert TOPIC in bench.subscribed
+    bench.publishes(TOPIC, b"online")
+    assert overheard(bench) == [b"online"]
+    bench.publishes("site-7/homeassistant/status", b"online")
+    bench.publishes("elsewhere", b"online")
+    assert overheard(bench) == []
+
+
+@pytest.mark.parametrize("prefix", ["", "site-7/"])
+def test_it_is_heard_again_after_each_new_connection(prefix: str) -> None:
+    bench = bench_with(prefix)
+    bench.lose_broker()
+    bench.subscribed.clear()
+    bench.connect_broker()
+    assert TOPIC in bench.subscribed
+    assert bench.engine.upstream.subscriptions.settled
+
+
+def test_a_sensor_may_subscribe_to_it_and_leave_again() -> None:
+    bench = bench_with("")
+    bench.join(b"s1")
+    bench.subscribe(b"s1", TOPIC.encode(), 1)
+    bench.publishes(TOPIC, b"online")
+    assert any(isinstance(frame, Publish) for frame in bench.hear(b"s1"))
+    assert overheard(bench) == [b"online"]
+    bench.take(bench.engine.desk.forget(next(iter(bench.engine.sessions)), bench.at))
+    assert TOPIC in bench.subscribed, "the gateway listens still"
+
+
+@pytest.mark.parametrize("prefix", ["", "home", "site-7/"])
+def test_a_broker_that_refuses_it_refuses_nothing_else(prefix: str) -> None:
+    upstream = replace(UPSTREAM, topic_prefix=prefix, overheard=TOPIC)
+    bench = Bench(EngineRules(upstream), connected=False)
+    bench.take(bench.engine.restore(NOTHING, 0.0))
+    bench.refuses = {TOPIC}
+    bench.connect_broker()
+    assert bench.engine.upstream.subscriptions.settled
+    assert not list(bench.engine.downlink.subscriptions)
+    (refused,) = bench.told(SubscriptionRefused)
+    assert refused.topic_filter in (TOPIC, TOPIC.removeprefix(prefix))
+    bench.join(b"s1")
+    (suback,) = bench.subscribe(b"s1", b"a")
+    assert isinstance(suback, Suback)
+    assert suback.return_code == ReturnCode.ACCEPTED
+
+
+def test_what_the_gateway_says_is_retained_and_only_said_to_a_broker_that_is_there() -> None:
+    bench = bench_with("")
+    upstream = bench.engine.upstream
+    bench.seen()
+    bench.take(upstream.say("a", b"1"))
+    assert upstream.said == 1
+    (packet,) = bench.seen_of(mqtt5.PublishPacket)
+    assert (packet.topic, packet.payload, packet.retain, int(packet.qos)) == ("a", b"1", True, 0)
+    bench.lose_broker()
+    assert upstream.say("a", b"1") == []
+    bench.connect_broker(retain_available=False)
+    bench.seen()
+    bench.take(upstream.say("a", b"1"))
+    (packet,) = bench.seen_of(mqtt5.PublishPacket)
+    assert not packet.retain
+
+
+def test_what_the_broker_would_not_take_is_not_said() -> None:
+    bench = bench_with("")
+    bench.lose_broker()
+    bench.connect_broker(max_packet_size=100)
+    assert bench.engine.upstream.say("a", b"x" * 200) == []
+    assert len(bench.engine.upstream.say("a", b"x" * 20)) == 1

@@ -1,0 +1,100 @@
+"""Who may import whom: the contracts of pyproject.toml hold, and a breach of each is found."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PROGRAM = Path(sys.executable).with_name("lint-imports")
+PROJECT: dict[str, Any] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+LINTER = PROJECT["tool"]["importlinter"]
+
+# A breach of each contract, in their order: the file that it is put into, and what it imports.
+BREACHES = (
+    ("gateway/transports/tls.py", "gateway.storage.worker"),
+    ("gateway/core/session/will.py", "gateway.core.clients.half_open"),
+    ("gateway/core/engine.py", "asyncio"),
+    ("gateway/core/uplink/spill.py", "cbor2"),
+    ("gateway/app/shell.py", "microdot"),
+    ("firmware/app/node.py", "gateway.frames"),
+    ("spark_ingest/payload/senml.py", "spark_ingest.segments.shelf"),
+    ("spark_ingest/segments/rows.py", "time"),
+    ("spark_ingest/tables/partials.py", "pyspark"),
+)
+
+pytestmark = pytest.mark.skipif(
+    not PROGRAM.exists(), reason="import-linter has no build for this machine"
+)
+
+
+def lint(root: Path) -> tuple[int, str]:
+    """Its exit code, and what it prints; of the packages in this folder."""
+    done = subprocess.run(
+        [str(PROGRAM), "--no-cache"], cwd=root, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_every_contract_is_kept() -> None:
+    code, printed = lint(REPOSITORY)
+    assert code == 0, printed
+
+
+def test_a_breach_of_each_contract_is_found(tmp_path: Path) -> None:
+    shutil.copy(REPOSITORY / "pyproject.toml", tmp_path)
+    for name in LINTER["root_packages"]:
+        ignored = shutil.ignore_patterns("__pycache__", "compiled_modules")
+        shutil.copytree(REPOSITORY / name, tmp_path / name, ignore=ignored)
+    for path, module in BREACHES:
+        file = tmp_path / path
+        file.write_text(f"{file.read_text()}\n\ndef breach() -> None:\n    import {module}\n")
+    code, printed = lint(tmp_path)
+    assert code == 1
+    names = [contract["name"] for contract in LINTER["contracts"]]
+    assert len(names) == len(BREACHES)
+    _, details = printed.split("Broken contracts")
+    for name, (path, module) in zip(names, BREACHES, strict=True):
+        importer = path.removesuffix(".py").replace("/", ".")
+        found = details.split(f"\n{name}\n")[1].split("\n\n\n\n")[0]
+        assert f"{importer} -> {module} " in found, name
+
+
+def test_a_package_that_no_contract_names_is_found(tmp_path: Path) -> None:
+    shutil.copy(REPOSITORY / "pyproject.toml", tmp_path)
+    for name in LINTER["root_packages"]:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+    for contract in LINTER["contracts"]:
+        for container in contract.get("containers", ()):
+            for layer in " | ".join(contract["layers"]).split(" | "):
+                package = tmp_path / container.replace(".", "/") / layer
+                package.mkdir(parents=True, exist_ok=True)
+                (package / "__init__.py").touch()
+    new = tmp_path / "gateway" / "new"
+    new.mkdir()
+    (new / "__init__.py").touch()
+    code, printed = lint(tmp_path)
+    assert code != 0
+    assert "gateway.new" in printed or "- new" in printed
+
+
+def test_coverage_is_measured_in_all_that_touches_nothing_outside() -> None:
+    left_out = PROJECT["tool"]["coverage"]["run"]["omit"]
+    assert PROJECT["tool"]["coverage"]["run"]["source"] == ["gateway", "spark_ingest"]
+    assert PROJECT["tool"]["coverage"]["report"]["fail_under"] == 100
+    pure = [
+        module.replace(".", "/")
+        for contract in LINTER["contracts"]
+        if "touches no clock" in contract["name"]
+        for module in contract["source_modules"]
+    ]
+    for module in pure:
+        path = f"{module}.py" if (REPOSITORY / f"{module}.py").exists() else f"{module}/x.py"
+        assert not [pattern for pattern in left_out if Path(path).match(pattern)], module

@@ -1,0 +1,252 @@
+"""`make setup` on machines that lack something, with the programs that it calls stood in for.
+
+The stand-ins are scripts early on PATH; the set-up script is the real one, in a small copy of the
+repository. That it works with the real programs is what every run of `make test` begins with.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+# Answers questions about itself as a Python does; makes environments that hold a copy of itself;
+# its pip fails with what the file `fault` says, or writes down that it was called.
+PYTHON = f"""#!/bin/sh
+case "$*" in
+"-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
+"-m pip --version") ;;
+"-m pip install "*)
+    if [ -e fault ]; then cat fault; exit 1; fi
+    echo "$*" >>installed
+    case "$*" in *--editable*) cp /bin/true .venv/bin/tidegate ;; esac ;;
+*ensurepip*) [ ! -e no-ensurepip ] ;;
+*) exec {sys.executable} "$@" ;;
+esac
+"""
+OLD_PYTHON = '#!/bin/sh\n[ "$1" = --version ] && echo Python 3.9.2\nexit 1\n'
+FULL_DISK = "#!/bin/sh\necho header\necho disk 100 99 20480 99% /\n"
+DEBIAN = '#!/bin/sh\necho "$*" >>apt-calls\necho Filename: pool\n'
+PASS_ON = '#!/bin/sh\nshift\nexec "$@"\n'
+
+
+class Machine:
+    """A repository, and the programs that `.ci/setup.sh` finds before the real ones."""
+
+    def __init__(self, root: Path) -> None:
+        self.repository = root / "tidegate"
+        self.programs = root / "programs"
+        self.programs.mkdir()
+        shutil.copytree(REPOSITORY / ".ci", self.repository / ".ci")
+        for name in ("pyproject.toml", ".ci/requirements.lock", ".ci/requirements-types.lock"):
+            shutil.copy(REPOSITORY / name, self.repository)
+        self.has("python3", PYTHON)
+        self.has("qemu-system-arm", "")
+        self.microbit_firmware = self.programs / "qemu-system-arm"  # any file that is there
+        self.python = ""  # that was asked for
+        self.compile = "no"
+
+    def has(self, name: str, script: str) -> None:
+        (self.programs / name).write_text(script)
+        (self.programs / name).chmod(0o755)
+
+    def set_up(self, script: str = ".ci/setup.sh") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", script],
+            cwd=self.repository,
+            env={
+                "PATH": f"{self.programs}:/usr/bin:/bin",
+                "HOME": os.environ.get("HOME", "/"),
+                "MICROBIT_FIRMWARE": str(self.microbit_firmware),
+                "SYSTEM_PYTHON": str(self.programs / "system-python3"),
+                "PYTHON": self.python,
+                "COMPILE": self.compile,
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def installations(self) -> int:
+        log = self.repository / "installed"
+        return log.read_text().count(".ci/requirements.lock") if log.exists() else 0
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_the_first_run_says_each_step_and_leaves_the_command(machine: Machine) -> None:
+    run = machine.set_up()
+    assert run.returncode == 0, run.stderr
+    steps = [line.split()[1] for line in run.stdout.splitlines()]
+    assert steps == ["making", "installing", "ready"]
+    assert os.access(machine.repository / ".venv/bin/tidegate", os.X_OK)
+
+
+def test_the_second_run_does_and_says_nothing_and_needs_no_network(machine: Machine) -> None:
+    machine.set_up()
+    (machine.repository / "fault").write_text("Network is unreachable")
+    run = machine.set_up()
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("name", [".ci/requirements.lock", "pyproject.toml"])
+def test_a_changed_dependency_is_installed_into_the_environment_that_is_there(
+    machine: Machine, name: str
+) -> None:
+    machine.set_up()
+    with (machine.repository / name).open("a") as changed:
+        changed.write("# changed\n")
+    run = machine.set_up()
+    assert machine.installations() == 2
+    assert "making" not in run.stdout
+
+
+def test_a_moved_repository_gets_a_new_environment(machine: Machine) -> None:
+    machine.set_up()
+    machine.repository = machine.repository.rename(machine.repository.with_name("moved"))
+    assert "making" in machine.set_up().stdout
+
+
+def test_an_environment_whose_python_is_gone_is_made_anew(machine: Machine) -> None:
+    machine.has("system-python3", PYTHON)
+    machine.set_up()
+    (machine.programs / "system-python3").unlink()
+    assert f"({machine.programs}/python3)" in machine.set_up().stdout
+
+
+def test_an_interrupted_run_is_done_again(machine: Machine) -> None:
+    machine.set_up()
+    (machine.repository / ".venv/.ready").unlink()
+    assert "ready" in machine.set_up().stdout
+    assert machine.installations() == 2
+
+
+def test_a_python_too_old_is_named_with_what_to_do(machine: Machine) -> None:
+    for name in ("python3", "python3.11", "python3.12", "python3.13", "python3.14"):
+        machine.has(name, OLD_PYTHON)
+    run = machine.set_up()
+    assert run.returncode == 69
+    assert "3.11 or newer is needed; python3 here is Python 3.9.2" in run.stderr
+    assert "make setup PYTHON=" in run.stderr
+
+
+def test_the_systems_python_comes_before_another_on_path(machine: Machine) -> None:
+    machine.has("system-python3", PYTHON)
+    assert f"({machine.programs}/system-python3)" in machine.set_up().stdout
+
+
+@pytest.mark.parametrize("why", ["it is too old", "it makes no environment", "another is wanted"])
+def test_the_systems_python_is_passed_over_where(machine: Machine, why: str) -> None:
+    no_venv = PYTHON.replace("[ ! -e no-ensurepip ]", "false")
+    scripts = {"it is too old": OLD_PYTHON, "it makes no environment": no_venv}
+    machine.has("system-python3", scripts.get(why, PYTHON))
+    if why == "another is wanted":
+        machine.python = "python3"
+    run = machine.set_up()
+    assert run.returncode == 0, run.stderr
+    assert f"({machine.programs}/python3)" in run.stdout
+
+
+def test_another_python_makes_the_environment_anew_and_once(machine: Machine) -> None:
+    machine.set_up()
+    machine.has("another-python", PYTHON)
+    machine.python = "another-python"
+    assert f"({machine.programs}/another-python)" in machine.set_up().stdout
+    assert machine.set_up().stdout == ""
+    machine.python = ""
+    assert machine.set_up().stdout == "", "and it stays"
+
+
+def test_too_little_disk_is_said_before_anything_is_written(machine: Machine) -> None:
+    machine.has("df", FULL_DISK)
+    run = machine.set_up()
+    assert run.returncode == 73
+    assert "20 MiB are free here, 720 are needed" in run.stderr
+    assert not (machine.repository / ".venv").exists()
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "message"),
+    [
+        ("Temporary failure in name resolution", 69, "the network or the package index"),
+        ("[Errno 101] Network is unreachable", 69, "the network or the package index"),
+        ("OSError: [Errno 28] No space left on device", 73, "the disk is full"),
+        ("certificate verify failed: certificate is not yet valid", 69, "the clock may be wrong"),
+        ("something nobody foresaw", 69, "the whole output is in .venv/setup.log"),
+    ],
+)
+def test_a_failed_installation_says_why_and_is_done_again(
+    machine: Machine, fault: str, code: int, message: str
+) -> None:
+    (machine.repository / "fault").write_text(fault)
+    run = machine.set_up()
+    assert run.returncode == code
+    assert message in run.stderr
+    assert fault in run.stderr
+    (machine.repository / "fault").unlink()
+    assert machine.set_up().returncode == 0
+
+
+def test_a_missing_venv_module_comes_from_debian_once(machine: Machine) -> None:
+    for name in ("apt-get", "apt-cache"):
+        machine.has(name, DEBIAN)
+    machine.has("sudo", PASS_ON)
+    (machine.repository / "no-ensurepip").touch()
+    run = machine.set_up()
+    assert run.returncode == 0, run.stderr
+    package = f"python3.{sys.version_info.minor}-venv"
+    assert f"setup: installing {package} with apt-get" in run.stdout
+    calls = (machine.repository / "apt-calls").read_text().splitlines()
+    assert [call.split()[0] for call in calls] == ["show", "install"]
+    assert calls[1].endswith(package)
+    machine.set_up()
+    assert len((machine.repository / "apt-calls").read_text().splitlines()) == 2
+
+
+def test_the_micro_bit_of_the_tests_comes_from_debian(machine: Machine) -> None:
+    for name in ("apt-get", "apt-cache"):
+        machine.has(name, DEBIAN)
+    machine.has("sudo", PASS_ON)
+    machine.microbit_firmware = machine.programs / "absent"
+    run = machine.set_up()
+    assert run.returncode == 0, run.stderr
+    packages = "qemu-system-arm firmware-microbit-micropython"
+    assert f"setup: installing {packages} with apt-get, for tests" in run.stdout
+    calls = (machine.repository / "apt-calls").read_text().splitlines()
+    assert calls[-1].startswith("install")
+    assert calls[-1].endswith(packages)
+
+
+def test_without_a_micro_bit_the_set_up_is_done_all_the_same(machine: Machine) -> None:
+    machine.has("apt-get", "#!/bin/sh\necho Unable to locate package\nexit 100\n")
+    machine.has("apt-cache", "#!/bin/sh\n")
+    machine.has("sudo", PASS_ON)
+    machine.microbit_firmware = machine.programs / "absent"
+    run = machine.set_up()
+    assert run.returncode == 0, run.stderr
+    assert "tests on a micro:bit will not be run" in run.stdout
+    assert (machine.repository / ".venv/.ready").exists()
+    assert (machine.set_up().stdout, machine.set_up().stderr) == ("", "")
+
+
+def test_what_cannot_be_compiled_runs_as_it_is(machine: Machine) -> None:
+    machine.compile = ""  # as it is by itself
+    (machine.repository / ".ci/compile.py").write_text("raise SystemExit(1)\n")
+    done = machine.set_up()
+    assert done.returncode == 0, done.stderr
+    assert "compiling what every message goes through" in done.stdout
+    assert "that failed (.venv/setup.log says why): it runs as it is" in done.stdout
+    assert "tidegate" in done.stdout.splitlines()[-1]
+
+
+def test_whoever_does_not_want_it_compiled_waits_for_no_compiler(machine: Machine) -> None:
+    done = machine.set_up()
+    assert done.returncode == 0, done.stderr
+    assert "compil" not in done.stdout

@@ -1,0 +1,48 @@
+"""docs/troubleshooting.md has what the gateway says, and the documents link to what is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gateway.core.effects import Reason
+from tests.house.error_texts import said_in
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DOCUMENT = REPOSITORY / "docs" / "troubleshooting.md"
+
+
+def plain(text: str) -> str:
+    return " ".join(re.sub(r"[`\\]", "", text).split())
+
+
+def test_everything_that_the_gateway_says_is_in_the_document() -> None:
+    document = plain(DOCUMENT.read_text())
+    said = list(said_in(REPOSITORY, REPOSITORY / "gateway"))
+    assert len(said) > 100
+    missing = [f"{each.where}: {each.piece}" for each in said if plain(each.piece) not in document]
+    assert missing == [], "docs/troubleshooting.md lacks these"
+
+
+def test_every_reason_for_a_drop_is_in_the_document() -> None:
+    document = DOCUMENT.read_text()
+    assert [each.value for each in Reason if f"`{each.value}`" not in document] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "piece"),
+    [
+        ('log.warning("%s: the tide is out, wait", x)', "the tide is out, wait"),
+        ('raise LinkError(f"{x}: the tide is out") from e', "the tide is out"),
+        ('complain(f"no tide is at {x}: wait")', "no tide is at"),
+        ('_log.error("the tide is out")', "the tide is out"),
+    ],
+)
+def test_what_is_said_is_found(tmp_path: Path, source: str, piece: str) -> None:
+    (tmp_path / "gateway").mkdir()
+    (tmp_path / "gateway" / "one.py").write_text(f"x = e = 1\n{source}\n")
+    (found,) = said_in(tmp_path, tmp_path / "gateway")
+    assert piece in found.piece or found.piece in piece
+    assert found.where == "gateway/one.py:2"

@@ -1,0 +1,65 @@
+"""Sessions as the board looks at them: real ones, brought where a test wants them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from gateway.core.effects import ClientId, Peer, State
+from gateway.core.session.options import PredefinedTopics, SessionRules
+from gateway.core.session.session import Session
+from gateway.frames import Connect, Disconnect, Pingreq
+from gateway.presence.availability import Board
+from gateway.presence.documents import Notice
+from gateway.presence.topics import Topics
+
+TOPICS = Topics("", "greenhouse")
+RULES = SessionRules()
+NONE = PredefinedTopics.of({})
+
+
+class Fleet:
+    """A board and its sessions, by client id."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[ClientId, Session] = {}
+        self.board = Board(self.sessions, TOPICS, lambda peer: f"udp{peer.link}")
+        self.board.connected()
+
+    def awake(self, name: str, now: float, keep_alive_s: int = 60) -> Session:
+        session = self.sessions.get(ClientId(name))
+        if session is None:
+            session = Session(ClientId(name), Peer(0, name.encode()), RULES, NONE)
+            self.sessions[ClientId(name)] = session
+        session.connect(Connect(name.encode(), keep_alive_s, clean_session=True), session.peer, now)
+        assert session.state is State.ACTIVE
+        return session
+
+    def asleep(self, name: str, now: float, sleep_s: int = 600) -> Session:
+        session = self.awake(name, now)
+        session.receive(Disconnect(sleep_s), now)
+        assert session.state is State.ASLEEP
+        return session
+
+    def wakes_up(self, name: str, now: float) -> None:
+        """For a moment: asleep again at once, as nothing waits for it."""
+        session = self.sessions[ClientId(name)]
+        session.receive(Pingreq(name.encode()), now)
+        assert session.state is State.ASLEEP
+
+    def said(self, now: float, most: int = 10_000) -> list[Notice]:
+        """All that is to be said after a whole round."""
+        self.board.look(now)
+        found: list[Notice] = []
+        while len(found) < most:
+            notice = self.board.next_first(now) or self.board.next_rest(now)
+            if notice is None:
+                break
+            found.append(notice)
+        return found
+
+    def documents(self, now: float) -> list[dict[str, Any]]:
+        return [json.loads(notice.payload) for notice in self.said(now)]
+
+    def states(self, now: float) -> dict[str, str]:
+        return {each["client"]: each["state"] for each in self.documents(now)}

@@ -1,0 +1,377 @@
+"""In which order things are said, how many of them, and what is written down of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import mqtt5
+import pytest
+
+from gateway.core.effects import (
+    ClientId,
+    Overheard,
+    Peer,
+    State,
+    StateChanged,
+    SubscriptionRefused,
+    UpstreamUp,
+)
+from gateway.core.engine import EngineRules
+from gateway.core.session.session import Session
+from gateway.presence.availability import Board
+from gateway.presence.catalogue import VALUES_OF_ONE_MAX, Catalogue, Kind
+from gateway.presence.homeassistant.announcements import Announcements, Values
+from gateway.presence.homeassistant.discovery_documents import Announcer
+from gateway.presence.numbers import NoticeNumbers
+from gateway.presence.publisher import BEAT_S, WHILE_READINGS_WAIT, Herald
+from gateway.presence.queue import STATE_AGAIN_S, Saying
+from gateway.presence.retained_ledger import FILE, AnnouncedFile
+from gateway.presence.values import Value
+from tests.admin.conftest import Log
+from tests.presence.devices import NONE, RULES, TOPICS, Fleet
+from tests.support.engine_bench import UPSTREAM, Bench, short
+
+PER_S = 40
+BIRTH = "homeassistant/status"
+TANK = ClientId("tank")
+CLIENT, VALUES = TOPICS.client("tank"), TOPICS.values("tank")
+ANNOUNCED = "homeassistant/device/tidegate_greenhouse_2ftank/config"
+
+
+class House:
+    """A herald on an engine that is connected to a broker, from one folder."""
+
+    def __init__(self, folder: Path, *devices: str, announces: bool = True) -> None:
+        """`devices` have sessions of a former life."""
+        self.bench = Bench(EngineRules(UPSTREAM))
+        self.at = 0.0
+        for name in devices:
+            self.enter(name)
+        self.readings: dict[str, Values] = {}
+        sessions = self.bench.engine.sessions
+        board = Board(sessions, TOPICS, lambda _peer: "udp0")
+        announcer = Announcer(TOPICS, "homeassistant", "greenhouse", "1")
+        announcements = Announcements(announcer, lambda each: self.readings.get(each, {}))
+        self.saying = Saying(
+            TOPICS,
+            AnnouncedFile(folder),
+            board=board,
+            announcements=announcements if announces else None,
+            stats=lambda: {"uptime_s": 1},
+            stats_s=60,
+        )
+        self.herald = Herald(self.bench.engine, self.saying, self.bench.take, PER_S, birth=(BIRTH,))
+        self.saying.restore(lambda client_id: client_id in sessions)
+        self.connected()
+
+    def connected(self) -> None:
+        self.herald.tell(UpstreamUp(session_present=True))
+
+    def enter(self, name: str) -> Session:
+        """A device that sleeps."""
+        fleet = Fleet()
+        session = fleet.asleep(name, self.at, 3600)
+        self.bench.engine.sessions[ClientId(name)] = session
+        return session
+
+    def hears(self, name: str, value: float) -> None:
+        values = [Value("level", value, "m")]
+        self.readings[name] = {"tank/level": values}
+        announcements = self.saying.announcements
+        assert announcements is not None
+        announcements.heard(ClientId(name), "tank/level", values)
+
+    def beat(self, times: int = 1) -> list[tuple[str, bytes]]:
+        self.bench.seen()
+        for _ in range(times):
+            self.at += BEAT_S
+            self.herald.beat(self.at)
+        said = self.bench.seen_of(mqtt5.PublishPacket)
+        assert all(each.retain and int(each.qos) == 0 for each in said)
+        return [(each.topic, each.payload) for each in said]
+
+    def topics(self, times: int = 1) -> list[str]:
+        return [topic for topic, _ in self.beat(times)]
+
+
+def lines(folder: Path) -> list[list[object]]:
+    return [json.loads(line) for line in (folder / FILE).read_text().splitlines()]
+
+
+def test_what_is_to_be_sent_has_a_mark_while_it_may_go(tmp_path: Path) -> None:
+    house = House(tmp_path, "tank")
+    assert house.herald.mark() is None
+    house.saying.look(house.at)
+    before = house.herald.mark()
+    assert before is not None
+    house.bench.engine.clogged()
+    assert house.herald.mark() is None
+    house.bench.take(house.bench.engine.unclogged(house.at))
+    assert house.herald.mark() == before
+    house.hears("tank", 1.5)
+    house.beat(1)
+    assert house.herald.mark() != before, "some of it has gone"
+    house.beat(3)
+    assert house.herald.mark() is None
+    house.saying.look(house.at)
+    house.bench.lose_broker()
+    assert house.herald.mark() is None
+
+
+def test_what_is_said_is_counted_for_who_looks(tmp_path: Path) -> None:
+    house = House(tmp_path, "tank")
+    assert house.herald.numbers() == NoticeNumbers(topic=TOPICS.base, devices=0, announced=0)
+    house.saying.look(house.at)
+    assert house.herald.numbers().waiting == 1
+    house.hears("tank", 1.5)
+    house.beat(4)
+    assert house.herald.numbers() == NoticeNumbers(topic=TOPICS.base, devices=1, announced=1)
+    house.herald.tell(SubscriptionRefused("commands/#", "not authorized", ()))
+    assert house.herald.numbers().refusal is None
+    house.herald.tell(SubscriptionRefused(BIRTH, "not authorized", ()))
+    assert house.herald.numbers().refusal == "not authorized"
+    house.connected()
+    assert house.herald.numbers().refusal is None
+    assert House(tmp_path, announces=False).herald.numbers().announced is None
+
+
+def test_a_hundred_thousand_sleepers_make_no_burst(tmp_path: Path) -> None:
+    house = House(tmp_path, announces=False)
+    sessions = house.bench.engine.sessions
+    for number in range(100_000):
+        name = ClientId(f"s{number}")
+        session = sessions[name] = Session(name, Peer(0, b""), RULES, NONE)
+        session.state, session.sleep_s, session.silence_max_s = State.ASLEEP, 600, 660.0
+    beats = [house.topics() for _ in range(60)]
+    assert max(map(len, beats)) <= PER_S
+    said = {topic for beat in beats for topic in beat}
+    assert len(said) >= 0.9 * 60 * PER_S * BEAT_S
+    assert sum(map(bool, beats)) <= 60 * BEAT_S + 1, "to wake up costs more than what is said"
+
+
+def test_what_somebody_should_see_does_not_wait_for_company(tmp_path: Path) -> None:
+    house = House(tmp_path, *(f"s{number}" for number in range(4 * PER_S)), announces=False)
+    tank = house.enter("tank")
+    said: list[str] = []
+    while CLIENT not in said:
+        said = house.topics()
+    house.topics()
+    tank.state = State.LOST
+    assert house.topics(2)[0] == CLIENT
+    assert house.saying.waiting > PER_S, "others were there to wait for"
+
+
+def test_a_few_go_at_once(tmp_path: Path) -> None:
+    house = House(tmp_path, announces=False)
+    house.beat(4)
+    for number in range(PER_S // 2):
+        house.enter(f"s{number}")
+    assert len(house.topics(2)) == PER_S // 2
+
+
+def test_while_readings_wait_for_the_broker_a_tenth_is_said(tmp_path: Path) -> None:
+    house = House(tmp_path, announces=False)
+    for number in range(200):
+        house.enter(f"s{number}")
+    house.bench.holds = True
+    house.bench.lose_broker()
+    house.bench.connect_broker(receive_max=1)
+    for name in (b"one", b"two"):
+        house.bench.join(name)
+        house.bench.say(name, short(b"21.5", 1, 7))
+    assert house.bench.engine.upstream.readings.in_flight.has_waiting
+    beats = 40
+    assert len(house.beat(beats)) <= PER_S * BEAT_S * (1 + beats / WHILE_READINGS_WAIT)
+    assert len(house.beat(beats)) >= PER_S * BEAT_S * beats / WHILE_READINGS_WAIT - 1
+
+
+def test_while_the_broker_takes_nothing_nothing_is_said(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.bench.engine.clogged()
+    assert house.beat(8) == []
+    house.bench.engine.unclogged(house.bench.at)
+    assert house.beat(8) != []
+
+
+def test_while_the_broker_is_away_nothing_is_said_and_all_of_it_after(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.enter("tank")
+    house.bench.lose_broker()
+    assert house.beat(8) == []
+    house.bench.connect_broker()
+    house.connected()
+    assert {TOPICS.stats, CLIENT, ANNOUNCED} <= set(house.topics(8))
+
+
+def test_each_connection_begins_anew(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.enter("tank")
+    house.hears("tank", 1.0)
+    first = set(house.topics(8))
+    assert {CLIENT, ANNOUNCED, VALUES} <= first
+    assert house.beat(8) == []
+    house.herald.tell(UpstreamUp(session_present=False))
+    assert set(house.topics(8)) == first
+
+
+def test_the_gateways_own_word_goes_first_and_again_from_time_to_time(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.enter("tank")
+    assert house.topics()[0] == TOPICS.stats  # the session has just said that it is there
+    again = house.beat(int(STATE_AGAIN_S / BEAT_S))
+    assert again.count((TOPICS.state, b"online")) == 1
+    assert [topic for topic, _ in again].count(TOPICS.stats) == STATE_AGAIN_S / 60
+
+
+def test_values_are_said_once_however_often_they_came(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.enter("tank")
+    house.beat(8)
+    for value in range(100):
+        house.hears("tank", float(value))
+    said = house.beat(8)
+    assert (VALUES, b'{"tank/level":{"level":99.0}}') in said
+    assert [topic for topic, _ in said].count(VALUES) == 1
+
+
+def test_values_of_a_device_that_is_not_announced_yet_follow_its_announcement(
+    tmp_path: Path,
+) -> None:
+    house = House(tmp_path)
+    house.hears("tank", 1.0)
+    assert VALUES not in house.topics(8)
+    house.enter("tank")
+    topics = house.topics(8)
+    assert topics.index(ANNOUNCED) < topics.index(VALUES)
+
+
+@pytest.mark.parametrize("announces", [True, False])
+def test_what_is_switched_off_is_not_said(tmp_path: Path, announces: bool) -> None:
+    house = House(tmp_path, announces=announces)
+    house.saying.board = None
+    house.enter("tank")
+    house.connected()
+    said = set(house.topics(8))
+    assert CLIENT not in said
+    assert ("homeassistant/device/tidegate_greenhouse/config" in said) is announces
+
+
+def test_one_that_left_and_has_its_session_is_looked_at_as_any(tmp_path: Path) -> None:
+    house = House(tmp_path, "tank")
+    house.beat(8)
+    house.herald.tell(StateChanged(TANK, State.ASLEEP, State.LOST, None))
+    assert house.beat(8) == [], "its session says that it sleeps"
+
+
+def test_only_home_assistants_birth_announces_again(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.enter("tank")
+    house.beat(8)
+    house.herald.tell(Overheard(b"offline"))
+    assert house.beat(8) == []
+    house.herald.tell(Overheard(b"online"))
+    assert ANNOUNCED in house.topics(8)
+
+
+def test_what_is_said_of_one_that_left_without_a_session(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.enter("tank")
+    house.beat(8)
+    del house.bench.engine.sessions[TANK]
+    peer = Peer(0, b"")
+    house.herald.tell(StateChanged(TANK, State.ACTIVE, State.LOST, peer))
+    ((topic, payload),) = house.beat(8)
+    assert topic == CLIENT
+    assert b'"lost"' in payload
+
+
+# What is written down
+
+
+def test_each_topic_is_written_down_once_and_crossed_out_when_it_is_cleared(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.enter("tank")
+    house.hears("tank", 1.0)
+    house.beat(8)
+    for _ in range(5):
+        house.connected()
+        house.hears("tank", 2.0)
+        house.beat(8)
+    written = lines(tmp_path)
+    assert sorted(str(topic) for topic, *_ in written) == sorted(
+        [CLIENT, ANNOUNCED, VALUES, "homeassistant/device/tidegate_greenhouse/config"]
+    )
+    del house.bench.engine.sessions[TANK]
+    assert house.topics(8) == [ANNOUNCED, VALUES, CLIENT]
+    assert [line[0] for line in lines(tmp_path)[4:]] == [ANNOUNCED, VALUES, CLIENT]
+
+
+def test_a_new_life_clears_what_nobody_wants_and_knows_what_was_learned(tmp_path: Path) -> None:
+    before = House(tmp_path)
+    before.enter("tank")
+    before.enter("gone")
+    before.hears("tank", 1.0)
+    before.beat(8)
+    (tmp_path / FILE).open("a").write('["homeassistant/torn", "ta')
+    after = House(tmp_path, "tank")
+    said = dict(after.beat(12))
+    assert said[TOPICS.client("gone")] == b""
+    assert b'"Level"' in said[ANNOUNCED]
+    assert said[CLIENT]
+    assert lines(tmp_path)[-1] != [CLIENT], "the lines are whole again"
+
+
+def test_one_that_comes_back_before_it_was_cleared_stays(tmp_path: Path) -> None:
+    before = House(tmp_path)
+    before.enter("tank")
+    before.beat(8)
+    after = House(tmp_path)
+    after.enter("tank")
+    said = after.beat(12)
+    assert [payload for topic, payload in said if topic == CLIENT][-1] != b""
+
+
+def test_a_first_start_has_nothing_to_complain_of(tmp_path: Path, log: Log) -> None:
+    assert House(tmp_path, "tank").beat(8) != []
+    assert log.read() == []
+
+
+def test_a_disk_that_fails_is_said_once_and_does_no_harm(tmp_path: Path, log: Log) -> None:
+    (tmp_path / FILE).mkdir()
+    house = House(tmp_path)
+    house.enter("tank")
+    house.enter("well")
+    assert CLIENT in house.topics(8)
+    del house.bench.engine.sessions[TANK]
+    assert CLIENT in house.topics(8)
+    (line,) = log.read()
+    assert f"{FILE} cannot be used (Is a directory)" in line
+    assert house.herald.numbers().error == f"{tmp_path / FILE}: Is a directory"
+
+
+# The catalogue
+
+
+def test_a_device_that_names_without_end_is_announced_with_a_stated_number() -> None:
+    catalogue = Catalogue()
+    for number in range(1000):
+        catalogue.learn(TANK, "t", [Value(f"v{number}", 1.0)])
+    assert len(catalogue.of(TANK)) == VALUES_OF_ONE_MAX
+
+
+def test_a_value_that_comes_as_two_kinds_is_a_text_from_then_on() -> None:
+    catalogue = Catalogue()
+    assert catalogue.learn(TANK, "t", [Value("v", 1.0, "m")])
+    assert catalogue.learn(TANK, "t", [Value("v", "open")])
+    for value in (1.0, True, "shut"):
+        assert not catalogue.learn(TANK, "t", [Value("v", value)])
+    (known,) = catalogue.of(TANK)
+    assert (known.kind, known.unit) == (Kind.TEXT, "m")
+
+
+def test_the_first_unit_that_is_named_stays() -> None:
+    catalogue = Catalogue()
+    catalogue.learn(TANK, "t", [Value("v", 1.0)])
+    assert catalogue.learn(TANK, "t", [Value("v", 1.0, "m")])
+    assert not catalogue.learn(TANK, "t", [Value("v", 1.0, "km")])

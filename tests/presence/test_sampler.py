@@ -1,0 +1,67 @@
+"""Readings are heard for the page while somebody looks or few come, and cost nothing else."""
+
+from __future__ import annotations
+
+from gateway.presence.latest import Latest
+from gateway.presence.sampler import FEW_PER_S, SAMPLE_EVERY, Lookout
+from tests.support.engine_bench import Bench, short
+
+
+class Second:
+    """A second of so many readings, each of a sensor that says its number."""
+
+    def __init__(self) -> None:
+        self.bench, self.latest = Bench(), Latest()
+        self.bench.join(b"well")
+        self.lookout = Lookout(self.bench.engine, self.latest)
+        self.said = 0
+
+    def passes(self, readings: int) -> None:
+        for _ in range(readings):
+            self.said += 1
+            self.bench.say(b"well", short(b"%d" % self.said, 0, 0))
+        self.bench.seen()
+        self.lookout.beat()
+
+    @property
+    def heard(self) -> int:
+        return sum(strand.count for strand in self.latest.of("well"))
+
+
+def test_few_readings_are_heard_though_nobody_looks() -> None:
+    second = Second()
+    second.passes(5)
+    second.passes(FEW_PER_S - 1)
+    assert second.heard == FEW_PER_S + 4
+    assert list(second.latest.of("well")[0].series[""]) == [5.0, FEW_PER_S + 4.0]
+
+
+def test_many_readings_are_heard_one_second_of_some_while_nobody_looks() -> None:
+    second = Second()
+    second.passes(FEW_PER_S)  # which says that many come
+    for _ in range(SAMPLE_EVERY):
+        second.passes(FEW_PER_S)
+    assert second.heard == 2 * FEW_PER_S, "the first, and one of ten"
+
+
+def test_all_are_heard_from_the_moment_that_somebody_looks() -> None:
+    second = Second()
+    second.passes(FEW_PER_S)
+    second.passes(FEW_PER_S)
+    before = second.heard
+    second.lookout.looked_at(1)
+    second.passes(FEW_PER_S)
+    assert second.heard == before + FEW_PER_S
+    second.lookout.looked_at(0)
+    second.passes(0)
+    second.passes(5)
+    assert second.heard == before + FEW_PER_S + 5
+
+
+def test_unheard_readings_go_through_the_very_method_that_they_did_before() -> None:
+    second = Second()
+    engine = second.bench.engine
+    second.passes(FEW_PER_S)
+    assert engine._take == engine.uplink.take, "no step more for a reading"
+    second.lookout.looked_at(1)
+    assert engine._take != engine.uplink.take

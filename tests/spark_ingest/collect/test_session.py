@@ -1,0 +1,359 @@
+"""The collector's side of MQTT 5, without a socket: who says what when."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import mqtt5
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_ingest.collect.packets import BadPacketError, read_packet
+from spark_ingest.collect.session import (
+    Arrived,
+    CollectorSession,
+    Drop,
+    Effect,
+    Phase,
+    SessionRules,
+    Subscribed,
+    Transmit,
+    Unsubscribed,
+)
+from spark_ingest.payload.record import Delivery
+
+RULES = SessionRules(
+    client_id="ingest-c1",
+    filters=("farm/#", "barn/+"),
+    group="ingest",
+    receive_max=100,
+    packet_bytes_max=1000,
+    keep_alive_s=30,
+    session_expiry_s=3600,
+    username="u",
+    password=b"p",
+)
+SUBACK = mqtt5.SubAckPacket(1, [mqtt5.SubAckReasonCode.GRANTED_QOS_AT_LEAST_ONCE] * 2).write()
+
+
+def publish(
+    packet_id: int | None, payload: bytes = b"1", *, dup: bool = False, qos: int = 1
+) -> bytes:
+    return mqtt5.PublishPacket(
+        "farm/1",
+        payload,
+        qos=mqtt5.QoS(qos),
+        packet_id=packet_id,
+        duplicate=dup,
+        user_properties=[("gw", "gh")],
+    ).write()
+
+
+def connack(**given: object) -> bytes:
+    return mqtt5.ConnAckPacket(**given).write()  # type: ignore[arg-type]
+
+
+def up(
+    session: CollectorSession | None = None, *, session_present: bool = True
+) -> CollectorSession:
+    session = session or CollectorSession(RULES)
+    session.opened(0.0)
+    session.receive(connack(session_present=session_present), 0.0, 0)
+    assert session.receive(SUBACK, 0.0, 0) == [Subscribed(session_present)]
+    return session
+
+
+def said(effects: Sequence[Effect]) -> list[object]:
+    octets = memoryview(b"".join(each.octets for each in effects if isinstance(each, Transmit)))
+    packets: list[object] = []
+    while octets:
+        packet, size = mqtt5.read(octets)
+        packets.append(packet)
+        octets = octets[size:]
+    return packets
+
+
+def arrived(effects: Sequence[Effect]) -> list[Delivery]:
+    return [each.delivery for each in effects if isinstance(each, Arrived)]
+
+
+def acknowledged(effects: Sequence[Effect]) -> list[int]:
+    return [each.packet_id for each in said(effects)]  # type: ignore[attr-defined]
+
+
+def dropped(effects: Sequence[Effect]) -> Drop:
+    *_, last = effects
+    assert isinstance(last, Drop)
+    return last
+
+
+def test_it_keeps_its_session_and_says_how_much_it_takes() -> None:
+    (packet,) = said(CollectorSession(RULES).opened(0.0))
+    assert isinstance(packet, mqtt5.ConnectPacket)
+    assert (packet.client_id, packet.username, packet.password) == ("ingest-c1", "u", b"p")
+    assert (packet.clean_start, packet.session_expiry_interval) == (False, 3600)
+    assert (packet.receive_max, packet.max_packet_size, packet.keep_alive) == (100, 1000, 30)
+
+
+@pytest.mark.parametrize("session_present", [True, False])
+def test_it_subscribes_as_one_of_a_group_at_qos_1(session_present: bool) -> None:
+    session = CollectorSession(RULES)
+    session.opened(0.0)
+    (packet,) = said(session.receive(connack(session_present=session_present), 0.0, 0))
+    assert isinstance(packet, mqtt5.SubscribePacket)
+    wanted = [(each.pattern, int(each.max_qos)) for each in packet.topic_filters]
+    assert wanted == [("$share/ingest/farm/#", 1), ("$share/ingest/barn/+", 1)]
+
+
+def test_a_message_is_acknowledged_when_it_is_durable_and_not_before() -> None:
+    session = up()
+    effects = session.receive(publish(7) + publish(9), 1.0, 123)
+    first, second = arrived(effects)
+    assert said(effects) == []
+    assert (first.topic, first.payload, first.properties) == ("farm/1", b"1", [("gw", "gh")])
+    assert (first.qos, first.received_us, session.unacknowledged) == (1, 123, 2)
+    assert acknowledged(session.acknowledge([first, second])) == [7, 9]
+    assert session.unacknowledged == 0
+
+
+def test_qos_0_needs_no_acknowledgement() -> None:
+    session = up()
+    (delivery,) = arrived(session.receive(publish(None, qos=0), 1.0, 0))
+    assert session.acknowledge([delivery]) == []
+
+
+def test_an_acknowledgement_is_not_sent_on_another_connection() -> None:
+    """The broker may have given the packet id to another message."""
+    session = up()
+    (delivery,) = arrived(session.receive(publish(7), 1.0, 0))
+    session.closed()
+    assert session.acknowledge([delivery]) == []
+    up(session)
+    (other,) = arrived(session.receive(publish(7, b"2"), 2.0, 0))
+    assert session.acknowledge([delivery]) == []
+    assert acknowledged(session.acknowledge([other])) == [7]
+
+
+def test_what_comes_again_and_is_still_here_is_not_taken_twice() -> None:
+    session = up()
+    (delivery,) = arrived(session.receive(publish(7), 1.0, 0))
+    session.closed()
+    up(session)
+    assert session.receive(publish(7, dup=True), 2.0, 0) == []
+    assert acknowledged(session.acknowledge([delivery])) == [7]
+    assert session.resent == 1
+
+
+def test_what_comes_again_and_is_durable_by_now_is_acknowledged_at_once() -> None:
+    session = up()
+    (delivery,) = arrived(session.receive(publish(7), 1.0, 0))
+    session.closed()
+    session.acknowledge([delivery])
+    up(session)
+    assert acknowledged(session.receive(publish(7, dup=True), 2.0, 0)) == [7]
+    assert session.unacknowledged == 0
+
+
+@pytest.mark.parametrize(("payload", "dup"), [(b"2", True), (b"1", False)])
+def test_a_packet_id_alone_does_not_make_it_the_same_message(payload: bytes, dup: bool) -> None:
+    session = up()
+    session.receive(publish(7), 1.0, 0)
+    session.closed()
+    up(session)
+    assert len(arrived(session.receive(publish(7, payload, dup=dup), 2.0, 0))) == 1
+
+
+def test_dup_alone_does_not_make_it_an_old_message() -> None:
+    """A broker sets it for what another collector never acknowledged."""
+    assert len(arrived(up().receive(publish(7, dup=True), 1.0, 0))) == 1
+
+
+def test_a_broker_that_knows_no_session_means_other_messages_by_the_same_ids() -> None:
+    session = up()
+    session.receive(publish(7), 1.0, 0)
+    session.closed()
+    up(session, session_present=False)
+    assert len(arrived(session.receive(publish(7, dup=True), 2.0, 0))) == 1
+
+
+def test_messages_of_an_old_session_may_come_before_suback() -> None:
+    session = CollectorSession(RULES)
+    session.opened(0.0)
+    session.receive(connack(session_present=True), 0.0, 0)
+    effects = session.receive(publish(7) + SUBACK, 0.0, 0)
+    assert [type(each) for each in effects] == [Arrived, Subscribed]
+
+
+def test_packets_cut_anywhere_are_put_together() -> None:
+    stream = b"".join(publish(number) for number in range(1, 50))
+    dice = random.Random(1)
+    session, found, position = up(), [], 0
+    while position < len(stream):
+        size = dice.randrange(1, 40)
+        found += arrived(session.receive(stream[position : position + size], 1.0, 0))
+        position += size
+    assert [each.packet_id for each in found] == list(range(1, 50))
+
+
+def test_it_pings_and_gives_up_a_silent_broker() -> None:
+    session = up()
+    assert session.wake_at() == 15.0
+    assert session.handle_time(14.9) == []
+    (ping,) = said(session.handle_time(15.0))
+    assert isinstance(ping, mqtt5.PingReqPacket)
+    session.receive(mqtt5.PingRespPacket().write(), 15.5, 0)
+    assert len(said(session.handle_time(30.0))) == 1
+    assert dropped(session.handle_time(45.0)).reason == "the broker has been silent for 30 s"
+    assert session.phase is Phase.CLOSED
+
+
+def test_while_nobody_reads_silence_is_not_the_brokers() -> None:
+    session = up()
+    session.deafen()
+    for now in (15.0, 30.0, 45.0):
+        assert len(said(session.handle_time(now))) == 1
+    session.hear(50.0)
+    assert len(said(session.handle_time(60.0))) == 1
+    assert isinstance(dropped(session.handle_time(75.0)), Drop)
+
+
+def test_the_brokers_keep_alive_replaces_ours_and_none_means_no_ping() -> None:
+    session = CollectorSession(RULES)
+    session.opened(0.0)
+    session.receive(connack(server_keep_alive=10) + SUBACK, 0.0, 0)
+    assert session.wake_at() == 5.0
+    session.closed()
+    session.opened(0.0)
+    session.receive(connack(server_keep_alive=0) + SUBACK, 0.0, 0)
+    assert session.wake_at() == float("inf")
+
+
+@pytest.mark.parametrize(("answers", "due"), [(b"", "CONNACK"), (connack(), "SUBACK")])
+def test_a_broker_that_does_not_answer_is_left(answers: bytes, due: str) -> None:
+    session = CollectorSession(RULES)
+    session.opened(0.0)
+    session.receive(answers, 0.0, 0)
+    assert session.handle_time(9.9) == []
+    assert f"no {due} within 10 s" in dropped(session.handle_time(10.0)).reason
+
+
+@pytest.mark.parametrize(
+    ("octets", "is_final", "words"),
+    [
+        (
+            connack(reason_code=mqtt5.ConnAckReasonCode.NOT_AUTHORIZED, reason_str="who?"),
+            False,
+            "the broker said CONNACK 0x87 not authorized (who?)",
+        ),
+        (connack(shared_subscription_available=False), False, "no shared subscriptions"),
+        (
+            connack() + mqtt5.SubAckPacket(1, [mqtt5.SubAckReasonCode.NOT_AUTHORIZED]).write(),
+            True,
+            "no subscription to $share/ingest/farm/#: the broker said SUBACK 0x87",
+        ),
+        (
+            connack()
+            + mqtt5.DisconnectPacket(
+                reason_code=mqtt5.DisconnectReasonCode.SESSION_TAKEN_OVER
+            ).write(),
+            True,
+            "another client is called ingest-c1",
+        ),
+        (
+            connack()
+            + mqtt5.DisconnectPacket(
+                reason_code=mqtt5.DisconnectReasonCode.SERVER_SHUTTING_DOWN
+            ).write(),
+            False,
+            "DISCONNECT 0x8b server shutting down",
+        ),
+        (publish(7), False, "PUBLISH while connecting"),
+        (SUBACK, False, "SUBACK while connecting"),
+        (connack() + connack(), False, "CONNACK while subscribing"),
+        (connack() + publish(7, qos=2), False, "QoS 2"),
+        (connack() + publish(7, b"x" * 1000), False, "more than the 1000 we take"),
+        (b"\x20\xff\xff\xff\xff\x01", False, "more than four octets"),
+        (b"\x00\x00", False, "the broker sent what it may not send"),
+        (b"\x20\x05\x00\x00\x02\x00\x00", False, "the broker sent what it may not send"),
+    ],
+)
+def test_a_broker_that_refuses_or_talks_nonsense_is_left(
+    octets: bytes, is_final: bool, words: str
+) -> None:
+    session = CollectorSession(RULES)
+    session.opened(0.0)
+    drop = dropped(session.receive(octets, 0.0, 0))
+    assert words in drop.reason
+    assert drop.is_final is is_final
+    assert session.phase is Phase.CLOSED
+
+
+# The codec's native code panics, which Python tells besides.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_text_that_is_no_utf_8_is_the_brokers_fault() -> None:
+    octets = publish(7).replace(b"farm/1", b"farm/\xff")
+    assert "not UTF-8" in dropped(up().receive(octets, 0.0, 0)).reason
+
+
+def test_it_leaves_the_group_and_ends_its_session_when_told() -> None:
+    session = up()
+    (packet,) = said(session.unsubscribe())
+    assert isinstance(packet, mqtt5.UnsubscribePacket)
+    assert packet.patterns == ["$share/ingest/farm/#", "$share/ingest/barn/+"]
+    unsuback = mqtt5.UnsubAckPacket(2, [mqtt5.UnsubAckReasonCode.SUCCESS] * 2).write()
+    assert session.receive(unsuback, 0.0, 0) == [Unsubscribed()]
+    (goodbye,) = said(session.stop(forget=True))
+    assert isinstance(goodbye, mqtt5.DisconnectPacket)
+    assert goodbye.session_expiry_interval == 0
+
+
+def test_a_plain_goodbye_leaves_the_session() -> None:
+    (goodbye,) = said(up().stop())
+    assert isinstance(goodbye, mqtt5.DisconnectPacket)
+    assert goodbye.session_expiry_interval is None
+    assert CollectorSession(RULES).stop() == []
+
+
+def test_who_is_not_up_cannot_be_deafened() -> None:
+    session = CollectorSession(RULES)
+    session.deafen()
+    session.hear(1.0)
+    assert session.phase is Phase.CLOSED
+    assert session.wake_at() == float("inf")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@given(st.lists(st.binary(max_size=40) | st.just(publish(3)) | st.just(SUBACK), max_size=10))
+def test_no_octets_raise(chunks: list[bytes]) -> None:
+    session = CollectorSession(RULES)
+    session.opened(0.0)
+    session.receive(connack(), 0.0, 0)
+    for chunk in chunks:
+        if session.phase is not Phase.CLOSED:
+            session.receive(chunk, 1.0, 0)
+
+
+def test_a_packet_fills_its_length() -> None:
+    with pytest.raises(BadPacketError, match="a packet of 2 octets that says it has 3"):
+        read_packet(memoryview(b"\xd0\x00\x00"))
+
+
+def test_what_the_codec_cannot_read_is_told_apart_from_a_mistake_of_ours() -> None:
+    with pytest.raises(TypeError):
+        read_packet("text")  # type: ignore[arg-type]
+
+
+def test_what_it_publishes_is_retained_where_the_broker_does_that() -> None:
+    session = CollectorSession(RULES)
+    assert session.publish("t", b"early") == []
+    for available in (True, False):
+        session.opened(0.0)
+        session.receive(connack(retain_available=available), 0.0, 0)
+        assert session.publish("t", b"not subscribed yet") == []
+        session.receive(SUBACK, 0.0, 0)
+        (packet,) = said(session.publish("t", b"p"))
+        assert isinstance(packet, mqtt5.PublishPacket)
+        assert (packet.topic, packet.payload, int(packet.qos)) == ("t", b"p", 0)
+        assert packet.retain is available
