@@ -35,9 +35,9 @@ SUSPECTS_MAX = 1000
 LOOK_S_MAX = 2.0  # what may lie between two looks and count (rule 1)
 
 # For how long nothing may move, in seconds. What waits for a disk: longer than a card that tidies
-# up, a write that is held for 10 s after a failed one (indeterminate_writes.py) and two jobs of 5 s.
-# Answers to sensors: the longest T_retry that MQTT-SN recommends (1.2, 7.2). The broker: half of the default
-# keep-alive. Everything else is done within one turn of the loop.
+# up, a write that is held for 10 s after a failed one (indeterminate_writes.py), two jobs of 5 s.
+# Answers to sensors: the longest T_retry that MQTT-SN recommends (1.2, 7.2). The broker: half of
+# the default keep-alive. Everything else is done within one turn of the loop.
 BOUNDS_S: Mapping[AlarmName, float] = {
     AlarmName.READING_WAITS_FOR_DISK: 15.0,
     AlarmName.JOURNAL_STALLED: 15.0,

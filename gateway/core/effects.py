@@ -28,7 +28,7 @@ from gateway.frames import Frame
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A client's place: its link and its raw address there, or a forwarder's node (addresses.py)."""
+    """A client's link and raw address there, or a forwarder's node (addresses.py)."""
 
     link: int
     address: bytes

@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gateway.core import durability_gate as withholding
-from gateway.core import restore as restoring
+from gateway.core import durability_gate, restore
 from gateway.core.acceptor import Door
 from gateway.core.clients.client_table import Members
 from gateway.core.clients.half_open import Callers
@@ -104,7 +103,7 @@ class Engine:
     def restore(self, saved: SavedState, now: float) -> list[Effect]:
         """What outlasts a restart beside readings; comes before `restore_readings`."""
         members, downlink, upstream = self.members, self.downlink, self.upstream
-        effects = restoring.restore(saved, members, downlink, upstream, self._door.new_session, now)
+        effects = restore.restore(saved, members, downlink, upstream, self._door.new_session, now)
         self._bequests.restore(saved.due_wills, now)
         self._door.admission.restore(saved.permits)
         overheard = self._rules.upstream.overheard_filter
@@ -124,7 +123,7 @@ class Engine:
         """What the journal has; the sessions must be there already."""
         self.uplink.restore(parked, received, last_packet_id)
         effects = self.custody.restore(kept, now)
-        effects += restoring.restore_exchanges(exchanges, self.sessions, now)
+        effects += restore.restore_exchanges(exchanges, self.sessions, now)
         effects += self._bequests.received(received)
         return self._perform(effects, now)
 
@@ -361,7 +360,7 @@ class Engine:
         durable yet.
         """
         effects = self._perform(asked, now)
-        return withholding.withhold(session, effects) if self._saves else effects
+        return durability_gate.withhold(session, effects) if self._saves else effects
 
 
 def _bequeath(engine: Engine, effect: Bequeath, now: float) -> list[Effect]:
@@ -418,7 +417,7 @@ def _admit(engine: Engine, effect: Admit, now: float) -> list[Effect]:
 
 
 def _let_go(engine: Engine, effect: Withheld, _now: float) -> list[Effect]:
-    return withholding.let_go(engine.sessions.get(effect.client_id), effect)
+    return durability_gate.let_go(engine.sessions.get(effect.client_id), effect)
 
 
 def _granted(engine: Engine, effect: Granted, now: float) -> list[Effect]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gateway.core.engine import Engine
-from gateway.presence import values as payloads
+from gateway.presence import values
 from gateway.presence.latest import Latest
 
 FEW_PER_S = 200
@@ -21,7 +21,7 @@ SAMPLE_EVERY = 10
 class Lookout:
     def __init__(self, engine: Engine, latest: Latest, *, hears_all: bool = False) -> None:
         """`hears_all`: somebody wants every reading, whatever it costs."""
-        payloads.prepare()
+        values.prepare()
         self.latest = latest
         self._watch: Callable[..., None] = engine.watch
         self._taken: Sequence[int] = engine.uplink.taken

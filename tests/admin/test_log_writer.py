@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.admin.log import writer as log_writer
+from gateway.admin.log import writer
 from gateway.admin.log.writer import NOT_READ, LogWriter
 from tests.support.full_pipe import fill
 from tests.support.waiting import until
@@ -51,7 +51,7 @@ def blocked(writing: int, first: str = "first") -> LogWriter:
 def test_lines_beyond_the_limit_are_lost_and_one_line_states_them_at_their_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(log_writer, "LINES_MAX", 4)
+    monkeypatch.setattr(writer, "LINES_MAX", 4)
     with full_pipe() as (reading, writing):
         made = blocked(writing)
         for number in range(10):
@@ -69,7 +69,7 @@ def test_lines_beyond_the_limit_are_lost_and_one_line_states_them_at_their_place
 def test_bytes_are_limited_as_well_and_a_line_alone_is_never_too_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(log_writer, "BYTES_MAX", 20)
+    monkeypatch.setattr(writer, "BYTES_MAX", 20)
     with full_pipe() as (reading, writing):
         made = blocked(writing)
         made.put("a" * 30)
@@ -82,8 +82,8 @@ def test_while_lines_are_lost_none_is_taken_before_the_queue_is_half_empty(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Else a slow reader would get a line about one lost line between any two others."""
-    monkeypatch.setattr(log_writer, "LINES_MAX", 4)
-    monkeypatch.setattr(log_writer, "WRITE_BYTES_MAX", 1)  # one line a write
+    monkeypatch.setattr(writer, "LINES_MAX", 4)
+    monkeypatch.setattr(writer, "WRITE_BYTES_MAX", 1)  # one line a write
     with full_pipe() as (reading, writing):
         made = blocked(writing)
         for number in range(8):
@@ -121,7 +121,7 @@ def test_lines_of_several_threads_stay_whole_and_in_the_order_of_each() -> None:
 def test_whoever_logs_does_not_wait_and_it_is_known_for_how_long_nobody_reads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(log_writer, "BLOCKED_AFTER_S", 0.05)
+    monkeypatch.setattr(writer, "BLOCKED_AFTER_S", 0.05)
     with full_pipe() as (reading, writing):
         made = blocked(writing)
         began = time.monotonic()

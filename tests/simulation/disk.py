@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from gateway.core.state_records import Change, SavedState
-from gateway.storage.journal import repair as opening
+from gateway.storage.journal import repair
 from gateway.storage.journal.journal import Journal
 from gateway.storage.journal.options import LOOK_S, JournalRules, WhenFull
 from gateway.storage.journal.recovered import Recovered
@@ -218,7 +218,7 @@ class Disk:
         journal = Journal(FOLDER, files, rules)
         least = LEAST_SEGMENT_BYTES if self._budgets else SEGMENT_BYTES
         with pytest.MonkeyPatch.context() as monkeypatch:
-            monkeypatch.setattr(opening, "SEGMENT_BYTES_MIN", least)
+            monkeypatch.setattr(repair, "SEGMENT_BYTES_MIN", least)
             recovered = journal.open(now, unix_ms_at_zero, self._boot_id)
         files.stop_in(None)
         return journal, recovered

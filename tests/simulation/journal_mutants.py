@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from gateway.storage.journal import checksums, records, recovery
-from gateway.storage.journal import repair as opening
+from gateway.storage.journal import checksums, records, recovery, repair
 from gateway.storage.journal.completions import Marks
 from gateway.storage.journal.journal import Journal
 from gateway.storage.journal.records import Gap, Kind
@@ -262,7 +261,7 @@ def believe_the_page_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def leave_torn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "repaired", lambda walk: walk.octets)
+    monkeypatch.setattr(repair, "repaired", lambda walk: walk.octets)
 
 
 def believe_marks(monkeypatch: pytest.MonkeyPatch) -> None:

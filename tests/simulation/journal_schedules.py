@@ -22,8 +22,7 @@ from random import Random
 import pytest
 
 from gateway.storage.journal import options as rules
-from gateway.storage.journal import repair as opening
-from gateway.storage.journal import segment_files as volume
+from gateway.storage.journal import repair, segment_files
 from gateway.storage.journal.options import JournalRules
 from gateway.storage.journal.segment import HEADER_BYTES
 from tests.simulation.journal_judge import Clock
@@ -41,9 +40,9 @@ SEGMENTS_OF_BUDGET = 8
 def small_segments(segment_bytes: int) -> Iterator[None]:
     """The smallest size there is of a segment is another."""
     with pytest.MonkeyPatch.context() as monkeypatch:
-        for module in (rules, opening, volume):
+        for module in (rules, repair, segment_files):
             monkeypatch.setattr(module, "SEGMENT_BYTES_MIN", segment_bytes)
-        monkeypatch.setattr(volume, "ZERO_BYTES", bytes(segment_bytes))
+        monkeypatch.setattr(segment_files, "ZERO_BYTES", bytes(segment_bytes))
         yield
 
 

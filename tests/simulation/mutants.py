@@ -19,14 +19,14 @@ from typing import Any
 import mqtt5
 import pytest
 
-from gateway.core.downlink import pending_subscriptions as pending
+from gateway.core.downlink import pending_subscriptions
 from gateway.core.downlink.retained import NEW, SAME, Retained
 from gateway.core.effects import Forward, Message, Send
 from gateway.core.mqtt.inflight import InFlight
 from gateway.core.mqtt.publisher import Readings
 from gateway.core.mqtt.receiver import Receiving
 from gateway.core.mqtt.subscriber import UpstreamSubscriptions
-from gateway.core.session import inbound as publishing
+from gateway.core.session import inbound
 from gateway.core.session.inbound import Publishing
 from gateway.core.session.outbound import Delivering
 from gateway.core.session.session import Session
@@ -234,7 +234,7 @@ MUTANTS = (
     ),
     Mutant(
         "a copy is known by its message id alone",
-        constant(publishing, "_contents", 0),
+        constant(inbound, "_contents", 0),
         SAFE,
         within=8,
     ),
@@ -244,7 +244,7 @@ MUTANTS = (
         ONCE,
         within=32,
     ),
-    Mutant("no hold-down after PUBREL", constant(publishing, "HOLD_DOWN_S", 0.0), ONCE, within=64),
+    Mutant("no hold-down after PUBREL", constant(inbound, "HOLD_DOWN_S", 0.0), ONCE, within=64),
     Mutant("topic ids begin again in each session", topic_ids_again, ONCE, within=2000),
     Mutant("sequences are left out", leave_out_sequences, NO_HOLES, within=8),
     Mutant("QoS 0 overtakes what waits", qos0_overtakes, IN_ORDER, within=250),
@@ -267,7 +267,7 @@ MUTANTS = (
     ),
     Mutant(
         "SUBACK at once where the broker is away for a moment",
-        constant(pending, "BROKER_PATIENCE_S", 0.0),
+        constant(pending_subscriptions, "BROKER_PATIENCE_S", 0.0),
         NOTHING_MISSED,
         within=32,
     ),

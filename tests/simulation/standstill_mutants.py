@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core import durability_gate as withholding
+from gateway.core import durability_gate
 from gateway.core import engine as engines
 from gateway.core.clients.client_table import Members
 from gateway.core.downlink.downlink import Downlink
@@ -257,7 +257,10 @@ STANDSTILL_MUTANTS = (
         within=64,
     ),
     Mutant(
-        "what waited for the state is not sent", constant(withholding, "let_go", []), LIVENESS, 8
+        "what waited for the state is not sent",
+        constant(durability_gate, "let_go", []),
+        LIVENESS,
+        8,
     ),
     Mutant(
         "WILLMSGREQ is not sent",

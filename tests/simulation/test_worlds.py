@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.core import dispatch as intake
+from gateway.core import dispatch
 from gateway.core.effects import Send
 from gateway.core.uplink import uplink
 from gateway.frames import Puback, ReturnCode
@@ -90,7 +90,7 @@ def test_the_gateway_keeps_its_promises_in_hard_worlds(kind: str, first: int) ->
 def test_so_does_one_that_is_overrun_soon(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And looks at all that a batch asks for, as it does among very many clients."""
     monkeypatch.setattr(uplink, "OVERFLOW", OVERFLOW)
-    monkeypatch.setattr(intake, "CACHED_MAX", 0)
+    monkeypatch.setattr(dispatch, "CACHED_MAX", 0)
     found = failures(range(CHUNK), kind)
     limits = f"with uplink.OVERFLOW = {OVERFLOW}, intake.CACHED_MAX = 0"
     assert not found, "\n\n".join([limits, *found])

@@ -14,8 +14,8 @@ Rule 2: live messages and retained ones can be told apart. With retained message
 Rule 3: filters with wildcards may overlap though none covers the other (`a/+` and `+/b`), and
         brokers send a message once for each. So each has an identifier of its own, by which the
         copies are told (overlap_dedup.py), and is subscribed at the highest QoS, so that the copies
-        are alike; what a client gets is limited when it is delivered. Filters without wildcards never
-        overlap; they share packets and one identifier. One that gives way to a filter with
+        are alike; what a client gets is limited when it is delivered. Filters without wildcards
+        never overlap; they share packets and one identifier. One that gives way to a filter with
         wildcards is raised to the highest QoS before that is subscribed: else the copy that it
         brings at a lower QoS until it is given up would be the one that is passed on.
 Rule 4: an identifier follows from its filter, so it is the same in every connection and every life

@@ -6,7 +6,7 @@ import mqtt5
 import pytest
 
 from gateway.core.effects import Effect
-from gateway.core.mqtt import subscriber as subscribing
+from gateway.core.mqtt import subscriber
 from gateway.core.mqtt.subscriber import UNASKED, UpstreamSubscriptions
 from tests.core.mqtt.broker_side import only
 from tests.core.mqtt.subscribing_stories import grant, subscriptions_up, wanting
@@ -42,12 +42,12 @@ def test_until_a_higher_one_is_granted_it_is_the_one_before() -> None:
 
 
 def test_until_a_higher_one_is_asked_for_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subscribing, "ASKED_MAX", 0)
+    monkeypatch.setattr(subscriber, "ASKED_MAX", 0)
     subscriptions = subscriptions_up()
     assert wanting(subscriptions, TOPIC, qos=0) == []
-    monkeypatch.setattr(subscribing, "ASKED_MAX", 2)
+    monkeypatch.setattr(subscriber, "ASKED_MAX", 2)
     grant(subscriptions, subscriptions.advance())
-    monkeypatch.setattr(subscribing, "ASKED_MAX", 0)
+    monkeypatch.setattr(subscriber, "ASKED_MAX", 0)
     assert wanting(subscriptions, TOPIC, qos=2) == []
     assert subscriptions.live_qos(TOPIC, TOPIC) == 0
 

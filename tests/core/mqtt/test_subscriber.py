@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.effects import DropUpstream, Effect, Granted, Save, SubscriptionRefused
-from gateway.core.mqtt import subscriber as subscribing
+from gateway.core.mqtt import subscriber
 from gateway.core.mqtt.options import CONTROL_ID_FIRST, CONTROL_ID_LAST
 from gateway.core.mqtt.session import UpstreamSession
 from gateway.core.mqtt.subscriber import PLAIN, UpstreamSubscriptions, identifier_of
@@ -171,8 +171,8 @@ def test_what_just_ends_and_what_gives_way_without_identifiers_is_not_raised() -
 def test_so_many_are_raised_at_once_as_there_are_packet_ids(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(subscribing, "ASKED_MAX", 2)
-    monkeypatch.setattr(subscribing, "FILTERS_PER_PACKET_MAX", 1)
+    monkeypatch.setattr(subscriber, "ASKED_MAX", 2)
+    monkeypatch.setattr(subscriber, "FILTERS_PER_PACKET_MAX", 1)
     subscriptions = subscriptions_up()
     names = ("a/1", "a/2", "a/3")
     for name in names:
@@ -283,7 +283,7 @@ def test_packet_ids_stay_clear_of_those_of_readings_and_of_those_in_use() -> Non
     subscriptions = subscriptions_up()
     filters = [f"f{number}/#" for number in range(400)]
     under_way = only(mqtt5.SubscribePacket, wanting(subscriptions, *filters))
-    assert len(under_way) == subscribing.ASKED_MAX + 1, "the rest waits for answers"
+    assert len(under_way) == subscriber.ASKED_MAX + 1, "the rest waits for answers"
     granted: list[Effect] = []
     while under_way:
         ids = [packet.packet_id for packet in under_way]

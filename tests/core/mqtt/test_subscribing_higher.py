@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.core.effects import Granted
-from gateway.core.mqtt import subscriber as subscribing
+from gateway.core.mqtt import subscriber
 from tests.core.mqtt.broker_side import news
 from tests.core.mqtt.subscribing_stories import grant, subscriptions_up, wanting
 
@@ -40,7 +40,7 @@ def test_an_answer_that_comes_behind_the_one_that_counts_changes_nothing(
 def test_a_filter_that_is_to_be_asked_for_at_a_higher_qos_is_not_granted_at_the_lower(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(subscribing, "ASKED_MAX", 1)
+    monkeypatch.setattr(subscriber, "ASKED_MAX", 1)
     subscriptions = subscriptions_up()
     lower = wanting(subscriptions, "a", qos=0, retained=False)
     assert wanting(subscriptions, "a", qos=2, retained=False) == []
@@ -52,7 +52,7 @@ def test_a_filter_that_is_to_be_asked_for_at_a_higher_qos_is_not_granted_at_the_
 def test_one_that_is_granted_is_not_when_a_higher_qos_is_wanted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(subscribing, "ASKED_MAX", 1)
+    monkeypatch.setattr(subscriber, "ASKED_MAX", 1)
     subscriptions = subscriptions_up()
     grant(subscriptions, wanting(subscriptions, "a", qos=0, retained=False))
     other = wanting(subscriptions, "b", qos=0, retained=False)

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.core.effects import Dropped, Forward, Reason, Save, State
 from gateway.core.state_records import ClientId, DueWillGone, SavedDueWill
-from gateway.core.uplink import pending_wills as bequests
+from gateway.core.uplink import pending_wills
 from gateway.core.uplink.pending_wills import Bequests
 from gateway.core.uplink.policy import Acknowledge, ReadingRules
 from gateway.frames import Connack, Connect, Disconnect, Frame, ReturnCode, WillMsg, WillTopic
@@ -190,9 +190,9 @@ def test_a_will_that_nobody_takes_is_offered_again_after_a_minute() -> None:
     bench.wake(LOST_AT)
     for minute in (1, 2):
         bench.told(Dropped)
-        bench.wake(LOST_AT + minute * bequests.OFFER_AGAIN_S - 0.1)
+        bench.wake(LOST_AT + minute * pending_wills.OFFER_AGAIN_S - 0.1)
         assert bench.told(Dropped) == []
-        bench.wake(LOST_AT + minute * bequests.OFFER_AGAIN_S)
+        bench.wake(LOST_AT + minute * pending_wills.OFFER_AGAIN_S)
         assert [each.reason for each in bench.told(Dropped)] == [Reason.WAITING_FULL]
 
 
@@ -211,22 +211,22 @@ def test_a_sequence_that_a_will_keeps_is_not_given_to_a_reading() -> None:
 def test_only_so_many_are_offered_at_once() -> None:
     rows = [
         SavedDueWill(ClientId(f"s{number}"), "lw", b"bye", 1, True, 1, number, 1 + number, 0)
-        for number in range(bequests.OFFERS_MAX + 1)
+        for number in range(pending_wills.OFFERS_MAX + 1)
     ]
     kept = Bequests(lambda _: None)
     kept.restore(rows, 5.0)
     assert kept.due_at == 5.0
-    assert [each.sequence for each in kept.offer(5.0)] == list(range(bequests.OFFERS_MAX))
+    assert [each.sequence for each in kept.offer(5.0)] == list(range(pending_wills.OFFERS_MAX))
     assert kept.offer(5.0) == []
-    (last,) = kept.offer(5.0 + bequests.OFFER_AGAIN_S)
-    assert last.sequence == bequests.OFFERS_MAX
+    (last,) = kept.offer(5.0 + pending_wills.OFFER_AGAIN_S)
+    assert last.sequence == pending_wills.OFFERS_MAX
     assert kept.due_at == float("inf")
 
 
 def test_beyond_the_limit_the_oldest_is_given_up_and_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(bequests, "DUE_MAX", 2)
+    monkeypatch.setattr(pending_wills, "DUE_MAX", 2)
     kept = Bequests(lambda _: None)
     first, second, third = (
         Forward(ClientId(name), "lw", b"bye", 1, True, 0, 0, 0.0) for name in ("s1", "s2", "s3")

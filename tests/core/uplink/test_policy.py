@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.core.uplink import policy as reading_rules
+from gateway.core.uplink import policy
 from gateway.core.uplink.policy import Acknowledge, ReadingRules, RulesByTopic
 
 UPSTREAM = ReadingRules(Acknowledge.UPSTREAM)
@@ -25,7 +25,7 @@ def test_of_a_filter_that_is_given_twice_the_first_counts() -> None:
 
 
 def test_rules_are_remembered_for_so_many_topics(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading_rules, "TOPICS_MAX", 2)
+    monkeypatch.setattr(policy, "TOPICS_MAX", 2)
     rules = RulesByTopic(AUTO, [("a", JOURNAL)])
     assert [rules.of(topic) for topic in "abca"] == [JOURNAL, AUTO, AUTO, JOURNAL]
     assert len(rules._known) <= 2

@@ -7,8 +7,7 @@ import pytest
 
 from gateway.core.effects import Dropped, Reason
 from gateway.core.mqtt import backlog
-from gateway.core.uplink import deferred as postponed
-from gateway.core.uplink import uplink
+from gateway.core.uplink import deferred, uplink
 from gateway.core.uplink.policy import Acknowledge, ReadingRules
 from gateway.storage.journal import reading
 from tests.support.engine_bench import short
@@ -51,10 +50,10 @@ def test_what_was_acknowledged_is_offered_again_when_the_broker_has_no_room() ->
     refuse(bench, held_reading(bench), QUOTA_EXCEEDED)
     (dropped,) = bench.told(Dropped)
     assert (dropped.reason, dropped.count) == (Reason.BROKER_REFUSED, 0)
-    bench.wake(postponed.OFFER_AGAIN_S - 0.1)
+    bench.wake(deferred.OFFER_AGAIN_S - 0.1)
     assert sent(bench) == []
     bench.holds = False
-    bench.wake(postponed.OFFER_AGAIN_S)
+    bench.wake(deferred.OFFER_AGAIN_S)
     assert sent(bench) == [b"hi"]
     assert bench.journal.numbers.depth == 0
 
@@ -85,7 +84,7 @@ def test_what_the_broker_refuses_for_good_is_finished() -> None:
 def test_no_more_than_a_number_is_kept_to_be_offered_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(postponed, "POSTPONED_MAX", 1)
+    monkeypatch.setattr(deferred, "POSTPONED_MAX", 1)
     bench = bench_of(JOURNAL)
     hold(bench)
     say_numbers(bench, 2)

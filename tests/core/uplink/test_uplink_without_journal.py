@@ -5,7 +5,7 @@ from __future__ import annotations
 import mqtt5
 
 from gateway.core.effects import Reason
-from gateway.core.uplink import spill as spilling
+from gateway.core.uplink import spill
 from gateway.frames import Pubcomp, Pubrec, Pubrel
 from tests.support.engine_bench import short
 from tests.support.uplink_stories import (
@@ -84,7 +84,7 @@ def test_a_spill_that_failed_is_tried_again_and_nothing_is_said_meanwhile() -> N
     assert reasons(bench) == []
     bench.at += 0.1
     heal_disk(bench)
-    bench.wake(SPILL_AFTER_S + spilling.AGAIN_S)
+    bench.wake(SPILL_AFTER_S + spill.AGAIN_S)
     bench.flush()
     assert bench.hear(b"s1") == [puback(7)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_ingest.config.settings import NO_READINGS
-from spark_ingest.payload import own_messages as leaving_out
+from spark_ingest.payload import own_messages
 from spark_ingest.payload.own_messages import LeavingOut
 from tests.spark_ingest.examples import delivery, tagged
 
@@ -43,7 +43,7 @@ def test_what_others_publish_is_not_left_out(topic: str) -> None:
 def test_beyond_a_number_of_topics_they_are_found_out_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(leaving_out, "TOPICS_MAX", 3)
+    monkeypatch.setattr(own_messages, "TOPICS_MAX", 3)
     usual = LeavingOut(NO_READINGS)
     for number in range(10):
         assert usual.leaves_out(delivery(b"1", topic=f"tidegate/{number}/state"))
