@@ -39,8 +39,8 @@ MEASURED = frozenset(
 # Many inputs on ways that other tests go too; while coverage is measured they take three times as
 # long.
 MEASURED_BY_OTHERS = (
-    "lines/test_any_octets.py",
-    "session/test_memory.py",
+    "transports/framing/test_any_octets.py",
+    "core/session/test_memory.py",
     "test_downlink_power_cuts.py",
     "test_engine_any_input.py",
     "test_engine_any_input_saved.py",

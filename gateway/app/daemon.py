@@ -216,7 +216,7 @@ class _Parts:
             self.lookout.beat()
 
     def apply(self, old: InForce, new: InForce) -> None:
-        """What of a configuration can change while the gateway runs; see service/reload.py."""
+        """What of a configuration can change while the gateway runs; see app/service/reload.py."""
         before, after = old.configuration.settings, new.configuration.settings
         if after.log != before.log:
             _configure_log(after, self.log_tail)

@@ -16,8 +16,8 @@ from gateway.app.service.blocking_check import ALLOWED, Allowed, BlockingCheck, 
 
 ALLOWED_HERE = (
     *ALLOWED,
-    Allowed("made before the gateway serves", place="admin/assets.py"),
-    Allowed("made before the gateway serves", place="admin/listening.py"),
+    Allowed("made before the gateway serves", place="admin/http/assets.py"),
+    Allowed("made before the gateway serves", place="admin/http/listening.py"),
     Allowed("pytest's log shows the source of a traceback", argument=r".*\.py$"),
 )
 

@@ -29,8 +29,13 @@ RAISED = {
 }
 # Whose functions return them.
 SENTENCES = {
-    *("admin/conditions.py", "admin/hosts.py", "config/doubts.py", "links/broker_failures.py"),
-    *("host/causes.py", "host/limits.py", "links/serial_faults.py", "upstream/session.py"),
+    *(
+        "admin/conditions.py",
+        "admin/http/hosts.py",
+        "config/doubts.py",
+        "transports/broker/failures.py",
+    ),
+    *("host/causes.py", "host/limits.py", "transports/serial/faults.py", "core/mqtt/session.py"),
 }
 # `tidegate flash` speaks to whoever sits before it, and docs/flashing.md has what it says.
 LEFT_OUT = ("cli/flash/", "flashing/")

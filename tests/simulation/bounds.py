@@ -47,7 +47,7 @@ def check_bounds(gateway: GatewayHost, rules: EngineRules) -> None:
     counted["readings read back"] = (len(backlog.ready), READY_MAX)
     for followers in uplink._followers.behind.values():
         counted["readings behind one"] = (len(followers), FOLLOWERS_MAX)
-    # More than the budget while nothing else can be written to (journal/room.py).
+    # More than the budget while nothing else can be written to (storage/journal/space.py).
     journal_bytes_max = gateway.journal_bytes_max + JOURNAL_EXCESS_SEGMENTS * SEGMENT_BYTES
     counted["bytes of the journal"] = (gateway.journal._room.bytes, journal_bytes_max)
     parked = backlog._storing + backlog._readable + len(backlog.ready)

@@ -158,7 +158,7 @@ class Plan:
     @property
     def remembers_all(self) -> bool:
         """Whether the journal has room for readings long after they were settled, so that copies
-        are known after a restart (a quarter of it, journal/rules.py).
+        are known after a restart (a quarter of it, storage/journal/options.py).
         """
         if self.has(Trouble.FAILING_DISK) or self.is_meddled:
             return False  # what may be damaged is not kept longer than needed
