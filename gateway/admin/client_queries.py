@@ -3,7 +3,7 @@
 Going through 100,000 sessions in one piece would hold up the sensors, so it is done in slices with
 a turn of the loop between two. What changes meanwhile is seen as it is when its slice comes.
 
-Limits: a list has at most `LIMIT_MAX` entries (admin/http/queries.py), and is found without holding more
+Limits: a list has at most `LIMIT_MAX` entries (queries.py), and is found without holding more
 than a slice beside it; further topics are counted up to `COUNTED_MAX`.
 """
 

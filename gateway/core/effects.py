@@ -189,7 +189,7 @@ class ReadBacklog:
 
 @dataclass(slots=True)
 class Save:
-    """Write a change of what outlasts a restart, in order, within `LATER_S` (storage/state/pending.py)."""
+    """Write a change of what outlasts a restart, in order, within `LATER_S` of state/pending.py."""
 
     change: Change
 

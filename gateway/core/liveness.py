@@ -269,7 +269,7 @@ def _of_readings(session: Session, places: Whereabouts) -> Iterator[_Found]:
 
 
 def _suback_waits_for(engine: Engine, asked: SubscribeTo) -> WaitsFor | None:
-    """None: for a broker that is away, which a timer ends (core/downlink/pending_subscriptions.py)."""
+    """None: for a broker that is away, which a timer ends (downlink/pending_subscriptions.py)."""
     downlink = engine.downlink
     if downlink.pending.is_saving(asked):
         return WaitsFor.STATE

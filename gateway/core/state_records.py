@@ -17,7 +17,7 @@ PACKET_IDS = 65_000
 
 
 class State(Enum):
-    """Where a client is in its conversation; the arrows are in `core/session/states.py`."""
+    """Where a client is in its conversation; the arrows are in `session/states.py`."""
 
     DISCONNECTED = "disconnected"
     CONNECTING = "connecting"

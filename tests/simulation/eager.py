@@ -1,7 +1,7 @@
 """A sensor that does not wait for an acknowledgement before it sends its next reading.
 
 The specification allows one at a time; clients that were made for MQTT have several, and the
-gateway takes them (core/session/inbound.py). Each of up to `plan.window` readings has retries of its
+gateway takes them (session/inbound.py). Each of up to `plan.window` readings has retries of its
 own. After a CONNECT all that are not acknowledged are said again, in the order in which they were
 measured; a network that overtakes may bring them in another. It sleeps when none is under way; one
 that talks in its sleep says them without CONNECT, and asks for its own messages after the last.

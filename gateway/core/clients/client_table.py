@@ -1,8 +1,8 @@
 """The sessions of all clients: by client id, by address, by when each wants time; who is absent.
 
 Addresses are compared raw, per link, so that finding a session costs two dictionary lookups. A
-session whose address is not believed yet (`core/session/address_validation.py`) is not found there, but by
-`doubted_at`: so the way of a reading need not ask. All
+session whose address is not believed yet (`session/address_validation.py`) is not found there, but
+by `doubted_at`: so the way of a reading need not ask. All
 timers are in one heap: a session's entry may be early (hearing a client only moves its deadline
 away), never late. Entries that nearer ones replaced stay until they are due or too many.
 

@@ -2,12 +2,12 @@
 
 A subscription is asked for, saved when the broker grants the filter that covers it, and joined
 when it is durable; only then does its client hear SUBACK, then what the broker retains, then live
-messages. Where the broker is away for longer than a moment (core/downlink/pending_subscriptions.py) a subscription is
-saved at once and made when it is back.
+messages. Where the broker is away for longer than a moment (pending_subscriptions.py) a
+subscription is saved at once and made when it is back.
 
 The broker hears that a QoS 1 message is in good hands when each client it is for has acknowledged
 its copy or has it durably in its outbox, whichever is first. Where all of them listen they have
-`SOON_S` to make the second needless (core/downlink/write_behind.py). A QoS 2 message is durable with
+`SOON_S` to make the second needless (write_behind.py). A QoS 2 message is durable with
 its packet id first.
 
 Retained messages: a new subscriber gets them once, with the flag; while the broker is away those

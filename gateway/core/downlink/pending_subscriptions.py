@@ -3,8 +3,8 @@
 What is published after SUBACK is to come, so the broker must have the subscription by then. One
 that is away cannot say that; and a sensor that starts in an outage must come to publish. So those
 that ask wait for a broker that was there a moment ago, or has not been asked yet, and are accepted
-without it after `BROKER_PATIENCE_S`. In that time it is tried twice (transports/reconnect.py), and no
-client repeats SUBSCRIBE yet (10 s and more, MQTT-SN 1.2, 7.2).
+without it after `BROKER_PATIENCE_S`. In that time it is tried twice (transports/reconnect.py), and
+no client repeats SUBSCRIBE yet (10 s and more, MQTT-SN 1.2, 7.2).
 
 A broker that comes and goes and grants nothing does not begin the time anew: where it refuses by
 closing the connection nobody would be accepted.

@@ -9,7 +9,7 @@ journal. Its ways, by name:
 - **stored first**: QoS 2, and QoS 1 with `journal`: to the broker only when it is durable, or a
   crash would let its sensor send it a second time, under another tag.
 - **parked**: stored, and kept nowhere else, because the broker is away or others of its client are
-  parked: it is read back in its turn (core/mqtt/backlog.py).
+  parked: it is read back in its turn (mqtt/backlog.py).
 
 Rule 1: nothing of a client overtakes what it sent before, whatever way either takes, on the disk
         as well: it is read back in the order in which it was written. A QoS 0 reading follows

@@ -5,7 +5,7 @@
 - It is opened when it is there, at the start or later, and again after it was lost, with waits that
   grow up to REOPEN_S_MAX. Log: one line when it goes, one when it is back, one for each new reason
   in between.
-- What cannot be sent is counted: more than the line takes in a few seconds (`transports/framing/outflow.py`), or
+- What cannot be sent is counted: more than the line takes in a few seconds (framing/outflow.py), or
   nobody there. MQTT-SN sends again what is not answered.
 - It can be lent to another program for a while (loan.py). For sensors that is a pulled cable.
 - Nothing that comes over the line, or happens to it, raises here.
