@@ -4,9 +4,9 @@ Whoever is not known may connect, look for gateways, or publish at QoS -1; all e
 with DISCONNECT. A session begins here, takes the place of another one here, and ends here.
 
 Anyone can send CONNECT in the name of any address. So a new client is a caller until its second
-frame (`clients/half_open.py`), and one that is known and comes from another address is in
-doubt there (`session/address_validation.py`). CONNACK to a caller waits for no disk, not even if its
-session is to stay: there is nothing in it yet, and what it is promised later waits for its row as well.
+frame (`clients/half_open.py`), and one that is known and comes from another address is in doubt
+there (`session/address_validation.py`). CONNACK to a caller waits for no disk, not even if its
+session is to stay: there is nothing in it yet, and what it is promised later waits for its row.
 
 Limits: those of `clients/admission.py` and `clients/half_open.py`.
 """

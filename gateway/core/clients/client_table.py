@@ -2,9 +2,9 @@
 
 Addresses are compared raw, per link, so that finding a session costs two dictionary lookups. A
 session whose address is not believed yet (`session/address_validation.py`) is not found there, but
-by `doubted_at`: so the way of a reading need not ask. All
-timers are in one heap: a session's entry may be early (hearing a client only moves its deadline
-away), never late. Entries that nearer ones replaced stay until they are due or too many.
+by `doubted_at`: so the way of a reading need not ask. All timers are in one heap: a session's entry
+may be early (hearing a client only moves its deadline away), never late. Entries that nearer ones
+replaced stay until they are due or too many.
 
 Limit: `clients_max`, kept by `admission.py`; the heap holds at most two entries for each session
 and `TIMERS_SPARE`.
