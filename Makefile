@@ -79,9 +79,11 @@ kafka-test-if-there:
 	  $(MAKE) --no-print-directory kafka-test; \
 	else echo "The tests with Kafka need a Kafka, by Maven, and were left out:  make kafka-test"; fi
 
-check: setup ## lint, format and types, exactly as CI does
+check: setup ## lint, format, layers and types, exactly as CI does
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@if [[ -x $(BIN)/lint-imports ]]; then $(BIN)/lint-imports --quiet; \
+	else echo "layers not checked: import-linter has no build for this machine, any 64-bit one has"; fi
 	@if [[ -x $(BIN)/mypy ]]; then $(BIN)/mypy; \
 	else echo "types not checked: mypy has no build for this machine, any 64-bit one has"; fi
 
