@@ -82,7 +82,7 @@ kafka-test-if-there:
 check: setup ## lint, format, layers and types, exactly as CI does
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@if [[ -x $(BIN)/lint-imports ]]; then $(BIN)/lint-imports --quiet; \
+	@if [[ -x $(BIN)/lint-imports ]]; then $(BIN)/lint-imports --no-logo; \
 	else echo "layers not checked: import-linter has no build for this machine, any 64-bit one has"; fi
 	@if [[ -x $(BIN)/mypy ]]; then $(BIN)/mypy; \
 	else echo "types not checked: mypy has no build for this machine, any 64-bit one has"; fi

@@ -13,6 +13,7 @@ The machines that run these tests are shared, and a Raspberry Pi is twenty times
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -31,23 +32,24 @@ settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("new", deadline=None, max_examples=2000)
 settings.load_profile("same")
 
-# Of the pure core; what is beside them has real sockets, processes and disks below it. All tests
-# that lie in no folder are measured, too.
-MEASURED = frozenset(
-    ("custody", "frames", "lines", "notices", "routing", "session", "spark_ingest", "upstream")
-)
+# Of the pure core; what is beside them has real sockets, processes and disks below it.
+MEASURED = ("core/", "frames/", "presence/", "spark_ingest/", "transports/framing/")
 # Many inputs on ways that other tests go too; while coverage is measured they take three times as
 # long.
 MEASURED_BY_OTHERS = (
     "transports/framing/test_any_octets.py",
     "core/session/test_memory.py",
-    "test_downlink_power_cuts.py",
-    "test_engine_any_input.py",
-    "test_engine_any_input_saved.py",
+    "core/downlink/test_downlink_power_cuts.py",
+    "core/test_engine_any_input.py",
+    "core/test_engine_any_input_saved.py",
 )
 SOAK_TIMEOUT_S = 7200  # whoever starts one, also by its name
 _HERE = Path(__file__).parent
 _IS_COMPILED = os.environ.get(compiled.VARIABLE) == "yes"
+
+# Under `nohup` and in the background of a script SIGINT is ignored, and programs inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if _IS_COMPILED and (_form := compiled.use(os.environ)) is not compiled.Form.COMPILED:
     raise pytest.UsageError(_form.value)
@@ -59,9 +61,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=plain)
         items[:] = [item for item in items if item not in plain]
     for item in items:
-        path = item.path.relative_to(_HERE)
-        is_beside = len(path.parts) > 1 and path.parts[0] not in MEASURED
-        if is_beside or path.as_posix() in MEASURED_BY_OTHERS:
+        path = item.path.relative_to(_HERE).as_posix()
+        if not path.startswith(MEASURED) or path in MEASURED_BY_OTHERS:
             item.add_marker(pytest.mark.no_cover)
         if item.get_closest_marker("soak"):
             item.add_marker(pytest.mark.timeout(SOAK_TIMEOUT_S))

@@ -15,7 +15,7 @@ from hil.boards.power import POWERS
 from hil.boards.registry import kinds
 from hil.scenarios.mistakes import Page, Table
 
-DEFAULT = Path(__file__).with_name("bench.toml")
+DEFAULT = Path(__file__).parents[1] / "bench.toml"
 BOARDS_MAX = 64
 STRETCH = 15.0  # of a board that is real: 5 s between readings, where simulated ones take 0.3
 _ID = re.compile(r"[a-z0-9][a-z0-9-]{0,18}")  # with "hil-" before it is a client id

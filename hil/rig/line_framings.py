@@ -1,6 +1,6 @@
 """How messages go over a serial line, written a second time and as plainly as can be.
 
-A sensor of the tests speaks with these, so that a mistake in `gateway.lines` cannot hide behind the
+A sensor of the tests speaks with these, so that a mistake in `framing` cannot hide behind the
 same mistake here. Damage is dropped without a word, as small boards do.
 """
 

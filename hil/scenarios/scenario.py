@@ -19,7 +19,7 @@ from hil.scenarios.actions import ACTIONS, PARAMETERS
 from hil.scenarios.events import Event
 from hil.scenarios.mistakes import Page, Table
 
-FOLDER = Path(__file__).with_name("scenarios")
+FOLDER = Path(__file__).parent
 ACKNOWLEDGE = ("auto", "journal", "upstream")
 ANY = "any"
 EVENTS_MAX = 100

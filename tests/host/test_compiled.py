@@ -25,16 +25,17 @@ LIBRARY = "0123__mypyc"
 # As `tidegate run` begins.
 ASKED = """
 import os
-from gateway import compiled
+from gateway.host import compiled
 form = compiled.use(os.environ)
-from gateway import daemon, engine
+from gateway.app import daemon
+from gateway.core import engine
 from gateway.frames import fields
 print(form.name, engine.__file__, fields.__file__, daemon.__file__, sep="\\n")
 """
 # A frozen class of the compiled ones, made by an `__init__` that sets what it has.
 FROZEN = """
 import os
-from gateway import compiled
+from gateway.host import compiled
 print(compiled.use(os.environ).name)
 from gateway.core.effects import Peer
 peer = Peer(1, b"a")

@@ -33,13 +33,7 @@ LOCKED_EXTRAS = ("demo", "flash", "hil")
 AT_THE_TOP = {
     *(".ci", ".containerignore", ".dockerignore", ".gitignore", "CHANGELOG.md", "Containerfile"),
     *("LICENSE", "Makefile", "README.md", "docs", "firmware", "gateway", "hil", "pyproject.toml"),
-    *(
-        ".ci/requirements-spark.lock",
-        ".ci/requirements-types.lock",
-        ".ci/requirements.lock",
-        "spark_ingest",
-    ),
-    *("tests", "typings"),
+    *("spark_ingest", "tests"),
 }
 GENERATED_MARK = re.compile(r"\bby `?python3? -m ([\w.]+)")
 PACKAGES = ("gateway", "spark_ingest")

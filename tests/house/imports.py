@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 
@@ -28,7 +29,17 @@ def by_name_at_run_time(node: ast.Call) -> Iterator[Import]:
             yield Import(name.value, node.lineno)
 
 
-def imports_of(path: Path, root: Path) -> Iterator[Import]:
+def imports_of(path: Path, root: Path) -> tuple[Import, ...]:
+    """Several rules ask for all of them: a file is read once, unless it changes."""
+    return _imports_of(path, root, path.stat().st_mtime_ns)
+
+
+@cache
+def _imports_of(path: Path, root: Path, _changed_at: int) -> tuple[Import, ...]:
+    return tuple(_read(path, root))
+
+
+def _read(path: Path, root: Path) -> Iterator[Import]:
     package = list(path.relative_to(root).parent.parts)
     for node in ast.walk(ast.parse(path.read_text(), str(path))):
         match node:

@@ -120,10 +120,10 @@ LIVE = {
     "def main(verb: str) -> None:\n"
     "    import_module(f'gateway.cli.{verb}')\n",
     "gateway/cli/__init__.py": "",
-    "gateway/cli/run.py": "from gateway import daemon\n",
-    "gateway/app/daemon.py": "from .state import store\nCHILD = ['-m', 'gateway.child']\n",
+    "gateway/cli/run.py": "from gateway.app import daemon\n",
+    "gateway/app/daemon.py": "from ..storage.state import store\nCHILD = ['-m', 'gateway.child']\n",
     "gateway/child.py": "",
-    "gateway/state/__init__.py": "",
+    "gateway/storage/state/__init__.py": "",
     "gateway/storage/state/store.py": "SCHEMA = 'schema.sql'\n",
     "gateway/storage/state/schema.sql": "CREATE TABLE session (id TEXT);\n",
     "gateway/config/reference.py": "",
@@ -143,7 +143,7 @@ def test_what_is_imported_started_looked_up_or_documented_is_alive(tmp_path: Pat
         "gateway/orphan.py",
         "gateway/cli/orphan.py",
         "gateway/orphans/__init__.py",
-        "gateway/state/old.sql",
+        "gateway/storage/state/old.sql",
     ],
 )
 def test_a_file_that_nothing_uses_is_found(tmp_path: Path, name: str) -> None:

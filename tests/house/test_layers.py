@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -42,16 +43,21 @@ def lint(root: Path) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+def copy_into(folder: Path) -> None:
+    """All that the linter reads."""
+    shutil.copy(REPOSITORY / "pyproject.toml", folder)
+    for name in LINTER["root_packages"]:
+        ignored = shutil.ignore_patterns("__pycache__", "compiled_modules")
+        shutil.copytree(REPOSITORY / name, folder / name, ignore=ignored)
+
+
 def test_every_contract_is_kept() -> None:
     code, printed = lint(REPOSITORY)
     assert code == 0, printed
 
 
 def test_a_breach_of_each_contract_is_found(tmp_path: Path) -> None:
-    shutil.copy(REPOSITORY / "pyproject.toml", tmp_path)
-    for name in LINTER["root_packages"]:
-        ignored = shutil.ignore_patterns("__pycache__", "compiled_modules")
-        shutil.copytree(REPOSITORY / name, tmp_path / name, ignore=ignored)
+    copy_into(tmp_path)
     for path, module in BREACHES:
         file = tmp_path / path
         file.write_text(f"{file.read_text()}\n\ndef breach() -> None:\n    import {module}\n")
@@ -67,22 +73,13 @@ def test_a_breach_of_each_contract_is_found(tmp_path: Path) -> None:
 
 
 def test_a_package_that_no_contract_names_is_found(tmp_path: Path) -> None:
-    shutil.copy(REPOSITORY / "pyproject.toml", tmp_path)
-    for name in LINTER["root_packages"]:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").touch()
-    for contract in LINTER["contracts"]:
-        for container in contract.get("containers", ()):
-            for layer in " | ".join(contract["layers"]).split(" | "):
-                package = tmp_path / container.replace(".", "/") / layer
-                package.mkdir(parents=True, exist_ok=True)
-                (package / "__init__.py").touch()
+    copy_into(tmp_path)
     new = tmp_path / "gateway" / "new"
     new.mkdir()
     (new / "__init__.py").touch()
     code, printed = lint(tmp_path)
     assert code != 0
-    assert "gateway.new" in printed or "- new" in printed
+    assert re.search(r"\bnew\b", printed)
 
 
 def test_coverage_is_measured_in_all_that_touches_nothing_outside() -> None:

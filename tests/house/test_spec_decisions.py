@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 DOCUMENT = (TESTS.parent / "docs" / "spec_decisions.md").read_text()
 ENTRIES = dict(re.findall(r"^### (.+)\n\n((?:- .+\n|  .+\n)+)", DOCUMENT, re.MULTILINE))
 PARTS = ["Passage", "Reading", "Reason", "Test"]

@@ -15,31 +15,31 @@ from tests.simulation.eager import Eager
 from tests.simulation.gateway_host import GatewayHost
 from tests.simulation.world import World
 
-WORLDS = 400
-DYING = 100
+WORLDS = 100
+DYING = 25
 SLEEPING = (State.ASLEEP, State.AWAKE)
-# In so many worlds at least; the 2,000 of test_worlds.py hold five times as many.
+# In so many worlds at least; the 2,000 of test_worlds.py hold twenty times as many.
 SEEN_MIN = {
-    "fell asleep": 500,
-    "declared sleep again while asleep": 200,
-    "with another duration": 150,
-    "kept for a sleeper": 400,
-    "woke to fetch": 1000,
-    "PINGRESP to one that fetched": 1000,
-    "asked again while awake": 50,
-    "sent while awake": 500,
-    "sent while awake with DUP": 150,
-    "PUBREL while awake": 100,
-    "went back unanswered": 5,
-    "woke by CONNECT": 100,
-    "published in its sleep": 150,
-    "QoS 0 dropped for a sleeper": 100,
-    "lost in its sleep": 50,
-    "lost with its will": 50,
-    "came back from a gateway's end asleep": 100,
-    "will due": 50,
+    "fell asleep": 125,
+    "declared sleep again while asleep": 50,
+    "with another duration": 37,
+    "kept for a sleeper": 100,
+    "woke to fetch": 250,
+    "PINGRESP to one that fetched": 250,
+    "asked again while awake": 12,
+    "sent while awake": 125,
+    "sent while awake with DUP": 37,
+    "PUBREL while awake": 25,
+    "went back unanswered": 1,
+    "woke by CONNECT": 25,
+    "published in its sleep": 37,
+    "QoS 0 dropped for a sleeper": 25,
+    "lost in its sleep": 12,
+    "lost with its will": 12,
+    "came back from a gateway's end asleep": 25,
+    "will due": 12,
     "will due and restored": 1,  # chance decides which worlds have one
-    "will at the broker": 50,
+    "will at the broker": 12,
 }
 
 NAPPING_WORLDS = 50

@@ -23,18 +23,19 @@ hold = sys.argv.pop(1)
 def wait():
     while os.access(hold, os.F_OK):
         time.sleep(0.01)
-from gateway import announced, census
-from gateway.state import committer, store
+from gateway.admin import snapshot
+from gateway.presence import retained_ledger
+from gateway.storage.state import committer, store
 def held(owner, name):
     done = getattr(owner, name)
     def waiting(*given, **named):
         wait()
         return done(*given, **named)
     setattr(owner, name, waiting)
-held(census.TimedFiles, "sync_data")
+held(snapshot.TimedFiles, "sync_data")
 held(store.StateStore, "commit")
 held(store.StateStore, "close")
-held(announced, "_private")
+held(retained_ledger, "_private")
 committer.SLOW_S = 0.5
 from gateway.__main__ import main
 sys.exit(main())

@@ -30,7 +30,7 @@ END_S = 5.0
 HASTY = """
 import sys
 from gateway.cli import sources
-from gateway.service import reloading
+from gateway.app.service import reloading
 sources.READ_S_MAX = reloading.READ_S_MAX = 1.0
 from gateway.__main__ import main
 sys.exit(main())
