@@ -35,8 +35,8 @@ from tests.support.waiting import until
 LINES_MAX = 6
 PROGRAM = f"""
 import sys
-from gateway.admin import log_writer
-log_writer.LINES_MAX, log_writer.BLOCKED_AFTER_S = {LINES_MAX}, 0.1
+from gateway.admin.log import writer
+writer.LINES_MAX, writer.BLOCKED_AFTER_S = {LINES_MAX}, 0.1
 from gateway.__main__ import main
 sys.exit(main(sys.argv[1:]))
 """

@@ -314,10 +314,10 @@ def test_compiled_modules_run_and_all_others_do_as_well() -> None:
     _, engine, fields, daemon = running(REPOSITORY, {compiled.VARIABLE: "yes"})
     assert engine.endswith(SUFFIX)
     assert fields.endswith(SUFFIX)
-    assert daemon == str(PACKAGE / "daemon.py")
+    assert daemon == str(PACKAGE / "app" / "daemon.py")
     name, engine, fields, _ = running(REPOSITORY, {compiled.VARIABLE: "no"})
     assert (name, engine, fields) == (
-        *("UNWANTED", str(PACKAGE / "engine.py"), str(PACKAGE / "frames/fields.py")),
+        *("UNWANTED", str(PACKAGE / "core" / "engine.py"), str(PACKAGE / "frames/fields.py")),
     )
 
 

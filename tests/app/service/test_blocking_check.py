@@ -175,7 +175,7 @@ def test_a_gateway_that_opens_a_file_in_its_loop_says_so_with_the_place(tmp_path
         line = gateway.wait_for_log(
             r"ERROR tidegate.blocking a call that may block, in the thread of the event loop: (.*)"
         )
-        assert line[1].startswith(f"open({tmp_path}/gateway.toml) at daemon.py:")
+        assert line[1].startswith(f"open({tmp_path}/gateway.toml) at app/daemon.py:")
         assert " keep_house < " in line[1]
         assert gateway.stop() == 0
     finally:
