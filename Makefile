@@ -20,7 +20,7 @@ COMPILED_TESTS = $(addprefix tests/,frames core storage/journal transports prese
 # machine is one for it (.ci/fits-spark.sh).
 SPARK ?= auto
 
-.PHONY: help setup compile demo test check bench soak lock wheel deb deb-test clean
+.PHONY: help setup compile demo quick test check bench soak lock wheel deb deb-test clean
 .PHONY: compiled-test spark-setup spark-demo spark-test spark-test-if-wanted kafka-test kafka-test-if-there
 
 help: ## list what can be made
@@ -78,6 +78,10 @@ kafka-test-if-there:
 	@if [[ $(SPARK) != no && -e .venv/.spark-ready ]] && bash .ci/setup-kafka.sh --look 2>/dev/null; then \
 	  $(MAKE) --no-print-directory kafka-test; \
 	else echo "The tests with Kafka need a Kafka, by Maven, and were left out:  make kafka-test"; fi
+
+# BASE=main counts all of a branch as changed.
+quick: setup ## after each change, a minute: lint, layers, types, tests of the core and where the change is
+	@bash .ci/quick.sh
 
 check: setup ## lint, format, layers and types, exactly as CI does
 	@$(BIN)/ruff check .
