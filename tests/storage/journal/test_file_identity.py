@@ -74,7 +74,7 @@ def test_what_cannot_be_looked_at_is_an_error(tmp_path: Path) -> None:
     assert raised.value.errno == errno.ELOOP
 
 
-@pytest.mark.parametrize("why", ["no symbol", "ENOSYS", "EPERM", "another device"])
+@pytest.mark.parametrize("why", ["no symbol", "ENOSYS", "EPERM", "EACCES", "another device"])
 def test_without_statx_it_is_asked_by_stat(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def statx(*_: Any) -> int:
         if why == "another device":
