@@ -15,31 +15,31 @@ from tests.simulation.eager import Eager
 from tests.simulation.gateway_host import GatewayHost
 from tests.simulation.world import World
 
-WORLDS = 100
-DYING = 25
+WORLDS = 120
+DYING = 30
 SLEEPING = (State.ASLEEP, State.AWAKE)
-# In so many worlds at least; the 2,000 of test_worlds.py hold twenty times as many, and more.
+# In so many worlds at least; the 2,000 of test_worlds.py hold sixteen times as many.
 SEEN_MIN = {
-    "fell asleep": 62,
-    "declared sleep again while asleep": 25,
-    "with another duration": 18,
-    "kept for a sleeper": 50,
-    "woke to fetch": 125,
-    "PINGRESP to one that fetched": 125,
-    "asked again while awake": 6,
-    "sent while awake": 62,
-    "sent while awake with DUP": 18,
-    "PUBREL while awake": 12,
+    "fell asleep": 150,
+    "declared sleep again while asleep": 60,
+    "with another duration": 45,
+    "kept for a sleeper": 120,
+    "woke to fetch": 300,
+    "PINGRESP to one that fetched": 300,
+    "asked again while awake": 15,
+    "sent while awake": 150,
+    "sent while awake with DUP": 45,
+    "PUBREL while awake": 30,
     "went back unanswered": 1,
-    "woke by CONNECT": 12,
-    "published in its sleep": 18,
-    "QoS 0 dropped for a sleeper": 12,
-    "lost in its sleep": 6,
-    "lost with its will": 6,
-    "came back from a gateway's end asleep": 12,
-    "will due": 6,
+    "woke by CONNECT": 30,
+    "published in its sleep": 45,
+    "QoS 0 dropped for a sleeper": 30,
+    "lost in its sleep": 15,
+    "lost with its will": 15,
+    "came back from a gateway's end asleep": 30,
+    "will due": 15,
     "will due and restored": 1,  # chance decides which worlds have one
-    "will at the broker": 6,
+    "will at the broker": 15,
 }
 
 NAPPING_WORLDS = 50
