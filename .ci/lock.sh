@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes .ci/requirements.lock, .ci/requirements-spark.lock and .ci/requirements-types.lock anew from pyproject.toml. Pins stay unless --upgrade (or
-# --upgrade-package NAME) is given.
+# Writes .ci/requirements.lock, .ci/requirements-spark.lock and .ci/requirements-types.lock from
+# pyproject.toml. Pins stay unless --upgrade (or --upgrade-package NAME) is given.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 if ! command -v uv >/dev/null; then

@@ -416,8 +416,8 @@ class Overheard:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """The broker has taken a reading, and the journal keeps it: a later life need not send it.
-    Written with the next group; nobody waits for it.
+    """The broker has taken a reading, and the journal keeps it: a later run need not send it.
+    Written with the next group; no answer waits for it.
     """
 
     record: int
@@ -450,7 +450,7 @@ ByRecord = Keep | Unpark | FinishRun | ReadAgain
 
 @dataclass(frozen=True, slots=True)
 class KeptRun:
-    """So many readings of an epoch that a former life kept: from this sequence and record on."""
+    """So many readings of an epoch that a previous run kept: from this sequence and record on."""
 
     epoch: int
     first: int

@@ -9,7 +9,7 @@
   lines.
 - When stderr is the journal, lines begin with its `<N>` priority, and text has no time stamp: the
   journal has its own.
-- Nobody who logs waits: lines are written by a thread of their own (writer.py), and those that
+- Logging never waits: lines are written by a thread of their own (writer.py), and those that
   cannot be written are counted and lost. The gateway serves sensors first.
 - Whatever else Python itself would write to stderr, such as what nobody caught, becomes such a line
   too (`log_everything`).

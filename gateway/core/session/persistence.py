@@ -52,7 +52,7 @@ class LastingSession:
         self.silence_max_s = inf
         self.scheduled_at = inf  # the engine's own note: when it will look at this session next
         self.withheld: tuple[Effect, ...] = ()  # and which frames to it wait for the disk
-        self.noted: object = None  # of whoever goes through all sessions (presence/availability.py)
+        self.noted: object = None  # by what goes through all sessions (presence/availability.py)
         self.clean = False
         self.keep_alive_s = 0
         self.sleep_s = 0
