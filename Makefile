@@ -37,7 +37,7 @@ demo: setup ## five simulated sensors, a broker and the gateway, live in this te
 	@$(BIN)/tidegate demo $(ARGS)
 
 # A part of the tests cannot cover the core whole, so with ARGS coverage is not measured.
-test: setup ## all tests but the soak tests, ten minutes; ARGS="-k name" for some
+test: setup ## all tests but the soak tests, twenty minutes; ARGS="-k name" for some
 	@bash .ci/browser.sh
 	@bash .ci/setup-types.sh
 	@bash .ci/setup-micropython.sh
