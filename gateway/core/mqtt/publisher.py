@@ -295,8 +295,8 @@ class Readings:
         packets: list[bytes] = []
         largest = 0
         for forward in run:
-            # The clock may have been set since it was taken on. As `_unix_ms`, but for nearly all
-            # of them the same numbers.
+            # The clock may have been set since it was taken on. As `_unix_ms`, whose call for each
+            # takes 0.1 us of 2.3; for nearly all the numbers are the same.
             at = forward.received_at
             is_usual = at >= since
             forward.unix_ms = int(at * 1000 + at_zero) if is_usual else self._unix_ms(forward)
