@@ -19,11 +19,11 @@ import re
 # the collector of garbage need not know of them, and each is 16 octets smaller.
 ACYCLIC = (
     # The sessions' and what they hold
-    *("Delivering", "Publishing", "QosTable", "Rationed", "Sending", "Subscribing", "Topic"),
-    *("TopicRegistry", "_Filter", "_Leaf", "Recent", "Recents", "_Said"),
+    *("Outbound", "Inbound", "QosTable", "BudgetedSender", "Sending", "Subscribing", "Topic"),
+    *("TopicRegistry", "_Filter", "_Leaf", "RecentReading", "RecentReadings", "_Published"),
     # Effects, and what they carry
-    *("Arrived", "Finish", "Forward", "InGoodHands", "Message", "Peer", "Send"),
-    *("Settled", "Store", "Transmit", "UnderWay"),
+    *("Publication", "Finish", "Reading", "DeliveryComplete", "Message", "Peer", "Send"),
+    *("ReadingsAcknowledged", "Store", "Transmit", "Outstanding"),
 )
 DATACLASS = re.compile(r"^@dataclass\(([^)\n]*)\)", re.MULTILINE)
 CLASS = re.compile(r"\n\n((?:@.*\n)*class (\w+))")

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from gateway.admin import conditions
 from gateway.admin.durations import duration
 from gateway.admin.event_levels import DROPPED
-from gateway.admin.event_log import News
+from gateway.admin.event_log import EventLog
 from gateway.admin.numbers import Condition, Numbers
 from gateway.core.alarm_names import AlarmName
 from gateway.core.effects import State
-from gateway.presence.numbers import NoticeNumbers
+from gateway.presence.numbers import PresenceNumbers
 
 FILL_MAX = 0.8
 LAG_S_MAX = 0.1
@@ -24,11 +24,11 @@ LAG_S_MAX = 0.1
 Alarm = tuple[AlarmName, str]
 
 
-def alarms(numbers: Numbers, news: News, gateway_name: str = "+") -> list[str]:
+def alarms(numbers: Numbers, news: EventLog, gateway_name: str = "+") -> list[str]:
     return [sentence for _, sentence in named_alarms(numbers, news, gateway_name)]
 
 
-def named_alarms(numbers: Numbers, news: News, gateway_name: str = "+") -> list[Alarm]:
+def named_alarms(numbers: Numbers, news: EventLog, gateway_name: str = "+") -> list[Alarm]:
     return [
         *_of_standstills(numbers),
         *_of_upstream(numbers),
@@ -119,7 +119,7 @@ def _of_links(numbers: Numbers) -> Iterator[Alarm]:
             )
 
 
-def _of_notices(notices: NoticeNumbers) -> Iterator[Alarm]:
+def _of_notices(notices: PresenceNumbers) -> Iterator[Alarm]:
     if notices.refusal is not None:
         yield (
             AlarmName.BIRTH_REFUSED,
@@ -150,7 +150,7 @@ def _of_the_operator(numbers: Numbers) -> Iterator[Alarm]:
         yield AlarmName.PERMIT_OPEN, f"new sensors may come in for {left}, listed or not"
 
 
-def _of_drops(news: News) -> Iterator[Alarm]:
+def _of_drops(news: EventLog) -> Iterator[Alarm]:
     """Only what someone can change; the rest is a part of the day, and in the counters."""
     for reason, count in news.dropped.items():
         telling = DROPPED[reason]

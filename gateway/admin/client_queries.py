@@ -21,11 +21,11 @@ from gateway.admin.http.queries import OVERDUE, ClientsQuery, TopicsQuery
 from gateway.admin.topics import (
     CLIENTS_NAMED_MAX,
     CLIENTS_NAMED_OF_ONE_MAX,
-    Named,
+    NamedCounts,
     TopicsFound,
     TopicShown,
 )
-from gateway.core.clients.half_open import Caller
+from gateway.core.clients.half_open import HalfOpenClient
 from gateway.core.effects import ClientId, Peer, State
 from gateway.core.engine import Engine
 from gateway.core.session.session import Session
@@ -44,7 +44,7 @@ _STATES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Roster:
+class ClientQueries:
     """`links` are the names of the links by number. `predefined` are ids by topic name, common to
     all clients and of single ones.
     """
@@ -65,7 +65,7 @@ class Roster:
         matching, last = 0, query.offset + query.limit
         choose = nlargest if query.descends else nsmallest
         for some in _slices(
-            [*self.engine.sessions, *(each.client_id for each in self.engine.callers)]
+            [*self.engine.sessions, *(each.client_id for each in self.engine.half_open)]
         ):
             found = [self._key(each, query) for each in some if self._matches(each, query)]
             matching += len(found)
@@ -89,26 +89,26 @@ class Roster:
         if query.sort == "id":
             return 0.0, client_id
         known = ClientId(client_id)
-        session, caller = self.engine.sessions.get(known), self.engine.callers.of(known)
+        session, caller = self.engine.sessions.get(known), self.engine.half_open.of(known)
         match query.sort:
             case "heard" if session is not None:
-                return session.heard_at, client_id
+                return session.last_received_at, client_id
             case "due" if session is not None:
                 return session.due_at or inf, client_id
             case "state" if session is not None:
                 return _STATES.index(session.state), client_id
             case "queued" if session is not None:
-                return -float(session.delivering.waiting), client_id
+                return -float(session.outbound.waiting), client_id
         return 0.0 if caller is None else _key_of_caller(caller, query.sort), client_id
 
     def _shown_if_there(self, client_id: ClientId, now: float) -> ClientShown | None:
         session = self.engine.sessions.get(client_id)
         if session is not None:
             return self.shown(session, now)
-        caller = self.engine.callers.of(client_id)
+        caller = self.engine.half_open.of(client_id)
         return None if caller is None else self._shown_caller(caller, now)
 
-    def _shown_caller(self, caller: Caller, now: float) -> ClientShown:
+    def _shown_caller(self, caller: HalfOpenClient, now: float) -> ClientShown:
         """One that has said nothing but CONNECT has nothing else to show."""
         keep_alive_s, heard_s = caller.keep_alive_s, max(0.0, now - caller.at)
         return ClientShown(
@@ -150,7 +150,7 @@ class Roster:
         return ClientsFound([self.shown(session, self.now())], details=details)
 
     def _one_caller(self, query: ClientsQuery) -> ClientsFound:
-        caller = self.engine.callers.of(ClientId(query.client_id or ""))
+        caller = self.engine.half_open.of(ClientId(query.client_id or ""))
         if caller is None or not self._matches(caller.client_id, query):
             return ClientsFound([])
         return ClientsFound([self._shown_caller(caller, self.now())], details=Details([], [], []))
@@ -162,7 +162,7 @@ class Roster:
             return False
         session = self.engine.sessions.get(ClientId(client_id))
         if session is None:
-            caller = self.engine.callers.of(ClientId(client_id))
+            caller = self.engine.half_open.of(ClientId(client_id))
             return caller is not None and query.state in (None, caller.state.value)
         if query.state is None:
             return True
@@ -172,9 +172,9 @@ class Roster:
 
     def shown(self, session: Session, now: float) -> ClientShown:
         """The one place that knows how a session is read."""
-        absent_since = self.engine.members.absent_since(session.client_id)
+        absent_since = self.engine.client_table.absent_since(session.client_id)
         due_at, will, peer = session.due_at, session.will, session.peer
-        delivering = session.delivering
+        outbound = session.outbound
         return ClientShown(
             client_id=session.client_id,
             state=session.state,
@@ -183,13 +183,13 @@ class Roster:
             clean=session.clean,
             keep_alive_s=session.keep_alive_s,
             sleep_s=session.sleep_s,
-            heard_s=max(0.0, now - session.heard_at),
+            heard_s=max(0.0, now - session.last_received_at),
             due_s=None if due_at is None else due_at - now,
             away_s=None if absent_since is None else max(0.0, now - absent_since),
             topics=len(session.topics),
             subscriptions=len(session.filters),
-            queued=delivering.waiting,
-            queued_bytes=delivering.waiting_bytes,
+            queued=outbound.waiting,
+            queued_bytes=outbound.waiting_bytes,
             will=None if will is None else WillShown(will.topic, will.qos, will.retain),
         )
 
@@ -280,8 +280,8 @@ class _Gathering:
         more = len(self._names) - len(self._topics)
         return TopicsFound(list(self._topics.values()), more, len(self._names) < COUNTED_MAX)
 
-    def _nobody(self) -> Named:
-        return Named(self._named_max)
+    def _nobody(self) -> NamedCounts:
+        return NamedCounts(self._named_max)
 
     def _is_asked_for(self, name: str) -> bool:
         query = self._query
@@ -296,7 +296,7 @@ class _Gathering:
         self._topics = {name: self._topics[name] for name in kept}
 
 
-def _key_of_caller(caller: Caller, sort: str) -> float:
+def _key_of_caller(caller: HalfOpenClient, sort: str) -> float:
     """Of one that has said CONNECT and nothing else."""
     match sort:
         case "heard":

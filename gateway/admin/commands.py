@@ -37,7 +37,7 @@ class Line(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Clerk:
+class Commands:
     """`perform` carries out what the engine answers."""
 
     engine: Engine
@@ -49,35 +49,35 @@ class Clerk:
     line_named: Callable[[str], Awaitable[Line | None]]
 
     def pause_drain(self) -> str:
-        if self.engine.desk.is_drain_paused:
+        if self.engine.operator.is_drain_paused:
             raise CannotError("the drain is paused already")
-        self.perform(self.engine.desk.pause_drain(is_paused=True))
+        self.perform(self.engine.operator.pause_drain(is_paused=True))
         return f"paused: {self.waiting()} readings wait on disk, and stay there until you go on"
 
     def resume_drain(self) -> str:
-        if not self.engine.desk.is_drain_paused:
+        if not self.engine.operator.is_drain_paused:
             raise CannotError("the drain is not paused")
-        self.perform(self.engine.desk.pause_drain(is_paused=False))
+        self.perform(self.engine.operator.pause_drain(is_paused=False))
         return "going on"
 
     def forget(self, client_id: str) -> str:
         known = ClientId(client_id)
-        if known not in self.engine.sessions and self.engine.callers.of(known) is None:
+        if known not in self.engine.sessions and self.engine.half_open.of(known) is None:
             raise _unknown(client_id)
-        self.perform(self.engine.desk.forget(known, self.now()))
+        self.perform(self.engine.operator.forget(known, self.now()))
         self.latest.forget(known)
         return "forgotten: its session, topic ids, subscriptions and what waited for it are gone"
 
     def publish(self, publication: Publication) -> str:
         client_id, topic = ClientId(publication.client_id), publication.topic
         if client_id not in self.engine.sessions:
-            if self.engine.callers.of(client_id) is not None:
+            if self.engine.half_open.of(client_id) is not None:
                 raise CannotError("it has said CONNECT and nothing else yet: wait a moment")
             raise _unknown(client_id)
         if any(one in topic for one in "+#\0"):
             raise CannotError("a message goes to one topic: no + and no #")
         message = Message(topic, publication.payload, publication.qos)
-        effects = self.engine.desk.publish(client_id, message, self.now())
+        effects = self.engine.operator.publish(client_id, message, self.now())
         self.perform(effects)
         for effect in effects:
             if isinstance(effect, Dropped) and effect.reason in _WHY_DROPPED:
@@ -87,7 +87,7 @@ class Clerk:
     def permit(self, minutes: float) -> str:
         if not self.is_listed_only:
             raise CannotError('all sensors may come in: admission.permit is "all"')
-        self.engine.desk.permit(self.now() + 60 * minutes)
+        self.engine.operator.permit(self.now() + 60 * minutes)
         if not minutes:
             return "only listed sensors may come in from now on, and those that were let in"
         return f"new sensors may come in for {duration(60 * minutes)}"

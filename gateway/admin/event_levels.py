@@ -9,76 +9,78 @@ from __future__ import annotations
 from logging import DEBUG, INFO, WARNING
 from typing import NamedTuple
 
-from gateway.core.effects import DiscoveryChanged, Part, Reason, State, StateChanged
+from gateway.core.effects import DiscoveryChanged, DiscoveryRole, Reason, State, StateChanged
 
 
-class Telling(NamedTuple):
+class EventLevel(NamedTuple):
     level: int
     advice: str | None = None
 
 
-DROPPED: dict[Reason, Telling] = {
-    Reason.BAD_RECEIPT: Telling(WARNING, "see who publishes to tidegate/ingest/<name>/ack/#"),
-    Reason.MALFORMED: Telling(INFO),
-    Reason.TRAILING_OCTETS: Telling(DEBUG),
-    Reason.STRANGER: Telling(INFO),
-    Reason.OUT_OF_TURN: Telling(DEBUG),
-    Reason.FORWARDER: Telling(WARNING, "see [forwarders] in the configuration"),
-    Reason.NOT_SUPPORTED: Telling(INFO),
-    Reason.PROTOCOL_ID: Telling(INFO),
-    Reason.CLIENT_ID: Telling(
+DROPPED: dict[Reason, EventLevel] = {
+    Reason.BAD_RECEIPT: EventLevel(WARNING, "see who publishes to tidegate/ingest/<name>/ack/#"),
+    Reason.MALFORMED: EventLevel(INFO),
+    Reason.TRAILING_OCTETS: EventLevel(DEBUG),
+    Reason.STRANGER: EventLevel(INFO),
+    Reason.OUT_OF_TURN: EventLevel(DEBUG),
+    Reason.FORWARDER: EventLevel(WARNING, "see [forwarders] in the configuration"),
+    Reason.NOT_SUPPORTED: EventLevel(INFO),
+    Reason.PROTOCOL_ID: EventLevel(INFO),
+    Reason.CLIENT_ID: EventLevel(
         INFO, "see mqtt_sn.client_id_bytes_max and mqtt_sn.empty_client_id, or correct the sensor"
     ),
-    Reason.CLIENTS_FULL: Telling(WARNING, "raise limits.clients_max"),
-    Reason.NOT_PERMITTED: Telling(
+    Reason.CLIENTS_FULL: EventLevel(WARNING, "raise limits.clients_max"),
+    Reason.NOT_PERMITTED: EventLevel(
         INFO, "add it to admission.listed, or permit new sensors for a while on the page"
     ),
-    Reason.TOPICS_FULL: Telling(WARNING, "raise limits.topics_per_client_max"),
-    Reason.SUBSCRIPTIONS_FULL: Telling(WARNING, "raise limits.subscriptions_per_client_max"),
-    Reason.UNKNOWN_TOPIC_ID: Telling(INFO),
-    Reason.BAD_TOPIC: Telling(INFO),
-    Reason.RESERVED_TOPIC: Telling(WARNING, "below tidegate/ the gateway alone publishes"),
-    Reason.BAD_FILTER: Telling(INFO),
-    Reason.PAYLOAD_TOO_LARGE: Telling(WARNING, "raise limits.payload_bytes_max"),
-    Reason.QOS_MINUS_ONE_OFF: Telling(INFO, "set qos_minus_one.allow = true to take them"),
-    Reason.REPEATED: Telling(DEBUG),
-    Reason.UNSETTLED_FULL: Telling(INFO, "the sensor sends faster than the broker settles"),
-    Reason.BROKER_AWAY: Telling(
+    Reason.TOPICS_FULL: EventLevel(WARNING, "raise limits.topics_per_client_max"),
+    Reason.SUBSCRIPTIONS_FULL: EventLevel(WARNING, "raise limits.subscriptions_per_client_max"),
+    Reason.UNKNOWN_TOPIC_ID: EventLevel(INFO),
+    Reason.BAD_TOPIC: EventLevel(INFO),
+    Reason.RESERVED_TOPIC: EventLevel(WARNING, "below tidegate/ the gateway alone publishes"),
+    Reason.BAD_FILTER: EventLevel(INFO),
+    Reason.PAYLOAD_TOO_LARGE: EventLevel(WARNING, "raise limits.payload_bytes_max"),
+    Reason.QOS_MINUS_ONE_OFF: EventLevel(INFO, "set qos_minus_one.allow = true to take them"),
+    Reason.REPEATED: EventLevel(DEBUG),
+    Reason.UNSETTLED_FULL: EventLevel(INFO, "the sensor sends faster than the broker settles"),
+    Reason.BROKER_AWAY: EventLevel(
         WARNING, "readings of QoS 1 and 2 wait for the broker; for 0 see journal.qos0_offline"
     ),
-    Reason.BROKER_SLOW: Telling(
+    Reason.BROKER_SLOW: EventLevel(
         WARNING, "readings of QoS 1 and 2 wait for the broker; for 0 see journal.qos0_offline"
     ),
-    Reason.BROKER_REFUSED: Telling(WARNING, "see the broker's log and its access rules"),
-    Reason.WAITING_FULL: Telling(
+    Reason.BROKER_REFUSED: EventLevel(WARNING, "see the broker's log and its access rules"),
+    Reason.WAITING_FULL: EventLevel(
         WARNING,
         "bring the broker back, or raise upstream.waiting_messages_max and waiting_bytes_max",
     ),
-    Reason.OUTBOX_FULL: Telling(
+    Reason.OUTBOX_FULL: EventLevel(
         WARNING, "raise limits.outbox_messages_max and limits.outbox_bytes_max"
     ),
-    Reason.NOT_CONNECTED: Telling(DEBUG),
-    Reason.ASLEEP: Telling(DEBUG, "mqtt_sn.queue_qos0_for_sleepers keeps them"),
-    Reason.CLIENT_REFUSED: Telling(INFO),
-    Reason.SESSION_ENDED: Telling(INFO),
-    Reason.JOURNAL_FULL: Telling(
+    Reason.NOT_CONNECTED: EventLevel(DEBUG),
+    Reason.ASLEEP: EventLevel(DEBUG, "mqtt_sn.queue_qos0_for_sleepers keeps them"),
+    Reason.CLIENT_REFUSED: EventLevel(INFO),
+    Reason.SESSION_ENDED: EventLevel(INFO),
+    Reason.JOURNAL_FULL: EventLevel(
         WARNING, "bring the broker back, make room on the disk, or raise journal.size_max"
     ),
-    Reason.JOURNAL_FAILED: Telling(
+    Reason.JOURNAL_FAILED: EventLevel(
         WARNING, "the disk cannot be written, `tidegate doctor --disk` says more"
     ),
-    Reason.EXPIRED: Telling(WARNING, "see journal.message_expiry_s"),
-    Reason.COALESCED: Telling(DEBUG),
-    Reason.TOO_MANY_CONNECTS: Telling(
+    Reason.EXPIRED: EventLevel(WARNING, "see journal.message_expiry_s"),
+    Reason.COALESCED: EventLevel(DEBUG),
+    Reason.TOO_MANY_CONNECTS: EventLevel(
         WARNING, "a flood, unless so many sensors are new; see limits.connects_per_s_max"
     ),
-    Reason.TOO_MANY_PACKETS: Telling(WARNING, "see limits.packets_per_s_max"),
-    Reason.UNHEARD: Telling(INFO, "see whether the sensor can hear the gateway's answer"),
-    Reason.EGRESS_FULL: Telling(WARNING, "raise limits.egress_bytes_per_s_max"),
-    Reason.GROUP_TRAFFIC: Telling(DEBUG, "only SEARCHGW is answered that comes by multicast"),
-    Reason.NOT_ADVERTISING: Telling(DEBUG),
-    Reason.GATEWAY_ID_TAKEN: Telling(WARNING, "give each gateway of a network another gateway.id"),
-    Reason.RETAINED_FULL: Telling(
+    Reason.TOO_MANY_PACKETS: EventLevel(WARNING, "see limits.packets_per_s_max"),
+    Reason.UNHEARD: EventLevel(INFO, "see whether the sensor can hear the gateway's answer"),
+    Reason.EGRESS_FULL: EventLevel(WARNING, "raise limits.egress_bytes_per_s_max"),
+    Reason.GROUP_TRAFFIC: EventLevel(DEBUG, "only SEARCHGW is answered that comes by multicast"),
+    Reason.NOT_ADVERTISING: EventLevel(DEBUG),
+    Reason.GATEWAY_ID_TAKEN: EventLevel(
+        WARNING, "give each gateway of a network another gateway.id"
+    ),
+    Reason.RETAINED_FULL: EventLevel(
         WARNING, "raise limits.retained_messages_max and limits.retained_bytes_max"
     ),
 }
@@ -99,6 +101,6 @@ def level_of(change: StateChanged) -> int:
 
 def level_of_discovery(change: DiscoveryChanged) -> int:
     """A standby that stands in says that the other gateway is gone."""
-    if change.after is Part.UNABLE or change.before is Part.STANDBY:
+    if change.after is DiscoveryRole.UNABLE or change.before is DiscoveryRole.STANDBY:
         return WARNING
     return INFO

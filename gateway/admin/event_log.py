@@ -13,13 +13,13 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 
 from gateway.admin.event_levels import DROPPED, level_of, level_of_discovery
-from gateway.admin.http.throttle import HeldBack, Throttle
+from gateway.admin.http.throttle import Suppressed, Throttle
 from gateway.admin.log.logs import Value, fields
 from gateway.core.effects import (
     DiscoveryChanged,
+    DiscoveryRole,
     Dropped,
     Effect,
-    Part,
     Peer,
     Reason,
     Rebound,
@@ -51,7 +51,7 @@ class _Tally:
         self.lines: Throttle[Effect] = Throttle(lines_max)
 
 
-class News:
+class EventLog:
     def __init__(self, *, peer_text: Callable[[Peer], str], now: Callable[[], float]) -> None:
         self.upstream_resent = 0
         self._peer_text = peer_text
@@ -62,11 +62,11 @@ class News:
         self._sessions = {is_kept: _Tally(UPSTREAM_LINES_MAX) for is_kept in (False, True)}
         self._refusals = _Tally(UPSTREAM_LINES_MAX)
         self._subscription_refusals = _Tally(UPSTREAM_LINES_MAX)
-        self._parts = {part: _Tally(DISCOVERY_LINES_MAX) for part in Part}
+        self._parts = {part: _Tally(DISCOVERY_LINES_MAX) for part in DiscoveryRole}
 
     # From the shell
 
-    def tell(self, effect: Effect) -> None:
+    def record(self, effect: Effect) -> None:
         """Count it and log it if it is news; anything else is ignored."""
         if type(effect) is Dropped:
             self._count(effect, self._dropped[effect.reason], effect.count)
@@ -151,7 +151,7 @@ class News:
         elif lines.may_write(effect, count, self._now()):
             _logger(effect).log(level, _words(effect), extra=fields(**self._about(effect)))
 
-    def _write_held_back(self, held_back: HeldBack[Effect] | None) -> None:
+    def _write_held_back(self, held_back: Suppressed[Effect] | None) -> None:
         if held_back is None:
             return
         count, seconds, effect = held_back

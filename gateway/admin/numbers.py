@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from gateway.core.alarm_names import AlarmName
-from gateway.core.effects import Part, State
-from gateway.presence.numbers import NoticeNumbers
+from gateway.core.effects import DiscoveryRole, State
+from gateway.presence.numbers import PresenceNumbers
 
 
 class Condition(Enum):
@@ -209,7 +209,7 @@ class Numbers:
     event_loop_lag_s: float
     pauses: int = 0  # times in which the process did not run
     pause_s: float = 0.0  # all of them
-    discovery: Part = Part.UNABLE
+    discovery: DiscoveryRole = DiscoveryRole.UNABLE
     readings_per_s: float | None = None
     deliveries_per_s: float | None = None
     said: int = 0
@@ -219,7 +219,7 @@ class Numbers:
     journal: JournalNumbers = JournalNumbers()
     state: StateNumbers = StateNumbers()
     ingest: IngestNumbers = IngestNumbers()
-    notices: NoticeNumbers = field(default_factory=NoticeNumbers)
+    notices: PresenceNumbers = field(default_factory=PresenceNumbers)
     standstills: tuple[Standstill, ...] = ()
     unmoved_s: Mapping[AlarmName, float] = field(default_factory=dict)
     configuration_doubt: str | None = None

@@ -30,7 +30,7 @@ from gateway.admin.numbers import (
 from gateway.core.alarm_names import AlarmName
 from gateway.core.effects import ProcessPauses, State
 from gateway.core.engine import Engine
-from gateway.presence.numbers import NoticeNumbers
+from gateway.presence.numbers import PresenceNumbers
 from gateway.presence.standing import is_overdue
 from gateway.storage.journal import numbers as journal_side
 from gateway.storage.journal.files import OsFiles
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
+class Snapshot:
     """`started_at` and `now` are in monotonic seconds; `broker_url` is without credentials."""
 
     engine: Engine
@@ -58,7 +58,7 @@ class Census:
     now: Callable[[], float]
     journal: Callable[[], JournalNumbers] = JournalNumbers
     state: Callable[[], StateNumbers] = StateNumbers
-    notices: Callable[[], NoticeNumbers] = NoticeNumbers
+    notices: Callable[[], PresenceNumbers] = PresenceNumbers
     standstills: Callable[[], tuple[Standstill, ...]] = tuple
     unmoved_s: Callable[[], Mapping[AlarmName, float]] = dict
     configuration_doubt: Callable[[], str | None] = lambda: None
@@ -122,7 +122,7 @@ class Census:
         return Numbers(
             uptime_s=self.uptime_s,
             clients_by_state=states,
-            unproven_clients=len(engine.callers),
+            unproven_clients=len(engine.half_open),
             clients_overdue=overdue,
             subscriptions=len(downlink.subscriptions),
             covering_subscriptions=downlink.subscriptions.covering_count,
@@ -153,9 +153,9 @@ class Census:
             pauses=self.pauses.count,
             pause_s=self.pauses.seconds,
             said=engine.upstream.said,
-            drain_paused=engine.desk.is_drain_paused,
+            drain_paused=engine.operator.is_drain_paused,
             permit_left_s=self._permit_left_s(),
-            permitted_clients=engine.desk.permitted,
+            permitted_clients=engine.operator.permitted,
             readings_per_s=self.traffic.rates.in_per_s,
             deliveries_per_s=self.traffic.rates.out_per_s,
             journal=replace(
@@ -181,7 +181,9 @@ class Census:
             timeout_s=custody.timeout_s,
             kept=custody.kept.count,
             oldest_age_s=None if oldest is None else now - oldest.since,
-            heard_age_s=None if custody.heard_at == -inf else now - custody.heard_at,
+            heard_age_s=None
+            if custody.last_received_at == -inf
+            else now - custody.last_received_at,
             refusal=custody.refusal,
             **asdict(custody.numbers),
         )
@@ -189,12 +191,12 @@ class Census:
     def pulse(self) -> object:
         """Another value when a client has come or gone, or the broker."""
         engine = self.engine
-        return len(engine.sessions), len(engine.callers), self.broker.state
+        return len(engine.sessions), len(engine.half_open), self.broker.state
 
     def _permit_left_s(self) -> float | None:
         if not self.is_listed_only:
             return None
-        return max(0.0, self.engine.desk.permitted_until - self.now())
+        return max(0.0, self.engine.operator.permitted_until - self.now())
 
     def _sessions(self) -> tuple[dict[State, int], int, int]:
         """By state; how many of them are overdue; how many messages wait for them."""
@@ -204,8 +206,8 @@ class Census:
         for session in self.engine.sessions.values():
             found[session.state] += 1
             overdue += is_overdue(session, now)
-            waiting += session.delivering.waiting
-        for caller in self.engine.callers:
+            waiting += session.outbound.waiting
+        for caller in self.engine.half_open:
             found[caller.state] += 1
         return {state: found[state] for state in State}, overdue, waiting
 
@@ -254,7 +256,7 @@ def journal_numbers(
         condition=Condition(found.state.value),
         error=None if found.state is journal_side.JournalState.OK else error,
         depth=found.depth,
-        parked=found.parked,
+        parked=found.queued,
         used_bytes=found.bytes,
         budget_bytes=found.bytes_max,
         fill=found.fill,

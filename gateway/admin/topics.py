@@ -15,7 +15,7 @@ CLIENTS_NAMED_OF_ONE_MAX = 1000  # where one topic is asked for
 
 
 @dataclass(slots=True)
-class Named:
+class NamedCounts:
     """Clients and a number that each has with it: so many of them by name, the rest counted."""
 
     named_max: int
@@ -38,9 +38,9 @@ class TopicShown:
     """
 
     name: str
-    registered: Named
-    subscribed: Named
-    predefined: Named
+    registered: NamedCounts
+    subscribed: NamedCounts
+    predefined: NamedCounts
     predefined_id: int | None = None
     cover: str | None = None
     cover_qos: int | None = None
@@ -79,7 +79,7 @@ def topic_json(topic: TopicShown) -> dict[str, object]:
     }
 
 
-def _named(clients: Named, number: str) -> dict[str, object]:
+def _named(clients: NamedCounts, number: str) -> dict[str, object]:
     return {
         "count": clients.count,
         "clients": [{"id": client_id, number: value} for client_id, value in clients.named],

@@ -8,89 +8,89 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gateway.admin.buffer_reader import BufferReader
-from gateway.admin.client_queries import Roster
-from gateway.admin.commands import Clerk
-from gateway.admin.event_log import News
+from gateway.admin.client_queries import ClientQueries
+from gateway.admin.commands import Commands
+from gateway.admin.event_log import EventLog
 from gateway.admin.http.server import AdminServer
 from gateway.admin.http.sources import Sources
 from gateway.admin.log.tail import LogTail
 from gateway.admin.metrics.lag import LagMeter
-from gateway.admin.snapshot import Census
+from gateway.admin.snapshot import Snapshot
 from gateway.app.listeners import SensorLinks
-from gateway.app.service.reloading import InForce
+from gateway.app.service.reloading import CurrentConfiguration
 from gateway.app.shell import Shell
 from gateway.app.watch import Watch
 from gateway.config.listing import as_json
 from gateway.core.engine import Engine
 from gateway.host.needs import page_backlog
 from gateway.host.version import version
-from gateway.presence.sampler import Lookout
+from gateway.presence.sampler import Sampler
 from gateway.transports.clock import now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class AdminParts:
     """The parts that the page shows."""
 
-    in_force: InForce
+    in_force: CurrentConfiguration
     engine: Engine
     shell: Shell
-    census: Census
-    roster: Roster
+    snapshot: Snapshot
+    client_queries: ClientQueries
     links: SensorLinks
-    news: News
+    event_log: EventLog
     lag: LagMeter
     log: LogTail
-    lookout: Lookout
+    sampler: Sampler
     watch: Watch
 
 
-def admin_server(listen: tuple[str, int], shown: Shown) -> AdminServer:
-    settings, census, links = shown.in_force.configuration.settings, shown.census, shown.links
+def admin_server(listen: tuple[str, int], shown: AdminParts) -> AdminServer:
+    settings, snapshot, links = shown.in_force.configuration.settings, shown.snapshot, shown.links
     checks = {
         "event_loop": shown.lag.check,
         "liveness": shown.watch.check,
-        "journal": census.journal_failure,
-        "backlog": census.backlog_failure,
+        "journal": snapshot.journal_failure,
+        "backlog": snapshot.backlog_failure,
         **links.checks(),
     }
-    lookout = shown.lookout
+    sampler = shown.sampler
     reader = BufferReader(settings.gateway)
-    clerk = Clerk(
+    commands = Commands(
         engine=shown.engine,
         perform=shown.shell.on_asked,
-        latest=lookout.latest,
+        latest=sampler.latest,
         now=now,
         is_listed_only=settings.admission.permit == "listed",
-        waiting=lambda: census.journal().depth,
+        waiting=lambda: snapshot.journal().depth,
         line_named=links.line_named,
     )
     sources = Sources(
         name=settings.gateway.name,
         version=version(),
         now=now,
-        numbers=census.numbers,
-        clients=shown.roster.clients,
-        topics=shown.roster.topics,
-        news=shown.news,
+        numbers=snapshot.numbers,
+        clients=shown.client_queries.clients,
+        topics=shown.client_queries.topics,
+        news=shown.event_log,
         checks=checks,
-        ready_checks=links.checks() | {"journal": census.journal_failure},
+        ready_checks=links.checks() | {"journal": snapshot.journal_failure},
         doubts={
-            "journal": census.journal_doubt,
-            "state": census.state_doubt,
+            "journal": snapshot.journal_doubt,
+            "state": snapshot.state_doubt,
             "configuration": shown.in_force.doubt,
-            "log": census.log_doubt,
+            "log": snapshot.log_doubt,
             **links.doubts(),
         },
-        latest=lookout.latest,
+        latest=sampler.latest,
         log=shown.log,
         slow=shown.shell.slow,
         configured=lambda: as_json(shown.in_force.configuration),
-        pulse=lambda: (census.pulse(), shown.news.changes),
-        looked_at=lookout.looked_at,
+        pulse=lambda: (snapshot.pulse(), shown.event_log.changes),
+        looked_at=sampler.looked_at,
         peek=reader.peek,
         export=reader.export,
-        operating=clerk,
+        operating=commands,
         password=shown.in_force.credentials.admin_password,
         hosts=settings.admin.hosts,
     )

@@ -6,7 +6,7 @@ from gateway.config.settings import Settings
 from gateway.core.effects import ClientId
 from gateway.host.version import version
 from gateway.presence.homeassistant.announcements import Announcements, Values
-from gateway.presence.homeassistant.discovery_documents import Announcer, Wish
+from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments, ValueOptions
 from gateway.presence.latest import Latest
 from gateway.presence.topics import Topics
 from gateway.presence.values import found_in
@@ -20,14 +20,14 @@ def announcements_of(settings: Settings, topics: Topics, latest: Latest) -> Anno
     return Announcements(_announcer(settings, topics), values_of)
 
 
-def _announcer(settings: Settings, topics: Topics) -> Announcer:
-    return Announcer(
+def _announcer(settings: Settings, topics: Topics) -> DiscoveryDocuments:
+    return DiscoveryDocuments(
         topics,
         settings.home_assistant.discovery_prefix,
         settings.gateway.name,
         version(),
         tuple(
-            Wish(
+            ValueOptions(
                 name=each.name,
                 client=each.client,
                 label=each.label,

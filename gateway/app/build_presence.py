@@ -5,78 +5,80 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gateway.admin.event_log import News
-from gateway.admin.snapshot import Census
+from gateway.admin.event_log import EventLog
+from gateway.admin.snapshot import Snapshot
 from gateway.app.listeners import SensorLinks
 from gateway.app.shell import Shell
 from gateway.config.settings import Settings
 from gateway.core.effects import Peer
 from gateway.core.engine import Engine
 from gateway.host.version import version
-from gateway.presence.availability import Board
+from gateway.presence.availability import Availability
 from gateway.presence.documents import utc
-from gateway.presence.publisher import Herald
-from gateway.presence.queue import Saying
-from gateway.presence.retained_ledger import AnnouncedFile, in_thread
-from gateway.presence.sampler import Lookout
+from gateway.presence.publisher import PresencePublisher
+from gateway.presence.queue import PresenceQueue
+from gateway.presence.retained_ledger import RetainedLedgerFile, in_thread
+from gateway.presence.sampler import Sampler
 from gateway.presence.standing import Standing
 from gateway.presence.topics import Topics
 from gateway.transports.clock import machine_now, unix_ms_at_zero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Voice:
+class PresenceParts:
     """The parts that the herald speaks of."""
 
     settings: Settings
     engine: Engine
     shell: Shell
-    census: Census
+    snapshot: Snapshot
     links: SensorLinks
-    news: News
-    lookout: Lookout | None
+    event_log: EventLog
+    sampler: Sampler | None
 
 
-def herald_of(voice: Voice) -> Herald:
-    settings = voice.settings
+def presence_publisher(parts: PresenceParts) -> PresencePublisher:
+    settings = parts.settings
     birth = settings.home_assistant.birth_topic
     topics = Topics(settings.upstream.topic_prefix, settings.gateway.name)
     board = None
     if settings.presence.clients:
-        board = Board(voice.engine.sessions, topics, _link_of(voice.links))
+        board = Availability(parts.engine.sessions, topics, _link_of(parts.links))
     announcements = None
-    if settings.home_assistant.enable and voice.lookout is not None:
+    if settings.home_assistant.enable and parts.sampler is not None:
         from gateway.app.build_homeassistant import announcements_of
 
-        announcements = announcements_of(settings, topics, voice.lookout.latest)
-    saying = Saying(
+        announcements = announcements_of(settings, topics, parts.sampler.latest)
+    saying = PresenceQueue(
         topics,
-        AnnouncedFile(settings.gateway.state_dir, in_thread),
+        RetainedLedgerFile(settings.gateway.state_dir, in_thread),
         board=board,
         announcements=announcements,
-        stats=lambda: statistics(voice.census, voice.news, board),
+        stats=lambda: statistics(parts.snapshot, parts.event_log, board),
         stats_s=settings.presence.stats_s,
     )
-    herald = Herald(
-        voice.engine,
+    publisher = PresencePublisher(
+        parts.engine,
         saying,
-        voice.shell.on_asked,
+        parts.shell.on_asked,
         settings.presence.messages_per_s_max,
         birth=(birth, birth.removeprefix(settings.upstream.topic_prefix)),
-        slow=voice.shell.slow,
+        slow=parts.shell.slow,
     )
-    if announcements is not None and voice.lookout is not None:
-        herald.listen_to(voice.lookout.latest)
-    return herald
+    if announcements is not None and parts.sampler is not None:
+        publisher.listen_to(parts.sampler.latest)
+    return publisher
 
 
-def statistics(census: Census, news: News, board: Board | None) -> dict[str, object]:
+def statistics(
+    snapshot: Snapshot, event_log: EventLog, board: Availability | None
+) -> dict[str, object]:
     """`tidegate/<name>/stats`. Nothing here goes through all sessions: the board has counted."""
-    engine, journal, rates = census.engine, census.journal(), census.traffic.rates
+    engine, journal, rates = snapshot.engine, snapshot.journal(), snapshot.traffic.rates
     document: dict[str, object] = {
         "at": utc(unix_ms_at_zero() / 1000 + machine_now()),
         "version": version(),
-        "uptime_s": int(census.uptime_s),
+        "uptime_s": int(snapshot.uptime_s),
         "readings": {"taken": sum(engine.uplink.taken), "per_s": _rounded(rates.in_per_s)},
         "deliveries": {
             "given": sum(engine.downlink.delivered),
@@ -89,8 +91,8 @@ def statistics(census: Census, news: News, board: Board | None) -> dict[str, obj
             "fill": round(journal.fill, 3),
             "oldest_s": _rounded(journal.oldest_age_s) or 0,
         },
-        "dropped": {reason.value: count for reason, count in news.dropped.items() if count},
-        "broker": {"connects": census.broker.counters.connects},
+        "dropped": {reason.value: count for reason, count in event_log.dropped.items() if count},
+        "broker": {"connects": snapshot.broker.counters.connects},
     }
     if board is not None:
         document["clients"] = {each.value: board.counts.get(each, 0) for each in Standing}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 
 from gateway.admin.numbers import Cause
 from gateway.app.listeners import SensorLinks
 from gateway.app.shell import UNCLOGGED_BYTES
-from gateway.app.stores import Keeping
+from gateway.app.stores import Committers
 from gateway.app.watch import BOUNDS_S, Part, Watch
 from gateway.core.alarm_names import AlarmName
 from gateway.core.engine import Engine
@@ -16,19 +15,17 @@ from gateway.core.liveness import WaitsFor
 from gateway.transports.broker.link import BrokerLink
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
+def watch_of(
+    engine: Engine,
+    *,
+    committers: Committers,
+    links: SensorLinks,
+    broker: BrokerLink,
+    notices: Callable[[], Hashable | None],
+    bounds_s: Mapping[AlarmName, float] = BOUNDS_S,
+) -> Watch:
     """`notices`: the mark of presence and announcements that are to be sent."""
-
-    engine: Engine
-    keeping: Keeping
-    links: SensorLinks
-    broker: BrokerLink
-    notices: Callable[[], Hashable | None]
-
-
-def watch_of(watched: Watched, bounds_s: Mapping[AlarmName, float] = BOUNDS_S) -> Watch:
-    journal, state, broker = watched.keeping.journal, watched.keeping.state, watched.broker
+    journal, state = committers.journal, committers.state
 
     def of_journal() -> Cause:
         return Cause.DISK if journal.waits_for_disk() else Cause.INSIDE
@@ -40,16 +37,16 @@ def watch_of(watched: Watched, bounds_s: Mapping[AlarmName, float] = BOUNDS_S) -
         return Cause.BROKER if broker.unsent_bytes > UNCLOGGED_BYTES else Cause.INSIDE
 
     link = AlarmName.LINK_STALLED
-    parts = [
+    watched = [
         *(
             Part(link, f"the reader of udp port {udp.listening_on[1]}", udp.mark)
-            for udp in watched.links.udp
+            for udp in links.udp
         ),
-        *(Part(link, f"the keeper of {line.name}", line.mark) for line in watched.links.serial),
+        *(Part(link, f"the keeper of {line.name}", line.mark) for line in links.serial),
         Part(link, "the keeper of the broker's connection", broker.mark),
         Part(AlarmName.JOURNAL_STALLED, "the journal's work", journal.mark, of_journal),
         Part(AlarmName.STATE_STALLED, "the saving of sessions", state.mark, of_state),
-        Part(AlarmName.NOTICES_STALLED, "the sending of presence", watched.notices),
+        Part(AlarmName.NOTICES_STALLED, "the sending of presence", notices),
     ]
     causes = {
         WaitsFor.NOBODY: lambda: Cause.INSIDE,
@@ -58,4 +55,4 @@ def watch_of(watched: Watched, bounds_s: Mapping[AlarmName, float] = BOUNDS_S) -
         WaitsFor.BROKER: lambda: Cause.BROKER,
         WaitsFor.ROOM: of_room,
     }
-    return Watch(watched.engine, parts, causes, bounds_s)
+    return Watch(engine, watched, causes, bounds_s)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gateway.config.settings import Settings, TopicSettings
-from gateway.core.clients.admission import AdmissionRules
-from gateway.core.clients.discovery import Answer, DiscoveryRules
-from gateway.core.clients.qos_minus_one import ConnectionlessRules
-from gateway.core.engine import EngineRules
-from gateway.core.mqtt.options import UpstreamRules
-from gateway.core.session.options import PredefinedTopics, SessionRules, WhenOutboxFull
-from gateway.core.uplink.custody.custody import CustodyRules
-from gateway.core.uplink.policy import Acknowledge, ReadingRules
-from gateway.core.uplink.uplink import UplinkRules
-from gateway.storage.journal.options import JournalRules, WhenFull
+from gateway.core.clients.admission import AdmissionOptions
+from gateway.core.clients.discovery import DiscoveryOptions, SearchAnswer
+from gateway.core.clients.qos_minus_one import QosMinusOneOptions
+from gateway.core.engine import EngineOptions
+from gateway.core.mqtt.options import MqttOptions
+from gateway.core.session.options import PredefinedTopics, SessionOptions, WhenOutboxFull
+from gateway.core.uplink.custody.custody import CustodyOptions
+from gateway.core.uplink.policy import Acknowledge, ReadingOptions
+from gateway.core.uplink.uplink import UplinkOptions
+from gateway.storage.journal.options import JournalOptions, WhenFull
 
 # What a PUBLISH from the broker has beside the payload we take: topic, properties, fixed header.
 PACKET_HEAD_BYTES = 128 * 1024
@@ -32,12 +32,12 @@ def first_topic_id(epoch: int) -> int:
     return 1 + (epoch - 1) % LIVES_TOLD_APART * TOPIC_IDS_APART
 
 
-def engine_rules(settings: Settings, epoch: int, password: bytes | None) -> EngineRules:
+def engine_options(settings: Settings, epoch: int, password: bytes | None) -> EngineOptions:
     predefined = PredefinedTopics.of(settings.predefined_topics)
     limits = settings.limits
-    return EngineRules(
+    return EngineOptions(
         upstream=upstream_rules(settings, epoch, password),
-        session=SessionRules(
+        session=SessionOptions(
             retry_after_s=settings.mqtt_sn.retry_after_s,
             retry_count_max=settings.mqtt_sn.retry_count_max,
             topics_max=limits.topics_per_client_max,
@@ -51,7 +51,7 @@ def engine_rules(settings: Settings, epoch: int, password: bytes | None) -> Engi
             topic_bytes_max=limits.topic_bytes_max,
             egress_bytes_per_s_max=limits.egress_bytes_per_s_max,
         ),
-        admission=AdmissionRules(
+        admission=AdmissionOptions(
             clients_max=limits.clients_max,
             client_id_bytes_max=settings.mqtt_sn.client_id_bytes_max,
             assign_empty_client_id=settings.mqtt_sn.empty_client_id == "assign",
@@ -64,10 +64,10 @@ def engine_rules(settings: Settings, epoch: int, password: bytes | None) -> Engi
             is_listed_only=settings.admission.permit == "listed",
             listed=frozenset(settings.admission.listed),
         ),
-        connectionless=ConnectionlessRules(
+        qos_minus_one=QosMinusOneOptions(
             settings.qos_minus_one.allow, settings.qos_minus_one.long_topics
         ),
-        discovery=discovery_rules(settings),
+        discovery=discovery_options(settings),
         predefined=predefined,
         clients_predefined={
             client_id: predefined.overlaid_with(client.predefined_topics)
@@ -78,18 +78,18 @@ def engine_rules(settings: Settings, epoch: int, password: bytes | None) -> Engi
         allow_trailing_octets=settings.mqtt_sn.allow_trailing_octets,
         first_topic_id=first_topic_id(epoch),
         uplink=uplink_rules(settings),
-        custody=custody_rules(settings),
+        custody=custody_options(settings),
         saves=True,
     )
 
 
-def discovery_rules(settings: Settings) -> DiscoveryRules:
+def discovery_options(settings: Settings) -> DiscoveryOptions:
     discovery = settings.discovery
-    return DiscoveryRules(
+    return DiscoveryOptions(
         gateway_id=settings.gateway.id,
         advertise_s=discovery.advertise_s,
         missed_max=discovery.missed_max,
-        answer=Answer(discovery.answer),
+        answer=SearchAnswer(discovery.answer),
         is_standby=discovery.standby,
         has_groups=any(udp.multicast is not None for udp in settings.listeners)
         or any(line.advertise for line in settings.serial),
@@ -97,9 +97,9 @@ def discovery_rules(settings: Settings) -> DiscoveryRules:
     )
 
 
-def uplink_rules(settings: Settings) -> UplinkRules:
+def uplink_rules(settings: Settings) -> UplinkOptions:
     journal = settings.journal
-    default = ReadingRules(
+    default = ReadingOptions(
         Acknowledge(journal.acknowledge),
         float(journal.message_expiry_s),
         journal.coalesce_retained,
@@ -108,12 +108,12 @@ def uplink_rules(settings: Settings) -> UplinkRules:
         keeps=journal.keep_until_ingested,
     )
     overrides = tuple((topic.filter, _overridden(default, topic)) for topic in settings.topic)
-    return UplinkRules(default, overrides, journal.spill_after_ms / 1000)
+    return UplinkOptions(default, overrides, journal.spill_after_ms / 1000)
 
 
-def custody_rules(settings: Settings) -> CustodyRules:
+def custody_options(settings: Settings) -> CustodyOptions:
     journal = settings.journal
-    return CustodyRules(
+    return CustodyOptions(
         journal.keep_until_ingested or any(each.keep_until_ingested for each in settings.topic),
         settings.gateway.name,
         float(journal.ingest_timeout_s),
@@ -121,7 +121,7 @@ def custody_rules(settings: Settings) -> CustodyRules:
     )
 
 
-def _overridden(default: ReadingRules, topic: TopicSettings) -> ReadingRules:
+def _overridden(default: ReadingOptions, topic: TopicSettings) -> ReadingOptions:
     changed: dict[str, object] = {}
     if topic.acknowledge is not None:
         changed["acknowledge"] = Acknowledge(topic.acknowledge)
@@ -138,14 +138,14 @@ def _overridden(default: ReadingRules, topic: TopicSettings) -> ReadingRules:
     return replace(default, **changed)  # type: ignore[arg-type]
 
 
-def journal_rules(settings: Settings) -> JournalRules:
+def journal_options(settings: Settings) -> JournalOptions:
     journal = settings.journal
-    return JournalRules(journal.size_max_bytes, WhenFull(journal.when_full))
+    return JournalOptions(journal.size_max_bytes, WhenFull(journal.when_full))
 
 
-def upstream_rules(settings: Settings, epoch: int, password: bytes | None) -> UpstreamRules:
+def upstream_rules(settings: Settings, epoch: int, password: bytes | None) -> MqttOptions:
     upstream = settings.upstream
-    return UpstreamRules(
+    return MqttOptions(
         gateway_name=settings.gateway.name,
         epoch=epoch,
         client_id=upstream.client_id,
@@ -159,7 +159,7 @@ def upstream_rules(settings: Settings, epoch: int, password: bytes | None) -> Up
         packet_bytes_max=settings.limits.payload_bytes_max + PACKET_HEAD_BYTES,
         waiting_messages_max=upstream.waiting_messages_max,
         waiting_bytes_max=upstream.waiting_bytes_max,
-        overheard=settings.home_assistant.birth_topic if settings.home_assistant.enable else None,
+        own_topic=settings.home_assistant.birth_topic if settings.home_assistant.enable else None,
     )
 
 

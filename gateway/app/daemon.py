@@ -22,43 +22,43 @@ from functools import partial
 from ssl import SSLContext
 from typing import TYPE_CHECKING
 
-from gateway.admin.client_queries import Roster
-from gateway.admin.event_log import News
+from gateway.admin.client_queries import ClientQueries
+from gateway.admin.event_log import EventLog
 from gateway.admin.http.listening import AdminError
 from gateway.admin.log.logs import configure, log_everything, log_numbers
 from gateway.admin.log.tail import LogTail
 from gateway.admin.metrics.lag import LagMeter
-from gateway.admin.snapshot import Census
-from gateway.app.build_presence import Voice, herald_of
-from gateway.app.build_watch import Watched, watch_of
-from gateway.app.core_options import engine_rules
+from gateway.admin.snapshot import Snapshot
+from gateway.app.build_presence import PresenceParts, presence_publisher
+from gateway.app.build_watch import watch_of
+from gateway.app.core_options import engine_options
 from gateway.app.credentials import read_credentials
 from gateway.app.exit_codes import ExitCode
 from gateway.app.listeners import SensorLinks
 from gateway.app.memory import settle
 from gateway.app.service.checking import blocking_check
-from gateway.app.service.ending import ADMIN_UNTIL_S, Ending
+from gateway.app.service.ending import ADMIN_UNTIL_S, Shutdown
 from gateway.app.service.hangup import outlive_reload
 from gateway.app.service.notify import ServiceManager
 from gateway.app.service.own_process import Scheduling
-from gateway.app.service.reloading import READ_S_MAX, InForce
+from gateway.app.service.reloading import READ_S_MAX, CurrentConfiguration
 from gateway.app.service.status_line import status_line
 from gateway.app.service.supervision import Supervision
 from gateway.app.shell import Shell
-from gateway.app.stores import Keeping, Stores, open_stores
+from gateway.app.stores import Committers, Stores, open_stores
 from gateway.app.watch import Watch
 from gateway.config import Configuration, HostPort
 from gateway.config.regular_file import looked_at
 from gateway.config.settings import Settings, UpstreamSettings
-from gateway.core.engine import Engine, EngineRules
+from gateway.core.engine import Engine, EngineOptions
 from gateway.host.compiled import Form
 from gateway.host.limits import LimitError, doubts
 from gateway.host.needs import provide
 from gateway.host.side_thread import OverdueError, within
 from gateway.host.slow_callbacks import Callback
 from gateway.host.version import version
-from gateway.presence.numbers import NoticeNumbers
-from gateway.presence.publisher import Herald
+from gateway.presence.numbers import PresenceNumbers
+from gateway.presence.publisher import PresencePublisher
 from gateway.storage.journal.options import JournalError
 from gateway.storage.state.errors import StateError
 from gateway.transports.broker.link import BrokerLink
@@ -69,7 +69,7 @@ from gateway.transports.places import forwarders_within, is_same_host, nobody, n
 
 if TYPE_CHECKING:
     from gateway.admin.http.server import AdminServer
-    from gateway.presence.sampler import Lookout
+    from gateway.presence.sampler import Sampler
 
 log = logging.getLogger("tidegate")
 
@@ -108,7 +108,9 @@ def serve(
     # again and again is a third of the time that it takes. Until `settle`.
     gc.disable()
     try:
-        return _serve_from_disk(InForce(configuration, credentials), manager, load, log_tail)
+        return _serve_from_disk(
+            CurrentConfiguration(configuration, credentials), manager, load, log_tail
+        )
     except LimitError as error:  # reached only now, such as by other threads of the same user
         log.error("%s", error)
         return ExitCode.UNAVAILABLE
@@ -117,7 +119,7 @@ def serve(
 
 
 def _serve_from_disk(
-    in_force: InForce,
+    in_force: CurrentConfiguration,
     manager: ServiceManager,
     load: Callable[[], Configuration],
     log_tail: LogTail,
@@ -128,7 +130,7 @@ def _serve_from_disk(
         log.error("%s", error.strerror)
         is_permission = isinstance(error.__cause__, PermissionError)
         return ExitCode.PERMISSION if is_permission else ExitCode.CANNOT_CREATE
-    ending = Ending()
+    ending = Shutdown()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(_serve(in_force, stores, manager, load, log_tail, ending))
@@ -157,16 +159,16 @@ class _Parts:
     """All that runs, in the order in which it is started; stopped the other way round."""
 
     engine: Engine
-    news: News
+    event_log: EventLog
     shell: Shell
-    keeping: Keeping
-    census: Census
+    committers: Committers
+    snapshot: Snapshot
     links: SensorLinks
     lag: LagMeter
     heartbeat: Heartbeat
     admin: AdminServer | None
-    lookout: Lookout | None
-    herald: Herald
+    sampler: Sampler | None
+    publisher: PresencePublisher
     broker: BrokerLink
     log_tail: LogTail
     scheduling: Scheduling
@@ -174,7 +176,7 @@ class _Parts:
 
     async def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Raises LinkError or AdminError with a sentence for the operator."""
-        self.herald.start(loop)
+        self.publisher.start(loop)
         self.links.open(loop)
         self.lag.start()
         if self.admin is not None:
@@ -182,46 +184,46 @@ class _Parts:
             log.info("status page on http://%s", HostPort(*self.admin.listening_on))
         self.broker.start(loop)
 
-    async def stop(self, ending: Ending) -> None:
+    async def stop(self, ending: Shutdown) -> None:
         """Each within its time: whatever hangs is left behind."""
         ending.begin()
-        self.herald.stop()
+        self.publisher.stop()
         # What the broker or the journal still takes is acknowledged: its sensor would say it again
         # to the next life, which may not know it any more.
         self.shell.deafen()
-        await self.keeping.flush(ending)
+        await self.committers.flush(ending)
         self.shell.stop()
         await self.broker.stop()
-        await self.keeping.stop(ending)
+        await self.committers.stop(ending)
         self.links.close()
-        await ending.within(self.herald.noted(), ADMIN_UNTIL_S)
+        await ending.within(self.publisher.noted(), ADMIN_UNTIL_S)
         if self.admin is not None:
             await ending.within(self.admin.stop(), ADMIN_UNTIL_S)
         self.lag.stop()
         self.heartbeat.stop()
-        self.news.close()
+        self.event_log.close()
 
     def keep_house(self) -> None:
         """Each second: follow the wall clock, and say what was held back of the log."""
         self.scheduling.beat()
         self.links.look()
         self.engine.set_wall_clock(unix_ms_at_zero())
-        self.keeping.set_wall_clock(unix_ms_at_zero())
-        self.census.note_throughput()
-        self.shell.set_serving(self.census.serving_problem())
-        self.news.flush()
+        self.committers.set_wall_clock(unix_ms_at_zero())
+        self.snapshot.note_throughput()
+        self.shell.set_serving(self.snapshot.serving_problem())
+        self.event_log.flush()
         self.watch.look(now())
         self.shell.slow.beat(now())
-        if self.lookout is not None:
-            self.lookout.beat()
+        if self.sampler is not None:
+            self.sampler.beat()
 
-    def apply(self, old: InForce, new: InForce) -> None:
+    def apply(self, old: CurrentConfiguration, new: CurrentConfiguration) -> None:
         """What of a configuration can change while the gateway runs; see app/service/reload.py."""
         before, after = old.configuration.settings, new.configuration.settings
         if after.log != before.log:
             _configure_log(after, self.log_tail)
         if after.admission.listed != before.admission.listed:
-            self.engine.desk.list_only(frozenset(after.admission.listed))
+            self.engine.operator.list_only(frozenset(after.admission.listed))
         if (
             self.admin is not None
             and new.credentials.admin_password != old.credentials.admin_password
@@ -234,28 +236,28 @@ class _Parts:
             )
 
 
-def _of_broker(in_force: InForce) -> tuple[object, ...]:
+def _of_broker(in_force: CurrentConfiguration) -> tuple[object, ...]:
     credentials = in_force.credentials
     username = in_force.configuration.settings.upstream.username
     return username, credentials.password, credentials.tls_files
 
 
 async def _serve(
-    in_force: InForce,
+    in_force: CurrentConfiguration,
     stores: Stores,
     manager: ServiceManager,
     load: Callable[[], Configuration],
     log_tail: LogTail,
-    ending: Ending,
+    ending: Shutdown,
 ) -> int:
     loop, code = asyncio.get_running_loop(), ExitCode.OK
     parts = _build(in_force, stores, log_tail, loop)
-    ending.report = parts.keeping.left_behind
+    ending.report = parts.committers.left_behind
     supervision = Supervision(
         manager,
         in_force,
         parts.watch.fault,
-        partial(status_line, parts.census),
+        partial(status_line, parts.snapshot),
         load,
         parts.apply,
         machine_now,  # systemd's watchdog counts on while this process does not run
@@ -289,96 +291,98 @@ async def _serve(
 
 
 def _build(
-    in_force: InForce, stores: Stores, log_tail: LogTail, loop: asyncio.AbstractEventLoop
+    in_force: CurrentConfiguration,
+    stores: Stores,
+    log_tail: LogTail,
+    loop: asyncio.AbstractEventLoop,
 ) -> _Parts:
     settings, credentials = in_force.configuration.settings, in_force.credentials
-    rules = engine_rules(settings, stores.epoch, credentials.password)
-    engine = Engine(_with_places(rules, settings), pauses)
+    options = engine_options(settings, stores.epoch, credentials.password)
+    engine = Engine(_with_places(options, settings), pauses)
     links = SensorLinks()
-    news = News(peer_text=links.peer_text, now=now)
-    shell = Shell(engine, news.tell, loop)
+    event_log = EventLog(peer_text=links.peer_text, now=now)
+    shell = Shell(engine, event_log.record, loop)
     links.build(settings, shell)
     shell.has_unread = links.has_unread
     broker = _broker_link(settings.upstream, shell, credentials.tls)
-    keeping = Keeping(stores, settings, shell, loop)
+    committers = Committers(stores, settings, shell, loop)
     shell.links, shell.groups, shell.broker = links.all, links.groups, broker
-    shell.journal, shell.state = keeping.journal, keeping.state
+    shell.journal, shell.state = committers.journal, committers.state
     lag = LagMeter(loop)
-    herald: Herald  # looks at all others, and two of them at it
-    watched = Watched(
-        engine=engine, keeping=keeping, links=links, broker=broker, notices=lambda: herald.mark()
+    publisher: PresencePublisher  # looks at all others, and two of them at it
+    watch = watch_of(
+        engine, committers=committers, links=links, broker=broker, notices=lambda: publisher.mark()
     )
-    watch = watch_of(watched)
-    census = _census(
-        *(settings, engine, links, broker, shell, keeping, lag),
-        *(lambda: herald.numbers(), watch, in_force.doubt),
+    snapshot = _snapshot(
+        *(settings, engine, links, broker, shell, committers, lag),
+        *(lambda: publisher.numbers(), watch, in_force.doubt),
     )
-    lookout = _lookout(settings, engine)
+    sampler = _sampler(settings, engine)
     admin = None
-    if settings.admin.listen is not None and lookout is not None:
+    if settings.admin.listen is not None and sampler is not None:
         # Imported only when wanted.
-        from gateway.app.build_admin import Shown, admin_server
+        from gateway.app.build_admin import AdminParts, admin_server
 
-        shown = Shown(
+        shown = AdminParts(
             in_force=in_force,
             engine=engine,
             shell=shell,
-            census=census,
-            roster=_roster(settings, engine, links),
+            snapshot=snapshot,
+            client_queries=_client_queries(settings, engine, links),
             links=links,
-            news=news,
+            event_log=event_log,
             lag=lag,
             log=log_tail,
-            lookout=lookout,
+            sampler=sampler,
             watch=watch,
         )
         admin = admin_server(settings.admin.listen, shown)
-    voice = Voice(
+    parts = PresenceParts(
         settings=settings,
         engine=engine,
         shell=shell,
-        census=census,
+        snapshot=snapshot,
         links=links,
-        news=news,
-        lookout=lookout,
+        event_log=event_log,
+        sampler=sampler,
     )
-    herald = herald_of(voice)
-    shell.also_tell = herald.tell
+    publisher = presence_publisher(parts)
+    shell.also_record = publisher.record
     return _Parts(
-        *(engine, news, shell, keeping, census, links, lag),
+        *(engine, event_log, shell, committers, snapshot, links, lag),
         Heartbeat(shell.look_for_pause),
-        *(admin, lookout, herald, broker),
+        *(admin, sampler, publisher, broker),
         log_tail,
         Scheduling(settings.gateway.scheduling),
         watch,
     )
 
 
-def _lookout(settings: Settings, engine: Engine) -> Lookout | None:
+def _sampler(settings: Settings, engine: Engine) -> Sampler | None:
     """Readings are looked at for the page and for Home Assistant."""
     for_home_assistant = settings.home_assistant.enable
     if settings.admin.listen is None and not for_home_assistant:
         return None
     from gateway.presence.latest import Latest
-    from gateway.presence.sampler import Lookout
+    from gateway.presence.sampler import Sampler
 
-    return Lookout(engine, Latest(), hears_all=for_home_assistant)
+    return Sampler(engine, Latest(), hears_all=for_home_assistant)
 
 
-def _census(
+def _snapshot(
     settings: Settings,
     engine: Engine,
     links: SensorLinks,
     broker: BrokerLink,
     shell: Shell,
-    keeping: Keeping,
+    committers: Committers,
     lag: LagMeter,
-    notices: Callable[[], NoticeNumbers],
+    notices: Callable[[], PresenceNumbers],
     watch: Watch,
     configuration_doubt: Callable[[], str | None],
-) -> Census:
+) -> Snapshot:
     upstream = settings.upstream
-    return Census(
+    return Snapshot(
         engine=engine,
         links=links.udp,
         lines=links.serial,
@@ -388,8 +392,8 @@ def _census(
         event_loop_lag_s=lambda: lag.worst_s,
         started_at=now(),
         now=now,
-        journal=keeping.journal_numbers,
-        state=keeping.state_numbers,
+        journal=committers.journal_numbers,
+        state=committers.state_numbers,
         notices=notices,
         standstills=lambda: watch.found,
         unmoved_s=lambda: watch.unmoved_s,
@@ -404,19 +408,19 @@ def _census(
     )
 
 
-def _with_places(rules: EngineRules, settings: Settings) -> EngineRules:
+def _with_places(options: EngineOptions, settings: Settings) -> EngineOptions:
     """What only the links know of addresses."""
     forwarders = settings.forwarders
     if not forwarders.allow:
-        rules = replace(rules, may_forward=nobody)
+        options = replace(options, may_forward=nobody)
     elif forwarders.listed:
-        rules = replace(rules, may_forward=forwarders_within(forwarders.listed))
+        options = replace(options, may_forward=forwarders_within(forwarders.listed))
     match settings.mqtt_sn.rebind_sleepers:
         case "same_host":
-            rules = replace(rules, may_rebind=is_same_host)
+            options = replace(options, may_rebind=is_same_host)
         case "never":
-            rules = replace(rules, may_rebind=nowhere)
-    return rules
+            options = replace(options, may_rebind=nowhere)
+    return options
 
 
 def _broker_link(upstream: UpstreamSettings, shell: Shell, tls: SSLContext | None) -> BrokerLink:
@@ -434,8 +438,8 @@ def _broker_link(upstream: UpstreamSettings, shell: Shell, tls: SSLContext | Non
     )
 
 
-def _roster(settings: Settings, engine: Engine, links: SensorLinks) -> Roster:
-    return Roster(
+def _client_queries(settings: Settings, engine: Engine, links: SensorLinks) -> ClientQueries:
+    return ClientQueries(
         engine=engine,
         links=links.names,
         peer_text=links.peer_text,

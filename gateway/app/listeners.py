@@ -21,7 +21,7 @@ from gateway.core.addresses import split
 from gateway.core.effects import Peer
 from gateway.host.side_thread import BusyError, NoThreadError, OverdueError, SideThread
 from gateway.transports.udp.link import UdpLink, address_text
-from gateway.transports.udp.multicast import GroupHearers, GroupLink
+from gateway.transports.udp.multicast import GroupCallbacks, GroupLink
 
 if TYPE_CHECKING:
     from gateway.transports.serial.port import SerialLink
@@ -163,7 +163,7 @@ def _udp_link(udp: UdpSettings, number: int, shell: Shell, bytes_max: int) -> Ud
 
 def _group(link: UdpLink, udp: UdpSettings, number: int, shell: Shell) -> GroupLink:
     assert udp.multicast is not None
-    hearers = GroupHearers(
+    callbacks = GroupCallbacks(
         joined=partial(shell.on_group_joined, number),
         datagrams=partial(shell.on_group_datagrams, number),
         left=partial(shell.on_group_left, number),
@@ -171,7 +171,7 @@ def _group(link: UdpLink, udp: UdpSettings, number: int, shell: Shell) -> GroupL
     return GroupLink(
         link,
         udp.multicast,
-        hearers,
+        callbacks,
         interface=udp.multicast_interface,
         hops=udp.multicast_hops,
     )
@@ -180,11 +180,11 @@ def _group(link: UdpLink, udp: UdpSettings, number: int, shell: Shell) -> GroupL
 def _line(
     line: SerialSettings, place: int, number: int, shell: Shell, bytes_max: int
 ) -> SerialLink:
-    from gateway.transports.serial.port import LineEars, SerialLink
+    from gateway.transports.serial.port import SerialCallbacks, SerialLink
 
     heard = partial(shell.on_datagrams, number)
-    ears = LineEars(heard)
+    callbacks = SerialCallbacks(heard)
     if line.advertise:
         opened = partial(shell.on_line_opened, number)
-        ears = LineEars(heard, opened, partial(shell.on_group_left, number))
-    return SerialLink(line, f"serial{place}", ears, message_bytes_max=bytes_max)
+        callbacks = SerialCallbacks(heard, opened, partial(shell.on_group_left, number))
+    return SerialLink(line, f"serial{place}", callbacks, message_bytes_max=bytes_max)

@@ -27,14 +27,14 @@ from gateway.host.version import version
 LOOK_S = 1.0
 
 
-def can_be_mended(error: ConfigError, path: Path | None) -> bool:
+def can_be_fixed(error: ConfigError, path: Path | None) -> bool:
     """Whether a change of the file would make it right."""
     if path is None or not path.exists():
         return False
     return all(problem.origin.source == str(path) for problem in error.problems)
 
 
-class Mending:
+class SafeMode:
     def __init__(
         self,
         load: Callable[[], Configuration],
@@ -67,11 +67,11 @@ class Mending:
         )
         self._manager.ready(self._status())
         try:
-            return await self._mended(told)
+            return await self._fixed(told)
         finally:
             await page.stop()
 
-    async def _mended(self, told: asyncio.Event) -> Configuration | None:
+    async def _fixed(self, told: asyncio.Event) -> Configuration | None:
         reader = SideThread("configuration")
         while not told.is_set():
             try:

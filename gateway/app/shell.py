@@ -21,9 +21,9 @@ from gateway.core.effects import (
     DropUpstream,
     Effect,
     Finish,
-    Forward,
-    KeptRun,
+    KeptRecords,
     ReadBacklog,
+    Reading,
     Reason,
     RecordConnect,
     RecordReceived,
@@ -36,7 +36,7 @@ from gateway.core.effects import (
     WhenSaved,
 )
 from gateway.core.engine import Engine
-from gateway.core.state_records import Change, ClientId, Exchanges, SavedState
+from gateway.core.state_records import Change, ClientId, Exchanges, StateRecords
 from gateway.frames import Forwarded, encode
 from gateway.host.slow_callbacks import SLOW_S, Callback, SlowCallbacks
 from gateway.transports.clock import look, now, pauses
@@ -72,7 +72,7 @@ class BrokerConnection(Protocol):
 
     def write(self, chunks: list[bytes]) -> None: ...
     def drop(self, reason: str) -> None: ...
-    def settled(self) -> None: ...
+    def acknowledged(self) -> None: ...
     @property
     def unsent_bytes(self) -> int: ...
 
@@ -105,16 +105,16 @@ class Shell:
     state: StateWriter
 
     def __init__(
-        self, engine: Engine, tell: Callable[[Effect], None], loop: asyncio.AbstractEventLoop
+        self, engine: Engine, record: Callable[[Effect], None], loop: asyncio.AbstractEventLoop
     ) -> None:
         self.sent: dict[type, int] = {}  # frames, by kind
         self.groups: Mapping[int, Group] = {}  # by link
-        self.also_tell: Callable[[Effect], None] | None = None
+        self.also_record: Callable[[Effect], None] | None = None
         # Whether there is more in the sockets of the sensors.
         self.has_unread: Callable[[], bool] = bool
         self.slow = SlowCallbacks()
         self._engine = engine
-        self._tell = tell
+        self._record = record
         self._loop = loop
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = inf
@@ -160,9 +160,9 @@ class Shell:
 
     def on_room(self) -> None:
         """The broker takes what was written, having taken nothing for a while."""
-        if self._engine.is_clogged and self.broker.unsent_bytes <= UNCLOGGED_BYTES:
+        if self._engine.is_congested and self.broker.unsent_bytes <= UNCLOGGED_BYTES:
             at, began = now(), monotonic()
-            self._perform(self._engine.unclogged(at), _BROKER, began)
+            self._perform(self._engine.uncongested(at), _BROKER, began)
 
     def on_closed(self, _reason: str) -> None:
         at, began = now(), monotonic()
@@ -170,25 +170,25 @@ class Shell:
 
     # From the journal and the state store
 
-    def on_stored(self, forwards: list[Forward]) -> None:
+    def on_stored(self, readings: list[Reading]) -> None:
         at, began = now(), monotonic()
-        self._perform(self._engine.stored(forwards, at), _JOURNAL, began)
+        self._perform(self._engine.stored(readings, at), _JOURNAL, began)
 
-    def on_unsure(self, forwards: list[Forward], reason: Reason) -> None:
+    def on_indeterminate(self, readings: list[Reading], reason: Reason) -> None:
         at, began = now(), monotonic()
-        self._perform(self._engine.unsure(forwards, reason, at), _JOURNAL, began)
+        self._perform(self._engine.indeterminate(readings, reason, at), _JOURNAL, began)
 
-    def on_not_stored(self, forwards: list[Forward], reason: Reason) -> None:
+    def on_not_stored(self, readings: list[Reading], reason: Reason) -> None:
         at, began = now(), monotonic()
-        self._perform(self._engine.not_stored(forwards, reason, at), _JOURNAL, began)
+        self._perform(self._engine.not_stored(readings, reason, at), _JOURNAL, began)
 
-    def on_backlog(self, forwards: list[Forward]) -> None:
+    def on_backlog(self, readings: list[Reading]) -> None:
         at, began = now(), monotonic()
-        self._perform(self._engine.read_back(forwards, at), _JOURNAL, began)
+        self._perform(self._engine.read_back(readings, at), _JOURNAL, began)
 
-    def on_read_again(self, forwards: list[Forward]) -> None:
+    def on_read_again(self, readings: list[Reading]) -> None:
         at, began = now(), monotonic()
-        self._perform(self._engine.read_again(forwards, at), _JOURNAL, began)
+        self._perform(self._engine.read_again(readings, at), _JOURNAL, began)
 
     def on_in_reach_again(self, count: int) -> None:
         began = monotonic()
@@ -206,18 +206,18 @@ class Shell:
 
     def restore(
         self,
-        saved: SavedState,
-        parked: Mapping[ClientId, int],
-        received: list[Forward],
+        saved: StateRecords,
+        queued: Mapping[ClientId, int],
+        received: list[Reading],
         exchanges: Mapping[ClientId, Exchanges],
         last_packet_id: int,
-        kept: Sequence[KeptRun],
+        kept: Sequence[KeptRecords],
     ) -> None:
         """What a former life left; before the first input."""
         engine, at = self._engine, now()
         self._perform(engine.restore(saved, at))
         self._perform(
-            engine.restore_readings(*(parked, received, exchanges, last_packet_id, at, kept))
+            engine.restore_readings(*(queued, received, exchanges, last_packet_id, at, kept))
         )
 
     def on_asked(self, effects: list[Effect]) -> None:
@@ -231,7 +231,7 @@ class Shell:
     def deafen(self) -> None:
         """Whatever sensors say from now on is lost, as on the air."""
         self._is_deaf = True
-        self._perform(self._engine.deafened(now()))
+        self._perform(self._engine.sensors_closed(now()))
 
     def stop(self) -> None:
         """Say goodbye and set no more alarms."""
@@ -315,10 +315,10 @@ class Shell:
             self.state.when_saved(effect.effects)
         else:
             if type(effect) is UpstreamUp:
-                self.broker.settled()
-            self._tell(effect)
-            if self.also_tell is not None:
-                self.also_tell(effect)
+                self.broker.acknowledged()
+            self._record(effect)
+            if self.also_record is not None:
+                self.also_record(effect)
 
     def _broadcast(self, effect: Broadcast) -> None:
         self.groups[effect.link].send(encode(effect.frame), effect.radius)
@@ -327,7 +327,7 @@ class Shell:
     def _write(self, packets: list[bytes]) -> None:
         self.broker.write(packets)
         if self.broker.unsent_bytes > CLOGGED_BYTES:
-            self._engine.clogged()
+            self._engine.congested()
 
     # Time
 
@@ -371,7 +371,7 @@ class Shell:
             return
         seconds = pauses.seconds - self._stood_still_s
         self._pauses, self._stood_still_s = pauses.count, pauses.seconds
-        self._perform(self._engine.stood_still(seconds, now()))
+        self._perform(self._engine.paused(seconds, now()))
 
 
 def _on_the_air(one: tuple[bytes, bytes], address_bytes: int) -> list[tuple[bytes, bytes]]:

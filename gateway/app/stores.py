@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from gateway.admin.metrics.sync_times import SyncTimes
 from gateway.admin.numbers import Condition, JournalNumbers, StateNumbers
 from gateway.admin.snapshot import TimedFiles, journal_numbers
-from gateway.app.core_options import journal_rules
-from gateway.app.service.ending import FLUSH_UNTIL_S, JOURNAL_UNTIL_S, STATE_UNTIL_S, Ending
+from gateway.app.core_options import journal_options
+from gateway.app.service.ending import FLUSH_UNTIL_S, JOURNAL_UNTIL_S, STATE_UNTIL_S, Shutdown
 from gateway.app.shell import Shell
 from gateway.config.settings import Settings
-from gateway.core.effects import Forward, KeptRun
+from gateway.core.effects import KeptRecords, Reading
 from gateway.core.state_records import ClientId, Exchanges
 from gateway.storage.journal.boot import read_boot_id
-from gateway.storage.journal.committer import Hearers, JournalCommitter
+from gateway.storage.journal.committer import JournalCallbacks, JournalCommitter
 from gateway.storage.journal.journal import Journal
 from gateway.storage.journal.numbers import JournalState
 from gateway.storage.journal.options import UNREADABLE_S
@@ -32,7 +32,9 @@ from gateway.transports.clock import machine_now, pauses, unix_ms_at_zero
 
 log = logging.getLogger("tidegate.journal")
 
-Readings = tuple[dict[ClientId, int], list[Forward], dict[ClientId, Exchanges], int, list[KeptRun]]
+Readings = tuple[
+    dict[ClientId, int], list[Reading], dict[ClientId, Exchanges], int, list[KeptRecords]
+]
 
 
 @dataclass(slots=True)
@@ -52,7 +54,7 @@ class Stores:
         """What the journal had, as the engine takes it."""
         found = self.recovered
         return (
-            *(found.parked, found.received, found.exchanges, found.last_packet_id),
+            *(found.queued, found.received, found.exchanges, found.last_packet_id),
             found.kept,
         )
 
@@ -74,8 +76,8 @@ def open_stores(settings: Settings) -> Stores:
     folder = open_state(settings.gateway.state_dir, link_names)
     try:
         times = SyncTimes()
-        rules = journal_rules(settings)
-        journal = Journal(settings.gateway.journal_dir, TimedFiles(times), rules)
+        options = journal_options(settings)
+        journal = Journal(settings.gateway.journal_dir, TimedFiles(times), options)
         began = time.monotonic()
         journal.pauses = pauses
         recovered = journal.open(machine_now(), unix_ms_at_zero(), read_boot_id())
@@ -88,16 +90,16 @@ def open_stores(settings: Settings) -> Stores:
     return Stores(folder, journal, recovered, times)
 
 
-class Keeping:
+class Committers:
     def __init__(
         self, stores: Stores, settings: Settings, shell: Shell, loop: asyncio.AbstractEventLoop
     ) -> None:
         self._journal = stores.journal
         self._sync_times = stores.sync_times
         self._problem: str | None = None
-        hearers = Hearers(
+        callbacks = JournalCallbacks(
             stored=shell.on_stored,
-            unsure=shell.on_unsure,
+            indeterminate=shell.on_indeterminate,
             not_stored=shell.on_not_stored,
             durable=shell.on_durable,
             backlog=shell.on_backlog,
@@ -109,18 +111,18 @@ class Keeping:
             lost=_lost,
         )
         linger_s = settings.journal.linger_ms / 1000
-        self.journal = JournalCommitter(stores.journal, loop, hearers, linger_s)
+        self.journal = JournalCommitter(stores.journal, loop, callbacks, linger_s)
         folder = stores.folder
         self.state = StateCommitter(folder.store, folder.saved, loop, shell.on_durable)
         self._store = folder.store
 
     # From the daemon
 
-    async def flush(self, ending: Ending) -> None:
+    async def flush(self, ending: Shutdown) -> None:
         """What can be handed back to the broker is, while it still listens."""
         await ending.within(self.state.flush(), FLUSH_UNTIL_S)
 
-    async def stop(self, ending: Ending) -> None:
+    async def stop(self, ending: Shutdown) -> None:
         """What is pending is written, then all is closed; both as far as the disk answers."""
         await ending.within(self.journal.stop(), JOURNAL_UNTIL_S)
         await ending.within(self.state.stop(), STATE_UNTIL_S)

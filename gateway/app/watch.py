@@ -27,7 +27,7 @@ from gateway.admin.numbers import Cause, Standstill
 from gateway.core.alarm_names import AlarmName
 from gateway.core.effects import ClientId
 from gateway.core.engine import Engine
-from gateway.core.liveness import Owed, Sweep, WaitsFor, owed
+from gateway.core.liveness import LivenessSweep, OwedAnswer, WaitsFor, owed
 
 log = logging.getLogger("tidegate.liveness")
 
@@ -103,7 +103,7 @@ class Watch:
         self._parts = tuple(parts)
         self._causes = causes
         self._bounds_s = bounds_s
-        self._sweep = Sweep(engine)
+        self._sweep = LivenessSweep(engine)
         self._clock = 0.0  # seconds in which we ran
         self._looked_at: float | None = None
         self._looks = 0
@@ -158,7 +158,7 @@ class Watch:
             self._suspects[one.client_id] = None
             yield self._wait(one, (one.kind, one.client_id))
 
-    def _wait(self, one: Owed, key: Hashable) -> _Wait:
+    def _wait(self, one: OwedAnswer, key: Hashable) -> _Wait:
         return _Wait(one.name, key, one.mark, one.what, self._causes[one.waits_for])
 
     def _unmoved_s(self, wait: _Wait) -> float:

@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
             complain(str(error))
             return ExitCode.CONFIGURATION
         _say(str(error))
-        mended = _mended(arguments, error, manager)
+        mended = _fixed(arguments, error, manager)
         if mended is None:
             return ExitCode.CONFIGURATION
         configuration = mended
@@ -67,21 +67,21 @@ def run(arguments: argparse.Namespace) -> int:
     return serve(configuration, manager, lambda: configuration_for(arguments, os.environ), form)
 
 
-def _mended(
+def _fixed(
     arguments: argparse.Namespace, error: ConfigError, manager: ServiceManager
 ) -> Configuration | None:
     """The configuration once its file is right, if waiting for that can help."""
     from gateway.admin.http.listening import AdminError
-    from gateway.app.safe_mode import Mending, can_be_mended
+    from gateway.app.safe_mode import SafeMode, can_be_fixed
 
     path = used_path(arguments.config)
-    if path is None or not can_be_mended(error, path):
+    if path is None or not can_be_fixed(error, path):
         return None
     overrides = _overrides(arguments)
     listen = page_address(path, environment=os.environ, overrides=overrides)
     if listen is None:
         return None
-    mending = Mending(lambda: configuration_for(arguments, os.environ), path, error, _say, manager)
+    mending = SafeMode(lambda: configuration_for(arguments, os.environ), path, error, _say, manager)
     try:
         return mending.wait(listen)
     except AdminError as trouble:

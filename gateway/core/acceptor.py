@@ -16,14 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gateway.core.clients.admission import Admission, Refusal
-from gateway.core.clients.client_table import Members
-from gateway.core.clients.disconnect_echo import Farewells
+from gateway.core.clients.client_table import ClientTable
+from gateway.core.clients.disconnect_echo import DisconnectEchoes
 from gateway.core.clients.discovery import Discovery
-from gateway.core.clients.half_open import Caller, Callers
-from gateway.core.clients.qos_minus_one import Connectionless
+from gateway.core.clients.half_open import HalfOpenClient, HalfOpenClients
+from gateway.core.clients.qos_minus_one import QosMinusOne
 from gateway.core.downlink.downlink import Downlink
 from gateway.core.effects import ClientId, Dropped, Effect, Peer, Reason, Rebound, Send, State
-from gateway.core.options import EngineRules
+from gateway.core.options import EngineOptions
 from gateway.core.session.session import ABSENT, Session
 from gateway.frames import (
     Advertise,
@@ -54,11 +54,11 @@ PINGREQ_HEAD_BYTES = 2
 _NOT_REBOUND = "PINGREQ of a client that sleeps elsewhere; see mqtt_sn.rebind_sleepers"
 
 
-class Door:
+class Acceptor:
     def __init__(
         self,
-        rules: EngineRules,
-        members: Members,
+        options: EngineOptions,
+        client_table: ClientTable,
         downlink: Downlink,
         perform: Callable[[list[Effect], float], list[Effect]],
         answer: Callable[[Session, list[Effect], float], list[Effect]],
@@ -67,19 +67,23 @@ class Door:
         """`answer` is `perform` that withholds what waits for the disk; `received` counts frames
         by kind.
         """
-        self._rules = rules
-        self._members = members
-        self._sessions = members.sessions
+        self._options = options
+        self._client_table = client_table
+        self._sessions = client_table.sessions
         self._downlink = downlink
         self._perform = perform
         self._answer = answer
-        self.admission = Admission(rules.admission, members.sessions)
-        self.discovery = Discovery(rules.discovery, self.admission.may_answer_stranger, received)
-        self.callers = Callers(
-            rules.admission.callers_max, rules.admission.handshakes_max, rules.session.patience_s
+        self.admission = Admission(options.admission, client_table.sessions)
+        self.discovery = Discovery(options.discovery, self.admission.may_answer_unknown, received)
+        self.half_open = HalfOpenClients(
+            options.admission.callers_max,
+            options.admission.handshakes_max,
+            options.session.patience_s,
         )
-        self._farewells = Farewells()
-        self._connectionless = Connectionless(rules.connectionless, rules.session, rules.predefined)
+        self._disconnect_echoes = DisconnectEchoes()
+        self._qos_minus_one = QosMinusOne(
+            options.qos_minus_one, options.session, options.predefined
+        )
 
     def receive(
         self, frame: Frame, peer: Peer, session: Session | None, now: float
@@ -89,15 +93,15 @@ class Door:
             return self._receive_connect(frame, peer, session, now)
         if isinstance(frame, SearchGw):
             if session is not None:
-                session.heard_at = now
+                session.last_received_at = now
             return self.discovery.search(peer, now)
         dropped = Dropped(Reason.STRANGER, None, type(frame).__name__.upper(), peer)
         if isinstance(frame, _UNANSWERED):  # to everyone, so it shows nothing either
             return [dropped]
-        doubted = self._members.doubted_at(peer)
-        if doubted is not None:
-            return self._receive_doubted(doubted, frame, now)
-        caller = self.callers.take(peer, now)
+        unvalidated = self._client_table.unvalidated_at(peer)
+        if unvalidated is not None:
+            return self._receive_unvalidated(unvalidated, frame, now)
+        caller = self.half_open.take(peer, now)
         if caller is not None:
             return self._receive_caller(caller, frame, now)
         sleeper = self._sleeper(frame)
@@ -105,16 +109,16 @@ class Door:
             if self._may_rebind(sleeper, peer, now):
                 return self._rebind(sleeper, frame, peer, now)
             dropped = Dropped(Reason.STRANGER, sleeper.client_id, _NOT_REBOUND, peer)
-        return [dropped, *self._bid_farewell(frame, peer, now)]
+        return [dropped, *self._disconnect_unknown(frame, peer, now)]
 
-    def _bid_farewell(self, frame: Frame, peer: Peer, now: float) -> list[Effect]:
+    def _disconnect_unknown(self, frame: Frame, peer: Peer, now: float) -> list[Effect]:
         """What a stranger hears, if anything: that it is none of ours."""
-        if isinstance(frame, Disconnect) and self._farewells.is_echo(peer, now):
+        if isinstance(frame, Disconnect) and self._disconnect_echoes.is_echo(peer, now):
             return []
-        if not self.admission.may_answer_stranger(now):
+        if not self.admission.may_answer_unknown(now):
             return []
-        self._farewells.told(peer, now)
-        return [_goodbye(peer)]
+        self._disconnect_echoes.sent(peer, now)
+        return [_disconnect(peer)]
 
     def _receive_connect(
         self, frame: Connect, peer: Peer, at_address: Session | None, now: float
@@ -132,59 +136,59 @@ class Door:
             return _turned_away(refusal, peer)
         effects: list[Effect] = []
         if at_address is None:
-            at_address = self._members.doubted_at(peer)
+            at_address = self._client_table.unvalidated_at(peer)
         if at_address is not None and at_address is not session:
             effects += self._perform(at_address.displace(), now)
         if session is None:
             return effects + self._welcome_caller(frame, client_id, peer, now)
-        self.callers.take(peer, now)
-        self._members.leave_address(session)
+        self.half_open.take(peer, now)
+        self._client_table.leave_address(session)
         ended: list[Effect] = []
         if frame.clean_session and not session.is_blank:
             former = session
             ended = self.discard(former, now)
             session = self._sessions[client_id] = self._successor(former)
         effects += self._answer(session, [*ended, *session.connect(frame, peer, now)], now)
-        self._members.enter(session)
-        self._members.schedule(session)
+        self._client_table.enter(session)
+        self._client_table.schedule(session)
         return effects
 
     def _welcome_caller(
         self, frame: Connect, client_id: ClientId, peer: Peer, now: float
     ) -> list[Effect]:
         keep_alive_s, clean, will = frame.duration_s, frame.clean_session, frame.will
-        caller = Caller(client_id, peer, keep_alive_s, clean, will, now)
+        caller = HalfOpenClient(client_id, peer, keep_alive_s, clean, will, now)
         answer = WillTopicReq() if will else Connack(ReturnCode.ACCEPTED)
-        return [*self.callers.enter(caller, now), Send(peer, answer)]
+        return [*self.half_open.enter(caller, now), Send(peer, answer)]
 
-    def _receive_caller(self, caller: Caller, frame: Frame, now: float) -> list[Effect]:
+    def _receive_caller(self, caller: HalfOpenClient, frame: Frame, now: float) -> list[Effect]:
         """The second frame of a new client, which makes it one."""
         client_id, peer = caller.client_id, caller.peer
         effects: list[Effect] = []
         refusal = self.admission.judge(caller.connect(), len(self._sessions), known=False)
         if refusal is not None:
             if not self._may_make_room(now):
-                return [Dropped(refusal.reason, client_id, refusal.detail, peer), _goodbye(peer)]
+                return [Dropped(refusal.reason, client_id, refusal.detail, peer), _disconnect(peer)]
             effects += self._make_room(now)
         session = self._sessions[client_id] = self.new_session(client_id, peer)
-        self._members.enter(session)
+        self._client_table.enter(session)
         effects += self._perform(self.admission.came_in(client_id), now)
-        effects += self._perform(session.called(caller.connect(), caller.at), now)
+        effects += self._perform(session.connect_received(caller.connect(), caller.at), now)
         effects += self._answer(session, session.receive(frame, now), now)
-        self._members.schedule(session)
+        self._client_table.schedule(session)
         return effects
 
-    def _receive_doubted(self, session: Session, frame: Frame, now: float) -> list[Effect]:
+    def _receive_unvalidated(self, session: Session, frame: Frame, now: float) -> list[Effect]:
         """A frame from where a client is said to be."""
         if isinstance(frame, Pingreq) and frame.client_id:  # says it again
             session.moved_to(session.peer, len(frame.client_id) + PINGREQ_HEAD_BYTES)
             effects = self._answer(session, session.receive(frame, now), now)
         else:
-            self._members.leave_address(session)
-            effects = self._answer(session, session.believed(frame, now), now)
+            self._client_table.leave_address(session)
+            effects = self._answer(session, session.address_validated(frame, now), now)
             if session.state not in ABSENT:
-                self._members.enter(session)
-        self._members.schedule(session)
+                self._client_table.enter(session)
+        self._client_table.schedule(session)
         return effects
 
     def _sleeper(self, frame: Frame) -> Session | None:
@@ -200,41 +204,41 @@ class Door:
         former = session.peer
         return (
             former.link == peer.link
-            and self._rules.may_rebind(former.address, peer.address)
+            and self._options.may_rebind(former.address, peer.address)
             and self.admission.may_rebind(now)
         )
 
     def _rebind(self, session: Session, frame: Frame, peer: Peer, now: float) -> list[Effect]:
         """It is there from now on; nothing goes to where it was."""
-        self._members.leave_address(session)
+        self._client_table.leave_address(session)
         told = Rebound(session.client_id, session.peer, peer)
         moved = session.rebind(peer, len(session.client_id.encode()) + PINGREQ_HEAD_BYTES, now)
         effects = self._answer(session, [told, *moved, *session.receive(frame, now)], now)
-        self._members.enter(session)
-        self._members.schedule(session)
+        self._client_table.enter(session)
+        self._client_table.schedule(session)
         return effects
 
-    def receive_connectionless(
+    def receive_qos_minus_one(
         self, frame: Publish, peer: Peer, session: Session | None, now: float
     ) -> list[Effect]:
         """It shows nothing of who is there: nobody waits for an answer to it."""
         client_id = None
-        known = session or self._members.doubted_at(peer)
+        known = session or self._client_table.unvalidated_at(peer)
         if known is not None:
-            known.heard_at = now
+            known.last_received_at = now
             client_id = known.client_id
-        elif (caller := self.callers.at(peer)) is not None:
+        elif (caller := self.half_open.at(peer)) is not None:
             client_id = caller.client_id
-        return self._perform([self._connectionless.receive(frame, peer, client_id, now)], now)
+        return self._perform([self._qos_minus_one.receive(frame, peer, client_id, now)], now)
 
     def _successor(self, former: Session) -> Session:
         """A new session, with numbers behind those of the one that it takes the place of."""
-        next_position = former.delivering.next_position
+        next_position = former.outbound.next_position
         session = self.new_session(
             former.client_id, former.peer, former.next_topic_id, next_position
         )
-        if not former.is_believed:
-            session.delivering.doubt(0)
+        if not former.is_address_validated:
+            session.outbound.require_validation(0)
         if former.state not in ABSENT:
             session.take_over()
         return session
@@ -246,20 +250,20 @@ class Door:
         first_topic_id: int | None = None,
         first_position: int = 0,
     ) -> Session:
-        rules = self._rules
+        options = self._options
         if first_topic_id is None:
-            first_topic_id = rules.first_topic_id
-        predefined = rules.clients_predefined.get(client_id, rules.predefined)
-        return Session(client_id, peer, rules.session, predefined, first_topic_id, first_position)
+            first_topic_id = options.first_topic_id
+        predefined = options.clients_predefined.get(client_id, options.predefined)
+        return Session(client_id, peer, options.session, predefined, first_topic_id, first_position)
 
     def _may_make_room(self, now: float) -> bool:
         """Whether some client has been absent for long enough."""
-        absent = self._members.longest_absent()
-        return absent is not None and now - absent[1] >= self._rules.admission.absent_s_min
+        absent = self._client_table.longest_absent()
+        return absent is not None and now - absent[1] >= self._options.admission.absent_s_min
 
     def _make_room(self, now: float) -> list[Effect]:
         """End the session of the client that has been absent the longest."""
-        absent = self._members.longest_absent()
+        absent = self._client_table.longest_absent()
         assert absent is not None, "`_may_make_room` said so"
         session, left_at = absent
         detail = f"absent for {(now - left_at) / 3600:.0f} h, and its place is needed"
@@ -269,25 +273,25 @@ class Door:
     def forget(self, client_id: ClientId, now: float) -> list[Effect]:
         """The operator wants a client no more: it is a stranger from now on, and hears so."""
         effects: list[Effect] = []
-        caller, session = self.callers.of(client_id), self._sessions.get(client_id)
+        caller, session = self.half_open.of(client_id), self._sessions.get(client_id)
         if caller is not None:
-            self.callers.forget(client_id)
-            effects.append(_goodbye(caller.peer))
+            self.half_open.forget(client_id)
+            effects.append(_disconnect(caller.peer))
         if session is not None:
-            self._members.leave_address(session)
+            self._client_table.leave_address(session)
             dropped = Dropped(Reason.SESSION_ENDED, client_id, "by the operator", count=0)
             effects += [dropped, *self.discard(session, now)]
-            effects += [] if session.state in ABSENT else [_goodbye(session.peer)]
+            effects += [] if session.state in ABSENT else [_disconnect(session.peer)]
         return effects + self._perform(self.admission.forget(client_id), now)
 
     def discard(self, session: Session, now: float) -> list[Effect]:
         """The session is over; the engine forgets it."""
         effects = self._perform([*self._downlink.forget(session), *session.end()], now)
-        self._members.forget(session)
+        self._client_table.forget(session)
         return effects
 
 
-def _goodbye(peer: Peer) -> Send:
+def _disconnect(peer: Peer) -> Send:
     return Send(peer, Disconnect())
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gateway.core.acceptor import Door
+from gateway.core.acceptor import Acceptor
 from gateway.core.addresses import address_behind
-from gateway.core.clients.client_table import CACHED_MAX, Members
-from gateway.core.clients.rate_limit import Pace
-from gateway.core.effects import Dropped, Effect, Forward, Peer, Reason
-from gateway.core.options import EngineRules
+from gateway.core.clients.client_table import CACHED_MAX, ClientTable
+from gateway.core.clients.rate_limit import RateLimit
+from gateway.core.effects import Dropped, Effect, Peer, Reading, Reason
+from gateway.core.options import EngineOptions
 from gateway.core.session.outbound import PUBACK_OCTETS
 from gateway.core.session.session import Session
 from gateway.frames import (
@@ -35,14 +35,14 @@ Datagrams = Sequence[tuple[bytes, bytes]]
 _FOR_THE_DOOR = frozenset({Connect, Forwarded, SearchGw})
 
 
-class Intake:
+class Dispatcher:
     def __init__(
         self,
-        rules: EngineRules,
-        members: Members,
-        door: Door,
+        options: EngineOptions,
+        client_table: ClientTable,
+        acceptor: Acceptor,
         received: dict[type, int],
-        take: Callable[[Forward, float], list[Effect]],
+        take: Callable[[Reading, float], list[Effect]],
         perform: Callable[[list[Effect], float], list[Effect]],
         answer: Callable[[Session, list[Effect], float], list[Effect]],
     ) -> None:
@@ -50,27 +50,27 @@ class Intake:
         for.
         """
         self.take = take
-        self._rules = rules
-        self._members = members
-        self._door = door
+        self._options = options
+        self._client_table = client_table
+        self._acceptor = acceptor
         self._received = received
         self._perform = perform
         self._answer = answer
-        packets_max = rules.admission.packets_per_s_max
-        self._pace = Pace(packets_max) if packets_max else None
+        packets_max = options.admission.packets_per_s_max
+        self._pace = RateLimit(packets_max) if packets_max else None
 
     def receive(self, link: int, datagrams: Datagrams, now: float) -> list[Effect]:
         """All that one look at a link brought, as (address, datagram) pairs."""
         effects: list[Effect] = []
-        members = self._members.on_link(link)
-        may_call = self._door.admission.may_call
+        client_table = self._client_table.on_link(link)
+        may_connect = self._acceptor.admission.may_connect
         if self._pace is not None:
-            datagrams, effects = self._pace.within(link, datagrams, members, now)
-        if len(members) > CACHED_MAX:
-            self._members.fetch(members, datagrams)
+            datagrams, effects = self._pace.within(link, datagrams, client_table, now)
+        if len(client_table) > CACHED_MAX:
+            self._client_table.fetch(client_table, datagrams)
         plain, received = 0, self._received
         for address, datagram in datagrams:
-            session = members.get(address)
+            session = client_table.get(address)
             if session is not None:
                 if len(datagram) <= PUBACK_OCTETS:  # hardly a reading
                     answered = session.plain_answer(datagram, now)
@@ -79,17 +79,17 @@ class Intake:
                         received[kind] = received.get(kind, 0) + 1
                         effects += self._perform(answered, now)
                         continue
-                forward = session.plain(datagram, now)
-                if forward is not None:
+                reading = session.plain(datagram, now)
+                if reading is not None:
                     plain += 1
-                    effects += self.take(forward, now)
+                    effects += self.take(reading, now)
                     continue
-            elif not may_call(address, datagram, now):
+            elif not may_connect(address, datagram, now):
                 continue
             effects += self._receive_other(Peer(link, address), datagram, session, now)
         if plain:
             received[Publish] = received.get(Publish, 0) + plain
-        effects += self._door.admission.turned_away(link)
+        effects += self._acceptor.admission.turned_away(link)
         return effects
 
     def _receive_other(
@@ -103,7 +103,7 @@ class Intake:
         trailing: list[Effect] = []
         if datagram[0] != len(datagram) and has_trailing_octets(datagram):
             trailing.append(Dropped(Reason.TRAILING_OCTETS, peer=peer))
-            if not self._rules.allow_trailing_octets:
+            if not self._options.allow_trailing_octets:
                 return trailing
         kind = type(frame)
         self._received[kind] = self._received.get(kind, 0) + 1
@@ -112,7 +112,7 @@ class Intake:
         if type(frame) is Publish:  # moves no timer nearer, and promises nothing that is saved
             return trailing + self._perform(session.receive(frame, now), now)
         effects = trailing + self._answer(session, session.receive(frame, now), now)
-        self._members.schedule(session)
+        self._client_table.schedule(session)
         return effects
 
     def _receive_from_anyone(
@@ -122,14 +122,14 @@ class Intake:
         if isinstance(frame, Forwarded):
             return self._receive_forwarded(frame, peer, now)
         if isinstance(frame, Publish) and frame.qos < 0:
-            return self._door.receive_connectionless(frame, peer, session, now)
-        return self._door.receive(frame, peer, session, now)
+            return self._acceptor.receive_qos_minus_one(frame, peer, session, now)
+        return self._acceptor.receive(frame, peer, session, now)
 
     def _receive_forwarded(self, frame: Forwarded, forwarder: Peer, now: float) -> list[Effect]:
         """What a node says, as if it had come from an address of its own; once, because nothing is
         forwarded inside another one.
         """
         link, address = forwarder.link, forwarder.address
-        if not self._rules.may_forward(link, address):
+        if not self._options.may_forward(link, address):
             return [Dropped(Reason.FORWARDER, None, f"node {frame.node_id.hex()}", forwarder)]
         return self.receive(link, [(address_behind(address, frame.node_id), frame.inner)], now)

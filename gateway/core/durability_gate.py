@@ -14,9 +14,9 @@ That a client has acknowledged a message is no promise of ours; nothing waits fo
 
 from __future__ import annotations
 
-from gateway.core.effects import Effect, Save, Send, WhenSaved, Withheld
+from gateway.core.effects import Effect, HeldFrames, Save, Send, WhenSaved
 from gateway.core.session.session import ABSENT, Session
-from gateway.core.state_records import MessageGone
+from gateway.core.state_records import MessageDeleted
 from gateway.frames import (
     Connack,
     Disconnect,
@@ -33,7 +33,7 @@ _SAVING = (Save, WhenSaved)
 PROMISES = (Connack, Disconnect, Regack, Unsuback, WillMsgResp, WillTopicResp)
 
 
-def withhold(session: Session, effects: list[Effect]) -> list[Effect]:
+def hold(session: Session, effects: list[Effect]) -> list[Effect]:
     """The effects, with `WhenSaved` in place of the frames that must wait.
 
     What equals a frame that is withheld already is left out: it would say the same again, so late
@@ -42,15 +42,15 @@ def withhold(session: Session, effects: list[Effect]) -> list[Effect]:
     passed: list[Effect] = []
     sends: list[Effect] = []
     is_saving = False
-    awaits_others = bool(session.withheld) and session.state not in ABSENT
+    awaits_others = bool(session.held) and session.state not in ABSENT
     for effect in effects:
         if type(effect) is Send:
-            if awaits_others and _is_withheld(session, effect):
+            if awaits_others and _is_held(session, effect):
                 continue
             if is_saving or (awaits_others and isinstance(effect.frame, PROMISES)):
                 sends.append(effect)
                 continue
-        elif type(effect) is Save and type(effect.change) is not MessageGone:
+        elif type(effect) is Save and type(effect.change) is not MessageDeleted:
             is_saving = True
         if sends and type(effect) in _SAVING:
             passed.append(_waiting(session, sends))
@@ -61,12 +61,12 @@ def withhold(session: Session, effects: list[Effect]) -> list[Effect]:
     return passed
 
 
-def let_go(session: Session | None, effect: Withheld) -> list[Effect]:
+def let_go(session: Session | None, effect: HeldFrames) -> list[Effect]:
     """What was withheld may go; `session` is the client's present one."""
     if session is None or session is not effect.session:
         return []
     sent = set(map(id, effect.sends))  # not always the first: on a full disk some wait for longer
-    session.withheld = tuple(each for each in session.withheld if id(each) not in sent)
+    session.held = tuple(each for each in session.held if id(each) not in sent)
     if session.state in ABSENT:
         return []
     return [
@@ -80,19 +80,19 @@ def _is_done(session: Session, frame: Frame) -> bool:
     """Whether it is a message, or REGISTER for one, that the client is done with."""
     if not isinstance(frame, Register | Publish) or frame.message_id == 0:
         return False
-    current = session.delivering.under_way
+    current = session.outbound.outstanding
     return current is None or current.message_id != frame.message_id
 
 
-def _is_withheld(session: Session, effect: Send) -> bool:
+def _is_held(session: Session, effect: Send) -> bool:
     """Whether the same is withheld already, for the same connection of the client."""
     return any(
         type(held) is Send and held.peer is effect.peer and held.frame == effect.frame
-        for held in session.withheld
+        for held in session.held
     )
 
 
 def _waiting(session: Session, sends: list[Effect]) -> Effect:
     """Before what is asked for later: nothing that waits less may overtake these."""
-    session.withheld = (*session.withheld, *sends)
-    return WhenSaved([Withheld(session.client_id, session, sends)])
+    session.held = (*session.held, *sends)
+    return WhenSaved([HeldFrames(session.client_id, session, sends)])

@@ -1,12 +1,12 @@
 """The vocabulary between core and shell.
 
-Imperative effects are work: the shell (or, for `Forward`, `Bequeath`, `SubscribeTo` and
+Imperative effects are work: the shell (or, for `Reading`, `PublishWill`, `SubscribeTo` and
 `UnsubscribeFrom`, the engine) performs them, in order. Past-tense effects are news: the shell
 counts and logs them.
 
-`Send`, `Transmit`, `Forward`, `Settled` and `Arrived` are made for every message. They are not
-frozen because a frozen `__init__` costs four times a plain one; nothing changes them after they
-are made, but for what the upstream session gives a `Forward` once.
+`Send`, `Transmit`, `Reading`, `ReadingsAcknowledged` and `Publication` are made for every message.
+They are not frozen because a frozen `__init__` costs four times a plain one; nothing changes them
+after they are made, but for what the upstream session gives a `Reading` once.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class DropUpstream:
 
 
 @dataclass(slots=True, eq=False)
-class Forward:
-    """Carry a reading to the broker, then say `settled` or `refused` to the session it came from.
+class Reading:
+    """A reading to be published; its session then gets `acknowledged` or `refused`.
 
     Compared by identity: a retry with equal contents is another reading until a session says
     otherwise. `received_at` is in the core's monotonic seconds. `sequence` is -1 until the reading
@@ -109,10 +109,10 @@ class Forward:
 
 
 @dataclass(slots=True)
-class Bequeath:
+class PublishWill:
     """A client is lost: its will must reach the broker, whatever happens to us."""
 
-    will: Forward
+    will: Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,18 +138,18 @@ class UnsubscribeFrom:
 class Store:
     """Write a reading to the journal, then say `stored`; if it cannot be written, `not_stored`.
 
-    `is_parked`: the core keeps it no longer than until then, and will ask for it (`ReadBacklog`).
+    `is_queued`: the core keeps it no longer than until then, and will ask for it (`ReadBacklog`).
     """
 
-    forward: Forward
-    is_parked: bool = False
+    reading: Reading
+    is_queued: bool = False
 
 
 @dataclass(slots=True)
 class Finish:
     """The journal may forget a reading. Written with the next group; nobody waits for it."""
 
-    forward: Forward
+    reading: Reading
 
 
 @dataclass(slots=True)
@@ -158,7 +158,7 @@ class RecordReceived:
     durable, hand `then` to `durable`.
     """
 
-    forward: Forward
+    reading: Reading
     then: Effect
 
 
@@ -264,40 +264,40 @@ class SubscriptionRefused:
 
 
 @dataclass(slots=True)
-class Settled:
+class ReadingsAcknowledged:
     """The broker took these readings for good (PUBACK for QoS 1, PUBCOMP for QoS 2), in order."""
 
-    forwards: list[Forward]
+    readings: list[Reading]
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class ReadingRefused:
     """A QoS 1 or 2 reading will not reach the broker; its sensor shall hear `return_code`."""
 
-    forward: Forward
+    reading: Reading
     return_code: int
     reason: Reason
     detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectUpstream:
+class ConnectRecorded:
     """That the broker is asked for its session is on record: CONNECT may go, on this transport."""
 
     transport: int
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseUpstream:
+class ReceiptRecorded:
     """PUBREC of the broker is on record: PUBREL may follow, on the same connection."""
 
     packet_id: int
-    forward: Forward
+    reading: Reading
     connection: int
 
 
 @dataclass(frozen=True, slots=True)
-class Released:
+class ReleaseRecorded:
     """A client's PUBREL is on record: PUBCOMP may follow, and the message id is free again."""
 
     client_id: ClientId
@@ -305,7 +305,7 @@ class Released:
 
 
 @dataclass(slots=True)
-class Arrived:
+class Publication:
     """A message from the broker. Answer with `Upstream.acknowledge` once it is in good hands.
 
     `is_replay`: the broker had retained it before we subscribed; else it is a live publication.
@@ -325,14 +325,14 @@ class Arrived:
 
 
 @dataclass(slots=True)
-class InGoodHands:
+class DeliveryComplete:
     """Every client that a message from the broker is for has it, or it is durable here."""
 
-    arrived: Arrived
+    publication: Publication
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
+class SubscriptionGranted:
     """The broker granted our subscription to one filter."""
 
     topic_filter: str
@@ -342,7 +342,7 @@ class Granted:
 
 
 @dataclass(slots=True)
-class Withheld:
+class HeldFrames:
     """Frames that may go to a client, if `session` still is where they were meant for."""
 
     client_id: ClientId
@@ -351,7 +351,7 @@ class Withheld:
 
 
 @dataclass(frozen=True, slots=True)
-class Admit:
+class ConnectSaved:
     """That a client is connected, at `peer`, is durable: it hears CONNACK and what waits for it."""
 
     client_id: ClientId
@@ -360,14 +360,14 @@ class Admit:
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class SubscriptionSaved:
     """A client's subscription is durable: it hears from now on."""
 
     asked: SubscribeTo
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class DeliverySaved:
     """What a message for a client waited for is durable: itself, or the number of its topic; with
     `is_released` that the client has received it.
     """
@@ -378,7 +378,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class CompleteUpstream:
+class UpstreamReleaseSaved:
     """The broker's PUBREL is on record: PUBCOMP may follow, on the same connection."""
 
     packet_id: int
@@ -389,7 +389,7 @@ class CompleteUpstream:
 # About the gateway as a whole
 
 
-class Part(Enum):
+class DiscoveryRole(Enum):
     """The values are labels of the metrics."""
 
     UNABLE = "unable"  # a reading could not be taken now
@@ -399,13 +399,13 @@ class Part(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryChanged:
-    before: Part
-    after: Part
+    before: DiscoveryRole
+    after: DiscoveryRole
     detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Overheard:
+class OwnTopicReceived:
     """The broker brought the topic that the gateway itself listens to."""
 
     payload: bytes
@@ -415,7 +415,7 @@ class Overheard:
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class KeepRecord:
     """The broker has taken a reading, and the journal keeps it: a later run need not send it.
     Written with the next group; no answer waits for it.
     """
@@ -424,7 +424,7 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
-class Unpark:
+class Unqueue:
     """The core has a parked reading in memory still, and it goes on: it is not to be read back."""
 
     record: int
@@ -445,11 +445,11 @@ class ReadAgain:
     records: tuple[int, ...]
 
 
-ByRecord = Keep | Unpark | FinishRun | ReadAgain
+ByRecord = KeepRecord | Unqueue | FinishRun | ReadAgain
 
 
 @dataclass(frozen=True, slots=True)
-class KeptRun:
+class KeptRecords:
     """So many readings of an epoch that a previous run kept: from this sequence and record on."""
 
     epoch: int
@@ -463,8 +463,8 @@ Effect = (
     | Broadcast
     | Transmit
     | DropUpstream
-    | Forward
-    | Bequeath
+    | Reading
+    | PublishWill
     | SubscribeTo
     | UnsubscribeFrom
     | Store
@@ -483,20 +483,20 @@ Effect = (
     | UpstreamRefused
     | SubscriptionRefused
     | DiscoveryChanged
-    | Overheard
-    | Settled
-    | Refused
-    | ConnectUpstream
-    | ReleaseUpstream
-    | Released
-    | Arrived
-    | InGoodHands
-    | Granted
-    | Withheld
-    | Admit
-    | Join
-    | Kept
-    | CompleteUpstream
+    | OwnTopicReceived
+    | ReadingsAcknowledged
+    | ReadingRefused
+    | ConnectRecorded
+    | ReceiptRecorded
+    | ReleaseRecorded
+    | Publication
+    | DeliveryComplete
+    | SubscriptionGranted
+    | HeldFrames
+    | ConnectSaved
+    | SubscriptionSaved
+    | DeliverySaved
+    | UpstreamReleaseSaved
 )
 
 

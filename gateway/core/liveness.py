@@ -11,8 +11,8 @@ Rule 3: a wait by configuration is not owed: a reading that waits in memory for 
 Rule 4: a place in no queue at all is the gateway's own fault, and so is a queue whose head nothing
         holds back. Both are found by asking where a thing is, not by what should have happened.
 
-Limits: `owed` looks at the heads of a fixed number of queues. `Sweep` visits `SWEEP_SESSIONS`
-sessions at a look, so all of 100,000 in 100 looks.
+Limits: `owed` looks at the heads of a fixed number of queues. `LivenessSweep` visits
+`SWEEP_SESSIONS` sessions at a look, so all of 100,000 in 100 looks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from enum import Enum
 from functools import cached_property
 
 from gateway.core.alarm_names import AlarmName
-from gateway.core.effects import ClientId, Forward, State, SubscribeTo
+from gateway.core.effects import ClientId, Reading, State, SubscribeTo
 from gateway.core.engine import Engine
 from gateway.core.mqtt.session import UP
 from gateway.core.session.outbox import RELEASING, SAVING
@@ -42,7 +42,7 @@ class WaitsFor(Enum):
     ROOM = "the broker's connection, to take bytes"
 
 
-class Itself:
+class SameObject:
     """An object as a mark: the same one, not one that looks the same."""
 
     __slots__ = ("_it",)
@@ -51,11 +51,11 @@ class Itself:
         self._it = it
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Itself) and other._it is self._it
+        return isinstance(other, SameObject) and other._it is self._it
 
 
 @dataclass(frozen=True, slots=True)
-class Owed:
+class OwedAnswer:
     """`what` is owed. `kind` tells apart what has the same name; it has not moved since a look
     whose `mark` of that kind was the same. `client_id`: to whom; None for the gateway as a whole.
     """
@@ -68,26 +68,26 @@ class Owed:
     client_id: ClientId | None = None
 
 
-class Whereabouts:
+class ReadingLocations:
     """Where readings are that no session has an answer for, at this look."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def holds(self, forward: Forward) -> bool:
+    def holds(self, reading: Reading) -> bool:
         """Whether some queue has it, so that its oldest part answers for it."""
         engine = self._engine
-        if forward in engine.uplink.storing or engine.upstream.readings.in_flight.holds(forward):
+        if reading in engine.uplink.storing or engine.upstream.readings.in_flight.holds(reading):
             return True
-        return forward in self._in_memory
+        return reading in self._in_memory
 
     @cached_property
-    def _in_memory(self) -> set[Forward]:
+    def _in_memory(self) -> set[Reading]:
         """Only asked for what is on no disk and not on the wire under its own packet id."""
         in_flight = self._engine.upstream.readings.in_flight
         return {
             *in_flight.waiting,
-            *in_flight.turns.all(),
+            *in_flight.qos_order.all(),
             *in_flight.backlog.ready,
             *in_flight.published.values(),
             *in_flight.released.values(),
@@ -97,78 +97,78 @@ class Whereabouts:
 # The gateway as a whole
 
 
-def owed(engine: Engine, now: float) -> list[Owed]:
+def owed(engine: Engine, now: float) -> list[OwedAnswer]:
     """By it, as a whole: the heads of its queues."""
     return [one for look in _LOOKS for one in look(engine, now)]
 
 
-def _timer(engine: Engine, now: float) -> Iterator[Owed]:
+def _timer(engine: Engine, now: float) -> Iterator[OwedAnswer]:
     wake_at = engine.wake_at()
     if wake_at < now:
         what = f"a timer of the sessions was due {now - wake_at:.0f} s ago"
-        yield Owed(AlarmName.TIMER_OVERDUE, "timer", wake_at, WaitsFor.NOBODY, what)
+        yield OwedAnswer(AlarmName.TIMER_OVERDUE, "timer", wake_at, WaitsFor.NOBODY, what)
 
 
-def _storing(engine: Engine, now: float) -> Iterator[Owed]:
+def _storing(engine: Engine, now: float) -> Iterator[OwedAnswer]:
     storing = engine.uplink.storing
-    for forward in storing:
+    for reading in storing:
         what = (
-            f"{len(storing)} readings wait for the journal, the oldest, of {forward.client_id}, "
-            f"since {now - forward.received_at:.0f} s"
+            f"{len(storing)} readings wait for the journal, the oldest, of {reading.client_id}, "
+            f"since {now - reading.received_at:.0f} s"
         )
         name = AlarmName.READING_WAITS_FOR_DISK
-        yield Owed(name, "storing", forward, WaitsFor.JOURNAL, what)
+        yield OwedAnswer(name, "storing", reading, WaitsFor.JOURNAL, what)
         return
 
 
-def _in_flight(engine: Engine, now: float) -> Iterator[Owed]:
+def _in_flight(engine: Engine, now: float) -> Iterator[OwedAnswer]:
     """What the broker has to answer: the oldest PUBLISH, and the oldest PUBREL."""
     readings = engine.upstream.readings
     in_flight = readings.in_flight
     if not readings.is_open:
         return
     for kind, table in (("PUBACK or PUBREC", in_flight.published), ("PUBCOMP", in_flight.released)):
-        for forward in table.values():
+        for reading in table.values():
             waits_for = WaitsFor.BROKER
-            if readings.is_recording(forward):
+            if readings.is_recording(reading):
                 waits_for = WaitsFor.JOURNAL
             elif in_flight.unanswered <= 0:  # it has answered all, and the place is not free
                 waits_for = WaitsFor.NOBODY
             what = (
                 f"{len(in_flight)} readings are at the broker and {len(in_flight.waiting)} wait; "
-                f"{kind} for the oldest, of {forward.client_id}, has not come"
+                f"{kind} for the oldest, of {reading.client_id}, has not come"
             )
-            mark = (readings.connection, forward)
-            yield Owed(AlarmName.UPLINK_STALLED, kind, mark, waits_for, what)
+            mark = (readings.connection, reading)
+            yield OwedAnswer(AlarmName.UPLINK_STALLED, kind, mark, waits_for, what)
             break
 
 
-def _waiting(engine: Engine, now: float) -> Iterator[Owed]:
+def _waiting(engine: Engine, now: float) -> Iterator[OwedAnswer]:
     """What could be sent to the broker, and is not."""
     readings = engine.upstream.readings
     in_flight = readings.in_flight
     if not readings.is_open or not in_flight.has_waiting:
         return
-    count = len(in_flight.waiting) + len(in_flight.backlog.ready) + in_flight.turns.count
-    if readings.is_clogged:
+    count = len(in_flight.waiting) + len(in_flight.backlog.ready) + in_flight.qos_order.count
+    if readings.is_congested:
         what = f"{count} readings wait until the broker takes what was written"
-        yield Owed(AlarmName.UPLINK_STALLED, "room", readings.connection, WaitsFor.ROOM, what)
+        yield OwedAnswer(AlarmName.UPLINK_STALLED, "room", readings.connection, WaitsFor.ROOM, what)
         return
     stranded = in_flight.could_go()
     if stranded is None and not in_flight:
         stranded = _head_of_waiting(engine)
     if stranded is not None:
         what = f"{count} readings wait though the broker has room for them"
-        yield Owed(AlarmName.UPLINK_STALLED, "waiting", stranded, WaitsFor.NOBODY, what)
+        yield OwedAnswer(AlarmName.UPLINK_STALLED, "waiting", stranded, WaitsFor.NOBODY, what)
 
 
-def _head_of_waiting(engine: Engine) -> Forward:
+def _head_of_waiting(engine: Engine) -> Reading:
     in_flight = engine.upstream.readings.in_flight
-    waiting = in_flight.waiting or in_flight.backlog.ready or in_flight.turns.all()
+    waiting = in_flight.waiting or in_flight.backlog.ready or in_flight.qos_order.all()
     return waiting[0]
 
 
-def _backlog(engine: Engine, _now: float) -> Iterator[Owed]:
+def _backlog(engine: Engine, _now: float) -> Iterator[OwedAnswer]:
     """What is parked, while the broker is there and the operator has not paused the drain."""
     readings, custody = engine.upstream.readings, engine.custody
     backlog = readings.in_flight.backlog
@@ -176,17 +176,17 @@ def _backlog(engine: Engine, _now: float) -> Iterator[Owed]:
         return
     if backlog.is_reading and not backlog.is_paused:
         what = f"{len(backlog)} readings on disk wait to be read back"
-        yield Owed(AlarmName.BACKLOG_STALLED, "read", backlog.reads, WaitsFor.JOURNAL, what)
+        yield OwedAnswer(AlarmName.BACKLOG_STALLED, "read", backlog.reads, WaitsFor.JOURNAL, what)
     elif backlog.wants_more:
         what = f"{len(backlog)} readings on disk are not asked for, though the broker is there"
-        yield Owed(AlarmName.BACKLOG_STALLED, "ask", backlog.reads, WaitsFor.NOBODY, what)
+        yield OwedAnswer(AlarmName.BACKLOG_STALLED, "ask", backlog.reads, WaitsFor.NOBODY, what)
     if custody.asked_first is not None:
         what = "readings that nobody ingested wait to be read again"
         name, mark = AlarmName.BACKLOG_STALLED, custody.asked_first
-        yield Owed(name, "again", mark, WaitsFor.JOURNAL, what)
+        yield OwedAnswer(name, "again", mark, WaitsFor.JOURNAL, what)
 
 
-def _subscriptions(engine: Engine, _now: float) -> Iterator[Owed]:
+def _subscriptions(engine: Engine, _now: float) -> Iterator[OwedAnswer]:
     subscriptions = engine.upstream.subscriptions
     if engine.upstream.phase is not UP:
         return
@@ -194,20 +194,20 @@ def _subscriptions(engine: Engine, _now: float) -> Iterator[Owed]:
     if packet_id is not None:
         mark = (engine.upstream.readings.connection, packet_id)
         what = "SUBACK or UNSUBACK has not come from the broker"
-        yield Owed(AlarmName.SUBSCRIPTION_UNANSWERED, "answer", mark, WaitsFor.BROKER, what)
+        yield OwedAnswer(AlarmName.SUBSCRIPTION_UNANSWERED, "answer", mark, WaitsFor.BROKER, what)
     elif subscriptions.is_idle:
         what = "filters of clients are not asked for at the broker"
-        yield Owed(AlarmName.SUBSCRIPTION_UNANSWERED, "ask", None, WaitsFor.NOBODY, what)
+        yield OwedAnswer(AlarmName.SUBSCRIPTION_UNANSWERED, "ask", None, WaitsFor.NOBODY, what)
 
 
-def _will(engine: Engine, _now: float) -> Iterator[Owed]:
+def _will(engine: Engine, _now: float) -> Iterator[OwedAnswer]:
     will = engine.wills.oldest
-    if will is not None and not Whereabouts(engine).holds(will):
+    if will is not None and not ReadingLocations(engine).holds(will):
         what = f"the will of {will.client_id} is on its way nowhere"
-        yield Owed(AlarmName.WILL_STALLED, "will", will, WaitsFor.NOBODY, what)
+        yield OwedAnswer(AlarmName.WILL_STALLED, "will", will, WaitsFor.NOBODY, what)
 
 
-_LOOKS: tuple[Callable[[Engine, float], Iterator[Owed]], ...] = (
+_LOOKS: tuple[Callable[[Engine, float], Iterator[OwedAnswer]], ...] = (
     _timer,
     _storing,
     _in_flight,
@@ -221,10 +221,14 @@ _LOOKS: tuple[Callable[[Engine, float], Iterator[Owed]], ...] = (
 # One client
 
 
-def owed_to(engine: Engine, session: Session, now: float, places: Whereabouts) -> list[Owed]:
+def owed_to(
+    engine: Engine, session: Session, now: float, places: ReadingLocations
+) -> list[OwedAnswer]:
     """What a client waits for that no timer of its own will bring."""
     return [
-        Owed(name, kind, mark, waits_for, f"{what}, of {session.client_id}", session.client_id)
+        OwedAnswer(
+            name, kind, mark, waits_for, f"{what}, of {session.client_id}", session.client_id
+        )
         for name, kind, mark, waits_for, what in _of_session(engine, session, now, places)
     ]
 
@@ -233,38 +237,38 @@ _Found = tuple[AlarmName, str, object, WaitsFor, str]
 
 
 def _of_session(
-    engine: Engine, session: Session, now: float, places: Whereabouts
+    engine: Engine, session: Session, now: float, places: ReadingLocations
 ) -> Iterator[_Found]:
     wake_at = session.wake_at()
     if wake_at < now:
         yield AlarmName.TIMER_OVERDUE, "timer", wake_at, WaitsFor.NOBODY, "a timer is overdue"
-    if session.withheld:
+    if session.held:
         what = "an answer waits until it is saved"
-        mark = Itself(session.withheld[0])
+        mark = SameObject(session.held[0])
         yield AlarmName.ANSWER_OVERDUE, "withheld", mark, WaitsFor.STATE, what
     if session.is_admitting:
         what = "CONNACK waits until it is saved"
-        yield AlarmName.ANSWER_OVERDUE, "connack", Itself(session.peer), WaitsFor.STATE, what
-    if not session.publishing.is_idle:
+        yield AlarmName.ANSWER_OVERDUE, "connack", SameObject(session.peer), WaitsFor.STATE, what
+    if not session.inbound.is_idle:
         yield from _of_readings(session, places)
     for asked in session.asking():
         waits_for = _suback_waits_for(engine, asked)
         if waits_for is not None:
             kind = f"suback {asked.message_id}"
-            yield AlarmName.ANSWER_OVERDUE, kind, Itself(asked), waits_for, "SUBACK is owed"
+            yield AlarmName.ANSWER_OVERDUE, kind, SameObject(asked), waits_for, "SUBACK is owed"
     yield from _of_messages(session)
 
 
-def _of_readings(session: Session, places: Whereabouts) -> Iterator[_Found]:
+def _of_readings(session: Session, places: ReadingLocations) -> Iterator[_Found]:
     """A reading that some queue has is answered for by the head of that."""
-    for forward in session.publishing.unsettled:
-        if not places.holds(forward):
-            what = f"PUBACK or PUBREC of message id {forward.message_id} is owed"
-            yield AlarmName.ANSWER_OVERDUE, "reading", forward, WaitsFor.NOBODY, what
+    for reading in session.inbound.unacknowledged:
+        if not places.holds(reading):
+            what = f"PUBACK or PUBREC of message id {reading.message_id} is owed"
+            yield AlarmName.ANSWER_OVERDUE, "reading", reading, WaitsFor.NOBODY, what
             break
-    releasing = session.publishing.releasing
+    releasing = session.inbound.releasing
     if releasing is not None:
-        mark = Itself(releasing)
+        mark = SameObject(releasing)
         yield AlarmName.ANSWER_OVERDUE, "pubcomp", mark, WaitsFor.JOURNAL, "PUBCOMP is owed"
 
 
@@ -280,39 +284,41 @@ def _suback_waits_for(engine: Engine, asked: SubscribeTo) -> WaitsFor | None:
 
 
 def _of_messages(session: Session) -> Iterator[_Found]:
-    delivering = session.delivering
-    if not delivering.waiting:
+    outbound = session.outbound
+    if not outbound.waiting:
         if session.state is State.AWAKE:
-            mark = session.heard_at
+            mark = session.last_received_at
             yield AlarmName.ANSWER_OVERDUE, "pingresp", mark, WaitsFor.NOBODY, "PINGRESP is owed"
         return
-    current = delivering.under_way
+    current = outbound.outstanding
     if current is not None and (current.stage is SAVING or current.stage is RELEASING):
         what = "a message waits until it is saved"
         saved = (current.position, current.stage)
         yield AlarmName.DELIVERY_STALLED, "saving", saved, WaitsFor.STATE, what
-    elif session.state in LISTENING and delivering.is_believed and not delivering.has_timer:
+    elif session.state in LISTENING and outbound.is_address_validated and not outbound.has_timer:
         # What is retained waits for its subscription to be saved; anything else for nothing.
-        what = f"{delivering.waiting} messages wait and nothing is sent"
-        head = Itself(delivering.head)
+        what = f"{outbound.waiting} messages wait and nothing is sent"
+        head = SameObject(outbound.head)
         yield AlarmName.DELIVERY_STALLED, "waiting", head, WaitsFor.STATE, what
 
 
-class Sweep:
+class LivenessSweep:
     """Goes through all sessions, some at a look."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._round: list[Session] = []
 
-    def look(self, now: float, also: Iterable[ClientId], *, is_full: bool = False) -> list[Owed]:
+    def look(
+        self, now: float, also: Iterable[ClientId], *, is_full: bool = False
+    ) -> list[OwedAnswer]:
         """At the next ones, and at `also` once more; only at these if `is_full`."""
         engine, sessions = self._engine, self._engine.sessions
         chosen = {client_id: sessions[client_id] for client_id in also if client_id in sessions}
         for session in () if is_full else self._next():
             if not session.is_at_rest(now) and sessions.get(session.client_id) is session:
                 chosen[session.client_id] = session
-        places = Whereabouts(engine)
+        places = ReadingLocations(engine)
         return [one for each in chosen.values() for one in owed_to(engine, each, now, places)]
 
     def _next(self) -> list[Session]:

@@ -11,24 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gateway.core.acceptor import Door
+from gateway.core.acceptor import Acceptor
 from gateway.core.downlink.downlink import Downlink
 from gateway.core.effects import ClientId, Effect, Message
 from gateway.core.session.session import Session
 from gateway.core.uplink.uplink import Uplink
 
 
-class Desk:
+class Operator:
     def __init__(
         self,
         sessions: Mapping[ClientId, Session],
-        door: Door,
+        acceptor: Acceptor,
         uplink: Uplink,
         downlink: Downlink,
     ) -> None:
         self.is_drain_paused = False
         self._sessions = sessions
-        self._door = door
+        self._acceptor = acceptor
         self._uplink = uplink
         self._downlink = downlink
 
@@ -41,7 +41,7 @@ class Desk:
         """End its session, without its will; it may come again as a new client, if new ones may.
         Its readings that wait on disk go on.
         """
-        return self._door.forget(client_id, now)
+        return self._acceptor.forget(client_id, now)
 
     def publish(self, client_id: ClientId, message: Message, now: float) -> list[Effect]:
         """A message for one client; nothing if it has no session."""
@@ -50,19 +50,19 @@ class Desk:
 
     def permit(self, until: float) -> None:
         """Let in clients that no list names, until then."""
-        self._door.admission.permitted_until = until
+        self._acceptor.admission.permitted_until = until
 
     def list_only(self, listed: frozenset[str]) -> None:
         """Another list of clients that may come in, in place of the configuration's."""
-        self._door.admission.list_only(listed)
+        self._acceptor.admission.list_only(listed)
 
     # For who looks
 
     @property
     def permitted_until(self) -> float:
-        return self._door.admission.permitted_until
+        return self._acceptor.admission.permitted_until
 
     @property
     def permitted(self) -> int:
         """How many that no list names were let in."""
-        return len(self._door.admission.permitted)
+        return len(self._acceptor.admission.permitted)

@@ -12,46 +12,46 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gateway.core.clients.client_table import Members
+from gateway.core.clients.client_table import ClientTable
 from gateway.core.downlink.downlink import Downlink
 from gateway.core.effects import ClientId, Effect, Peer, RecordRelease, Save, State
-from gateway.core.mqtt.session import UpstreamSession
+from gateway.core.mqtt.session import MqttSession
 from gateway.core.session.session import ABSENT, Session
-from gateway.core.state_records import Exchanges, SavedClient, SavedState, SessionGone
+from gateway.core.state_records import ClientRecord, Exchanges, SessionDeleted, StateRecords
 
 # Clients with something waiting are served one after the other, not all in one burst.
 SPREAD_S = 0.001
 
 
 def restore(
-    saved: SavedState,
-    members: Members,
+    saved: StateRecords,
+    client_table: ClientTable,
     downlink: Downlink,
-    upstream: UpstreamSession,
+    upstream: MqttSession,
     new_session: Callable[[ClientId, Peer], Session],
     now: float,
 ) -> list[Effect]:
     """Returns what is to be saved: the end of the sessions that are over."""
     effects: list[Effect] = []
     waiting = 0
-    hearing: list[SavedClient] = []
+    hearing: list[ClientRecord] = []
     for client in saved.clients:
         row = client.session
-        at_address = members.on_link(row.link)
+        at_address = client_table.on_link(row.link)
         is_here = row.link >= 0 and row.address not in at_address
         if row.clean and (not is_here or row.state in ABSENT):
-            effects.append(Save(SessionGone(row.client_id)))
+            effects.append(Save(SessionDeleted(row.client_id)))
             continue
         session = new_session(row.client_id, Peer(row.link, row.address))
         session.restore(client, now, is_here=is_here, send_at=now + SPREAD_S * waiting)
-        waiting += session.delivering.waiting > 0
-        members.sessions[row.client_id] = session
+        waiting += session.outbound.waiting > 0
+        client_table.sessions[row.client_id] = session
         hearing.append(client)
         if session.state in (State.ACTIVE, State.ASLEEP):
-            members.enter(session)
-            members.schedule(session)
+            client_table.enter(session)
+            client_table.schedule(session)
         else:
-            members.note_absence(session, now)
+            client_table.note_absence(session, now)
     downlink.restore((each for client in hearing for each in client.subscriptions), saved.retained)
     upstream.restore(saved.packets, saved.filters)
     return effects

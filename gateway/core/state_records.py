@@ -28,7 +28,7 @@ class State(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class SavedWill:
+class WillRecord:
     topic: str
     payload: bytes
     qos: int
@@ -36,7 +36,7 @@ class SavedWill:
 
 
 @dataclass(frozen=True, slots=True)
-class SavedSession:
+class SessionRecord:
     """A client, where it is and what it declared. `link` is the number of its link in this life,
     -1 for one that is no more; `state/` keeps the link's name. `next_topic_id` and `next_position`:
     from here on no number has been used, but those of its topics and messages.
@@ -49,20 +49,20 @@ class SavedSession:
     state: State
     keep_alive_s: int = 0
     sleep_s: int = 0
-    will: SavedWill | None = None
+    will: WillRecord | None = None
     next_topic_id: int = 1
     next_position: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class SessionGone:
+class SessionDeleted:
     """The session, and every row of its client below."""
 
     client_id: ClientId
 
 
 @dataclass(frozen=True, slots=True)
-class SavedTopic:
+class TopicRecord:
     """A normal topic id of one client."""
 
     client_id: ClientId
@@ -71,7 +71,7 @@ class SavedTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class SavedSubscription:
+class SubscriptionRecord:
     """`topic_id_type` and `topic_id`: how the client spells it; 0 and 0 by its name."""
 
     client_id: ClientId
@@ -82,13 +82,13 @@ class SavedSubscription:
 
 
 @dataclass(frozen=True, slots=True)
-class SubscriptionGone:
+class SubscriptionDeleted:
     client_id: ClientId
     topic_filter: str
 
 
 @dataclass(slots=True)  # not frozen, like what is made for every message in effects.py
-class SavedMessage:
+class MessageRecord:
     """A QoS 1 or 2 message that its client has not acknowledged; `position` is its place in the
     client's queue. `is_released`: the client has received it (PUBREC), only PUBCOMP is missing.
     """
@@ -103,13 +103,13 @@ class SavedMessage:
 
 
 @dataclass(slots=True)
-class MessageGone:
+class MessageDeleted:
     client_id: ClientId
     position: int
 
 
 @dataclass(frozen=True, slots=True)
-class SavedRetained:
+class RetainedRecord:
     """`is_exact`: it was published at this QoS, not at a higher one."""
 
     topic: str
@@ -119,12 +119,12 @@ class SavedRetained:
 
 
 @dataclass(frozen=True, slots=True)
-class RetainedGone:
+class RetainedDeleted:
     topic: str
 
 
 @dataclass(frozen=True, slots=True)
-class SavedPacket:
+class PacketRecord:
     """A QoS 2 message from the broker that is in good hands here and waits for PUBREL.
 
     `contents` is a checksum of its topic and payload, 32 bits; `brought_by` the identifier of the
@@ -137,29 +137,29 @@ class SavedPacket:
 
 
 @dataclass(frozen=True, slots=True)
-class PacketGone:
+class PacketDeleted:
     packet_id: int
 
 
 @dataclass(frozen=True, slots=True)
-class PacketsGone:
+class PacketsDeleted:
     """All of them: the broker began a new session."""
 
 
 @dataclass(frozen=True, slots=True)
-class SavedFilter:
+class FilterRecord:
     """A filter that the broker may have from us, without the topic prefix."""
 
     topic_filter: str
 
 
 @dataclass(frozen=True, slots=True)
-class FilterGone:
+class FilterDeleted:
     topic_filter: str
 
 
 @dataclass(frozen=True, slots=True)
-class SavedDueWill:
+class DueWillRecord:
     """The will of a client that is lost, as long as neither journal nor broker has it; with the
     delivery tag and packet id that it got, so that a repeat has the same. One for each client.
     """
@@ -176,12 +176,12 @@ class SavedDueWill:
 
 
 @dataclass(frozen=True, slots=True)
-class DueWillGone:
+class DueWillDeleted:
     client_id: ClientId
 
 
 @dataclass(frozen=True, slots=True)
-class SavedPermit:
+class PermitRecord:
     """A client that is in no list of the configuration and was let in by the operator; it stays
     permitted when its session is over.
     """
@@ -190,51 +190,51 @@ class SavedPermit:
 
 
 @dataclass(frozen=True, slots=True)
-class PermitGone:
+class PermitDeleted:
     client_id: ClientId
 
 
 Change = (
-    SavedSession
-    | SessionGone
-    | SavedTopic
-    | SavedSubscription
-    | SubscriptionGone
-    | SavedMessage
-    | MessageGone
-    | SavedRetained
-    | RetainedGone
-    | SavedPacket
-    | PacketGone
-    | PacketsGone
-    | SavedFilter
-    | FilterGone
-    | SavedDueWill
-    | DueWillGone
-    | SavedPermit
-    | PermitGone
+    SessionRecord
+    | SessionDeleted
+    | TopicRecord
+    | SubscriptionRecord
+    | SubscriptionDeleted
+    | MessageRecord
+    | MessageDeleted
+    | RetainedRecord
+    | RetainedDeleted
+    | PacketRecord
+    | PacketDeleted
+    | PacketsDeleted
+    | FilterRecord
+    | FilterDeleted
+    | DueWillRecord
+    | DueWillDeleted
+    | PermitRecord
+    | PermitDeleted
 )
 
 
 @dataclass(slots=True)
-class SavedClient:
+class ClientRecord:
     """All rows of one client, in the order of their keys."""
 
-    session: SavedSession
-    topics: list[SavedTopic]
-    subscriptions: list[SavedSubscription]
-    messages: list[SavedMessage]
+    session: SessionRecord
+    topics: list[TopicRecord]
+    subscriptions: list[SubscriptionRecord]
+    messages: list[MessageRecord]
 
 
 @dataclass(slots=True)
-class SavedState:
+class StateRecords:
     """All that a former life of the gateway left."""
 
-    clients: list[SavedClient]
-    retained: list[SavedRetained]
-    packets: list[SavedPacket]
+    clients: list[ClientRecord]
+    retained: list[RetainedRecord]
+    packets: list[PacketRecord]
     filters: list[str]
-    due_wills: list[SavedDueWill] = field(default_factory=list)
+    due_wills: list[DueWillRecord] = field(default_factory=list)
     permits: list[ClientId] = field(default_factory=list)
 
 

@@ -22,7 +22,7 @@ import serial  # type: ignore[import-untyped]
 
 from gateway.flashing.errors import Failure, FlashError, busy
 from gateway.transports.serial.faults import why_not_opened
-from gateway.transports.serial.line import LineFailure, PortRules
+from gateway.transports.serial.line import LineFailure, PortOptions
 
 BAUD = 115_200
 BURST_OCTETS = 16
@@ -56,7 +56,7 @@ class Console:
         try:
             self._serial = serial.Serial(port, baud, timeout=LOOK_S, exclusive=True)
         except (*_GONE, ValueError) as error:
-            why = why_not_opened(PortRules(port, baud), error)
+            why = why_not_opened(PortOptions(port, baud), error)
             if why.failure is LineFailure.BUSY:
                 raise busy(str(why), port) from None
             raise FlashError(_FAILURES.get(why.failure, Failure.ABSENT), str(why)) from None

@@ -55,10 +55,10 @@ _REST = 2
 _WAITS = object()  # noted of a session whose client is due, and was never told of
 
 
-class _Said:
+class _Published:
     """What the broker knows of a device: 100,000 of them are 9 MiB."""
 
-    __slots__ = ("connection", "heard_at", "look_at", "standing", "state", "valid_until")
+    __slots__ = ("connection", "last_received_at", "look_at", "standing", "state", "valid_until")
 
     def __init__(
         self, device: Device, session: Session | None, now: float, connection: int
@@ -66,7 +66,7 @@ class _Said:
         self.standing = device.standing
         self.connection = connection
         self.state = None if session is None else session.state
-        self.heard_at = 0.0 if session is None else session.heard_at
+        self.last_received_at = 0.0 if session is None else session.last_received_at
         until = inf if device.until is None else device.until
         # Until then what was said is true, if the device was heard again.
         self.valid_until = min(until, now + REFRESH_S)
@@ -77,7 +77,7 @@ class _Said:
             self.look_at = min(due_at, self.look_at)
 
 
-class Board:
+class Availability:
     def __init__(
         self,
         sessions: Mapping[ClientId, Session],
@@ -90,7 +90,7 @@ class Board:
         self._sessions = sessions
         self._topics = topics
         self._link_of = link_of
-        self._said: dict[ClientId, _Said] = {}
+        self._published: dict[ClientId, _Published] = {}
         self._left: OrderedDict[ClientId, tuple[Device, float]] = OrderedDict()
         self._due: tuple[OrderedDict[ClientId, None], ...] = tuple(OrderedDict() for _ in range(3))
         self._connection = 0
@@ -122,7 +122,7 @@ class Board:
     @property
     def told(self) -> int:
         """Devices that the broker knows of."""
-        return len(self._said)
+        return len(self._published)
 
     @property
     def waiting(self) -> int:
@@ -145,8 +145,8 @@ class Board:
         for session in self._round[-slice_size:]:
             said = session.noted  # in no table, because each of those is a cache miss or two
             if (  # nearly always, so it takes no detour
-                type(said) is _Said
-                and said.heard_at == session.heard_at
+                type(said) is _Published
+                and said.last_received_at == session.last_received_at
                 and said.state is session.state
                 and said.connection == connection
                 and now <= said.look_at
@@ -191,13 +191,13 @@ class Board:
                 break
             del self._left[client_id]
         sessions = self._sessions
-        for client_id in self._said:
+        for client_id in self._published:
             if client_id not in sessions and client_id not in self._left:
                 self._due[_FIRST][client_id] = None
         self._round = list(sessions.values())[::-1]
 
     def _look_at(self, client_id: ClientId, now: float) -> Standing | None:
-        session, said = self._sessions.get(client_id), self._said.get(client_id)
+        session, said = self._sessions.get(client_id), self._published.get(client_id)
         if session is None:
             return None  # since the round began; the next one says so
         standing = standing_of(session, now)
@@ -209,7 +209,9 @@ class Board:
             self._due[_FIRST if is_news else _REST][client_id] = None
         elif said.connection != self._connection:
             self._due[_FIRST if standing in _NOT_WELL else _REST][client_id] = None
-        elif now >= said.valid_until and (session.heard_at != said.heard_at or now > said.look_at):
+        elif now >= said.valid_until and (
+            session.last_received_at != said.last_received_at or now > said.look_at
+        ):
             self._due[_REST][client_id] = None
         return standing
 
@@ -221,11 +223,11 @@ class Board:
         device = self._device(client_id, now)
         topic = self._topics.client(client_id)
         if device is None:
-            was_said = self._said.pop(client_id, None) is not None
+            was_said = self._published.pop(client_id, None) is not None
             return Notice(topic, b"", client_id) if was_said else None
-        is_first = client_id not in self._said
+        is_first = client_id not in self._published
         session = self._sessions.get(client_id)
-        said = self._said[client_id] = _Said(device, session, now, self._connection)
+        said = self._published[client_id] = _Published(device, session, now, self._connection)
         if session is not None:
             session.noted = said
         payload = device_json(device, self.unix_s_at_zero)

@@ -41,7 +41,7 @@ class Device:
     client_id: ClientId
     standing: Standing
     link: str
-    heard_at: float | None
+    last_received_at: float | None
     until: float | None = None  # when it said that it would be heard again
     lost_at: float | None = None  # when its tolerance is used up
 
@@ -50,12 +50,12 @@ def device_of(session: Session, standing: Standing, link: str, born_at: float) -
     """`born_at`: up to then the gateway was not there to hear anybody, and what it was told of a
     former life says nothing of when.
     """
-    heard_at = session.heard_at if session.heard_at > born_at else None
+    last_received_at = session.last_received_at if session.last_received_at > born_at else None
     due_at = session.due_at
     if due_at is None or standing not in (Standing.ASLEEP, Standing.OVERDUE):
-        return Device(session.client_id, standing, link, heard_at)
-    lost_at = session.heard_at + session.silence_max_s
-    return Device(session.client_id, standing, link, heard_at, due_at, lost_at)
+        return Device(session.client_id, standing, link, last_received_at)
+    lost_at = session.last_received_at + session.silence_max_s
+    return Device(session.client_id, standing, link, last_received_at, due_at, lost_at)
 
 
 def device_json(device: Device, unix_s_at_zero: float) -> bytes:
@@ -68,7 +68,7 @@ def device_json(device: Device, unix_s_at_zero: float) -> bytes:
             "state": device.standing.value,
             "until": shown(device.until),
             "lost_at": shown(device.lost_at),
-            "last_seen": shown(device.heard_at),
+            "last_seen": shown(device.last_received_at),
             "link": device.link,
         }
     )

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from heapq import nlargest, nsmallest
 from itertools import islice
 
-from gateway.core.effects import ClientId, Forward
+from gateway.core.effects import ClientId, Reading
 from gateway.presence.values import Value, found_in, values_of
 
 STRANDS_MAX = 20_000
@@ -30,7 +30,7 @@ POINTS_MAX = 32
 DECODED_MAX = 500  # 10 ms of a second
 
 
-class Strand:
+class Series:
     __slots__ = ("at", "client_id", "count", "payload", "qos", "retain", "series", "topic")
 
     def __init__(self, client_id: ClientId, topic: str) -> None:
@@ -60,88 +60,88 @@ class Strand:
 
 class Latest:
     def __init__(self) -> None:
-        self.noted: Callable[[Strand, list[Value]], None] | None = None  # hears of each, decoded
-        self._strands: dict[tuple[ClientId, str], Strand] = {}
-        self._of_client: dict[ClientId, list[Strand]] = {}
-        self._fresh: dict[Strand, None] = {}
+        self.noted: Callable[[Series, list[Value]], None] | None = None  # hears of each, decoded
+        self._series: dict[tuple[ClientId, str], Series] = {}
+        self._of_client: dict[ClientId, list[Series]] = {}
+        self._fresh: dict[Series, None] = {}
         self._is_full = False
 
     # From the engine
 
-    def hear(self, forward: Forward) -> None:
-        key = (forward.client_id, forward.topic)
-        strand = self._strands.get(key) or self._begin(key)
-        if strand is not None:
-            strand.payload = forward.payload
-            strand.at = forward.received_at
-            strand.qos = forward.qos
-            strand.retain = forward.retain
-            strand.count += 1
-            self._fresh[strand] = None
+    def hear(self, reading: Reading) -> None:
+        key = (reading.client_id, reading.topic)
+        one_series = self._series.get(key) or self._begin(key)
+        if one_series is not None:
+            one_series.payload = reading.payload
+            one_series.at = reading.received_at
+            one_series.qos = reading.qos
+            one_series.retain = reading.retain
+            one_series.count += 1
+            self._fresh[one_series] = None
 
-    def _begin(self, key: tuple[ClientId, str]) -> Strand | None:
+    def _begin(self, key: tuple[ClientId, str]) -> Series | None:
         client_id, topic = key
-        strands = self._of_client.get(client_id, [])
-        if len(strands) >= STRANDS_OF_ONE_MAX:
-            self._forget(min(strands, key=_heard_at))
-        elif len(self._strands) >= STRANDS_MAX:
+        series = self._of_client.get(client_id, [])
+        if len(series) >= STRANDS_OF_ONE_MAX:
+            self._forget(min(series, key=_heard_at))
+        elif len(self._series) >= STRANDS_MAX:
             self._is_full = True
             return None
-        strand = self._strands[key] = Strand(client_id, topic)
-        self._of_client.setdefault(client_id, []).append(strand)
-        return strand
+        one_series = self._series[key] = Series(client_id, topic)
+        self._of_client.setdefault(client_id, []).append(one_series)
+        return one_series
 
     # From the daemon
 
     def beat(self) -> None:
         """Once a second."""
-        for strand in list(islice(self._fresh, DECODED_MAX)):
-            del self._fresh[strand]
-            values = found_in(strand.payload)
-            strand.note(values)
+        for one_series in list(islice(self._fresh, DECODED_MAX)):
+            del self._fresh[one_series]
+            values = found_in(one_series.payload)
+            one_series.note(values)
             if self.noted is not None:
-                self.noted(strand, values)
+                self.noted(one_series, values)
         if self._is_full:
             self._is_full = False
-            oldest = nsmallest(STRANDS_MAX // GIVE_WAY, self._strands.values(), key=_heard_at)
-            for strand in oldest:
-                self._forget(strand)
+            oldest = nsmallest(STRANDS_MAX // GIVE_WAY, self._series.values(), key=_heard_at)
+            for one_series in oldest:
+                self._forget(one_series)
 
     def forget(self, client_id: ClientId) -> None:
-        for strand in self._of_client.get(client_id, [])[:]:
-            self._forget(strand)
+        for one_series in self._of_client.get(client_id, [])[:]:
+            self._forget(one_series)
 
     # From the page
 
     def __len__(self) -> int:
-        return len(self._strands)
+        return len(self._series)
 
-    def of(self, client_id: str) -> list[Strand]:
+    def of(self, client_id: str) -> list[Series]:
         """What one sensor said, the newest first."""
-        strands = self._of_client.get(ClientId(client_id), ())
-        return sorted(strands, key=_heard_at, reverse=True)
+        series = self._of_client.get(ClientId(client_id), ())
+        return sorted(series, key=_heard_at, reverse=True)
 
-    def found(self, search: str, limit: int) -> tuple[list[Strand], int]:
+    def found(self, search: str, limit: int) -> tuple[list[Series], int]:
         """The newest of those whose topic or sensor has `search` in it, and how many there are."""
         wanted = search.casefold()
-        matching = [each for each in self._strands.values() if _matches(each, wanted)]
+        matching = [each for each in self._series.values() if _matches(each, wanted)]
         return nlargest(limit, matching, key=_heard_at), len(matching)
 
-    def _forget(self, strand: Strand) -> None:
-        del self._strands[strand.client_id, strand.topic]
-        self._fresh.pop(strand, None)
-        strands = self._of_client[strand.client_id]
-        strands.remove(strand)
-        if not strands:
-            del self._of_client[strand.client_id]
+    def _forget(self, one_series: Series) -> None:
+        del self._series[one_series.client_id, one_series.topic]
+        self._fresh.pop(one_series, None)
+        series = self._of_client[one_series.client_id]
+        series.remove(one_series)
+        if not series:
+            del self._of_client[one_series.client_id]
 
 
-def _heard_at(strand: Strand) -> float:
-    return strand.at
+def _heard_at(one_series: Series) -> float:
+    return one_series.at
 
 
-def _matches(strand: Strand, wanted: str) -> bool:
-    return wanted in strand.topic.casefold() or wanted in strand.client_id.casefold()
+def _matches(one_series: Series, wanted: str) -> bool:
+    return wanted in one_series.topic.casefold() or wanted in one_series.client_id.casefold()
 
 
 def _in_range(value: float) -> float:
@@ -152,26 +152,26 @@ def _in_range(value: float) -> float:
 # As JSON
 
 
-def strands_json(strands: Iterable[Strand], now: float, unix_s: float) -> list[dict[str, object]]:
-    return [strand_json(strand, now, unix_s) for strand in strands]
+def strands_json(series: Iterable[Series], now: float, unix_s: float) -> list[dict[str, object]]:
+    return [strand_json(one_series, now, unix_s) for one_series in series]
 
 
-def strand_json(strand: Strand, now: float, unix_s: float) -> dict[str, object]:
+def strand_json(one_series: Series, now: float, unix_s: float) -> dict[str, object]:
     return {
-        "client": strand.client_id,
-        "topic": strand.topic,
-        "heard_at": round(unix_s - max(0.0, now - strand.at), 1),
-        "qos": strand.qos,
-        "retain": strand.retain,
-        "bytes": len(strand.payload),
-        "count": strand.count,
-        "values": list(_values_json(strand)),
+        "client": one_series.client_id,
+        "topic": one_series.topic,
+        "heard_at": round(unix_s - max(0.0, now - one_series.at), 1),
+        "qos": one_series.qos,
+        "retain": one_series.retain,
+        "bytes": len(one_series.payload),
+        "count": one_series.count,
+        "values": list(_values_json(one_series)),
     }
 
 
-def _values_json(strand: Strand) -> Iterator[dict[str, object]]:
-    for name, value, unit in values_of(strand.payload):
-        past = strand.series.get(name)
+def _values_json(one_series: Series) -> Iterator[dict[str, object]]:
+    for name, value, unit in values_of(one_series.payload):
+        past = one_series.series.get(name)
         yield {
             "name": name,
             "value": value,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoticeNumbers:
+class PresenceNumbers:
     """What is said on MQTT beside readings, at `topic` and below.
 
     `devices`: those whose presence was told; `announced`: those that Home Assistant was told of in

@@ -19,18 +19,24 @@ from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from gateway.core.effects import Effect, Overheard, StateChanged, SubscriptionRefused, UpstreamUp
+from gateway.core.effects import (
+    Effect,
+    OwnTopicReceived,
+    StateChanged,
+    SubscriptionRefused,
+    UpstreamUp,
+)
 from gateway.core.engine import Engine
 from gateway.core.mqtt.session import UP
 from gateway.host.slow_callbacks import Callback, SlowCallbacks
-from gateway.presence.numbers import NoticeNumbers
-from gateway.presence.queue import ONLINE, Saying
+from gateway.presence.numbers import PresenceNumbers
+from gateway.presence.queue import ONLINE, PresenceQueue
 from gateway.presence.standing import GONE, standing_in
 from gateway.presence.values import Value
 from gateway.transports.clock import now, pauses, unix_ms_at_zero
 
 if TYPE_CHECKING:
-    from gateway.presence.latest import Latest, Strand
+    from gateway.presence.latest import Latest, Series
 
 log = logging.getLogger("tidegate.presence")
 
@@ -40,11 +46,11 @@ NOTED_S = 0.02  # between two looks at the end
 WHILE_READINGS_WAIT = 10  # the pace is divided by it
 
 
-class Herald:
+class PresencePublisher:
     def __init__(
         self,
         engine: Engine,
-        saying: Saying,
+        saying: PresenceQueue,
         perform: Callable[[list[Effect]], None],
         messages_per_s_max: float,
         clock: Callable[[], float] = now,
@@ -94,7 +100,7 @@ class Herald:
 
     # From the shell
 
-    def tell(self, effect: Effect) -> None:
+    def record(self, effect: Effect) -> None:
         """News of the engine."""
         if type(effect) is StateChanged:
             board = self._saying.board
@@ -105,22 +111,22 @@ class Herald:
             self._saying.connected()
         elif type(effect) is SubscriptionRefused and effect.topic_filter in self._birth:
             self._refusal = effect.reason
-        elif type(effect) is Overheard:
-            self._overheard(effect.payload)
+        elif type(effect) is OwnTopicReceived:
+            self._own_topic_received(effect.payload)
 
-    def _overheard(self, payload: bytes) -> None:
+    def _own_topic_received(self, payload: bytes) -> None:
         if payload == ONLINE and self._saying.announcements is not None:
             log.info("Home Assistant has started: everything is announced again")
             self._saying.announcements.born()
 
-    def _noted(self, strand: Strand, values: Iterable[Value]) -> None:
+    def _noted(self, strand: Series, values: Iterable[Value]) -> None:
         announcements = self._saying.announcements
         if announcements is not None and strand.client_id in self._engine.sessions:
             announcements.heard(strand.client_id, strand.topic, values)
 
     # From those who show
 
-    def numbers(self) -> NoticeNumbers:
+    def numbers(self) -> PresenceNumbers:
         return replace(self._saying.numbers(), refusal=self._refusal)
 
     # From the watch
@@ -128,7 +134,7 @@ class Herald:
     def mark(self) -> int | None:
         """Of what is to be sent, and may be; None without any."""
         engine = self._engine
-        may_send = engine.upstream.phase is UP and not engine.is_clogged
+        may_send = engine.upstream.phase is UP and not engine.is_congested
         return self._given if may_send and self._saying.waiting else None
 
     # Time
@@ -160,7 +166,7 @@ class Herald:
 
     def _messages(self) -> int:
         """How many may go now."""
-        if self._engine.is_clogged:
+        if self._engine.is_congested:
             return 0
         pace = self._per_beat
         if self._engine.upstream.readings.in_flight.has_waiting:

@@ -17,9 +17,9 @@ from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.core.effects import ClientId
-from gateway.presence.availability import Board
+from gateway.presence.availability import Availability
 from gateway.presence.documents import Notice, as_json
-from gateway.presence.numbers import NoticeNumbers
+from gateway.presence.numbers import PresenceNumbers
 from gateway.presence.topics import Topics
 
 if TYPE_CHECKING:
@@ -31,27 +31,27 @@ ONLINE = b"online"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class QueueEntry:
     """Of one topic; without a client id it is the gateway's. `values`: of an announcement."""
 
     client_id: ClientId
     values: tuple[Known, ...] = ()
 
 
-class Ledger(Protocol):
+class RetainedLedger(Protocol):
     """What is noted of the retained messages that the broker may have (retained_ledger.py)."""
 
     @property
     def error(self) -> str | None: ...  # why something is not noted
 
-    def load(self) -> dict[str, Entry]: ...
-    def begin(self, kept: dict[str, Entry]) -> None: ...
-    def told(self, topic: str, entry: Entry) -> None: ...
+    def load(self) -> dict[str, QueueEntry]: ...
+    def begin(self, kept: dict[str, QueueEntry]) -> None: ...
+    def told(self, topic: str, entry: QueueEntry) -> None: ...
     def cleared(self, topic: str) -> None: ...
     def flush(self) -> bool: ...
 
 
-class Saying:
+class PresenceQueue:
     """`stats` is asked each `stats_s`, 0 for never. Without a board no device is told of, without
     announcements nothing is said to Home Assistant.
     """
@@ -59,9 +59,9 @@ class Saying:
     def __init__(
         self,
         topics: Topics,
-        ledger: Ledger,
+        ledger: RetainedLedger,
         *,
-        board: Board | None,
+        board: Availability | None,
         announcements: Announcements | None,
         stats: Callable[[], Mapping[str, object]],
         stats_s: float,
@@ -75,7 +75,7 @@ class Saying:
         self._state_at, self._stats_at = inf, 0.0
         self._of_gateway: deque[Notice] = deque()
         self._together: deque[Notice] = deque()  # after a device's forgotten announcement
-        self._kept: dict[str, Entry] = {}  # in the ledger, and not said again yet
+        self._kept: dict[str, QueueEntry] = {}  # in the ledger, and not said again yet
         # Of announcements and values, by topic: what the ledger has of them in this life.
         self._written: dict[str, tuple[Known, ...]] = {}
         self._stale: OrderedDict[str, None] = OrderedDict()
@@ -131,9 +131,9 @@ class Saying:
             return True
         return self.board is not None and self.board.presses
 
-    def numbers(self) -> NoticeNumbers:
+    def numbers(self) -> PresenceNumbers:
         board, announcements = self.board, self.announcements
-        return NoticeNumbers(
+        return PresenceNumbers(
             topic=self._topics.base,
             devices=None if board is None else board.told,
             announced=None if announcements is None else announcements.announced,
@@ -228,6 +228,6 @@ class Saying:
             return
         else:
             self._written[topic] = notice.values
-        entry = Entry(client_id, notice.values)
+        entry = QueueEntry(client_id, notice.values)
         if self._kept.pop(topic, None) != entry:
             self._ledger.told(topic, entry)

@@ -10,7 +10,7 @@ from io import BytesIO
 from typing import Any
 
 from gateway.config.spelling import printable, shortened
-from gateway.core.effects import Forward
+from gateway.core.effects import Reading
 
 PAYLOAD_LENGTH_MAX = 100  # shown to people
 
@@ -21,27 +21,27 @@ SENML_NAMES = {
 }
 
 
-def age_s(forward: Forward, now: float) -> float:
+def age_s(reading: Reading, now: float) -> float:
     """0 where nobody can know: the machine was restarted, and a wall clock was not set."""
-    return max(0.0, now - forward.received_at)
+    return max(0.0, now - reading.received_at)
 
 
-def as_json(gateway: str, forward: Forward) -> dict[str, Any]:
+def as_json(gateway: str, reading: Reading) -> dict[str, Any]:
     """With the names of the delivery tag. QoS 0 has no place in a sequence."""
-    has_place = forward.sequence >= 0
-    reading = {
+    has_place = reading.sequence >= 0
+    document = {
         "gw": gateway,
-        "client": forward.client_id,
-        "epoch": forward.epoch if has_place else None,
-        "seq": forward.sequence if has_place else None,
-        "ts": forward.unix_ms,
-        "topic": forward.topic,
-        "qos": forward.qos,
-        "retain": forward.retain,
-        "payload": base64.b64encode(forward.payload).decode(),
+        "client": reading.client_id,
+        "epoch": reading.epoch if has_place else None,
+        "seq": reading.sequence if has_place else None,
+        "ts": reading.unix_ms,
+        "topic": reading.topic,
+        "qos": reading.qos,
+        "retain": reading.retain,
+        "payload": base64.b64encode(reading.payload).decode(),
     }
-    text = _text(forward.payload)
-    return reading if text is None else reading | {"text": text}
+    text = _text(reading.payload)
+    return document if text is None else document | {"text": text}
 
 
 def _text(payload: bytes) -> str | None:

@@ -34,7 +34,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from gateway.core.effects import ClientId
-from gateway.presence.queue import Entry
+from gateway.presence.queue import QueueEntry
 
 if TYPE_CHECKING:
     from gateway.presence.catalogue import Known
@@ -58,7 +58,7 @@ def in_thread(work: Callable[[], None]) -> None:
     Thread(target=work, name="announced", daemon=True).start()
 
 
-class AnnouncedFile:
+class RetainedLedgerFile:
     """The ledger that `notices/` asks for. `begin_work`: where the file is written."""
 
     def __init__(
@@ -90,9 +90,9 @@ class AnnouncedFile:
             return f"{self._path}: {self._lost} topics were too many to wait for the disk"
         return self._problem
 
-    def load(self) -> dict[str, Entry]:
+    def load(self) -> dict[str, QueueEntry]:
         """By topic. What is no line of ours is passed over."""
-        found: dict[str, Entry] = {}
+        found: dict[str, QueueEntry] = {}
         try:
             with self._path.open(encoding="utf-8", errors="replace") as file:
                 for line in file:
@@ -103,7 +103,7 @@ class AnnouncedFile:
             self._fail(error)
         return found
 
-    def begin(self, kept: dict[str, Entry]) -> None:
+    def begin(self, kept: dict[str, QueueEntry]) -> None:
         """Write it anew, with these alone."""
         new = self._path.with_suffix(".new")
         try:
@@ -115,7 +115,7 @@ class AnnouncedFile:
         except OSError as error:
             self._fail(error)
 
-    def told(self, topic: str, entry: Entry) -> None:
+    def told(self, topic: str, entry: QueueEntry) -> None:
         self._note(topic, _written(topic, entry))
 
     def cleared(self, topic: str) -> None:
@@ -194,18 +194,18 @@ def _private(path: str, flags: int) -> int:
     return file
 
 
-def _written(topic: str, entry: Entry) -> str:
+def _written(topic: str, entry: QueueEntry) -> str:
     values = [[each.topic, each.name, each.kind.value, each.unit] for each in entry.values]
     return f"{json.dumps([topic, entry.client_id, values])}\n"
 
 
-def _read(line: str, found: dict[str, Entry]) -> None:
+def _read(line: str, found: dict[str, QueueEntry]) -> None:
     try:
         match json.loads(line):
             case [str(topic)]:
                 found.pop(topic, None)
             case [str(topic), str(client_id), [*values]]:
-                found[topic] = Entry(ClientId(client_id), tuple(_values(values)))
+                found[topic] = QueueEntry(ClientId(client_id), tuple(_values(values)))
     except ValueError:  # torn by a power cut
         return
 

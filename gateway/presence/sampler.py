@@ -18,7 +18,7 @@ FEW_PER_S = 200
 SAMPLE_EVERY = 10
 
 
-class Lookout:
+class Sampler:
     def __init__(self, engine: Engine, latest: Latest, *, hears_all: bool = False) -> None:
         """`hears_all`: somebody wants every reading, whatever it costs."""
         values.prepare()

@@ -49,7 +49,7 @@ def standing_in(state: State) -> Standing:
 def is_overdue(session: Session, now: float) -> bool:
     """It said that it would be heard by now; its tolerance is not used up yet."""
     declared_s = session.sleep_s if session.state is SLEEPS else session.keep_alive_s
-    if now <= session.heard_at + declared_s:  # most of all, at a third of the price
+    if now <= session.last_received_at + declared_s:  # most of all, at a third of the price
         return False
     due_at = session.due_at
     return due_at is not None and now > due_at

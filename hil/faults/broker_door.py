@@ -18,7 +18,7 @@ OCTETS = (50, 800)  # of some readings: boards have little to say
 REFUSED, HELD_BACK = "refused", "held back"
 
 
-class BrokerDoor(CuttingProxy):
+class BrokerProxy(CuttingProxy):
     def __init__(self, target_port: int, seed: int) -> None:
         super().__init__(target_port, seed)
         self.octets = OCTETS

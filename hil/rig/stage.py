@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from hil.boards.board import Board, BoardSpec, Kind, Node, Place
-from hil.faults.broker_door import BrokerDoor
+from hil.faults.broker_door import BrokerProxy
 from hil.faults.lossy_proxy import LOOPBACK, LossyProxy
 from hil.faults.network import LineNetwork, Network, Terminal, UdpNetwork, line_config, opened_port
 from hil.faults.serial_proxy import SerialProxy
@@ -90,7 +90,7 @@ class Stage:
     network: Network
     witness: Witness
     operator: Operator
-    door: BrokerDoor
+    door: BrokerProxy
     broker: Mosquitto
     gateway: GatewayProcess
     disk_of_gateway: SmallDisk
@@ -217,7 +217,7 @@ class Stage:
             self.broker = Mosquitto(config, folder=folder)
             await asyncio.to_thread(self.broker.start)
             stack.callback(self.broker.close)
-            self.door = BrokerDoor(self.broker.port, self.setting.seed)
+            self.door = BrokerProxy(self.broker.port, self.setting.seed)
             await self.door.open()
             stack.push_async_callback(self.door.close)
         host, port = elsewhere.broker if elsewhere else (LOOPBACK, self.broker.port)

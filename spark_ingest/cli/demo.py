@@ -93,12 +93,12 @@ def fill_and_show(spark: SparkSession, lake: Path) -> None:
     from pyspark.sql import functions as f
 
     from spark_ingest.spark import rollups
-    from spark_ingest.spark.audit import SilenceRules
-    from spark_ingest.spark.job import Job, JobRules
+    from spark_ingest.spark.audit import SilenceOptions
+    from spark_ingest.spark.job import Job, JobOptions
     from spark_ingest.spark.job_counters import JobCounters
     from spark_ingest.spark.upkeep import Upkeep
 
-    Job(spark, JobRules(lake, once=True), JobCounters()).run()
+    Job(spark, JobOptions(lake, once=True), JobCounters()).run()
     upkeep = Upkeep(spark, lake)
     hours = rollups.with_statistics(rollups.merged(upkeep.frame("rollup_1h"), "hour"))
     shown = hours.where(f.col("device") == "node-1").orderBy("start")
@@ -106,7 +106,7 @@ def fill_and_show(spark: SparkSession, lake: Path) -> None:
     shown.select(*columns).show(SHOWN_HOURS, truncate=False)
     print("In quarantine:")
     upkeep.frame("quarantine").groupBy("error", "error_detail").count().show(truncate=False)
-    tables = upkeep.audit(SilenceRules())
+    tables = upkeep.audit(SilenceOptions())
     found = {name: table.read().to_pylist() for name, table in tables.items()}
     for line in described(found):
         print(line)

@@ -12,7 +12,7 @@ from spark_ingest.config import Settings
 from spark_ingest.tables.tables import COMPLETENESS, GAPS, SILENCES
 
 if TYPE_CHECKING:
-    from spark_ingest.spark.audit import SilenceRules
+    from spark_ingest.spark.audit import SilenceOptions
 
 HELP = "find readings that never came, devices that fell silent, and hours that are not complete"
 EXAMPLE = "python -m spark_ingest gaps --config ingest.toml --json"
@@ -45,10 +45,10 @@ def run(arguments: argparse.Namespace) -> int:
     return ExitCode.FAILURE if arguments.fail and found[GAPS] else ExitCode.OK
 
 
-def silence_rules(settings: Settings) -> SilenceRules:
-    from spark_ingest.spark.audit import SilenceRules
+def silence_rules(settings: Settings) -> SilenceOptions:
+    from spark_ingest.spark.audit import SilenceOptions
 
-    return SilenceRules(settings.gaps.silence_periods, settings.gaps.period_s)
+    return SilenceOptions(settings.gaps.silence_periods, settings.gaps.period_s)
 
 
 def described(found: dict[str, list[dict[str, Any]]]) -> list[str]:

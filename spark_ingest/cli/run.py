@@ -13,7 +13,7 @@ from spark_ingest.cli.with_spark import add_spark_arguments, spark_session, spar
 from spark_ingest.config import Settings
 
 if TYPE_CHECKING:
-    from spark_ingest.spark.job import JobRules
+    from spark_ingest.spark.job import JobOptions
     from spark_ingest.spark.kafka_input import KafkaInput
 
 HELP = "fill the tables from the segments, for ever or once"
@@ -58,11 +58,11 @@ def kafka_input(settings: Settings, servers: str) -> KafkaInput:
     )
 
 
-def job_rules(settings: Settings, *, once: bool) -> JobRules:
-    from spark_ingest.spark.job import JobRules
+def job_rules(settings: Settings, *, once: bool) -> JobOptions:
+    from spark_ingest.spark.job import JobOptions
 
     rules = settings.spark
-    return JobRules(
+    return JobOptions(
         lake=settings.lake.folder.absolute(),
         query=rules.name,
         routes={each.name: each.where for each in settings.route},

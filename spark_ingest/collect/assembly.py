@@ -5,29 +5,29 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 
-from spark_ingest.collect.batch import RotationRules
-from spark_ingest.collect.collector import CollectorRules, Leave
-from spark_ingest.collect.receipts import ReceiptRules
-from spark_ingest.collect.session import SessionRules
+from spark_ingest.collect.batch import RotationOptions
+from spark_ingest.collect.collector import CollectorOptions, Leave
+from spark_ingest.collect.receipts import ReceiptOptions
+from spark_ingest.collect.session import SessionOptions
 from spark_ingest.config import Settings
 from spark_ingest.config.problems import ConfigError
 from spark_ingest.config.settings import BrokerSettings, FieldSettings, SchemaSettings
-from spark_ingest.kafka.topic import KafkaRules
+from spark_ingest.kafka.topic import KafkaOptions
 from spark_ingest.payload.decoding import Format
-from spark_ingest.payload.registry import Field, Kind, Registry, SchemaRules
-from spark_ingest.segments.rows import RowRules
+from spark_ingest.payload.registry import Field, Kind, Registry, SchemaOptions
+from spark_ingest.segments.rows import RowOptions
 
 # One client id per collector and group: who has the id has the share.
 CLIENT_ID = "{group}-{name}"
 TIME_UNITS_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 
 
-def collector_rules(settings: Settings, leave: Leave, idle_s: float) -> CollectorRules:
+def collector_rules(settings: Settings, leave: Leave, idle_s: float) -> CollectorOptions:
     """Raises ConfigError for files that the settings name and that are not what they should be."""
     broker = settings.broker
-    return CollectorRules(
+    return CollectorOptions(
         session=session_rules(settings),
-        rotation=RotationRules(
+        rotation=RotationOptions(
             messages_max=settings.rotation.messages_max,
             bytes_max=settings.rotation.bytes_max,
             linger_s=settings.rotation.linger_ms / 1000,
@@ -36,7 +36,7 @@ def collector_rules(settings: Settings, leave: Leave, idle_s: float) -> Collecto
         host=broker.url.host,
         port=broker.url.port,
         tls=_tls(broker) if broker.url.tls else None,
-        receipts=ReceiptRules(
+        receipts=ReceiptOptions(
             settings.acknowledge.topic,
             settings.collector.name,
             settings.acknowledge.every_s,
@@ -50,9 +50,9 @@ def collector_rules(settings: Settings, leave: Leave, idle_s: float) -> Collecto
     )
 
 
-def session_rules(settings: Settings) -> SessionRules:
+def session_rules(settings: Settings) -> SessionOptions:
     broker, collector = settings.broker, settings.collector
-    return SessionRules(
+    return SessionOptions(
         client_id=CLIENT_ID.format(group=collector.group, name=collector.name),
         filters=collector.topics,
         group=collector.group,
@@ -66,17 +66,17 @@ def session_rules(settings: Settings) -> SessionRules:
     )
 
 
-def row_rules(settings: Settings) -> RowRules:
-    return RowRules(
+def row_rules(settings: Settings) -> RowOptions:
+    return RowOptions(
         keep_payload=settings.collector.keep_payload,
         clock_ahead_s_max=settings.collector.clock_ahead_s_max,
     )
 
 
-def kafka_rules(settings: Settings) -> KafkaRules:
+def kafka_rules(settings: Settings) -> KafkaOptions:
     kafka = settings.kafka
     assert kafka.servers is not None
-    return KafkaRules(
+    return KafkaOptions(
         servers=kafka.servers,
         topic=kafka.topic,
         name=settings.collector.name,
@@ -92,12 +92,12 @@ def registry(settings: Settings) -> Registry:
     return Registry(schema_rules(settings))
 
 
-def schema_rules(settings: Settings) -> list[SchemaRules]:
+def schema_rules(settings: Settings) -> list[SchemaOptions]:
     return [_schema_rules(each) for each in settings.schema]
 
 
-def _schema_rules(schema: SchemaSettings) -> SchemaRules:
-    return SchemaRules(
+def _schema_rules(schema: SchemaSettings) -> SchemaOptions:
+    return SchemaOptions(
         name=schema.name,
         topic_filter=schema.topic,
         format=Format(schema.format),

@@ -17,7 +17,7 @@ MESSAGE_BYTES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class RotationRules:
+class RotationOptions:
     messages_max: int
     bytes_max: int
     linger_s: float
@@ -25,7 +25,7 @@ class RotationRules:
 
 
 class Batch:
-    def __init__(self, rules: RotationRules, receive_max: int) -> None:
+    def __init__(self, rules: RotationOptions, receive_max: int) -> None:
         self.deliveries: list[Delivery] = []
         self.bytes = 0
         self._rules = rules

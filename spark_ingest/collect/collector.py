@@ -25,16 +25,16 @@ from enum import Enum
 from math import inf
 from typing import assert_never
 
-from spark_ingest.collect.batch import Batch, RotationRules
+from spark_ingest.collect.batch import Batch, RotationOptions
 from spark_ingest.collect.counters import Counters
-from spark_ingest.collect.receipts import Receipt, ReceiptRules, Receipts
+from spark_ingest.collect.receipts import Receipt, ReceiptOptions, Receipts
 from spark_ingest.collect.reconnecting import BrokerConnection, Owner
 from spark_ingest.collect.session import (
-    Arrived,
     CollectorSession,
     Drop,
     Effect,
-    SessionRules,
+    Received,
+    SessionOptions,
     Subscribed,
     Transmit,
     Unsubscribed,
@@ -72,13 +72,13 @@ class DiskState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class CollectorRules:
-    session: SessionRules
-    rotation: RotationRules
+class CollectorOptions:
+    session: SessionOptions
+    rotation: RotationOptions
     host: str
     port: int
     tls: ssl.SSLContext | None
-    receipts: ReceiptRules
+    receipts: ReceiptOptions
     connect_timeout_s: float
     reconnect_delay_s_max: float
     left_out: Sequence[str] = ()  # topic filters
@@ -87,7 +87,7 @@ class CollectorRules:
 
 
 class Collector:
-    def __init__(self, rules: CollectorRules, writer: Writer, counters: Counters) -> None:
+    def __init__(self, rules: CollectorOptions, writer: Writer, counters: Counters) -> None:
         self._rules = rules
         self._writer = writer
         self._counters = counters
@@ -213,7 +213,7 @@ class Collector:
     def _perform(self, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
-                case Arrived(delivery):
+                case Received(delivery):
                     self._take(delivery)
                 case Transmit(octets):
                     self._connection.write(octets)

@@ -36,7 +36,7 @@ Span = tuple[int, int, int]  # epoch, first and last sequence
 
 
 @dataclass(frozen=True, slots=True)
-class ReceiptRules:
+class ReceiptOptions:
     topic: str = "tidegate/ingest/{gw}/ack/{collector}"
     collector: str = ""
     every_s: float = 5.0
@@ -57,7 +57,7 @@ class _Gateway:
 
 
 class Receipts:
-    def __init__(self, rules: ReceiptRules) -> None:
+    def __init__(self, rules: ReceiptOptions) -> None:
         self.told = 0
         self._rules = rules
         self._gateways: dict[str, _Gateway] = {}  # that which was heard last at the end

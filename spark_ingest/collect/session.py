@@ -34,7 +34,7 @@ UNSUBSCRIBE_ID = 2
 
 
 @dataclass(frozen=True, slots=True)
-class SessionRules:
+class SessionOptions:
     client_id: str
     filters: tuple[str, ...]
     group: str
@@ -57,7 +57,7 @@ class Transmit:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class Received:
     delivery: Delivery
 
 
@@ -81,7 +81,7 @@ class Drop:
     is_final: bool = False
 
 
-Effect: TypeAlias = Transmit | Arrived | Subscribed | Unsubscribed | Drop
+Effect: TypeAlias = Transmit | Received | Subscribed | Unsubscribed | Drop
 
 
 class Phase(Enum):
@@ -93,7 +93,7 @@ class Phase(Enum):
 
 
 class CollectorSession:
-    def __init__(self, rules: SessionRules) -> None:
+    def __init__(self, rules: SessionOptions) -> None:
         self.phase = Phase.CLOSED
         self.connection = 0  # counts them
         self.resent = 0  # messages that came again and were still here
@@ -267,7 +267,7 @@ class CollectorSession:
                 return
             self._durable.discard(packet_id)
             self._held[packet_id] = delivery
-        effects.append(Arrived(delivery))
+        effects.append(Received(delivery))
 
     def _receive_again(self, held: Delivery) -> list[Effect]:
         """Rule 3."""

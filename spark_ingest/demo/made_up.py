@@ -16,8 +16,8 @@ from datetime import date
 from pathlib import Path
 
 from spark_ingest.payload.record import Delivery
-from spark_ingest.payload.registry import Field, Kind, Registry, SchemaRules
-from spark_ingest.segments.rows import RowRules
+from spark_ingest.payload.registry import Field, Kind, Registry, SchemaOptions
+from spark_ingest.segments.rows import RowOptions
 from spark_ingest.segments.shelf import Shelf
 from spark_ingest.segments.writing import SegmentWriter
 
@@ -29,7 +29,7 @@ AWAY_S = (8 * 3600, 14 * 3600)  # when the second gateway had no network
 SILENT_S = 18 * 3600  # from when on the last sensor says nothing
 HOLE = range(1000, 1012)  # sequences of the first gateway that nobody has
 SEGMENT_MESSAGES = 2000
-CLIMATE = SchemaRules(
+CLIMATE = SchemaOptions(
     "climate",
     "site/+/climate",
     fields={
@@ -60,7 +60,7 @@ def write_day(lake: Path, devices: int) -> Made:
     shares = {"c1": arriving[::2], "c2": arriving[1::2]}
     for name, share in shares.items():
         with Shelf(lake, name) as shelf:
-            writer = SegmentWriter(shelf, Registry([CLIMATE]), RowRules())
+            writer = SegmentWriter(shelf, Registry([CLIMATE]), RowOptions())
             for first in range(0, len(share), SEGMENT_MESSAGES):
                 writer.write(share[first : first + SEGMENT_MESSAGES])
                 made.segments += 1

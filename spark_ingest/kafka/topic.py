@@ -38,7 +38,7 @@ class KafkaAwayError(OSError):
 
 
 @dataclass(frozen=True, slots=True)
-class KafkaRules:
+class KafkaOptions:
     servers: str
     topic: str
     name: str = "collector"  # who we are to it
@@ -60,7 +60,7 @@ def missing_client() -> str | None:
 
 
 class Topic:
-    def __init__(self, rules: KafkaRules) -> None:
+    def __init__(self, rules: KafkaOptions) -> None:
         self._rules = rules
 
     def client_settings(self) -> dict[str, Any]:

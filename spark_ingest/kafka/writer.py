@@ -21,11 +21,11 @@ from time import monotonic
 from typing import Any
 
 from spark_ingest.kafka.record import Record, records_of
-from spark_ingest.kafka.topic import KafkaAwayError, KafkaRules, Topic
+from spark_ingest.kafka.topic import KafkaAwayError, KafkaOptions, Topic
 from spark_ingest.payload.record import Delivery, Fault
 from spark_ingest.payload.registry import Registry
 from spark_ingest.segments.disk import Disk
-from spark_ingest.segments.rows import RowRules, Rows
+from spark_ingest.segments.rows import RowOptions, Rows
 from spark_ingest.segments.sequences import Encoded
 from spark_ingest.segments.writing import Written, rows_of
 
@@ -42,7 +42,7 @@ class KafkaWriter:
     unit = "batch"
 
     def __init__(
-        self, rules: KafkaRules, registry: Registry, row_rules: RowRules, lake: Path
+        self, rules: KafkaOptions, registry: Registry, row_rules: RowOptions, lake: Path
     ) -> None:
         self._rules = rules
         self._registry = registry

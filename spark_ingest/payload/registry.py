@@ -46,7 +46,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaRules:
+class SchemaOptions:
     name: str
     topic_filter: str
     format: Format = Format.AUTO
@@ -57,7 +57,7 @@ class SchemaRules:
 
 
 class Schema:
-    def __init__(self, rules: SchemaRules) -> None:
+    def __init__(self, rules: SchemaOptions) -> None:
         self.rules = rules
         self.learned: dict[str, Field] = {}
         self._id: str | None = None
@@ -116,7 +116,7 @@ class Schema:
 
 
 class Registry:
-    def __init__(self, rules: Sequence[SchemaRules]) -> None:
+    def __init__(self, rules: Sequence[SchemaOptions]) -> None:
         self.schemas = [Schema(each) for each in rules]
         self._by_topic: dict[str, Schema | None] = {}
 

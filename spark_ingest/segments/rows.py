@@ -21,7 +21,7 @@ PLAUSIBLE_US_MIN = 2**28 * 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class RowRules:
+class RowOptions:
     keep_payload: bool = False
     clock_ahead_s_max: float = 3600.0
 
@@ -57,7 +57,7 @@ class Columns:
 
 
 class Rows:
-    def __init__(self, registry: Registry, rules: RowRules) -> None:
+    def __init__(self, registry: Registry, rules: RowOptions) -> None:
         self.columns = Columns()
         self.repeated = 0
         self.quarantined: dict[str, int] = {}

@@ -12,7 +12,7 @@ from typing import Protocol
 from spark_ingest.payload.record import Delivery
 from spark_ingest.payload.registry import Registry
 from spark_ingest.segments.footer import Footer, FooterError
-from spark_ingest.segments.rows import RowRules, Rows
+from spark_ingest.segments.rows import RowOptions, Rows
 from spark_ingest.segments.segment import octets_of, read_footer
 from spark_ingest.segments.sequences import Encoded
 from spark_ingest.segments.shelf import Shelf
@@ -41,7 +41,7 @@ class Writer(Protocol):
         ...
 
 
-def rows_of(deliveries: Iterable[Delivery], registry: Registry, rules: RowRules) -> Rows:
+def rows_of(deliveries: Iterable[Delivery], registry: Registry, rules: RowOptions) -> Rows:
     rows = Rows(registry, rules)
     for delivery in deliveries:
         rows.add(delivery)
@@ -54,7 +54,7 @@ class SegmentWriter:
     place = "the disk"
     unit = "segment"
 
-    def __init__(self, shelf: Shelf, registry: Registry, rules: RowRules) -> None:
+    def __init__(self, shelf: Shelf, registry: Registry, rules: RowOptions) -> None:
         self._shelf = shelf
         self._registry = registry
         self._rules = rules

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from spark_ingest.spark.pipeline import Pipeline, PipelineRules
+from spark_ingest.spark.pipeline import Pipeline, PipelineOptions
 from spark_ingest.spark.written import WrittenBatches
 from spark_ingest.tables.checkpoint import Checkpoint
 
@@ -20,7 +20,7 @@ from spark_ingest.tables.checkpoint import Checkpoint
 class PipelineAtServer:
     """For `foreachBatch`. The job holds the checkpoint, and has looked at tables and rules."""
 
-    rules: PipelineRules
+    rules: PipelineOptions
     folder: Path  # of the checkpoint
     app: str
     _pipeline: Pipeline | None = field(default=None, init=False)

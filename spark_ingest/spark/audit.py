@@ -17,7 +17,7 @@ INTERVALS_MIN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class SilenceRules:
+class SilenceOptions:
     periods: float = 5.0
     period_s: float | None = None  # None: of each device its own
 
@@ -54,7 +54,7 @@ def gaps(arrived_rows: DataFrame) -> DataFrame:
     )
 
 
-def silences(arrived_rows: DataFrame, rules: SilenceRules) -> DataFrame:
+def silences(arrived_rows: DataFrame, rules: SilenceOptions) -> DataFrame:
     """Longer than so many periods between two readings, or since the last one."""
     spoken = _spoken(arrived_rows)
     in_order = Window.partitionBy("device").orderBy("ts")
@@ -72,7 +72,7 @@ def silences(arrived_rows: DataFrame, rules: SilenceRules) -> DataFrame:
     )  # fmt: skip
 
 
-def completeness(arrived_rows: DataFrame, rules: SilenceRules) -> DataFrame:
+def completeness(arrived_rows: DataFrame, rules: SilenceOptions) -> DataFrame:
     """Each hour from a device's first reading on, also those in which it said nothing."""
     spoken = _spoken(arrived_rows)
     hour = f.date_trunc("hour", "ts")
@@ -106,7 +106,7 @@ def _spoken(arrived_rows: DataFrame) -> DataFrame:
     )
 
 
-def _periods(spoken: DataFrame, rules: SilenceRules) -> DataFrame:
+def _periods(spoken: DataFrame, rules: SilenceOptions) -> DataFrame:
     if rules.period_s is not None:
         return spoken.select("device").distinct().withColumn("period_s", f.lit(rules.period_s))
     in_order = Window.partitionBy("device").orderBy("ts")

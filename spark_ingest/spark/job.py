@@ -26,7 +26,7 @@ from spark_ingest.spark.at_server import PipelineAtServer
 from spark_ingest.spark.errors import first_line
 from spark_ingest.spark.inputs import Input, InputError, LakeInput
 from spark_ingest.spark.job_counters import JobCounters, Progress
-from spark_ingest.spark.pipeline import Pipeline, PipelineRules, check_routes
+from spark_ingest.spark.pipeline import Pipeline, PipelineOptions, check_routes
 from spark_ingest.spark.place import stop_trying
 from spark_ingest.spark.written import WrittenBatches
 from spark_ingest.tables.checkpoint import Checkpoint, CheckpointError
@@ -55,7 +55,7 @@ class JobError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class JobRules:
+class JobOptions:
     lake: Path
     query: str = "tidegate"
     routes: Mapping[str, str] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class JobRules:
 class Job:
     """`stop` may be called from a signal handler."""
 
-    def __init__(self, spark: SparkSession, rules: JobRules, counters: JobCounters) -> None:
+    def __init__(self, spark: SparkSession, rules: JobOptions, counters: JobCounters) -> None:
         self._spark = spark
         self._rules = rules
         self._counters = counters
@@ -90,7 +90,7 @@ class Job:
         check_routes(self._spark, rules.routes)
         with Checkpoint(checkpoint_folder(rules.lake, rules.query)) as checkpoint:
             source.check(checkpoint)
-            to_tables = PipelineRules(rules.lake, rules.routes, source.rows)
+            to_tables = PipelineOptions(rules.lake, rules.routes, source.rows)
             pipeline = Pipeline(to_tables, checkpoint, self._counters.wrote)
             pipeline.check()
             write: Write = pipeline.write
@@ -134,7 +134,7 @@ class Job:
                 return
 
 
-def _triggered(writer: Any, rules: JobRules) -> Any:
+def _triggered(writer: Any, rules: JobOptions) -> Any:
     if rules.once:
         return writer.trigger(availableNow=True)
     return writer.trigger(processingTime=f"{round(rules.trigger_s * 1000)} milliseconds")

@@ -34,7 +34,7 @@ from spark_ingest.spark.options import OptionError, required
 from spark_ingest.spark.source import (
     GatewayLog,
     LogStreamReader,
-    Rules,
+    SourceOptions,
     checked,
     reader_or_refusal,
 )
@@ -61,13 +61,13 @@ class MqttStream(GatewayLog):
         arguments = collector_arguments(self.options, lake)
         (lake / SEGMENTS).mkdir(parents=True, exist_ok=True)
         log = lake / f"{self.options.get('name', 'mqtt')}.log"
-        return MqttStreamReader(Rules(self.options), checked(schema), Child(arguments, log))
+        return MqttStreamReader(SourceOptions(self.options), checked(schema), Child(arguments, log))
 
 
 class MqttStreamReader(LogStreamReader):
     """Spark makes several of them; the one that is asked how far the stream is has the child."""
 
-    def __init__(self, rules: Rules, columns: list[str], collector: Child) -> None:
+    def __init__(self, rules: SourceOptions, columns: list[str], collector: Child) -> None:
         super().__init__(rules, columns)
         self._collector = collector
 

@@ -36,7 +36,7 @@ class RouteError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class PipelineRules:
+class PipelineOptions:
     lake: Path
     routes: Mapping[str, str]  # conditions by table
     rows: Callable[[DataFrame, int], Taken]  # of a batch of the source and its number
@@ -44,7 +44,7 @@ class PipelineRules:
 
 class Pipeline:
     def __init__(
-        self, rules: PipelineRules, checkpoint: Checkpoint, tell: Callable[[Written], None]
+        self, rules: PipelineOptions, checkpoint: Checkpoint, tell: Callable[[Written], None]
     ) -> None:
         """Raises TableError, CheckpointError, and OSError."""
         self._rules = rules

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from spark_ingest.payload.record import Delivery
-from spark_ingest.payload.registry import Registry, SchemaRules
-from spark_ingest.segments.rows import RowRules, Rows
+from spark_ingest.payload.registry import Registry, SchemaOptions
+from spark_ingest.segments.rows import RowOptions, Rows
 from spark_ingest.segments.segment import table_of
 from spark_ingest.spark.columns import segment_schema
 
@@ -25,7 +25,9 @@ OF_MESSAGE = (
 )
 
 
-def replayed(quarantine: DataFrame, schemas: Sequence[SchemaRules], rules: RowRules) -> DataFrame:
+def replayed(
+    quarantine: DataFrame, schemas: Sequence[SchemaOptions], rules: RowOptions
+) -> DataFrame:
     messages = quarantine.groupBy(*OF_MESSAGE).agg(
         f.collect_set("part").alias("parts"), f.max(f.col("metric").isNull()).alias("is_whole")
     )
@@ -36,8 +38,8 @@ def replayed(quarantine: DataFrame, schemas: Sequence[SchemaRules], rules: RowRu
 class DecodeAgain:
     """For `mapInArrow`. Each message is a batch of its own, for none repeats another here."""
 
-    schemas: tuple[SchemaRules, ...]
-    rules: RowRules
+    schemas: tuple[SchemaOptions, ...]
+    rules: RowOptions
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         registry = Registry(self.schemas)

@@ -77,7 +77,7 @@ class Part(InputPartition):  # type: ignore[misc]  # PySpark's types are not loo
             yield from batches_of(Path(path), self.columns, left_out)
 
 
-class Rules:
+class SourceOptions:
     """The options, checked."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -133,16 +133,18 @@ class GatewayLog(DataSource):  # type: ignore[misc]
         return segment_schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return LogReader(Rules(self.options), checked(schema))
+        return LogReader(SourceOptions(self.options), checked(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return reader_or_refusal(lambda: LogStreamReader(Rules(self.options), checked(schema)))
+        return reader_or_refusal(
+            lambda: LogStreamReader(SourceOptions(self.options), checked(schema))
+        )
 
 
 class LogReader(DataSourceReader):  # type: ignore[misc]
     """All that is there now."""
 
-    def __init__(self, rules: Rules, columns: list[str]) -> None:
+    def __init__(self, rules: SourceOptions, columns: list[str]) -> None:
         self._rules = rules
         self._columns = columns
 
@@ -156,7 +158,7 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    def __init__(self, rules: Rules, columns: list[str]) -> None:
+    def __init__(self, rules: SourceOptions, columns: list[str]) -> None:
         self._rules = rules
         self._columns = columns
         self._segments = rules.segments()

@@ -16,8 +16,8 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from spark_ingest.payload.registry import SchemaRules
-from spark_ingest.segments.rows import RowRules
+from spark_ingest.payload.registry import SchemaOptions
+from spark_ingest.segments.rows import RowOptions
 from spark_ingest.spark import audit, rollups
 from spark_ingest.spark.pipeline import open_tables
 from spark_ingest.spark.replay import replayed
@@ -85,7 +85,7 @@ class Upkeep:
         tables = {**self.tables, **self._routes, **open_tables(self._lake, audits())}
         return sum(table.vacuum(older_than_h) for table in tables.values())
 
-    def audit(self, rules: audit.SilenceRules) -> dict[str, Table]:
+    def audit(self, rules: audit.SilenceOptions) -> dict[str, Table]:
         """The tables of the audit, made anew."""
         arrived = audit.arrived(self.frame(BRONZE), self.frame(QUARANTINE)).persist()
         found = {
@@ -126,7 +126,7 @@ class Upkeep:
         return rows
 
     def replay_quarantine(
-        self, checkpoint: Checkpoint, schemas: Sequence[SchemaRules], rules: RowRules
+        self, checkpoint: Checkpoint, schemas: Sequence[SchemaOptions], rules: RowOptions
     ) -> Replayed:
         """What is good by these schemas goes to bronze and rollups, and out of quarantine.
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from spark_ingest.payload.decoding import Format
-from spark_ingest.payload.registry import Field, Kind, SchemaRules
+from spark_ingest.payload.registry import Field, Kind, SchemaOptions
 from spark_ingest.segments.disk import Disk
-from spark_ingest.segments.rows import RowRules
+from spark_ingest.segments.rows import RowOptions
 from spark_ingest.tables.checkpoint import CheckpointError
 
 FILE = "tidegate-replay"
@@ -26,11 +26,11 @@ FILE = "tidegate-replay"
 @dataclass(frozen=True, slots=True)
 class Intent:
     version: int  # of the quarantine that it reads
-    schemas: tuple[SchemaRules, ...]
-    rows: RowRules
+    schemas: tuple[SchemaOptions, ...]
+    rows: RowOptions
 
     @classmethod
-    def of(cls, version: int, schemas: Sequence[SchemaRules], rows: RowRules) -> Intent:
+    def of(cls, version: int, schemas: Sequence[SchemaOptions], rows: RowOptions) -> Intent:
         return cls(version, tuple(schemas), rows)
 
     @classmethod
@@ -40,7 +40,7 @@ class Intent:
         try:
             given = json.loads(path.read_text(encoding="utf-8"))
             schemas = tuple(map(_schema, given["schemas"]))
-            return cls(int(given["version"]), schemas, RowRules(**given["rows"]))
+            return cls(int(given["version"]), schemas, RowOptions(**given["rows"]))
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError) as error:
@@ -64,9 +64,9 @@ class Intent:
         disk.sync_folder(folder)
 
 
-def _schema(given: dict[str, Any]) -> SchemaRules:
+def _schema(given: dict[str, Any]) -> SchemaOptions:
     fields = {name: _field(each) for name, each in given["fields"].items()}
-    return SchemaRules(**{**given, "format": Format(given["format"]), "fields": fields})
+    return SchemaOptions(**{**given, "format": Format(given["format"]), "fields": fields})
 
 
 def _field(given: dict[str, Any]) -> Field:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.admin.event_log import News
+from gateway.admin.event_log import EventLog
 from gateway.admin.numbers import (
     Condition,
     IngestNumbers,
@@ -16,8 +16,8 @@ from gateway.admin.numbers import (
 from gateway.core.alarm_names import AlarmName
 from gateway.core.effects import (
     ClientId,
+    DiscoveryRole,
     Dropped,
-    Part,
     Peer,
     Reason,
     Rebound,
@@ -139,7 +139,7 @@ NUMBERS = Numbers(
     event_loop_lag_s=0.25,
     pauses=2,
     pause_s=20.5,
-    discovery=Part.STANDBY,
+    discovery=DiscoveryRole.STANDBY,
     journal=JOURNAL,
     state=STATE,
     ingest=INGEST,
@@ -161,22 +161,22 @@ def peer_text(peer: Peer) -> str:
     return f"{'.'.join(map(str, peer.address))}:1883"
 
 
-def news(clock: Clock | None = None) -> News:
-    return News(peer_text=peer_text, now=clock or Clock())
+def news(clock: Clock | None = None) -> EventLog:
+    return EventLog(peer_text=peer_text, now=clock or Clock())
 
 
-def eventful_news() -> News:
+def eventful_news() -> EventLog:
     told = news()
-    told.tell(Dropped(Reason.OUTBOX_FULL, GREENHOUSE, count=3))
-    told.tell(Dropped(Reason.OUTBOX_FULL, GREENHOUSE, count=4))
-    told.tell(StateChanged(GREENHOUSE, State.ACTIVE, State.LOST, PEER))
+    told.record(Dropped(Reason.OUTBOX_FULL, GREENHOUSE, count=3))
+    told.record(Dropped(Reason.OUTBOX_FULL, GREENHOUSE, count=4))
+    told.record(StateChanged(GREENHOUSE, State.ACTIVE, State.LOST, PEER))
     for _ in range(6):
-        told.tell(Rebound(GREENHOUSE, PEER, ELSEWHERE))
-    told.tell(UpstreamUp(session_present=False))
+        told.record(Rebound(GREENHOUSE, PEER, ELSEWHERE))
+    told.record(UpstreamUp(session_present=False))
     for _ in range(2):
-        told.tell(UpstreamUp(session_present=True, resent=5))
+        told.record(UpstreamUp(session_present=True, resent=5))
     for _ in range(3):
-        told.tell(UpstreamRefused("no"))
+        told.record(UpstreamRefused("no"))
     for _ in range(4):
-        told.tell(SubscriptionRefused("a/#", "no"))
+        told.record(SubscriptionRefused("a/#", "no"))
     return told

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any, Protocol
 
 from gateway.admin.clients import ClientsFound
-from gateway.admin.event_log import News
+from gateway.admin.event_log import EventLog
 from gateway.admin.http.queries import ClientsQuery, TopicsQuery
 from gateway.admin.http.server import AdminServer
 from gateway.admin.http.sources import Sources
@@ -45,7 +45,7 @@ async def nothing(_query: TopicsQuery) -> TopicsFound:
     return TopicsFound([])
 
 
-def sources(told: News | None = None, **given: Any) -> Sources:
+def sources(told: EventLog | None = None, **given: Any) -> Sources:
     """What is given, over the sources of a gateway without clients."""
     usual: dict[str, Any] = {
         "name": "greenhouse",
@@ -61,7 +61,7 @@ def sources(told: News | None = None, **given: Any) -> Sources:
 
 @asynccontextmanager
 async def serving(
-    *, told: News | None = None, connection_s_max: float = 5.0, **given: Any
+    *, told: EventLog | None = None, connection_s_max: float = 5.0, **given: Any
 ) -> AsyncIterator[AdminServer]:
     """`given` as in `Sources`."""
     server = AdminServer(

@@ -23,7 +23,7 @@ from gateway.admin.numbers import (
 )
 from gateway.core.alarm_names import AlarmName
 from gateway.core.effects import Dropped, Reason, State
-from gateway.presence.numbers import NoticeNumbers
+from gateway.presence.numbers import PresenceNumbers
 from tests.admin.example import LINE, LINK, NUMBERS, SERIAL_LINK, news
 
 QUIET_LINK: LinkNumbers = replace(LINK, receive_buffer_drops=0)
@@ -40,7 +40,7 @@ QUIET: Numbers = replace(
 
 def test_a_good_day_has_no_alarms() -> None:
     told = news()
-    told.tell(Dropped(Reason.MALFORMED))
+    told.record(Dropped(Reason.MALFORMED))
     assert alarms(QUIET, told) == []
 
 
@@ -90,7 +90,7 @@ def test_a_listener_without_its_address_is_reported() -> None:
 
 def test_a_bad_day_says_what_to_do_about_each() -> None:
     told = news()
-    told.tell(Dropped(Reason.CLIENTS_FULL, count=3))
+    told.record(Dropped(Reason.CLIENTS_FULL, count=3))
     away = replace(
         NUMBERS,
         upstream_connected=False,
@@ -129,7 +129,7 @@ def test_a_log_that_is_not_read_or_written_is_told_while_it_lasts() -> None:
 
 
 def test_what_home_assistant_does_not_get_is_told() -> None:
-    notices = NoticeNumbers(refusal="SUBACK 0x87", error="/state/announced.jsonl: disk full")
+    notices = PresenceNumbers(refusal="SUBACK 0x87", error="/state/announced.jsonl: disk full")
     refused, failed = alarms(replace(QUIET, notices=notices), news())
     assert "does not say when Home Assistant starts, SUBACK 0x87: let the gateway" in refused
     assert "not noted, /state/announced.jsonl: disk full" in failed

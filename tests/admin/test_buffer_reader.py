@@ -11,14 +11,16 @@ import pytest
 from gateway.admin.buffer_reader import PEEKED, BufferReader
 from gateway.admin.http.operating import CannotError
 from gateway.config.settings import GatewaySettings
-from tests.cli.stored import reading, store
+from tests.cli.stored import new_reading, store
 
 READINGS = 3 * PEEKED
 
 
 def reader_of(folder: Path) -> BufferReader:
     gateway = GatewaySettings(name="greenhouse", state_dir=folder)
-    store(gateway.journal_dir, [reading(b"%d" % each, sequence=each) for each in range(READINGS)])
+    store(
+        gateway.journal_dir, [new_reading(b"%d" % each, sequence=each) for each in range(READINGS)]
+    )
     return BufferReader(gateway)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.admin.client_queries import SLICE, Roster
+from gateway.admin.client_queries import SLICE, ClientQueries
 from gateway.admin.clients import ClientShown, Details, WillShown
 from gateway.admin.http.queries import LIMIT_DEFAULT, STATES, ClientsQuery, TopicsQuery
 from gateway.admin.topics import CLIENTS_NAMED_MAX, TopicShown
@@ -24,8 +24,8 @@ def peer_text(peer: Peer) -> str:
     return peer.address.decode()
 
 
-def roster_of(bench: Bench, own: Mapping[str, Mapping[str, int]] | None = None) -> Roster:
-    return Roster(bench.engine, ["udp0"], peer_text, lambda: bench.at, PREDEFINED, own or {})
+def roster_of(bench: Bench, own: Mapping[str, Mapping[str, int]] | None = None) -> ClientQueries:
+    return ClientQueries(bench.engine, ["udp0"], peer_text, lambda: bench.at, PREDEFINED, own or {})
 
 
 def clients(bench: Bench, query: ClientsQuery | None = None) -> list[ClientShown]:

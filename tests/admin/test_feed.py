@@ -18,7 +18,7 @@ from gateway.admin.http.feed import FEEDS_MAX
 from gateway.admin.http.queries import ClientsQuery
 from gateway.admin.http.server import AdminServer
 from gateway.admin.log.tail import LINES_MAX, LogTail
-from gateway.core.effects import ClientId, Forward, State
+from gateway.core.effects import ClientId, Reading, State
 from gateway.presence.latest import Latest
 from tests.admin.conftest import Log, Run
 from tests.admin.eventually import eventually
@@ -147,7 +147,7 @@ def test_one_sensor_is_shown_with_what_it_said(run: Run) -> None:
         async with served as server, listening(server, "view=device&id=tank") as page:
             assert (await page.hear("client"))["latest"] == []
             assert await page.is_silent_but_for("status"), "ages are no news"
-            latest.hear(Forward(ClientId("tank"), "t", b"21.5", 1, False, 0, 0, 0.0))
+            latest.hear(Reading(ClientId("tank"), "t", b"21.5", 1, False, 0, 0, 0.0))
             (strand,) = (await page.hear("client"))["latest"]
             assert strand["values"][0]["value"] == 21.5
 
@@ -160,7 +160,7 @@ def test_topics_are_told_when_something_was_said(run: Run) -> None:
     async def story() -> None:
         async with serving(latest=latest) as server, listening(server, "view=topics") as page:
             assert (await page.hear("latest"))["total"] == 0
-            latest.hear(Forward(ClientId("tank"), "t", b"on", 1, False, 0, 0, 0.0))
+            latest.hear(Reading(ClientId("tank"), "t", b"on", 1, False, 0, 0, 0.0))
             assert (await page.hear("latest"))["latest"][0]["topic"] == "t"
             answer = (await get(server, "/api/latest?search=nobody")).json
             assert (answer["schema"], answer["total"]) == ("tidegate.latest/1", 0)

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.admin.clients import ClientsFound, ClientShown, Details, WillShown
 from gateway.admin.http.queries import ClientsQuery, TopicsQuery
-from gateway.admin.topics import Named, TopicsFound, TopicShown
+from gateway.admin.topics import NamedCounts, TopicsFound, TopicShown
 from gateway.core.effects import State
 from tests.admin.conftest import Run
 from tests.admin.http_client import get, serving
@@ -63,8 +63,8 @@ def test_topics_are_answered_as_they_were_asked_for(run: Run) -> None:
 
     async def topics(query: TopicsQuery) -> TopicsFound:
         asked.append(query)
-        named = Named(1, [("pump-1", 4)], 2)
-        topic = TopicShown("t", named, Named(1), Named(1), 9, "t/#", 1, 0)
+        named = NamedCounts(1, [("pump-1", 4)], 2)
+        topic = TopicShown("t", named, NamedCounts(1), NamedCounts(1), 9, "t/#", 1, 0)
         return TopicsFound([topic], 3, more_is_exact=False)
 
     async def story() -> None:

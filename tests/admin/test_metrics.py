@@ -12,7 +12,7 @@ from typing import get_args
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.admin.event_log import News
+from gateway.admin.event_log import EventLog
 from gateway.admin.metrics.exposition import Metrics
 from gateway.admin.metrics.reference import FRAME_RESULTS, reference
 from gateway.admin.metrics.table import METRICS, PROCESS_METRICS, Kind
@@ -25,13 +25,13 @@ from tests.admin.example import LINK, NUMBERS, eventful_news, news
 REPOSITORY = Path(__file__).parents[2]
 
 
-def exposition(told: News, numbers: Numbers = NUMBERS) -> str:
+def exposition(told: EventLog, numbers: Numbers = NUMBERS) -> str:
     body, content_type = Metrics(lambda: numbers, told, "0.1.0").render()
     assert content_type == "text/plain; version=0.0.4; charset=utf-8"
     return body.decode()
 
 
-def samples(told: News) -> dict[str, float]:
+def samples(told: EventLog) -> dict[str, float]:
     """By `name{value,value}`, labels by alphabet; without those of the process."""
     return {
         f"{sample.name}{{{','.join(sample.labels.values())}}}": sample.value
@@ -211,7 +211,7 @@ def test_what_clients_choose_makes_no_series() -> None:
     told = news()
     before = set(samples(told))
     for number in range(100):
-        told.tell(Dropped(Reason.BAD_TOPIC, ClientId(f"client{number}"), f"topic{number}"))
+        told.record(Dropped(Reason.BAD_TOPIC, ClientId(f"client{number}"), f"topic{number}"))
     assert set(samples(told)) == before
     assert "client1" not in exposition(told)
 

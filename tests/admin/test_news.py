@@ -17,9 +17,9 @@ from gateway.config.spelling import dotted
 from gateway.core.effects import (
     ClientId,
     DiscoveryChanged,
+    DiscoveryRole,
     Dropped,
     Effect,
-    Part,
     Reason,
     Rebound,
     Send,
@@ -86,15 +86,15 @@ LINES = [
         "clients=2 filter=a/# reason='SUBACK 0x87'",
     ),
     (
-        DiscoveryChanged(Part.UNABLE, Part.ADVERTISING),
+        DiscoveryChanged(DiscoveryRole.UNABLE, DiscoveryRole.ADVERTISING),
         "<6>INFO  tidegate.discovery = advertising before=unable",
     ),
     (
-        DiscoveryChanged(Part.STANDBY, Part.ADVERTISING, "gateway 1 is silent"),
+        DiscoveryChanged(DiscoveryRole.STANDBY, DiscoveryRole.ADVERTISING, "gateway 1 is silent"),
         "<4>WARN  tidegate.discovery = advertising before=standby detail='gateway 1 is silent'",
     ),
     (
-        DiscoveryChanged(Part.ADVERTISING, Part.UNABLE, "the journal is full"),
+        DiscoveryChanged(DiscoveryRole.ADVERTISING, DiscoveryRole.UNABLE, "the journal is full"),
         "<4>WARN  tidegate.discovery = unable before=advertising detail='the journal is full'",
     ),
     (
@@ -108,14 +108,14 @@ LINES = [
 
 @pytest.mark.parametrize(("effect", "line"), LINES, ids=lambda value: type(value).__name__)
 def test_an_event_is_one_line(log: Log, effect: Effect, line: str) -> None:
-    news().tell(effect)
+    news().record(effect)
     assert log.read() == [line]
 
 
 def test_work_is_no_news(log: Log) -> None:
     told = news()
-    told.tell(Send(PEER, Pingresp()))
-    told.tell(Transmit(b""))
+    told.record(Send(PEER, Pingresp()))
+    told.record(Transmit(b""))
     told.close()
     assert log.read() == []
     assert sum(told.dropped.values()) == 0
@@ -123,13 +123,13 @@ def test_work_is_no_news(log: Log) -> None:
 
 def test_a_sleeper_that_wakes_and_sleeps_on_is_not_worth_a_line(log: Log) -> None:
     told = news()
-    told.tell(StateChanged(GREENHOUSE, State.ASLEEP, State.AWAKE))
-    told.tell(StateChanged(GREENHOUSE, State.AWAKE, State.ASLEEP))
-    told.tell(StateChanged(GREENHOUSE, State.ASLEEP, State.ACTIVE))
-    told.tell(StateChanged(GREENHOUSE, State.ACTIVE, State.ASLEEP))
+    told.record(StateChanged(GREENHOUSE, State.ASLEEP, State.AWAKE))
+    told.record(StateChanged(GREENHOUSE, State.AWAKE, State.ASLEEP))
+    told.record(StateChanged(GREENHOUSE, State.ASLEEP, State.ACTIVE))
+    told.record(StateChanged(GREENHOUSE, State.ACTIVE, State.ASLEEP))
     assert log.read() == []
-    told.tell(StateChanged(GREENHOUSE, State.CONNECTING, State.ACTIVE))
-    told.tell(StateChanged(GREENHOUSE, State.ASLEEP, State.DISCONNECTED))
+    told.record(StateChanged(GREENHOUSE, State.CONNECTING, State.ACTIVE))
+    told.record(StateChanged(GREENHOUSE, State.ASLEEP, State.DISCONNECTED))
     assert len(log.read()) == 2
     assert told.state_changes[State.ASLEEP] == 2
 
@@ -166,7 +166,7 @@ def test_a_flood_costs_a_few_lines_and_then_one_with_its_number(log: Log) -> Non
     clock = Clock()
     told = news(clock)
     for _ in range(1000):
-        told.tell(MALFORMED)
+        told.record(MALFORMED)
     assert len(log.read()) == DROPPED_LINES_MAX
     clock.now += WINDOW_S - 0.1
     told.flush()
@@ -183,17 +183,17 @@ def test_a_flood_costs_a_few_lines_and_then_one_with_its_number(log: Log) -> Non
 def test_a_flood_of_states_costs_a_few_lines(log: Log) -> None:
     told = news()
     for _ in range(1000):
-        told.tell(StateChanged(GREENHOUSE, State.ACTIVE, State.DISCONNECTED))
+        told.record(StateChanged(GREENHOUSE, State.ACTIVE, State.DISCONNECTED))
     assert len(log.read()) == STATE_LINES_MAX
 
 
 def test_one_flood_does_not_hide_another_event(log: Log) -> None:
     told = news()
     for _ in range(1000):
-        told.tell(MALFORMED)
+        told.record(MALFORMED)
     log.read()
-    told.tell(StateChanged(GREENHOUSE, State.ACTIVE, State.LOST))
-    told.tell(Dropped(Reason.STRANGER, None, "PUBLISH", PEER))
+    told.record(StateChanged(GREENHOUSE, State.ACTIVE, State.LOST))
+    told.record(Dropped(Reason.STRANGER, None, "PUBLISH", PEER))
     assert len(log.read()) == 2
 
 
@@ -201,7 +201,7 @@ def test_a_flood_of_a_day_is_told_less_and_less_often(log: Log) -> None:
     clock = Clock()
     told = news(clock)
     for _ in range(86_400):
-        told.tell(MALFORMED)
+        told.record(MALFORMED)
         told.flush()
         clock.now += 1.0
     told.close()
@@ -215,20 +215,20 @@ def test_after_a_quiet_hold_lines_are_written_again(log: Log) -> None:
     clock = Clock()
     told = news(clock)
     for _ in range(DROPPED_LINES_MAX + 1):
-        told.tell(MALFORMED)
+        told.record(MALFORMED)
     for _ in range(2):
         clock.now += 2 * WINDOW_S
         told.flush()
     log.read()
-    told.tell(MALFORMED)
+    told.record(MALFORMED)
     assert len(log.read()) == 1
 
 
 def test_what_was_held_back_is_said_at_the_end(log: Log) -> None:
     told = news()
     for _ in range(DROPPED_LINES_MAX):
-        told.tell(MALFORMED)
-    told.tell(Dropped(Reason.MALFORMED, count=40))
+        told.record(MALFORMED)
+    told.record(Dropped(Reason.MALFORMED, count=40))
     log.read()
     told.close()
     told.close()
@@ -242,7 +242,7 @@ def test_in_no_ten_seconds_there_are_more_lines_than_promised(log: Log) -> None:
     written: list[float] = []
     for step in range(2000):  # 100 s in which the peer pauses now and then
         if step % 130 < 90:
-            told.tell(MALFORMED)
+            told.record(MALFORMED)
         if step % 20 == 0:
             told.flush()
         written += [clock.now] * len(log.read())
@@ -257,7 +257,7 @@ FORGED = "x\n<0>2026-11-21T10:02:03.123Z INFO tidegate.client = active client=ad
 
 def test_nobody_forges_a_line_or_a_field(log: Log) -> None:
     told = news()
-    told.tell(StateChanged(ClientId(FORGED), State.CONNECTING, State.ACTIVE, PEER, "a" * 5000))
+    told.record(StateChanged(ClientId(FORGED), State.CONNECTING, State.ACTIVE, PEER, "a" * 5000))
     (line,) = log.read()
     assert line.isprintable()
     assert r"client='x\n<0>2026-11-21T10:02:03.123Z INFO" in line
@@ -268,8 +268,8 @@ def test_nobody_forges_a_line_or_a_field(log: Log) -> None:
 def test_a_drop_that_is_held_back_costs_a_tenth_of_one_that_is_written(log: Log) -> None:
     told = news()
     for _ in range(DROPPED_LINES_MAX + 1):
-        told.tell(MALFORMED)
-    held_back_s = min(_time_of_a_hundred(lambda: told.tell(MALFORMED)) for _ in range(50))
+        told.record(MALFORMED)
+    held_back_s = min(_time_of_a_hundred(lambda: told.record(MALFORMED)) for _ in range(50))
     assert len(log.read()) == DROPPED_LINES_MAX
     logger = logging.getLogger("tidegate.client")
     written_s = min(_time_of_a_hundred(lambda: logger.info("dropped")) for _ in range(50))

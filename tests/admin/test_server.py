@@ -90,8 +90,8 @@ def test_a_failure_goes_before_a_doubt_about_the_same(run: Run) -> None:
 def test_the_buffer_says_what_waits_and_what_was_dropped(run: Run) -> None:
     async def story() -> None:
         told = news()
-        told.tell(Dropped(Reason.EXPIRED, count=7))
-        told.tell(Dropped(Reason.OUTBOX_FULL))
+        told.record(Dropped(Reason.EXPIRED, count=7))
+        told.record(Dropped(Reason.OUTBOX_FULL))
         async with serving(told=told) as server:
             buffer = (await get(server, "/api/buffer")).json
             status = (await get(server, "/api/status")).json

@@ -10,7 +10,7 @@ from gateway.storage.journal import numbers as journal_side
 FOUND = journal_side.JournalNumbers(
     state=journal_side.JournalState.DEGRADED,
     depth=1,
-    parked=2,
+    queued=2,
     bytes=3,
     bytes_max=4,
     fill=0.5,

@@ -35,7 +35,7 @@ from tests.support.watched_gateway import (
     WINDOW,
     WatchedGateway,
     is_reading,
-    parked,
+    queued,
     subscribe,
 )
 
@@ -89,16 +89,16 @@ def test_a_reading_that_waits_for_the_disk_is_found(is_lost: bool) -> None:
 def test_a_reading_whose_outcome_is_lost_is_ours_though_others_go_on() -> None:
     gateway = WatchedGateway(Acknowledge.JOURNAL)
     gateway.join(b"s1", b"s2")
-    stored = gateway.host._committer._hearers.stored
+    stored = gateway.host._committer._callbacks.stored
     lost: list[Any] = []
 
-    def lose_first(forwards: list[Any]) -> None:
+    def lose_first(readings: list[Any]) -> None:
         if not lost:
-            lost.extend(forwards)
+            lost.extend(readings)
             return
-        stored(forwards)
+        stored(readings)
 
-    put_in(gateway.host._committer._hearers, stored=lose_first)
+    put_in(gateway.host._committer._callbacks, stored=lose_first)
     assert gateway.say(b"s1", short(b"hi", 1, 7)) == []
     for number in range(20):
         assert gateway.say(b"s2", short(b"on", 1, 100 + number)) == [Puback(TP, 100 + number, 0)]
@@ -239,10 +239,10 @@ def test_a_reading_that_could_go_and_does_not_is_ours() -> None:
 def test_a_connection_that_never_takes_bytes_again_is_found() -> None:
     gateway = WatchedGateway(Acknowledge.UPSTREAM)
     gateway.join(b"s1")
-    gateway.host.clog(is_clogged=True)
+    gateway.host.clog(is_congested=True)
     assert gateway.say(b"s1", short(b"hi", 1, 7)) == []
     assert_found_in_time(gateway, "uplink_stalled", Cause.BROKER)
-    gateway.host.clog(is_clogged=False)
+    gateway.host.clog(is_congested=False)
     gateway.run(2.0)
     assert gateway.found == {}
 
@@ -288,21 +288,21 @@ def test_a_wish_that_nobody_knows_any_more_is_ours() -> None:
 
 
 def test_a_backlog_that_is_never_read_is_found() -> None:
-    gateway = parked()
+    gateway = queued()
     put_in(gateway.host._committer, _begin_read=lambda _now: False)
     gateway.bring_broker_back()
     assert_found_in_time(gateway, "backlog_stalled", Cause.INSIDE)
 
 
 def test_a_backlog_on_a_disk_that_hangs_is_the_disks() -> None:
-    gateway = parked()
+    gateway = queued()
     hang(gateway.host._loop)
     gateway.bring_broker_back()
     assert_found_in_time(gateway, "backlog_stalled", Cause.DISK)
 
 
 def test_a_backlog_that_cannot_be_read_is_the_disks_whatever_is_written_meanwhile() -> None:
-    gateway = parked()
+    gateway = queued()
     gateway.join(b"s2")
 
     def refuse(request: BacklogRequest) -> list[Any]:
@@ -318,15 +318,15 @@ def test_a_backlog_that_cannot_be_read_is_the_disks_whatever_is_written_meanwhil
 
 
 def test_a_backlog_that_nobody_asks_for_is_ours() -> None:
-    gateway = parked()
+    gateway = queued()
     put_in(gateway.engine.uplink, read_more=lambda: [])
     gateway.bring_broker_back()
     assert_found_in_time(gateway, "backlog_stalled", Cause.INSIDE)
 
 
 def test_a_backlog_that_is_read_and_does_not_come_back_is_ours() -> None:
-    gateway = parked()
-    put_in(gateway.host._committer._hearers, backlog=lambda _forwards: None)
+    gateway = queued()
+    put_in(gateway.host._committer._callbacks, backlog=lambda _forwards: None)
     gateway.bring_broker_back()
     assert_found_in_time(gateway, "backlog_stalled", Cause.INSIDE)
 
@@ -347,7 +347,7 @@ def test_a_timer_that_is_not_set_again_is_found() -> None:
 def test_a_session_whose_timer_is_in_no_list_is_found() -> None:
     gateway = WatchedGateway()
     gateway.join(b"s1", keep_alive_s=10)
-    gateway.engine.members._timers.clear()
+    gateway.engine.client_table._timers.clear()
     gateway.run(40.0)
     assert gateway.found["timer_overdue"] is Cause.INSIDE
     assert "a timer is overdue, of s1" in (gateway.watch.check() or "")
@@ -361,8 +361,8 @@ def test_a_message_that_nothing_sends_is_found() -> None:
     gateway.broker.route(Publication("tp", b"one", 1))
     gateway.broker.route(Publication("tp", b"two", 1))
     gateway.run(0.5)
-    session.delivering.under_way = None
-    session.delivering.due_at = None
+    session.outbound.outstanding = None
+    session.outbound.due_at = None
     assert_found_in_time(gateway, "delivery_stalled", Cause.INSIDE)
 
 
@@ -385,7 +385,7 @@ def test_a_will_that_is_nowhere_is_found() -> None:
     gateway.run(10.0)
     gateway.join(b"s1")
     session = gateway.engine.sessions["s1"]
-    will = Will("tp", b"gone", 1, False).forward(session.client_id, gateway.now)
+    will = Will("tp", b"gone", 1, False).reading(session.client_id, gateway.now)
     gateway.engine.wills.begin(will)
     assert_found_in_time(gateway, "will_stalled", Cause.INSIDE)
     gateway.engine.wills.refused(will, 1, gateway.now)

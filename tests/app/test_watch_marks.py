@@ -17,7 +17,7 @@ from gateway.storage.journal.journal import Journal
 from gateway.storage.journal.numbers import JournalState
 from gateway.transports.broker.link import BrokerLink
 from gateway.transports.udp.link import UdpLink
-from tests.storage.journal.support import BOOT, UNIX_MS_AT_ZERO, FaultyFiles, reading, rules
+from tests.storage.journal.support import BOOT, UNIX_MS_AT_ZERO, FaultyFiles, new_reading, options
 from tests.storage.journal.test_committer import THEN, Heard
 from tests.transports.eventually import eventually
 
@@ -36,12 +36,12 @@ class HangingFiles(OsFiles):
 def test_a_journal_thread_that_hangs_is_seen_and_one_that_works_is_not(tmp_path: Path) -> None:
     async def story() -> None:
         files, heard = HangingFiles(), Heard()
-        journal = Journal(tmp_path, files, rules())
+        journal = Journal(tmp_path, files, options())
         journal.open(0.0, UNIX_MS_AT_ZERO, BOOT)
         loop = asyncio.get_running_loop()
-        committer = JournalCommitter(journal, loop, heard.hearers(), 0.0)
+        committer = JournalCommitter(journal, loop, heard.callbacks(), 0.0)
         assert committer.mark() is None
-        committer.perform([Store(reading(1))])
+        committer.perform([Store(new_reading(1))])
         begun = committer.mark()
         assert begun is not None
         await eventually(lambda: committer.mark() != begun, "a job")
@@ -67,11 +67,11 @@ def test_a_disk_that_refuses_everything_is_not_stuck(tmp_path: Path) -> None:
 
     async def story() -> None:
         heard = Heard()
-        journal = Journal(tmp_path, FaultyFiles(fault=refuse), rules())
+        journal = Journal(tmp_path, FaultyFiles(fault=refuse), options())
         journal.open(0.0, UNIX_MS_AT_ZERO, BOOT)
-        committer = JournalCommitter(journal, asyncio.get_running_loop(), heard.hearers(), 0.0)
+        committer = JournalCommitter(journal, asyncio.get_running_loop(), heard.callbacks(), 0.0)
         broken.set()
-        committer.perform([Store(reading(1))])
+        committer.perform([Store(new_reading(1))])
         committer.perform([RecordRelease(ClientId("tank"), 7, THEN)])
         await heard.until(lambda: JournalState.FAILED in heard.states)
         marks = {committer.mark()}

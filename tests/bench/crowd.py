@@ -17,10 +17,10 @@ from typing import TypeVar
 import mqtt5
 
 from gateway.app.memory import GC_THRESHOLD
-from gateway.core.clients.admission import AdmissionRules
+from gateway.core.clients.admission import AdmissionOptions
 from gateway.core.effects import Effect, Send, Transmit
-from gateway.core.engine import EngineRules
-from gateway.core.session.options import SessionRules
+from gateway.core.engine import EngineOptions
+from gateway.core.session.options import SessionOptions
 from gateway.frames import Puback, Publish, encode
 from tests.support.engine_bench import UPSTREAM, Bench, granted_id, short
 
@@ -38,11 +38,11 @@ Said = TypeVar("Said")
 class Crowd:
     def __init__(self, clients: int, names_each: int = 1) -> None:
         """`names_each`: how many topics and filters one client may have, together."""
-        rules = AdmissionRules(
+        options = AdmissionOptions(
             *(clients + 1,), connects_at_once_max=clients + 1, callers_max=clients + 1
         )
-        session = SessionRules(topics_max=names_each + 1, subscriptions_max=names_each + 1)
-        self.bench = Bench(EngineRules(UPSTREAM, admission=rules, session=session))
+        session = SessionOptions(topics_max=names_each + 1, subscriptions_max=names_each + 1)
+        self.bench = Bench(EngineOptions(UPSTREAM, admission=options, session=session))
         self.engine = self.bench.engine
         self.clients = [b"sensor-%06d" % number for number in range(clients)]
         self.topics: list[tuple[bytes, int]] = []  # whose, and its topic id

@@ -112,7 +112,7 @@ class FaultyGateway:
 
     def _receive_publish(self, frame: bytes, sender: Address) -> None:
         if frame[2] & QOS in (0, QOS_MINUS_1):
-            self._forward(frame[7:], self._topics.get(sender, frame[3:5]))
+            self._reading(frame[7:], self._topics.get(sender, frame[3:5]))
             return
         wrong = self._meets_fault()
         if wrong and self.fault is Fault.DELAY:
@@ -168,24 +168,24 @@ class FaultyGateway:
 
     def _pass_on(self, payload: bytes, sender: Address, *, wrong: bool) -> None:
         if sender in self._held:
-            self._forward(payload, self._topics[sender])
-            self._forward(self._held.pop(sender), self._topics[sender])
+            self._reading(payload, self._topics[sender])
+            self._reading(self._held.pop(sender), self._topics[sender])
             self.done_wrong += 1
             return
         if wrong and self.fault is Fault.SWAP:
             self._held[sender] = payload
             return
         if not (wrong and self.fault is Fault.DROP):
-            self._forward(payload, self._topics[sender])
+            self._reading(payload, self._topics[sender])
         if wrong and self.fault is Fault.REPEAT:
-            self._forward(payload, self._topics[sender])
+            self._reading(payload, self._topics[sender])
         self.done_wrong += wrong and self.fault is not Fault.NONE
 
     def _release_held(self) -> None:
         for sender, payload in self._held.items():
-            self._forward(payload, self._topics[sender])
+            self._reading(payload, self._topics[sender])
         self._held.clear()
 
-    def _forward(self, payload: bytes, topic: bytes) -> None:
+    def _reading(self, payload: bytes, topic: bytes) -> None:
         body = len(topic).to_bytes(2) + topic + payload
         self._broker.sendall(bytes([0x30, len(body)]) + body)

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from gateway.core.engine import Engine, EngineRules
-from gateway.core.state_records import Change, SavedSubscription, SavedTopic, State
+from gateway.core.engine import Engine, EngineOptions
+from gateway.core.state_records import Change, State, SubscriptionRecord, TopicRecord
 from gateway.storage.state.folder import open_state
 from tests.bench import generator, part
 from tests.bench.crowd import CLIENTS_OF_MANY, Crowd
@@ -151,8 +151,8 @@ def saved(count: int) -> Iterator[Change]:
     """Sleepers, each with a topic registered and a filter of its own."""
     for at in range(count):
         yield session(at, State.ASLEEP)
-        yield SavedTopic(client(at), 1, f"field/{at}/temperature")
-        yield SavedSubscription(client(at), f"field/{at}/valve", 1)
+        yield TopicRecord(client(at), 1, f"field/{at}/temperature")
+        yield SubscriptionRecord(client(at), f"field/{at}/valve", 1)
 
 
 def load_us(count: int, repeats: int) -> float:
@@ -173,7 +173,7 @@ def _load_once(folder: Path, count: int) -> float:
     try:
         began = time.process_time()
         state = open_state(folder, LINKS)
-        engine = Engine(EngineRules(UPSTREAM, saves=True))
+        engine = Engine(EngineOptions(UPSTREAM, saves=True))
         engine.restore(state.saved, 0.0)
         taken = time.process_time() - began
     finally:

@@ -18,11 +18,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.core.effects import Forward
+from gateway.core.effects import Reading
 from gateway.core.state_records import ClientId
 from gateway.storage.journal.files import OsFiles
 from gateway.storage.journal.journal import Journal
-from gateway.storage.journal.options import JournalRules
+from gateway.storage.journal.options import JournalOptions
 
 BOOT_ID = b"journal_cost...."
 UNIX_MS = 1_767_225_600_000
@@ -42,9 +42,9 @@ class Cost:
     syncs: float  # for one group
 
 
-def reading(position: int) -> Forward:
+def new_reading(position: int) -> Reading:
     """A reading of 100 octets: client id 10, topic 20."""
-    return Forward(
+    return Reading(
         client_id=ClientId(f"sensor-{position % 1000:03d}"),
         topic="plant/zone-4/climate",
         payload=PAYLOAD,
@@ -61,13 +61,13 @@ def reading(position: int) -> Forward:
 
 
 def opened(folder: Path) -> Journal:
-    journal = Journal(folder, OsFiles(), JournalRules())
+    journal = Journal(folder, OsFiles(), JournalOptions())
     journal.open(time.monotonic(), UNIX_MS, BOOT_ID)
     return journal
 
 
-def write_all(journal: Journal, *, is_stopping: bool = False) -> list[Forward]:
-    stored: list[Forward] = []
+def write_all(journal: Journal, *, is_stopping: bool = False) -> list[Reading]:
+    stored: list[Reading] = []
     while group := journal.begin_group(time.monotonic(), is_stopping=is_stopping):
         journal.write(group)
         stored += journal.end_group(group, None).stored
@@ -87,7 +87,7 @@ def device_bytes(folder: Path) -> int | None:
 def measure(folder: Path, group: int, records: int) -> Cost:
     """In steady state: what was stored is finished a group later."""
     journal = opened(folder)
-    readings = [reading(position) for position in range(records)]
+    readings = [new_reading(position) for position in range(records)]
     numbers = journal.numbers
     before, syncs, groups = numbers.bytes_written, numbers.syncs, numbers.groups
     os.sync()
@@ -96,11 +96,11 @@ def measure(folder: Path, group: int, records: int) -> Cost:
     cpu, wall = time.process_time(), time.perf_counter()
     for start in range(0, records, group):
         started = time.process_time()
-        for forward in readings[start : start + group]:
-            journal.store(forward, is_parked=False)
+        for reading in readings[start : start + group]:
+            journal.store(reading, is_queued=False)
         store_s += time.process_time() - started
-        for forward in write_all(journal):
-            journal.finish(forward)
+        for reading in write_all(journal):
+            journal.finish(reading)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     os.sync()
     device_after = device_bytes(folder)
@@ -122,7 +122,7 @@ def measure_recovery(folder: Path, records: int) -> tuple[float, float]:
     journal = opened(folder)
     for start in range(0, records, 512):
         for position in range(start, min(start + 512, records)):
-            journal.store(reading(position), is_parked=True)
+            journal.store(new_reading(position), is_queued=True)
         write_all(journal)
     journal.close()
     started = time.perf_counter()

@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable
 from random import Random
 
-from gateway.core.clients.admission import AdmissionRules
-from gateway.core.engine import EngineRules
+from gateway.core.clients.admission import AdmissionOptions
+from gateway.core.engine import EngineOptions
 from gateway.frames import Connect, Pingreq, encode
 from tests.support.engine_bench import UPSTREAM, Bench, short
 
@@ -54,8 +54,8 @@ def strangers(_: Bench) -> Callable[[int], Batch]:
 def cost_us(make: Callable[[Bench], Callable[[int], Batch]], at_once: int, rounds: int) -> float:
     best = float("inf")
     for _ in range(rounds):
-        rules = AdmissionRules(connects_per_s_max=1, connects_at_once_max=at_once)
-        bench = Bench(EngineRules(UPSTREAM, admission=rules))
+        options = AdmissionOptions(connects_per_s_max=1, connects_at_once_max=at_once)
+        bench = Bench(EngineOptions(UPSTREAM, admission=options))
         batch = make(bench)
         taken = 0.0
         for number in range(BATCHES):

@@ -16,9 +16,9 @@ import sys
 import tracemalloc
 from collections.abc import Callable
 
-from gateway.core.clients.admission import AdmissionRules
-from gateway.core.engine import Engine, EngineRules
-from gateway.core.mqtt.options import UpstreamRules
+from gateway.core.clients.admission import AdmissionOptions
+from gateway.core.engine import Engine, EngineOptions
+from gateway.core.mqtt.options import MqttOptions
 from gateway.frames import Connect, Disconnect, Frame, Register, Subscribe, encode
 
 SESSIONS = 20_000
@@ -40,8 +40,8 @@ def falls_asleep(number: int) -> list[Frame]:
 
 
 def bytes_for(says: Says, count: int) -> float:
-    rules = AdmissionRules(clients_max=count, connects_at_once_max=count, callers_max=count)
-    engine = Engine(EngineRules(UpstreamRules("gh", 1, "tidegate-gh"), admission=rules))
+    options = AdmissionOptions(clients_max=count, connects_at_once_max=count, callers_max=count)
+    engine = Engine(EngineOptions(MqttOptions("gh", 1, "tidegate-gh"), admission=options))
     gc.collect()
     tracemalloc.start()
     for number in range(count):
@@ -50,7 +50,7 @@ def bytes_for(says: Says, count: int) -> float:
     gc.collect()
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert len(engine.sessions) + len(engine.callers) == count
+    assert len(engine.sessions) + len(engine.half_open) == count
     return taken / count
 
 

@@ -22,12 +22,12 @@ from pathlib import Path
 from gateway.core.state_records import (
     Change,
     ClientId,
-    MessageGone,
-    SavedMessage,
-    SavedSession,
-    SavedSubscription,
-    SavedTopic,
+    MessageDeleted,
+    MessageRecord,
+    SessionRecord,
     State,
+    SubscriptionRecord,
+    TopicRecord,
 )
 from gateway.storage.state.folder import open_state
 from gateway.storage.state.pending import Pending
@@ -53,15 +53,15 @@ def client(number: int) -> ClientId:
     return ClientId(f"sensor-{number:05d}")
 
 
-def session(number: int, state: State) -> SavedSession:
-    return SavedSession(client(number), False, 0, ADDRESS, state, 60, 900)
+def session(number: int, state: State) -> SessionRecord:
+    return SessionRecord(client(number), False, 0, ADDRESS, state, 60, 900)
 
 
 def rows_of(number: int) -> list[Change]:
     of, place = client(number), f"plant/zone-{number % 50}/bed-{number}"
-    topics = [SavedTopic(of, at, f"{place}/value-{at}") for at in range(1, TOPICS + 1)]
-    filters = [SavedSubscription(of, f"{place}/command-{at}/#", 1) for at in range(SUBSCRIPTIONS)]
-    messages = [SavedMessage(of, at, f"{place}/command-0/x", PAYLOAD, 1) for at in range(MESSAGES)]
+    topics = [TopicRecord(of, at, f"{place}/value-{at}") for at in range(1, TOPICS + 1)]
+    filters = [SubscriptionRecord(of, f"{place}/command-{at}/#", 1) for at in range(SUBSCRIPTIONS)]
+    messages = [MessageRecord(of, at, f"{place}/command-0/x", PAYLOAD, 1) for at in range(MESSAGES)]
     return [session(number, State.ASLEEP), *topics, *filters, *messages]
 
 
@@ -97,11 +97,14 @@ def costs(store: StateStore, sessions: int, commits: int) -> list[Cost]:
         found.append(measure(store, "sessions changed", changed))
         owners = [[client(dice.randrange(sessions)) for _ in batch] for batch in changed]
         come: list[list[Change]] = [
-            [SavedMessage(of, 100 + at, "plant/command", PAYLOAD, 1) for at, of in enumerate(batch)]
+            [
+                MessageRecord(of, 100 + at, "plant/command", PAYLOAD, 1)
+                for at, of in enumerate(batch)
+            ]
             for batch in owners
         ]
         gone: list[list[Change]] = [
-            [MessageGone(of, 100 + at) for at, of in enumerate(batch)] for batch in owners
+            [MessageDeleted(of, 100 + at) for at, of in enumerate(batch)] for batch in owners
         ]
         found.append(measure(store, "messages saved", come))
         found.append(measure(store, "messages gone", gone))

@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from gateway.core.effects import ClientId, Forward
+from gateway.core.effects import ClientId, Reading
 from gateway.storage.journal.boot import read_boot_id
 from gateway.storage.journal.files import OsFiles
 from gateway.storage.journal.journal import Journal
-from gateway.storage.journal.options import JournalRules
+from gateway.storage.journal.options import JournalOptions
 from gateway.transports.clock import now, unix_ms_at_zero
 
 ONE_GROUP = 500
 
 
-def reading(
+def new_reading(
     payload: bytes = b"21.5",
     *,
     sequence: int = 0,
@@ -22,9 +22,9 @@ def reading(
     qos: int = 1,
     retain: bool = False,
     age_s: float = 0.0,
-) -> Forward:
+) -> Reading:
     received_at = now() - age_s
-    return Forward(
+    return Reading(
         ClientId(client),
         topic,
         payload,
@@ -42,22 +42,22 @@ def reading(
 
 def store(
     folder: Path,
-    readings: Sequence[Forward],
+    readings: Sequence[Reading],
     *,
-    finished: Sequence[Forward] = (),
-    received: Sequence[Forward] = (),
+    finished: Sequence[Reading] = (),
+    received: Sequence[Reading] = (),
 ) -> None:
     """`received`: the broker has received these and not yet released them."""
-    journal = Journal(folder, OsFiles(), JournalRules(size_max_bytes=32 << 20))
+    journal = Journal(folder, OsFiles(), JournalOptions(size_max_bytes=32 << 20))
     journal.open(now(), unix_ms_at_zero(), read_boot_id())
     for start in range(0, len(readings), ONE_GROUP):
-        for forward in readings[start : start + ONE_GROUP]:
-            assert journal.store(forward, is_parked=True) is None
+        for reading in readings[start : start + ONE_GROUP]:
+            assert journal.store(reading, is_queued=True) is None
         _write(journal)
-    for forward in finished:
-        journal.finish(forward)
-    for forward in received:
-        journal.receive(forward)
+    for reading in finished:
+        journal.finish(reading)
+    for reading in received:
+        journal.receive(reading)
     _write(journal)
     journal.close()
 

@@ -23,7 +23,7 @@ from gateway.admin.http.server import AdminServer
 from gateway.cli.asking import reachable
 from gateway.config import HostPort
 from tests.admin.http_client import sources
-from tests.cli.stored import reading, store
+from tests.cli.stored import new_reading, store
 from tests.cli.test_init import nobody_in_particular
 from tests.cli.tidegate import environment_with, tidegate
 
@@ -102,7 +102,7 @@ def test_json_has_what_the_gateway_says_and_who_said_it(folder: Path) -> None:
 
 
 def test_another_gateway_at_the_address_is_not_believed(folder: Path) -> None:
-    store(folder / "s" / "journal", [reading()])
+    store(folder / "s" / "journal", [new_reading()])
     with answering("roof") as port:
         done = buffer(folder, "--set", f"admin.listen=127.0.0.1:{port}")
     assert done.stderr == (
@@ -113,7 +113,7 @@ def test_another_gateway_at_the_address_is_not_believed(folder: Path) -> None:
 
 
 def test_what_is_no_gateway_is_not_believed(folder: Path) -> None:
-    store(folder / "s" / "journal", [reading()])
+    store(folder / "s" / "journal", [new_reading()])
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
 
@@ -147,7 +147,7 @@ def test_who_listens_everywhere_is_asked_on_this_machine(listen: HostPort, asked
 
 
 def test_without_a_gateway_the_files_are_read_and_that_is_said(folder: Path) -> None:
-    readings = [reading(sequence=number, age_s=100.0 - number) for number in range(5)]
+    readings = [new_reading(sequence=number, age_s=100.0 - number) for number in range(5)]
     store(folder / "s" / "journal", readings, finished=readings[:2])
     done = buffer(folder)
     assert done.stderr == (
@@ -161,7 +161,7 @@ def test_without_a_gateway_the_files_are_read_and_that_is_said(folder: Path) -> 
 
 
 def test_json_from_files_leaves_open_what_they_do_not_know(folder: Path) -> None:
-    store(folder / "s" / "journal", [reading(age_s=50.0)])
+    store(folder / "s" / "journal", [new_reading(age_s=50.0)])
     done = buffer(folder, "--json")
     assert done.stderr == ""
     answer = json.loads(done.stdout)
@@ -172,7 +172,7 @@ def test_json_from_files_leaves_open_what_they_do_not_know(folder: Path) -> None
 
 
 def test_a_drained_journal_has_nothing_that_waits(folder: Path) -> None:
-    readings = [reading(sequence=number) for number in range(3)]
+    readings = [new_reading(sequence=number) for number in range(3)]
     store(folder / "s" / "journal", readings, finished=readings)
     assert lines_of(buffer(folder))["waiting"] == "0 readings"
     assert buffer(folder, "peek").stdout == "nothing waits\n"
@@ -196,7 +196,7 @@ def test_files_of_somebody_else_are_a_matter_of_permission(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     journal = folder / "s" / "journal"
-    store(journal, [reading()])
+    store(journal, [new_reading()])
     for path in (folder, *folder.parents[:2]):
         path.chmod(path.stat().st_mode | 0o055)
     import_module("gateway.cli.buffer")  # nobody may not read a clone below root's home
@@ -212,7 +212,7 @@ def test_files_of_somebody_else_are_a_matter_of_permission(
 def test_a_damaged_reading_is_said_and_the_others_are_shown(folder: Path) -> None:
     journal = folder / "s" / "journal"
     for numbers in (range(6), range(6, 9)):  # what comes behind proves that it was durable
-        store(journal, [reading(b"reading %d" % number, sequence=number) for number in numbers])
+        store(journal, [new_reading(b"reading %d" % number, sequence=number) for number in numbers])
     (segment,) = journal.glob("*.segment")
     octets = segment.read_bytes()
     segment.write_bytes(octets.replace(b"reading 4", b"reading X"))
@@ -224,7 +224,7 @@ def test_a_damaged_reading_is_said_and_the_others_are_shown(folder: Path) -> Non
 
 def test_nothing_is_changed_or_taken_away(folder: Path) -> None:
     journal = folder / "s" / "journal"
-    store(journal, [reading(sequence=number) for number in range(10)])
+    store(journal, [new_reading(sequence=number) for number in range(10)])
     before = {path: path.read_bytes() for path in journal.iterdir()}
     for action in ((), ("peek",), ("export",)):
         assert buffer(folder, *action).returncode == 0
@@ -239,7 +239,7 @@ PACK = cbor2.dumps([{-2: "greenhouse/", 0: "temp", 1: "Cel", 2: 21.5}])
 def test_peek_shows_the_next_readings_in_their_order(folder: Path) -> None:
     payloads = [b"21.5", b"", PACK, bytes(range(200, 256)) * 2, b"\x1b[2J", "Gewächs".encode()]
     readings = [
-        reading(payload, sequence=number, age_s=30.0) for number, payload in enumerate(payloads)
+        new_reading(payload, sequence=number, age_s=30.0) for number, payload in enumerate(payloads)
     ]
     readings[1].qos, readings[1].retain, readings[1].topic = 2, True, "a/\x1bb"
     store(folder / "s" / "journal", readings)
@@ -259,7 +259,7 @@ def test_peek_shows_the_next_readings_in_their_order(folder: Path) -> None:
 
 
 def test_peek_shows_as_many_as_asked_and_those_the_broker_has_received(folder: Path) -> None:
-    readings = [reading(b"%d" % number, sequence=number, qos=2) for number in range(30)]
+    readings = [new_reading(b"%d" % number, sequence=number, qos=2) for number in range(30)]
     store(folder / "s" / "journal", readings, finished=readings[:3], received=[readings[5]])
     done = buffer(folder, "peek", "--json", "-n", "4")
     answer = json.loads(done.stdout)
@@ -277,7 +277,7 @@ def test_a_number_of_readings_out_of_range_is_wrong_usage(folder: Path, count: s
 
 
 def test_options_may_stand_before_and_behind_the_action(folder: Path) -> None:
-    store(folder / "t" / "journal", [reading(b"there")])
+    store(folder / "t" / "journal", [new_reading(b"there")])
     before = ("buffer", "--config", "c.toml", "--set", f"gateway.state_dir={folder}/t")
     behind = ("--set", "gateway.name=roof", "--json")
     answer = json.loads(tidegate(*before, "peek", *behind, folder=folder).stdout)
@@ -293,8 +293,8 @@ def exported(text: str) -> list[dict[str, Any]]:
 
 
 def test_export_writes_every_reading_with_its_delivery_tag(folder: Path) -> None:
-    kept = reading(b"\xff\x00", sequence=4, qos=2, retain=True, topic="a/ü", client="pump 1")
-    unsequenced = reading(b"x", sequence=-1, qos=0)
+    kept = new_reading(b"\xff\x00", sequence=4, qos=2, retain=True, topic="a/ü", client="pump 1")
+    unsequenced = new_reading(b"x", sequence=-1, qos=0)
     store(folder / "s" / "journal", [kept, unsequenced])
     done = buffer(folder, "export")
     assert done.stderr == "2 readings exported; all of them still wait\n"
@@ -314,7 +314,7 @@ def test_export_writes_every_reading_with_its_delivery_tag(folder: Path) -> None
 
 
 def test_export_is_whole_and_in_order_over_many_segments(folder: Path) -> None:
-    readings = [reading(b"r" * 300, sequence=number) for number in range(8000)]
+    readings = [new_reading(b"r" * 300, sequence=number) for number in range(8000)]
     store(folder / "s" / "journal", readings, finished=readings[10:20])
     done = buffer(folder, "export", "--output", "out.jsonl")
     assert (done.returncode, done.stdout) == (0, "")
@@ -324,7 +324,7 @@ def test_export_is_whole_and_in_order_over_many_segments(folder: Path) -> None:
 
 
 def test_export_replaces_nothing_unless_forced(folder: Path) -> None:
-    store(folder / "s" / "journal", [reading()])
+    store(folder / "s" / "journal", [new_reading()])
     (folder / "out").write_text("mine")
     done = buffer(folder, "export", "--output", "out")
     assert done.returncode == 73
@@ -335,7 +335,7 @@ def test_export_replaces_nothing_unless_forced(folder: Path) -> None:
 
 
 def test_a_folder_that_is_missing_is_named(folder: Path) -> None:
-    store(folder / "s" / "journal", [reading()])
+    store(folder / "s" / "journal", [new_reading()])
     done = buffer(folder, "export", "--output", "a/out")
     assert done.returncode == 73
     assert done.stderr == "tidegate buffer: cannot write a/out: No such file or directory\n"
@@ -343,7 +343,7 @@ def test_a_folder_that_is_missing_is_named(folder: Path) -> None:
 
 def test_a_full_disk_leaves_no_half_of_an_export(folder: Path) -> None:
     """A limit on the size of files stops the writing as a full disk would."""
-    store(folder / "s" / "journal", [reading(sequence=number) for number in range(1000)])
+    store(folder / "s" / "journal", [new_reading(sequence=number) for number in range(1000)])
     code = (
         "import resource, sys; from gateway.__main__ import main; import gateway.cli.buffer;"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000));"
@@ -364,7 +364,7 @@ def test_a_full_disk_leaves_no_half_of_an_export(folder: Path) -> None:
 
 
 def test_a_closed_pipe_ends_an_export_quietly(folder: Path) -> None:
-    store(folder / "s" / "journal", [reading(sequence=number) for number in range(5000)])
+    store(folder / "s" / "journal", [new_reading(sequence=number) for number in range(5000)])
     command = subprocess.Popen(
         [sys.executable, "-m", "gateway", "buffer", "--config", "c.toml", "export"],
         cwd=folder,

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from gateway.cli.doctor.findings import Level
-from gateway.cli.doctor.listening import rules_for
+from gateway.cli.doctor.listening import options_for
 from gateway.cli.doctor.serial_ports import (
     LineFacts,
     PortFacts,
@@ -117,9 +117,9 @@ def test_it_listens_as_the_configuration_has_the_port_unless_told_otherwise(
         code, answer = listen(tmp_path, port, "--config", "c.toml")
         assert (code, answer["heard"]["baud"], answer["heard"]["what"]) == (1, 9600, "nothing")
     settings = Settings(serial=(SerialSettings(port="/dev/ttyUSB0", baud=9600, parity="even"),))
-    assert rules_for("/dev/ttyUSB0", 300, settings).baud == 300
-    assert rules_for("/dev/ttyUSB0", 300, settings).parity == "even"
-    assert rules_for("/dev/ttyUSB1", None, settings).baud == 115_200
+    assert options_for("/dev/ttyUSB0", 300, settings).baud == 300
+    assert options_for("/dev/ttyUSB0", 300, settings).parity == "even"
+    assert options_for("/dev/ttyUSB1", None, settings).baud == 115_200
 
 
 def test_ctrl_c_ends_it_early_with_what_was_heard(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 import mqtt5
 
 from gateway.core.addresses import address_behind
-from gateway.core.clients.qos_minus_one import ConnectionlessRules
+from gateway.core.clients.qos_minus_one import QosMinusOneOptions
 from gateway.core.effects import Dropped, Peer, State
-from gateway.core.options import EngineRules
+from gateway.core.options import EngineOptions
 from gateway.core.session.options import PredefinedTopics
 from gateway.frames import (
     Connect,
@@ -41,10 +41,10 @@ BEFORE = ("-", "qos1", "qos2", "released", "register", "reading", "will")
 HERE = b"here"
 
 
-def rules(*, allow_trailing_octets: bool = True) -> EngineRules:
-    return EngineRules(
+def options(*, allow_trailing_octets: bool = True) -> EngineOptions:
+    return EngineOptions(
         UPSTREAM,
-        connectionless=ConnectionlessRules(allow=True),
+        qos_minus_one=QosMinusOneOptions(allow=True),
         predefined=PredefinedTopics.of({"sensors/boot": 7}),
         allow_trailing_octets=allow_trailing_octets,
         saves=True,
@@ -70,7 +70,7 @@ class Client:
     ) -> None:
         self._envelope = envelope
         self.at = address_behind(HERE, envelope[3:]) if envelope else HERE
-        self.bench = GatewayBench(rules(allow_trailing_octets=not strict))
+        self.bench = GatewayBench(options(allow_trailing_octets=not strict))
         self.bench.take(self.bench.engine.discovery.set_serving(None, 0.0))
         if state != "stranger":
             self._connect()
@@ -129,12 +129,12 @@ class Client:
         if session is None:
             return self._called()
         if session.state is State.CONNECTING:
-            return "message-due" if session._open_testament().is_named else "topic-due"
+            return "message-due" if session._open_will_handshake().is_named else "topic-due"
         return str(session.state.value)
 
     def _called(self) -> str:
         """One whose CONNECT was answered and who has said nothing since has no session yet."""
-        caller = self.bench.engine._door.callers.at(Peer(0, self.at))
+        caller = self.bench.engine._acceptor.half_open.at(Peer(0, self.at))
         if caller is None or caller.client_id != "dev1":
             return "stranger"
         return "topic-due" if caller.will else "active"

@@ -13,11 +13,11 @@ from random import Random
 import mqtt5
 import pytest
 
-from gateway.core.clients.admission import AdmissionRules
+from gateway.core.clients.admission import AdmissionOptions
 from gateway.core.effects import DropUpstream
-from gateway.core.session.options import SessionRules
+from gateway.core.session.options import SessionOptions
 from gateway.frames import Pingreq, Puback, Publish, encode
-from tests.conformance.client import GatewayBench, rules
+from tests.conformance.client import GatewayBench, options
 from tests.conformance.conversation import (
     KINDS_HEARD,
     Talker,
@@ -35,9 +35,9 @@ BYSTANDER = b"bystander"
 BROKERS_PACKET_ID = 7  # the one that the bench publishes under
 
 RULES = replace(
-    rules(),
-    session=SessionRules(outbox_messages_max=20, topics_max=20, subscriptions_max=10),
-    admission=AdmissionRules(clients_max=CLIENTS_MAX, absent_s_min=0.0),
+    options(),
+    session=SessionOptions(outbox_messages_max=20, topics_max=20, subscriptions_max=10),
+    admission=AdmissionOptions(clients_max=CLIENTS_MAX, absent_s_min=0.0),
     retained_messages_max=20,
 )
 

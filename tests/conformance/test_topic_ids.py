@@ -9,8 +9,8 @@ from __future__ import annotations
 import mqtt5
 
 from gateway.core.effects import Dropped, Reason
-from gateway.core.options import EngineRules
-from gateway.core.session.options import PredefinedTopics, SessionRules
+from gateway.core.options import EngineOptions
+from gateway.core.session.options import PredefinedTopics, SessionOptions
 from gateway.frames import (
     Disconnect,
     Frame,
@@ -35,12 +35,12 @@ TP = int.from_bytes(b"tp", "big")
 COMMON = PredefinedTopics.of({"common/boot": 1, "common/time": 2, "common/tp": TP})
 
 
-def bench_with(session: SessionRules | None = None, first_topic_id: int = 1) -> Bench:
+def bench_with(session: SessionOptions | None = None, first_topic_id: int = 1) -> Bench:
     own = {"s2": COMMON.overlaid_with({"own/boot": 1})}
     bench = Bench(
-        EngineRules(
+        EngineOptions(
             UPSTREAM,
-            session or SessionRules(),
+            session or SessionOptions(),
             predefined=COMMON,
             clients_predefined=own,
             first_topic_id=first_topic_id,
@@ -195,7 +195,7 @@ def test_after_a_new_connection_the_number_is_told_again_before_it_is_used() -> 
 
 
 def test_beyond_the_limit_of_names_what_needs_no_number_goes_on() -> None:
-    bench = bench_with(session=SessionRules(topics_max=1))
+    bench = bench_with(session=SessionOptions(topics_max=1))
     s1 = bench.join(b"s1")
     known = bench.register(s1, b"a/b")
     assert bench.say(s1, Register(0, 7, b"c/d")) == [Regack(0, 7, CONGESTION)]
@@ -207,7 +207,7 @@ def test_beyond_the_limit_of_names_what_needs_no_number_goes_on() -> None:
 
 
 def test_a_message_that_finds_no_number_is_counted_and_those_after_it_come() -> None:
-    bench = bench_with(session=SessionRules(topics_max=1))
+    bench = bench_with(session=SessionOptions(topics_max=1))
     s1 = bench.join(b"s1")
     known = bench.register(s1, b"a/b")
     bench.subscribe(s1, b"#", 1)
@@ -219,7 +219,7 @@ def test_a_message_that_finds_no_number_is_counted_and_those_after_it_come() -> 
 
 
 def test_a_clean_session_gives_its_numbers_back() -> None:
-    bench = bench_with(session=SessionRules(topics_max=1))
+    bench = bench_with(session=SessionOptions(topics_max=1))
     s1 = bench.join(b"s1")
     bench.register(s1, b"a/b")
     bench.join(b"s1")

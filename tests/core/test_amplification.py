@@ -13,11 +13,11 @@ from random import Random
 
 import pytest
 
-from gateway.core.clients.qos_minus_one import ConnectionlessRules
+from gateway.core.clients.qos_minus_one import QosMinusOneOptions
 from gateway.core.effects import Dropped, Effect, Send
-from gateway.core.engine import EngineRules
+from gateway.core.engine import EngineOptions
 from gateway.core.session.egress_budget import AMPLIFICATION_MAX
-from gateway.core.session.options import SessionRules
+from gateway.core.session.options import SessionOptions
 from gateway.frames import (
     Advertise,
     Connect,
@@ -56,9 +56,9 @@ class Street(Bench):
         self.spoofed = [b"v0"]
         self.dice = Random(seed)
         egress = self.dice.choice([0, 0, 200])
-        session = SessionRules(retry_count_max=3, egress_bytes_per_s_max=egress)
-        connectionless = ConnectionlessRules(allow=True)
-        super().__init__(EngineRules(UPSTREAM, session=session, connectionless=connectionless))
+        session = SessionOptions(retry_count_max=3, egress_bytes_per_s_max=egress)
+        qos_minus_one = QosMinusOneOptions(allow=True)
+        super().__init__(EngineOptions(UPSTREAM, session=session, qos_minus_one=qos_minus_one))
 
     def say_octets(self, address: bytes, *datagrams: bytes) -> list[Frame]:
         self.octets_in[address] += sum(map(len, datagrams))

@@ -14,24 +14,24 @@ import mqtt5
 import pytest
 
 from gateway.core.downlink.write_behind import SOON_S
-from gateway.core.uplink.policy import Acknowledge, ReadingRules
+from gateway.core.uplink.policy import Acknowledge, ReadingOptions
 from gateway.frames import Puback, Pubcomp, Publish, Pubrec, Pubrel
 from gateway.storage.journal.journal import Journal
-from tests.simulation.disk import SmallRules
+from tests.simulation.disk import SmallOptions
 from tests.simulation.journal_schedules import small_segments
 from tests.simulation.simulated_disk import Survival
 from tests.simulation.simulated_files import PowerCutError, SimulatedFiles
-from tests.storage.journal.support import reading
+from tests.storage.journal.support import new_reading
 from tests.support.crash_bench import CrashBench
 from tests.support.engine_bench import short
-from tests.support.journal_bench import rules_of
+from tests.support.journal_bench import options_of
 
-JOURNAL = ReadingRules(Acknowledge.JOURNAL)
+JOURNAL = ReadingOptions(Acknowledge.JOURNAL)
 
 
-def gateway(*, trust_session: bool = False, rules: ReadingRules = JOURNAL) -> CrashBench:
+def gateway(*, trust_session: bool = False, options: ReadingOptions = JOURNAL) -> CrashBench:
     """Connected to a broker that keeps its answers, with one client."""
-    bench = CrashBench(rules_of(rules, trust_session=trust_session))
+    bench = CrashBench(options_of(options, trust_session=trust_session))
     bench.connect_broker()
     bench.connect(b"s1")
     bench.holds = True
@@ -125,7 +125,7 @@ def test_5_between_the_record_and_pubcomp_the_id_is_free() -> None:
     bench = bench.crash()
     assert bench.say(b"s1", Pubrel(7)) == [Pubcomp(7)]
     bench.say(b"s1", short(b"another", 2, 7))
-    assert [forward.payload for forward in bench.stores] == [b"another"]
+    assert [reading.payload for reading in bench.stores] == [b"another"]
 
 
 def test_6_between_the_record_and_the_broker_readings_keep_their_order() -> None:
@@ -303,10 +303,10 @@ def test_13_a_segment_that_comes_back_brings_nothing_back(cut: int) -> None:
     files, salts = SimulatedFiles(Random(cut)), Random(cut)
     calls: list[str] = []
     files.trace = calls.append
-    rules = SmallRules(8 * 4096, salt=lambda: salts.getrandbits(32))
+    options = SmallOptions(8 * 4096, salt=lambda: salts.getrandbits(32))
     numbers: dict[str, set[int]] = {}  # of the readings in each segment that is to go
     with small_segments(4096):
-        journal = Journal(Path("/journal"), files, rules)
+        journal = Journal(Path("/journal"), files, options)
         journal.open(0.0, 0.0, b"the only boot...")
         files.stop_in(cut, "sync_folder", before=True)
         with pytest.raises(PowerCutError):
@@ -318,7 +318,7 @@ def test_13_a_segment_that_comes_back_brings_nothing_back(cut: int) -> None:
             for number in inside
         }
         files.crash(Survival.NOTHING)
-        again = Journal(Path("/journal"), files, rules)
+        again = Journal(Path("/journal"), files, options)
         again.open(1000.0, 0.0, b"the only boot...")
         back = []
         while (request := again.begin_read(1000.0)) is not None:
@@ -330,19 +330,19 @@ def test_13_a_segment_that_comes_back_brings_nothing_back(cut: int) -> None:
 def fill_and_drain(journal: Journal, numbers: dict[str, set[int]]) -> None:
     """Readings that come and are settled, until the power goes."""
     for number in range(300):
-        forward = reading(number, received_at=float(number))
-        assert journal.store(forward, is_parked=False) is None
+        reading = new_reading(number, received_at=float(number))
+        assert journal.store(reading, is_queued=False) is None
         while (group := journal.begin_group(float(number))) is not None:
             for segment in group.frees:
                 inside = range(segment.first, segment.first + len(segment.flags))
                 numbers[segment.name] = set(inside)
             journal.write(group)
             if journal.end_group(group, None).stored:
-                journal.finish(forward)
+                journal.finish(reading)
 
 
 def test_14_a_retained_value_is_left_out_only_while_a_newer_one_is_safe() -> None:
-    bench = gateway(rules=ReadingRules(Acknowledge.JOURNAL, coalesce_retained=True))
+    bench = gateway(options=ReadingOptions(Acknowledge.JOURNAL, coalesce_retained=True))
     bench.lose_broker()
     for number in range(3):
         bench.say(b"s1", short(b"%d" % number, 1, 7 + number, retain=True))

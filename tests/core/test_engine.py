@@ -5,8 +5,8 @@ from __future__ import annotations
 import mqtt5
 import pytest
 
-from gateway.core.clients.admission import AdmissionRules
-from gateway.core.clients.discovery import DiscoveryRules
+from gateway.core.clients.admission import AdmissionOptions
+from gateway.core.clients.discovery import DiscoveryOptions
 from gateway.core.effects import (
     Broadcast,
     Dropped,
@@ -17,7 +17,7 @@ from gateway.core.effects import (
     State,
     StateChanged,
 )
-from gateway.core.engine import EngineRules
+from gateway.core.engine import EngineOptions
 from gateway.frames import (
     Advertise,
     Connack,
@@ -39,7 +39,7 @@ from tests.support.engine_bench import UPSTREAM, Bench, published
 
 
 def bench_with(**changed: object) -> Bench:
-    return Bench(EngineRules(UPSTREAM, **changed))  # type: ignore[arg-type]
+    return Bench(EngineOptions(UPSTREAM, **changed))  # type: ignore[arg-type]
 
 
 def reasons(bench: Bench) -> list[Reason]:
@@ -88,7 +88,7 @@ def test_a_member_that_searches_is_answered_and_was_heard() -> None:
 
 
 def test_what_comes_by_a_group_reaches_no_session() -> None:
-    bench = bench_with(discovery=DiscoveryRules(has_groups=True))
+    bench = bench_with(discovery=DiscoveryOptions(has_groups=True))
     bench.take(bench.engine.discovery.set_serving(None, bench.at))
     bench.join(b"s1")
     said = [encode(Pingreq()), encode(Connect(b"s2", 60)), encode(SearchGw(0))]
@@ -98,7 +98,7 @@ def test_what_comes_by_a_group_reaches_no_session() -> None:
 
 
 def test_the_engine_wakes_to_advertise() -> None:
-    bench = bench_with(discovery=DiscoveryRules(gateway_id=0, has_groups=True))
+    bench = bench_with(discovery=DiscoveryOptions(gateway_id=0, has_groups=True))
     bench.take(bench.engine.discovery.set_serving(None, bench.at))
     bench.engine.discovery.joined(0, bench.at)
     bench.wake(901)
@@ -106,7 +106,7 @@ def test_the_engine_wakes_to_advertise() -> None:
 
 
 def test_strangers_are_answered_at_a_bounded_rate_and_members_always() -> None:
-    bench = bench_with(admission=AdmissionRules(answers_per_s_max=3))
+    bench = bench_with(admission=AdmissionOptions(answers_per_s_max=3))
     bench.join(b"s1")
     answers = [bench.say(b"x%d" % number, Pingreq()) for number in range(10)]
     assert sum(map(len, answers)) == 3
@@ -166,7 +166,7 @@ def test_a_connect_that_cannot_be_served_is_refused(
 
 
 def test_when_every_place_is_taken_a_newcomer_hears_congestion() -> None:
-    bench = bench_with(admission=AdmissionRules(clients_max=2))
+    bench = bench_with(admission=AdmissionOptions(clients_max=2))
     bench.join(b"s1", clean=False)
     bench.join(b"s2")
     assert bench.say(b"s3", Connect(b"s3", 60)) == [Connack(1)]
@@ -179,7 +179,7 @@ def test_when_every_place_is_taken_a_newcomer_hears_congestion() -> None:
 
 
 def test_clients_without_an_id_get_one_each_if_allowed() -> None:
-    bench = bench_with(admission=AdmissionRules(assign_empty_client_id=True))
+    bench = bench_with(admission=AdmissionOptions(assign_empty_client_id=True))
     bench.join(b"auto-1")
     for address in (b"x", b"y"):
         assert bench.say(address, Connect(b"", 60, clean_session=True)) == [Connack(0)]
@@ -258,11 +258,11 @@ def test_the_end_of_a_clean_session_leaves_nothing_behind() -> None:
     engine = bench.engine
     assert (len(engine.sessions), len(engine.downlink.subscriptions)) == (0, 0)
     assert engine.downlink._newcomers == {}
-    assert all(not members for members in engine.members._by_address.values())
+    assert all(not client_table for client_table in engine.client_table._by_address.values())
     (given_up,) = bench.seen_of(mqtt5.UnsubscribePacket)
     assert given_up.patterns == ["cmd/#"]
     bench.wake(1000.0)
-    assert engine.members._timers == []
+    assert engine.client_table._timers == []
 
 
 def test_a_clean_session_that_is_lost_leaves_nothing_behind() -> None:
@@ -319,8 +319,8 @@ def test_on_stopping_the_gateway_says_goodbye_to_the_broker() -> None:
 
 
 def test_when_every_place_is_taken_the_longest_absent_makes_room_after_a_while() -> None:
-    rules = AdmissionRules(clients_max=3, absent_s_min=3600)
-    bench = bench_with(admission=rules)
+    options = AdmissionOptions(clients_max=3, absent_s_min=3600)
+    bench = bench_with(admission=options)
     for client_id in (b"s1", b"s2", b"s3"):
         bench.join(client_id, clean=False)
     bench.say(b"s2", Disconnect())
@@ -335,7 +335,7 @@ def test_when_every_place_is_taken_the_longest_absent_makes_room_after_a_while()
 
 
 def test_who_came_back_is_not_absent() -> None:
-    bench = bench_with(admission=AdmissionRules(clients_max=1, absent_s_min=3600))
+    bench = bench_with(admission=AdmissionOptions(clients_max=1, absent_s_min=3600))
     bench.join(b"s1", clean=False)
     bench.say(b"s1", Disconnect())
     bench.join(b"s1", clean=False)

@@ -14,16 +14,16 @@ from random import Random
 import mqtt5
 import pytest
 
-from gateway.core.clients.admission import AdmissionRules
+from gateway.core.clients.admission import AdmissionOptions
 from gateway.core.clients.client_table import TIMERS_SPARE
-from gateway.core.clients.qos_minus_one import ConnectionlessRules
+from gateway.core.clients.qos_minus_one import QosMinusOneOptions
 from gateway.core.downlink.pending_subscriptions import BROKER_PATIENCE_S
 from gateway.core.effects import DropUpstream, Effect, State
-from gateway.core.engine import EngineRules
-from gateway.core.mqtt.options import UpstreamRules
+from gateway.core.engine import EngineOptions
+from gateway.core.mqtt.options import MqttOptions
 from gateway.core.mqtt.session import Phase
-from gateway.core.session.inbound import UNSETTLED_MAX
-from gateway.core.session.options import PredefinedTopics, SessionRules
+from gateway.core.session.inbound import UNACKNOWLEDGED_MAX
+from gateway.core.session.options import PredefinedTopics, SessionOptions
 from gateway.frames import (
     Connect,
     Disconnect,
@@ -57,9 +57,9 @@ CALLERS_MAX = 2
 WAITING_MAX, RECEIVE_MAX = 4, 3
 RETAINED_MAX, RETAINED_BYTES_MAX = 2, 100
 
-RULES = EngineRules(
-    UpstreamRules("gh", 3, "gw", waiting_messages_max=WAITING_MAX, packet_bytes_max=5000),
-    SessionRules(
+RULES = EngineOptions(
+    MqttOptions("gh", 3, "gw", waiting_messages_max=WAITING_MAX, packet_bytes_max=5000),
+    SessionOptions(
         retry_count_max=2,
         topics_max=TOPICS_MAX,
         subscriptions_max=SUBSCRIPTIONS_MAX,
@@ -68,7 +68,7 @@ RULES = EngineRules(
         payload_bytes_max=64,
         topic_bytes_max=16,
     ),
-    AdmissionRules(
+    AdmissionOptions(
         clients_max=CLIENTS_MAX,
         assign_empty_client_id=True,
         answers_per_s_max=2,
@@ -77,7 +77,7 @@ RULES = EngineRules(
         callers_max=CALLERS_MAX,
         handshakes_max=CALLERS_MAX,
     ),
-    ConnectionlessRules(allow=True, long_topics=True),
+    QosMinusOneOptions(allow=True, long_topics=True),
     PredefinedTopics.of({"p/1": 1, "p/2": 2}),
     retained_messages_max=RETAINED_MAX,
     retained_bytes_max=RETAINED_BYTES_MAX,
@@ -215,9 +215,9 @@ class World:
 
     def clog(self) -> None:
         if self.dice.random() < 0.5:
-            self.bench.engine.clogged()
+            self.bench.engine.congested()
         else:
-            self.bench.take(self.bench.engine.unclogged(self.bench.at))
+            self.bench.take(self.bench.engine.uncongested(self.bench.at))
 
     # Time
 
@@ -240,7 +240,7 @@ class World:
         engine = self.bench.engine
         downlink, in_flight = engine.downlink, engine.upstream.readings.in_flight
         assert len(engine.sessions) <= CLIENTS_MAX
-        assert len(engine.members._timers) <= 2 * len(engine.sessions) + TIMERS_SPARE
+        assert len(engine.client_table._timers) <= 2 * len(engine.sessions) + TIMERS_SPARE
         assert len(downlink.retained) <= RETAINED_MAX
         assert downlink.retained.size_bytes <= RETAINED_BYTES_MAX
         subscribed = sum(len(session.filters) for session in engine.sessions.values())
@@ -249,29 +249,31 @@ class World:
         assert len(in_flight.waiting) <= WAITING_MAX + RECEIVE_MAX
         assert in_flight._qos2 == sum(each.upstream_qos == 2 for _, each in in_flight.in_order())
         for session in engine.sessions.values():
-            assert session.delivering.waiting <= OUTBOX_MAX + 1
+            assert session.outbound.waiting <= OUTBOX_MAX + 1
             assert len(session._subscribing.filters) <= SUBSCRIPTIONS_MAX
             assert len(session._topics._topics) <= TOPICS_MAX
-            assert len(session.publishing.unsettled) <= UNSETTLED_MAX
+            assert len(session.inbound.unacknowledged) <= UNACKNOWLEDGED_MAX
 
     def check_addresses(self) -> None:
         """Who has an address is not gone, and who is not gone has one."""
         engine = self.bench.engine
-        believed = [
-            each for members in engine.members._by_address.values() for each in members.values()
+        address_validated = [
+            each
+            for client_table in engine.client_table._by_address.values()
+            for each in client_table.values()
         ]
-        doubted = engine.members._doubted
-        assert all(each.is_believed for each in believed)
-        assert not any(each.is_believed for each in doubted.values())
-        assert not {(each.peer) for each in believed} & doubted.keys()
-        at_addresses = [*believed, *doubted.values()]
-        callers = engine._door.callers
-        assert not callers._by_client.keys() & engine.sessions.keys()
-        assert len(callers._welcomed) + len(callers._handshakes) == len(callers)
-        assert len(callers._welcomed) <= CALLERS_MAX
-        assert len(callers._handshakes) <= CALLERS_MAX
+        unvalidated = engine.client_table._doubted
+        assert all(each.is_address_validated for each in address_validated)
+        assert not any(each.is_address_validated for each in unvalidated.values())
+        assert not {(each.peer) for each in address_validated} & unvalidated.keys()
+        at_addresses = [*address_validated, *unvalidated.values()]
+        half_open = engine._acceptor.half_open
+        assert not half_open._by_client.keys() & engine.sessions.keys()
+        assert len(half_open._welcomed) + len(half_open._handshakes) == len(half_open)
+        assert len(half_open._welcomed) <= CALLERS_MAX
+        assert len(half_open._handshakes) <= CALLERS_MAX
         assert not {each.peer for each in at_addresses} & {
-            each.peer for each in callers._by_client.values()
+            each.peer for each in half_open._by_client.values()
         }
         assert len(at_addresses) == len(set(map(id, at_addresses)))
         here = {
@@ -312,10 +314,10 @@ class World:
     def check_readings(self) -> None:
         """What a session waits for is on its way, so its sensor will hear of it."""
         in_flight = self.bench.engine.upstream.readings.in_flight
-        on_the_way = set(map(id, in_flight.unsettled()))
+        on_the_way = set(map(id, in_flight.unacknowledged()))
         for session in self.bench.engine.sessions.values():
-            for forward in session.publishing.unsettled:
-                assert id(forward) in on_the_way
+            for reading in session.inbound.unacknowledged:
+                assert id(reading) in on_the_way
 
 
 def _decides(packet: mqtt5.SubscribePacket) -> bool:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.core.effects import Arrived, ClientId, State
+from gateway.core.effects import ClientId, Publication, State
 from gateway.core.session.outbound import POSITIONS_BLOCK
 from gateway.core.session.session import Session
-from gateway.core.state_records import SavedRetained, SavedState
+from gateway.core.state_records import RetainedRecord, StateRecords
 from tests.core.test_engine_any_input import RULES, STEPS, World
 from tests.support.state_bench import StateBench
 
@@ -39,23 +39,23 @@ class SavedWorld(World):
         if not (self.store.rows.pending or self.store.rows.waiting):
             self.check_rows(self.store.rows.state())
 
-    def check_rows(self, saved: SavedState) -> None:
+    def check_rows(self, saved: StateRecords) -> None:
         engine = self.bench.engine
         known = {key: one for key, one in engine.sessions.items() if one._row is not None}
         assert {client.session.client_id for client in saved.clients} == known.keys()
         for client in saved.clients:
             session = known[client.session.client_id]
-            assert session.withheld == ()
+            assert session.held == ()
             self.check_session(session, saved)
-            delivering = session.delivering
-            queued = [*delivering._outbox._queue] if delivering._outbox is not None else []
-            waiting = [each for each in (delivering.under_way, *queued) if each is not None]
+            outbound = session.outbound
+            queued = [*outbound._outbox._queue] if outbound._outbox is not None else []
+            waiting = [each for each in (outbound.outstanding, *queued) if each is not None]
             saved_ones = [row.position for row in client.messages]
-            unsaved = [each.position for each in waiting if is_unsaved(session, each.arrived)]
+            unsaved = [each.position for each in waiting if is_unsaved(session, each.publication)]
             assert [*saved_ones, *unsaved] == [
                 each.position for each in waiting if each.message.qos
             ]
-            assert client.session.next_position + 2 * POSITIONS_BLOCK > delivering.next_position
+            assert client.session.next_position + 2 * POSITIONS_BLOCK > outbound.next_position
             assert [(row.topic_id, row.name) for row in client.topics] == [
                 (topic.topic_id, topic.name) for topic in session._topics._topics
             ]
@@ -66,17 +66,17 @@ class SavedWorld(World):
         kept = [each for part in ("#", "$s") for each in retained.matching(part, 0)]
         exact = [each for part in ("#", "$s") for each in retained.matching(part, 3)]  # > 2
         assert {row.topic: row for row in saved.retained} == {
-            each.topic: SavedRetained(each.topic, each.payload, each.qos, each in exact)
+            each.topic: RetainedRecord(each.topic, each.payload, each.qos, each in exact)
             for each in kept
         }
-        unreleased = engine.upstream._receiving._unreleased
+        unreleased = engine.upstream._receiver._unreleased
         assert {row.packet_id: row for row in saved.packets} == unreleased
         assert set(saved.filters) == engine.upstream.subscriptions._saved.keys()
         assert engine.upstream.subscriptions._wanted.keys() <= set(saved.filters) or (
             not self.is_up()
         )
 
-    def check_session(self, session: Session, saved: SavedState) -> None:
+    def check_session(self, session: Session, saved: StateRecords) -> None:
         if session.state is State.CONNECTING:
             return  # saved when it is admitted, or when it leaves
         (row,) = [
@@ -94,7 +94,7 @@ class SavedWorld(World):
         return self.bench.engine.upstream.subscriptions.is_open
 
 
-def is_unsaved(session: Session, arrived: Arrived | None) -> bool:
+def is_unsaved(session: Session, arrived: Publication | None) -> bool:
     return arrived is not None and session.client_id in (arrived.unsaved or {})
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.core.clients.admission import AdmissionRules
+from gateway.core.clients.admission import AdmissionOptions
 from gateway.core.clients.client_table import CACHED_MAX
-from gateway.core.engine import EngineRules
+from gateway.core.engine import EngineOptions
 from gateway.frames import Pingreq, encode
 from tests.support.engine_bench import UPSTREAM, Bench, short
 
@@ -15,8 +15,8 @@ STRANGER = b"nobody"
 
 
 def crowd(count: int) -> Bench:
-    limits = AdmissionRules(MANY, connects_at_once_max=MANY, callers_max=MANY)
-    bench = Bench(EngineRules(UPSTREAM, admission=limits))
+    limits = AdmissionOptions(MANY, connects_at_once_max=MANY, callers_max=MANY)
+    bench = Bench(EngineOptions(UPSTREAM, admission=limits))
     for number in range(count):
         bench.join(name_of(number))
     bench.news.clear()
@@ -50,7 +50,7 @@ def test_with_a_look_first_the_same_comes_of_all(benches: tuple[Bench, Bench]) -
 
 
 def test_of_each_that_has_sent_before_all_is_reached(benches: tuple[Bench, Bench]) -> None:
-    members = benches[0].engine.members
-    at_link = members.on_link(0)
+    client_table = benches[0].engine.client_table
+    at_link = client_table.on_link(0)
     said = [(name_of(at), b"") for at in (3, 50, 5)] + [(STRANGER, b"")]
-    assert members.fetch(at_link, said) == 2, "one of them has sent nothing yet"
+    assert client_table.fetch(at_link, said) == 2, "one of them has sent nothing yet"

@@ -7,8 +7,8 @@ from math import inf
 import mqtt5
 import pytest
 
-from gateway.core.effects import ClientId, Dropped, Forward, Reason, State, StateChanged
-from gateway.core.engine import Engine, EngineRules
+from gateway.core.effects import ClientId, Dropped, Reading, Reason, State, StateChanged
+from gateway.core.engine import Engine, EngineOptions
 from gateway.core.process_pauses import BEAT_S, ProcessPauses
 from gateway.frames import (
     Connack,
@@ -23,7 +23,7 @@ from tests.support.engine_bench import UPSTREAM, Bench
 
 
 def returned(bench: Bench, seconds: float = 20.0) -> None:
-    bench.take(bench.engine.stood_still(seconds, bench.at))
+    bench.take(bench.engine.paused(seconds, bench.at))
 
 
 def lost(bench: Bench) -> list[str]:
@@ -80,7 +80,7 @@ def test_one_without_a_keep_alive_is_never_silent_for_too_long() -> None:
     bench = Bench()
     bench.join(b"s1", keep_alive_s=0)
     returned(bench)
-    assert bench.engine.members.sessions[ClientId("s1")].wake_at(bench.at) == inf
+    assert bench.engine.client_table.sessions[ClientId("s1")].wake_at(bench.at) == inf
 
 
 @pytest.mark.parametrize("will", [False, True])
@@ -92,9 +92,9 @@ def test_a_new_client_that_said_only_connect_has_its_time_again(will: bool) -> N
     bench.wake(limit_s - 1)
     returned(bench)
     bench.wake(limit_s + 5)
-    assert len(bench.engine.callers) == 1
+    assert len(bench.engine.half_open) == 1
     bench.wake(4 * limit_s + 60)
-    assert len(bench.engine.callers) == 0
+    assert len(bench.engine.half_open) == 0
     assert [each.reason for each in bench.told(Dropped)] == [Reason.UNHEARD]
 
 
@@ -132,7 +132,7 @@ def test_a_reading_that_waited_over_it_keeps_its_time_of_receipt() -> None:
     clock = ProcessPauses()
     clock.beat(0.0)
     bench = Bench(connected=False)
-    bench.engine = Engine(EngineRules(UPSTREAM), clock)
+    bench.engine = Engine(EngineOptions(UPSTREAM), clock)
     bench.engine.set_wall_clock(1_800_000_000_000.0)
     bench.join(b"s1")
     topic_id = bench.register(b"s1", b"t")
@@ -148,5 +148,5 @@ def test_a_reading_that_waited_over_it_keeps_its_time_of_receipt() -> None:
     assert bench.engine.upstream.readings.age_s(forward_at(0.5), bench.at) == 99.5
 
 
-def forward_at(received_at: float) -> Forward:
-    return Forward(ClientId("s1"), "t", b"", 1, False, 1, 1, received_at)
+def forward_at(received_at: float) -> Reading:
+    return Reading(ClientId("s1"), "t", b"", 1, False, 1, 1, received_at)

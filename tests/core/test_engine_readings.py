@@ -5,12 +5,12 @@ from __future__ import annotations
 import mqtt5
 import pytest
 
-from gateway.core.clients.qos_minus_one import ConnectionlessRules
+from gateway.core.clients.qos_minus_one import QosMinusOneOptions
 from gateway.core.effects import Dropped, Reason
-from gateway.core.engine import EngineRules
-from gateway.core.mqtt.options import UpstreamRules
+from gateway.core.engine import EngineOptions
+from gateway.core.mqtt.options import MqttOptions
 from gateway.core.session.options import PredefinedTopics
-from gateway.core.uplink.policy import Acknowledge, ReadingRules, UplinkRules
+from gateway.core.uplink.policy import Acknowledge, ReadingOptions, UplinkOptions
 from gateway.frames import (
     Connack,
     Connect,
@@ -29,7 +29,7 @@ from tests.support.engine_bench import UPSTREAM, Bench, granted_id, published, s
 
 
 def bench_with(**changed: object) -> Bench:
-    return Bench(EngineRules(UPSTREAM, **changed))  # type: ignore[arg-type]
+    return Bench(EngineOptions(UPSTREAM, **changed))  # type: ignore[arg-type]
 
 
 def reasons(bench: Bench) -> list[Reason]:
@@ -75,7 +75,7 @@ def test_a_reading_that_the_broker_refused_is_answered_by_the_code() -> None:
 
 def test_a_reading_beyond_what_may_wait_is_answered_with_congestion() -> None:
     bench = Bench(
-        EngineRules(UpstreamRules("gh", 3, "gw", waiting_messages_max=1)), connected=False
+        EngineOptions(MqttOptions("gh", 3, "gw", waiting_messages_max=1)), connected=False
     )
     bench.join(b"s1")
     assert bench.say(b"s1", short(b"waits", 1, 7)) == []
@@ -136,10 +136,10 @@ def test_qos_0_readings_are_dropped_while_the_broker_is_away_or_clogged() -> Non
     bench.say(b"s1", short(b"hi", 0, 0))
     assert reasons(bench) == [Reason.BROKER_AWAY]
     bench.connect_broker()
-    bench.engine.clogged()
+    bench.engine.congested()
     bench.say(b"s1", short(b"hi", 0, 0))
     assert reasons(bench) == [Reason.BROKER_SLOW]
-    bench.take(bench.engine.unclogged(bench.at))
+    bench.take(bench.engine.uncongested(bench.at))
     bench.say(b"s1", short(b"hi", 0, 0))
     assert reasons(bench) == []
 
@@ -157,18 +157,18 @@ def test_the_time_of_a_reading_is_the_wall_clock_at_its_receipt() -> None:
 # QoS -1
 
 
-def connectionless(payload: bytes = b"hi") -> Publish:
+def qos_minus_one(payload: bytes = b"hi") -> Publish:
     return Publish(1, 0, payload, -1, topic_id_type=TopicIdType.PREDEFINED)
 
 
 def test_a_connectionless_reading_is_forwarded_from_anyone_and_never_answered() -> None:
     bench = bench_with(
-        connectionless=ConnectionlessRules(allow=True),
+        qos_minus_one=QosMinusOneOptions(allow=True),
         predefined=PredefinedTopics.of({"sensors/boot": 1}),
     )
-    assert bench.say(b"x", connectionless(b"of nobody")) == []
+    assert bench.say(b"x", qos_minus_one(b"of nobody")) == []
     bench.join(b"s1")
-    assert bench.say(b"s1", connectionless(b"of s1")) == []
+    assert bench.say(b"s1", qos_minus_one(b"of s1")) == []
     readings = bench.seen_of(mqtt5.PublishPacket)[-2:]
     assert [(each.topic, each.payload) for each in readings] == [
         ("sensors/boot", b"of nobody"),
@@ -178,17 +178,17 @@ def test_a_connectionless_reading_is_forwarded_from_anyone_and_never_answered() 
 
 
 def test_a_connectionless_reading_counts_as_hearing_its_client() -> None:
-    bench = bench_with(connectionless=ConnectionlessRules(allow=True))
+    bench = bench_with(qos_minus_one=QosMinusOneOptions(allow=True))
     bench.join(b"s1", keep_alive_s=10)
     bench.wake(14.0)
-    bench.say(b"s1", connectionless())
+    bench.say(b"s1", qos_minus_one())
     bench.wake(28.0)
     assert bench.say(b"s1", Pingreq()) == [Pingresp()]
 
 
 def test_connectionless_readings_are_dropped_unless_allowed() -> None:
     bench = Bench()
-    assert bench.say(b"x", connectionless()) == []
+    assert bench.say(b"x", qos_minus_one()) == []
     assert reasons(bench) == [Reason.QOS_MINUS_ONE_OFF]
 
 
@@ -214,12 +214,12 @@ def assert_refused(bench: Bench) -> None:
     assert bench.seen_of(mqtt5.PublishPacket) == []
 
 
-@pytest.mark.parametrize("filters", [(), (("#", ReadingRules(Acknowledge.JOURNAL)),)])
+@pytest.mark.parametrize("filters", [(), (("#", ReadingOptions(Acknowledge.JOURNAL)),)])
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_no_sensor_publishes_in_the_gateways_name(
-    qos: int, filters: tuple[tuple[str, ReadingRules], ...]
+    qos: int, filters: tuple[tuple[str, ReadingOptions], ...]
 ) -> None:
-    bench = bench_with(uplink=UplinkRules(overrides=filters))
+    bench = bench_with(uplink=UplinkOptions(overrides=filters))
     bench.join(b"s1")
     topic_id = bench.register(b"s1", OWN.encode())
     bench.seen()
@@ -230,7 +230,7 @@ def test_no_sensor_publishes_in_the_gateways_name(
 
 def test_nor_does_a_stranger_at_qos_minus_one() -> None:
     names = PredefinedTopics.of({OWN: 1})
-    bench = bench_with(connectionless=ConnectionlessRules(allow=True), predefined=names)
+    bench = bench_with(qos_minus_one=QosMinusOneOptions(allow=True), predefined=names)
     bench.seen()
     bench.say(b"x", Publish(1, 0, b"{}", -1, topic_id_type=TopicIdType.PREDEFINED))
     assert_refused(bench)

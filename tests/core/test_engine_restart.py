@@ -7,22 +7,22 @@ from dataclasses import replace
 import mqtt5
 import pytest
 
-from gateway.core.clients.admission import AdmissionRules
+from gateway.core.clients.admission import AdmissionOptions
 from gateway.core.downlink.downlink import REPLAY_WINDOW_S
 from gateway.core.downlink.write_behind import SOON_S
 from gateway.core.effects import Dropped, Reason, State, StateChanged
-from gateway.core.session.options import PredefinedTopics, SessionRules
+from gateway.core.session.options import PredefinedTopics, SessionOptions
 from gateway.core.session.outbound import POSITIONS_BLOCK
 from gateway.core.state_records import (
     ClientId,
-    SavedClient,
-    SavedFilter,
-    SavedMessage,
-    SavedSession,
-    SavedState,
-    SavedSubscription,
-    SavedTopic,
-    SessionGone,
+    ClientRecord,
+    FilterRecord,
+    MessageRecord,
+    SessionDeleted,
+    SessionRecord,
+    StateRecords,
+    SubscriptionRecord,
+    TopicRecord,
 )
 from gateway.frames import (
     Connack,
@@ -56,21 +56,21 @@ def bench_with_s1(*, clean: bool = False, keep_alive_s: int = 60) -> StateBench:
 
 
 def saved(
-    *rows: SavedTopic | SavedSubscription | SavedMessage, state: State = State.ACTIVE,
+    *rows: TopicRecord | SubscriptionRecord | MessageRecord, state: State = State.ACTIVE,
     link: int = 0, clean: bool = False, name: str = "s1",
-) -> SavedClient:  # fmt: skip
-    session = SavedSession(ClientId(name), clean, link, b"s1", state, 60, 600)
-    return SavedClient(
+) -> ClientRecord:  # fmt: skip
+    session = SessionRecord(ClientId(name), clean, link, b"s1", state, 60, 600)
+    return ClientRecord(
         session,
-        [row for row in rows if isinstance(row, SavedTopic)],
-        [row for row in rows if isinstance(row, SavedSubscription)],
-        [row for row in rows if isinstance(row, SavedMessage)],
+        [row for row in rows if isinstance(row, TopicRecord)],
+        [row for row in rows if isinstance(row, SubscriptionRecord)],
+        [row for row in rows if isinstance(row, MessageRecord)],
     )
 
 
-def restored(*clients: SavedClient, connected: bool = True) -> StateBench:
+def restored(*clients: ClientRecord, connected: bool = True) -> StateBench:
     bench = StateBench(connected=False)
-    bench.take(bench.engine.restore(SavedState([*clients], [], [], []), bench.at))
+    bench.take(bench.engine.restore(StateRecords([*clients], [], [], []), bench.at))
     if connected:
         bench.connect_broker(session_present=True)
     return bench
@@ -103,7 +103,7 @@ def test_new_topic_ids_begin_where_no_former_life_has_been() -> None:
 
 
 def test_topic_ids_that_would_run_out_begin_again_with_what_is_free() -> None:
-    topics = [SavedTopic(S1, topic_id, f"t{topic_id}") for topic_id in (1, 2, 4, 0xFFFE)]
+    topics = [TopicRecord(S1, topic_id, f"t{topic_id}") for topic_id in (1, 2, 4, 0xFFFE)]
     bench = restored(saved(*topics))
     assert [bench.register(b"s1", name) for name in (b"a", b"b", b"c")] == [3, 5, 6]
     for topic_id in (1, 2, 4, 0xFFFE):
@@ -150,9 +150,9 @@ def test_a_client_that_was_away_is_away(state: State) -> None:
 
 
 def test_one_that_was_away_makes_room_after_its_time_counted_from_now() -> None:
-    rules = replace(SAVING, admission=AdmissionRules(clients_max=1, absent_s_min=3600))
-    bench = StateBench(rules)
-    bench.take(bench.engine.restore(SavedState([saved(state=State.LOST)], [], [], []), 0.0))
+    options = replace(SAVING, admission=AdmissionOptions(clients_max=1, absent_s_min=3600))
+    bench = StateBench(options)
+    bench.take(bench.engine.restore(StateRecords([saved(state=State.LOST)], [], [], []), 0.0))
     assert bench.say(b"s2", Connect(b"s2", 60)) == [Connack(1)]
     bench.at = 3600.0
     assert bench.say(b"s2", Connect(b"s2", 60)) == [Connack(0)]
@@ -166,8 +166,8 @@ def test_a_client_whose_link_is_gone_is_disconnected_and_a_clean_session_ended()
     holding = StateBench(connected=False)
     holding.holds_disk = True
     clients = [saved(link=-1, clean=True, name="s2")]
-    holding.take(holding.engine.restore(SavedState(clients, [], [], []), 0.0))
-    assert holding.saved() == [SessionGone(ClientId("s2"))]
+    holding.take(holding.engine.restore(StateRecords(clients, [], [], []), 0.0))
+    assert holding.saved() == [SessionDeleted(ClientId("s2"))]
 
 
 def test_of_two_clients_at_one_address_one_is_there() -> None:
@@ -233,7 +233,7 @@ def test_filters_that_nobody_wants_any_more_are_given_up() -> None:
     bench = bench_with_s1(clean=True)
     bench.subscribe(b"s1", b"cmd", 1)
     bench.rows.durable = {
-        key: row for key, row in bench.rows.durable.items() if isinstance(row, SavedFilter)
+        key: row for key, row in bench.rows.durable.items() if isinstance(row, FilterRecord)
     }
     bench.restart()
     (packet,) = bench.seen_of(mqtt5.UnsubscribePacket)
@@ -289,36 +289,36 @@ def test_an_active_client_is_sent_again_what_it_had_not_acknowledged() -> None:
 
 
 def test_what_was_never_sent_is_registered_first_without_dup() -> None:
-    message = SavedMessage(S1, 0, "cmd", b"on", 1)
+    message = MessageRecord(S1, 0, "cmd", b"on", 1)
     bench = restored(saved(message))
     bench.wake(bench.at)
     assert bench.hear(b"s1") == [Register(1, 1, b"cmd")]
 
 
 def test_a_number_that_its_client_forgot_over_our_restart_is_registered_again() -> None:
-    topic, message = SavedTopic(S1, 7, "cmd"), SavedMessage(S1, 0, "cmd", b"on", 1)
+    topic, message = TopicRecord(S1, 7, "cmd"), MessageRecord(S1, 0, "cmd", b"on", 1)
     bench = restored(saved(topic, message, state=State.ASLEEP))
     bench.say(b"s1", Puback(7, 1, ReturnCode.INVALID_TOPIC_ID))
     assert bench.say(b"s1", Pingreq(b"s1")) == [Register(7, 1, b"cmd")]
 
 
 def test_without_room_for_its_topic_a_restored_message_is_dropped_and_counted() -> None:
-    rules = replace(SAVING, session=SessionRules(topics_max=1))
-    bench = StateBench(rules, connected=False)
+    options = replace(SAVING, session=SessionOptions(topics_max=1))
+    bench = StateBench(options, connected=False)
     client = saved(
-        SavedTopic(S1, 1, "field"),
-        SavedMessage(S1, 0, "cmd", b"on", 1),
-        SavedMessage(S1, 1, "cmd", b"off", 1),
+        TopicRecord(S1, 1, "field"),
+        MessageRecord(S1, 0, "cmd", b"on", 1),
+        MessageRecord(S1, 1, "cmd", b"off", 1),
     )
-    bench.take(bench.engine.restore(SavedState([client], [], [], []), 0.0))
+    bench.take(bench.engine.restore(StateRecords([client], [], [], []), 0.0))
     bench.wake(0.0)
     assert [each.reason for each in bench.told(Dropped)] == [Reason.TOPICS_FULL] * 2
-    assert bench.engine.sessions[S1].delivering.waiting == 0
+    assert bench.engine.sessions[S1].outbound.waiting == 0
 
 
 def test_clients_that_have_something_waiting_are_served_one_after_the_other() -> None:
     clients = [
-        saved(SavedMessage(ClientId(name), 0, "cmd", b"on", 1), name=name)
+        saved(MessageRecord(ClientId(name), 0, "cmd", b"on", 1), name=name)
         for name in ("s1", "s2", "s3")
     ]
     clients = [
@@ -359,9 +359,9 @@ def test_a_sleeper_finds_its_messages_in_order_when_it_wakes() -> None:
 
 def test_an_acknowledgement_of_what_a_former_life_sent_counts_in_its_turn() -> None:
     """The client has done with the first, but that was lost with the power."""
-    rows = [SavedMessage(S1, place, "cmd", b"%d" % place, 2) for place in range(2)]
+    rows = [MessageRecord(S1, place, "cmd", b"%d" % place, 2) for place in range(2)]
     rows[0].is_released = True
-    bench = restored(saved(SavedTopic(S1, 1, "cmd"), *rows))
+    bench = restored(saved(TopicRecord(S1, 1, "cmd"), *rows))
     bench.wake(bench.at)
     assert bench.hear(b"s1") == [Pubrel(1)]
     assert bench.say(b"s1", Pubrec(2)) == [], "not its turn yet"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import mqtt5
 import pytest
 
-from gateway.core.effects import Admit, Peer, State
+from gateway.core.effects import ConnectSaved, Peer, State
 from gateway.core.state_records import (
     ClientId,
-    SavedSession,
-    SavedTopic,
-    SessionGone,
+    SessionDeleted,
+    SessionRecord,
+    TopicRecord,
 )
 from gateway.frames import (
     Connack,
@@ -75,9 +75,9 @@ def test_a_new_client_costs_no_write_before_it_says_more_and_then_comes_before_a
     assert bench.saved() == []
     assert bench.say(b"s1", Register(0, 1, b"field")) == [], "this is a promise"
     session, topic = bench.saved()
-    assert isinstance(session, SavedSession)
+    assert isinstance(session, SessionRecord)
     assert (session.client_id, session.state) == ("s1", State.ACTIVE)
-    assert isinstance(topic, SavedTopic)
+    assert isinstance(topic, TopicRecord)
     bench.let_disk_go()
     assert bench.hear(b"s1") == [Regack(1, 1, 0)]
 
@@ -95,8 +95,8 @@ def test_connack_of_a_clean_session_waits_for_the_end_of_the_one_it_replaces() -
     bench = bench_with_s1()
     assert bench.say(b"s1", Connect(b"s1", 60, clean_session=True)) == []
     gone, row = bench.saved()
-    assert gone == SessionGone(S1)
-    assert isinstance(row, SavedSession)
+    assert gone == SessionDeleted(S1)
+    assert isinstance(row, SessionRecord)
     bench.let_disk_go()
     assert bench.hear(b"s1") == [Connack(0)]
 
@@ -145,18 +145,18 @@ def test_goodbyes_do_not_wait() -> None:
     bench = bench_with_s1()
     assert bench.say(b"s1", Disconnect()) == [Disconnect()]
     (row,) = bench.saved()
-    assert isinstance(row, SavedSession)
+    assert isinstance(row, SessionRecord)
     assert row.state is State.DISCONNECTED
     bench = bench_with_s1(clean=True)
     assert bench.say(b"s1", Disconnect()) == [Disconnect()]
-    assert bench.saved() == [SessionGone(S1)]
+    assert bench.saved() == [SessionDeleted(S1)]
 
 
 def test_a_client_that_is_lost_is_saved_as_that() -> None:
     bench = bench_with_s1()
     bench.wake(90.0)
     (row,) = bench.saved()
-    assert isinstance(row, SavedSession)
+    assert isinstance(row, SessionRecord)
     assert row.state is State.LOST
 
 
@@ -209,7 +209,7 @@ def test_one_that_is_known_to_sleep_hears_at_once_that_it_may_as_long_or_less() 
     assert bench.saved() == []
     assert bench.say(b"s1", Disconnect(300)) == [Disconnect()]
     (row,) = bench.saved()
-    assert isinstance(row, SavedSession)
+    assert isinstance(row, SessionRecord)
     assert row.sleep_s == 300
 
 
@@ -230,7 +230,7 @@ def test_a_wake_signal_is_saved_and_connack_waits_for_it() -> None:
     bench.holds_disk = True
     assert bench.say(b"new", Connect(b"s1", 60)) == []
     (row,) = bench.saved()
-    assert isinstance(row, SavedSession)
+    assert isinstance(row, SessionRecord)
     assert (row.state, row.address) == (State.ACTIVE, b"new")
 
 
@@ -249,7 +249,7 @@ def test_where_a_client_was_is_forgotten_when_it_shakes_hands_elsewhere() -> Non
     bench = bench_with_s1()
     assert len(bench.say(b"new", Connect(b"s1", 60, will=True))) == 1
     (row,) = bench.saved()
-    assert isinstance(row, SavedSession)
+    assert isinstance(row, SessionRecord)
     assert (row.state, row.address) == (State.DISCONNECTED, b"new")
 
 
@@ -271,7 +271,7 @@ def test_no_withheld_answer_reaches_the_next_connection_or_session() -> None:
         bench.say(b"s1", Connect(b"s1", 60, clean_session=clean))
         bench.let_disk_go()
         assert bench.hear(b"s1") == [Connack(0)]
-        assert not bench.engine.sessions[S1].withheld
+        assert not bench.engine.sessions[S1].held
 
 
 def test_no_withheld_answer_reaches_one_that_left() -> None:
@@ -284,4 +284,4 @@ def test_no_withheld_answer_reaches_one_that_left() -> None:
 
 def test_nobody_is_let_in_whose_session_is_over_by_then() -> None:
     bench = Bench()
-    assert bench.engine.durable([Admit(ClientId("gone"), Peer(0, b"there"))], 0.0) == []
+    assert bench.engine.durable([ConnectSaved(ClientId("gone"), Peer(0, b"there"))], 0.0) == []

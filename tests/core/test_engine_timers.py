@@ -65,7 +65,9 @@ def test_entries_of_sessions_that_came_and_went_do_not_pile_up() -> None:
     bench = Bench()
     for number in range(1000):
         bench.say(b"x", Connect(b"c%d" % number, 65_535, clean_session=True), Pingreq())
-        assert len(bench.engine.members._timers) <= 2 * len(bench.engine.sessions) + TIMERS_SPARE
+        assert (
+            len(bench.engine.client_table._timers) <= 2 * len(bench.engine.sessions) + TIMERS_SPARE
+        )
     assert len(bench.engine.sessions) == 1
     bench.wake(65_535 * 1.2)
     assert len(bench.engine.sessions) == 0
@@ -82,7 +84,7 @@ def test_entries_of_a_sleeper_that_is_often_awake_do_not_pile_up() -> None:
             if isinstance(frame, Publish):
                 bench.say(b"s1", Puback(frame.topic_id, frame.message_id, 0))
         bench.wake(bench.at + 20.0)
-        assert len(bench.engine.members._timers) <= 2 + TIMERS_SPARE
+        assert len(bench.engine.client_table._timers) <= 2 + TIMERS_SPARE
     bench.wake(bench.at + 65_535 * 1.1 + 1)
     assert bench.engine.sessions[next(iter(bench.engine.sessions))].state is State.LOST
 
@@ -139,7 +141,9 @@ def test_the_engine_never_wakes_later_than_any_session_asked(
             act(bench, step)
         asked = min((each.wake_at() for each in bench.engine.sessions.values()), default=inf)
         assert bench.engine.wake_at() <= asked
-        assert len(bench.engine.members._timers) <= 2 * len(bench.engine.sessions) + TIMERS_SPARE
+        assert (
+            len(bench.engine.client_table._timers) <= 2 * len(bench.engine.sessions) + TIMERS_SPARE
+        )
 
 
 @pytest.mark.parametrize("late_s", [0.0, 1000.0])

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.addresses import address_behind, split
-from gateway.core.clients.qos_minus_one import ConnectionlessRules
+from gateway.core.clients.qos_minus_one import QosMinusOneOptions
 from gateway.core.effects import Dropped, Reason
-from gateway.core.options import EngineRules
+from gateway.core.options import EngineOptions
 from gateway.frames import (
     Connack,
     Connect,
@@ -81,7 +81,7 @@ def test_an_unknown_node_hears_disconnect_behind_its_forwarder() -> None:
 
 
 def test_a_node_may_publish_without_a_connection() -> None:
-    bench = Bench(EngineRules(UPSTREAM, connectionless=ConnectionlessRules(allow=True)))
+    bench = Bench(EngineOptions(UPSTREAM, qos_minus_one=QosMinusOneOptions(allow=True)))
     bench.seen()
     assert says(bench, ONE, short(b"hi", -1, 0)) == []
     (packet,) = bench.seen()
@@ -107,8 +107,8 @@ def test_nothing_is_forwarded_inside_another_one() -> None:
 
 
 def test_who_may_not_forward_is_not_heard() -> None:
-    rules = replace(EngineRules(UPSTREAM), may_forward=lambda link, address: address == BRIDGE)
-    bench = Bench(rules)
+    options = replace(EngineOptions(UPSTREAM), may_forward=lambda link, address: address == BRIDGE)
+    bench = Bench(options)
     assert says(bench, ONE, Pingreq(), through=b"other") == []
     (dropped,) = bench.told(Dropped)
     assert (dropped.reason, dropped.detail) == (Reason.FORWARDER, "node 0102")

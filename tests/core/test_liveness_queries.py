@@ -9,17 +9,17 @@ import pytest
 from gateway.core import liveness
 from gateway.core.alarm_names import AlarmName
 from gateway.core.effects import ClientId
-from gateway.core.liveness import Itself, Owed, Sweep, WaitsFor, owed
+from gateway.core.liveness import LivenessSweep, OwedAnswer, SameObject, WaitsFor, owed
 from gateway.core.mqtt.inflight import InFlight
 from gateway.frames import Subscribe, TopicIdType
-from tests.core.mqtt.broker_side import reading
+from tests.core.mqtt.broker_side import new_reading
 from tests.core.uplink.custody.stories import bench_of as keeping_bench
 from tests.core.uplink.custody.stories import take, wake_living
 from tests.support.engine_bench import Bench, short
 from tests.support.uplink_stories import JOURNAL, bench_of, hold
 
 
-def named(found: list[Owed], name: AlarmName) -> list[tuple[str, WaitsFor]]:
+def named(found: list[OwedAnswer], name: AlarmName) -> list[tuple[str, WaitsFor]]:
     return [(one.kind, one.waits_for) for one in found if one.name is name]
 
 
@@ -27,7 +27,7 @@ def test_nothing_is_owed_where_all_is_answered() -> None:
     bench = bench_of()
     bench.say(b"s1", short(b"hi", 1, 7))
     assert owed(bench.engine, bench.at) == []
-    assert Sweep(bench.engine).look(bench.at, ()) == []
+    assert LivenessSweep(bench.engine).look(bench.at, ()) == []
 
 
 def test_the_oldest_of_what_waits_for_the_disk_is_owed_by_the_journal() -> None:
@@ -47,7 +47,7 @@ def test_suback_of_a_broker_that_is_away_is_not_owed_for_a_timer_ends_that(asked
     bench.lose_broker()
     bench.at = asked_at
     bench.say(b"s1", Subscribe(1, b"tp", 1, topic_id_type=TopicIdType.SHORT))
-    assert Sweep(bench.engine).look(bench.at, ()) == []
+    assert LivenessSweep(bench.engine).look(bench.at, ()) == []
 
 
 def test_what_the_journal_is_to_read_again_is_owed_by_it() -> None:
@@ -71,40 +71,40 @@ def in_flight(window: int = 2) -> InFlight:
 
 
 def test_the_head_of_the_queue_could_go_while_there_is_room() -> None:
-    made, one = in_flight(window=1), reading(qos=1)
+    made, one = in_flight(window=1), new_reading(qos=1)
     assert made.could_go() is None
     made.wait(one, ahead=False)
     assert made.could_go() is one
-    made.published[9] = reading()
+    made.published[9] = new_reading()
     assert made.could_go() is None
 
 
 def test_what_was_read_back_could_go_behind_what_is_older() -> None:
-    made, back = in_flight(), reading(b"back", client="s2")
+    made, back = in_flight(), new_reading(b"back", client="s2")
     made.backlog.ready.append(back)
     assert made.could_go() is back
-    made.wait(reading(b"older"), ahead=True)
+    made.wait(new_reading(b"older"), ahead=True)
     assert made.could_go() is made.waiting[0]
 
 
 @pytest.mark.parametrize("window", [1, 2])
 def test_what_is_aside_could_go_when_it_is_free(window: int) -> None:
     made = in_flight(window)
-    first, second, aside = reading(b"1", 2), reading(b"2", 2), reading(b"3", 1)
-    for number, forward in enumerate((first, second)):
-        forward.upstream_qos, forward.packet_id, forward.sequence = 2, number + 1, number
-        made.publish(forward)
-        made.release(forward.packet_id)
-    made.turns.set_aside(aside)
+    first, second, aside = new_reading(b"1", 2), new_reading(b"2", 2), new_reading(b"3", 1)
+    for number, reading in enumerate((first, second)):
+        reading.upstream_qos, reading.packet_id, reading.sequence = 2, number + 1, number
+        made.publish(reading)
+        made.release(reading.packet_id)
+    made.qos_order.set_aside(aside)
     assert made.could_go() is None
     made.complete(1)
     assert made.could_go() is None, "it waits for the second one as well"
     made.complete(2)
     assert made.could_go() is aside
-    made.turns.begin(first)
+    made.qos_order.begin(first)
     assert made.could_go() is None, "another one began before it went"
-    made.turns.end(first)
-    made.published.update({8: reading(), 9: reading()})
+    made.qos_order.end(first)
+    made.published.update({8: new_reading(), 9: new_reading()})
     assert made.could_go() is None
 
 
@@ -174,7 +174,7 @@ def test_a_sweep_visits_all_in_turn_and_those_it_is_told_to(
         session: Any = bench.engine.sessions[ClientId(f"s{number}")]
         session.silence_max_s = -1.0  # its timer is overdue
     monkeypatch.setattr(liveness, "SWEEP_SESSIONS", 2)
-    sweep, bench.at = Sweep(bench.engine), 100.0
+    sweep, bench.at = LivenessSweep(bench.engine), 100.0
 
     def visited(*also: str, is_full: bool = False) -> list[str | None]:
         found = sweep.look(bench.at, map(ClientId, also), is_full=is_full)
@@ -194,10 +194,10 @@ def test_a_message_under_way_without_a_timer_is_owed() -> None:
     bench.say(b"s1", Subscribe(1, b"tp", 1, topic_id_type=TopicIdType.SHORT))
     bench.publishes("tp", qos=1)
     session = bench.engine.sessions[ClientId("s1")]
-    assert Sweep(bench.engine).look(bench.at, ()) == []
-    session.delivering.due_at = None
-    found = Sweep(bench.engine).look(bench.at, ())
+    assert LivenessSweep(bench.engine).look(bench.at, ()) == []
+    session.outbound.due_at = None
+    found = LivenessSweep(bench.engine).look(bench.at, ())
     assert named(found, AlarmName.DELIVERY_STALLED) == [("waiting", WaitsFor.STATE)]
-    assert found[0].mark == Itself(session.delivering.under_way)
-    assert found[0].mark != Itself(object())
-    assert found[0].mark != session.delivering.under_way
+    assert found[0].mark == SameObject(session.outbound.outstanding)
+    assert found[0].mark != SameObject(object())
+    assert found[0].mark != session.outbound.outstanding

@@ -5,18 +5,18 @@ from __future__ import annotations
 import mqtt5
 import pytest
 
-from gateway.core.clients.admission import AdmissionRules
+from gateway.core.clients.admission import AdmissionOptions
 from gateway.core.effects import (
     ClientId,
     Dropped,
-    Forward,
     Message,
+    Reading,
     Reason,
     Save,
 )
-from gateway.core.engine import EngineRules
-from gateway.core.session.options import SessionRules
-from gateway.core.state_records import PermitGone, SavedPermit, SavedState, SessionGone
+from gateway.core.engine import EngineOptions
+from gateway.core.session.options import SessionOptions
+from gateway.core.state_records import PermitDeleted, PermitRecord, SessionDeleted, StateRecords
 from gateway.frames import (
     Connack,
     Connect,
@@ -51,7 +51,7 @@ def with_one_parked() -> JournalBench:
     assert bench.say(b"s1", short(b"21.5", 1, 7)) == []
     bench.flush()
     assert bench.hear(b"s1") == [puback(7)], "the disk has it"
-    bench.take(bench.engine.desk.pause_drain(is_paused=True))
+    bench.take(bench.engine.operator.pause_drain(is_paused=True))
     bench.connect_broker()
     bench.flush()
     return bench
@@ -59,12 +59,12 @@ def with_one_parked() -> JournalBench:
 
 def test_what_is_parked_stays_so_while_the_drain_is_paused() -> None:
     bench = with_one_parked()
-    assert bench.engine.desk.is_drain_paused
+    assert bench.engine.operator.is_drain_paused
     assert sent(bench) == []
-    bench.take(bench.engine.desk.pause_drain(is_paused=False))
+    bench.take(bench.engine.operator.pause_drain(is_paused=False))
     bench.flush()
     assert sent(bench) == [b"21.5"]
-    assert not bench.engine.desk.is_drain_paused
+    assert not bench.engine.operator.is_drain_paused
 
 
 def test_others_go_straight_to_the_broker_meanwhile_and_nobody_overtakes_himself() -> None:
@@ -74,7 +74,7 @@ def test_others_go_straight_to_the_broker_meanwhile_and_nobody_overtakes_himself
     bench.say(b"s1", short(b"22.5", 1, 8))
     bench.flush()
     assert sent(bench) == [], "behind its own"
-    bench.take(bench.engine.desk.pause_drain(is_paused=False))
+    bench.take(bench.engine.operator.pause_drain(is_paused=False))
     bench.flush()
     assert sent(bench) == [b"21.5", b"22.5"]
 
@@ -83,12 +83,12 @@ def test_others_go_straight_to_the_broker_meanwhile_and_nobody_overtakes_himself
 
 
 def test_a_forgotten_client_is_a_stranger_and_hears_so() -> None:
-    bench = Bench(EngineRules(UPSTREAM, saves=True))
+    bench = Bench(EngineOptions(UPSTREAM, saves=True))
     bench.join(b"well")
     bench.told(Save)
-    bench.take(bench.engine.desk.forget(WELL, bench.at))
+    bench.take(bench.engine.operator.forget(WELL, bench.at))
     assert bench.hear(b"well") == [Disconnect()]
-    assert told_to_save(bench, SessionGone) == [SessionGone(WELL)]
+    assert told_to_save(bench, SessionDeleted) == [SessionDeleted(WELL)]
     (news,) = bench.told(Dropped)
     assert (news.reason, news.client_id, news.count) == (Reason.SESSION_ENDED, WELL, 0)
     assert bench.say(b"well", Pingreq()) == [Disconnect()]
@@ -99,7 +99,7 @@ def test_nothing_is_said_to_one_that_is_not_there() -> None:
     bench = Bench()
     bench.join(b"well", clean=False)
     bench.say(b"well", Disconnect())
-    bench.take(bench.engine.desk.forget(WELL, bench.at))
+    bench.take(bench.engine.operator.forget(WELL, bench.at))
     assert bench.hear(b"well") == []
     assert WELL not in bench.engine.sessions
 
@@ -107,9 +107,9 @@ def test_nothing_is_said_to_one_that_is_not_there() -> None:
 def test_a_client_that_has_said_connect_alone_is_forgotten_too() -> None:
     bench = Bench()
     assert bench.say(b"well", Connect(b"well", 60)) == [Connack(0)]
-    bench.take(bench.engine.desk.forget(WELL, bench.at))
+    bench.take(bench.engine.operator.forget(WELL, bench.at))
     assert bench.hear(b"well") == [Disconnect()]
-    assert len(bench.engine.callers) == 0
+    assert len(bench.engine.half_open) == 0
 
 
 def test_the_will_of_a_forgotten_client_is_not_published() -> None:
@@ -118,21 +118,21 @@ def test_the_will_of_a_forgotten_client_is_not_published() -> None:
     bench.say(b"well", WillTopic(b"last/words", 1))
     bench.say(b"well", WillMsg(b"bye"))
     bench.seen()
-    bench.take(bench.engine.desk.forget(WELL, bench.at))
+    bench.take(bench.engine.operator.forget(WELL, bench.at))
     bench.wake(bench.at + 300)
     assert bench.seen_of(mqtt5.PublishPacket) == []
 
 
 def test_who_is_not_known_is_not_forgotten() -> None:
     bench = Bench()
-    assert bench.engine.desk.forget(WELL, bench.at) == []
+    assert bench.engine.operator.forget(WELL, bench.at) == []
 
 
 # A message
 
 
 def send(bench: Bench, message: Message) -> None:
-    bench.take(bench.engine.desk.publish(WELL, message, bench.at))
+    bench.take(bench.engine.operator.publish(WELL, message, bench.at))
 
 
 def test_a_message_reaches_a_client_that_listens_whatever_it_is_subscribed_to() -> None:
@@ -155,7 +155,7 @@ def test_a_message_waits_for_a_client_that_sleeps() -> None:
     bench.say(b"well", Pingreq(b"well"))
     bench.hear(b"well")
     bench.wake(bench.at + 20)
-    assert bench.engine.sessions[WELL].delivering.waiting == 1
+    assert bench.engine.sessions[WELL].outbound.waiting == 1
 
 
 def test_a_message_of_qos_0_does_not_wait() -> None:
@@ -167,7 +167,7 @@ def test_a_message_of_qos_0_does_not_wait() -> None:
 
 
 def test_a_message_that_is_too_large_is_dropped() -> None:
-    bench = Bench(EngineRules(UPSTREAM, session=SessionRules(payload_bytes_max=3)))
+    bench = Bench(EngineOptions(UPSTREAM, session=SessionOptions(payload_bytes_max=3)))
     bench.join(b"well")
     send(bench, Message("ab", b"1234", 1))
     assert [each.reason for each in bench.told(Dropped)] == [Reason.PAYLOAD_TOO_LARGE]
@@ -176,7 +176,7 @@ def test_a_message_that_is_too_large_is_dropped() -> None:
 
 def test_a_message_for_nobody_is_nothing() -> None:
     bench = Bench()
-    assert bench.engine.desk.publish(WELL, Message("ab", b"on", 1), bench.at) == []
+    assert bench.engine.operator.publish(WELL, Message("ab", b"on", 1), bench.at) == []
 
 
 # Who may come in
@@ -185,8 +185,8 @@ CONGESTION = [Connack(ReturnCode.CONGESTION)]
 
 
 def listed_only(clients_max: int = 100, *, saves: bool = True) -> Bench:
-    admission = AdmissionRules(clients_max, is_listed_only=True, listed=frozenset({"tank"}))
-    return Bench(EngineRules(UPSTREAM, admission=admission, saves=saves))
+    admission = AdmissionOptions(clients_max, is_listed_only=True, listed=frozenset({"tank"}))
+    return Bench(EngineOptions(UPSTREAM, admission=admission, saves=saves))
 
 
 def test_who_is_not_listed_hears_congestion_and_has_no_session() -> None:
@@ -195,65 +195,65 @@ def test_who_is_not_listed_hears_congestion_and_has_no_session() -> None:
     (news,) = bench.told(Dropped)
     assert news.reason is Reason.NOT_PERMITTED
     assert "'well'" in news.detail
-    assert len(bench.engine.callers) == 0
+    assert len(bench.engine.half_open) == 0
     bench.join(b"tank")
-    assert told_to_save(bench, SavedPermit) == [], "a list is a list"
+    assert told_to_save(bench, PermitRecord) == [], "a list is a list"
 
 
 def test_who_is_added_to_the_list_comes_in_and_who_is_taken_off_keeps_its_session() -> None:
     bench = listed_only()
     bench.join(b"tank")
-    bench.engine.desk.list_only(frozenset({"well"}))
+    bench.engine.operator.list_only(frozenset({"well"}))
     bench.join(b"well")
     assert {WELL, ClientId("tank")} <= set(bench.engine.sessions)
 
 
 def test_who_comes_while_the_door_is_open_stays_permitted() -> None:
     bench = listed_only()
-    bench.engine.desk.permit(60.0)
-    assert bench.engine.desk.permitted_until == 60.0
+    bench.engine.operator.permit(60.0)
+    assert bench.engine.operator.permitted_until == 60.0
     bench.join(b"well")
-    assert told_to_save(bench, SavedPermit) == [SavedPermit(WELL)]
-    assert bench.engine.desk.permitted == 1
+    assert told_to_save(bench, PermitRecord) == [PermitRecord(WELL)]
+    assert bench.engine.operator.permitted == 1
     bench.at = 61.0
     assert bench.say(b"other", Connect(b"other", 60)) == CONGESTION
     bench.say(b"well", Disconnect())
     assert WELL not in bench.engine.sessions, "its session was a clean one"
     bench.join(b"well")
-    assert told_to_save(bench, SavedPermit) == []
+    assert told_to_save(bench, PermitRecord) == []
 
 
 def test_connect_alone_permits_nobody_for_good() -> None:
     bench = listed_only()
-    bench.engine.desk.permit(60.0)
+    bench.engine.operator.permit(60.0)
     assert bench.say(b"x", Connect(b"well", 60)) == [Connack(0)]
-    assert bench.engine.desk.permitted == 0
+    assert bench.engine.operator.permitted == 0
     bench.at = 61.0
     assert bench.say(b"x", Pingreq()) == [Pingresp()], "it was let in when it called"
-    assert bench.engine.desk.permitted == 1
+    assert bench.engine.operator.permitted == 1
 
 
 def test_who_was_let_in_is_so_after_a_restart() -> None:
     bench = listed_only()
-    bench.take(bench.engine.restore(SavedState([], [], [], [], permits=[WELL]), 0.0))
+    bench.take(bench.engine.restore(StateRecords([], [], [], [], permits=[WELL]), 0.0))
     bench.join(b"well")
 
 
 def test_who_is_forgotten_must_be_let_in_again() -> None:
     bench = listed_only()
-    bench.engine.desk.permit(60.0)
+    bench.engine.operator.permit(60.0)
     bench.join(b"well")
     bench.at = 61.0
     bench.told(Save)
-    bench.take(bench.engine.desk.forget(WELL, bench.at))
-    assert told_to_save(bench, PermitGone) == [PermitGone(WELL)]
+    bench.take(bench.engine.operator.forget(WELL, bench.at))
+    assert told_to_save(bench, PermitDeleted) == [PermitDeleted(WELL)]
     assert bench.hear(b"well") == [Disconnect()]
     assert bench.say(b"well", Connect(b"well", 60)) == CONGESTION
 
 
 def test_no_more_are_let_in_than_there_are_places() -> None:
     bench = listed_only(clients_max=1, saves=False)
-    bench.engine.desk.permit(60.0)
+    bench.engine.operator.permit(60.0)
     bench.join(b"well")
     bench.say(b"well", Disconnect())
     assert bench.say(b"other", Connect(b"other", 60)) == CONGESTION
@@ -263,19 +263,19 @@ def test_no_more_are_let_in_than_there_are_places() -> None:
 
 def test_a_client_that_is_known_is_no_new_one() -> None:
     bench = listed_only(saves=False)
-    bench.engine.desk.permit(60.0)
+    bench.engine.operator.permit(60.0)
     bench.join(b"well", clean=False)
     bench.at = 61.0
-    bench.engine._door.admission.permitted.clear()  # as if it had been known before the list
+    bench.engine._acceptor.admission.permitted.clear()  # as if it had been known before the list
     assert bench.say(b"elsewhere", Connect(b"well", 60, clean_session=False)) == [Connack(0)]
 
 
 @pytest.mark.parametrize("minutes", [0.0, 5.0])
 def test_where_all_may_come_in_nobody_is_asked(minutes: float) -> None:
-    bench = Bench(EngineRules(UPSTREAM, saves=True))
-    bench.engine.desk.permit(minutes)
+    bench = Bench(EngineOptions(UPSTREAM, saves=True))
+    bench.engine.operator.permit(minutes)
     bench.join(b"well")
-    assert told_to_save(bench, SavedPermit) == []
+    assert told_to_save(bench, PermitRecord) == []
 
 
 # Watching
@@ -284,7 +284,7 @@ def test_where_all_may_come_in_nobody_is_asked(minutes: float) -> None:
 def test_readings_are_seen_while_somebody_watches_and_go_their_way() -> None:
     bench = Bench()
     bench.join(b"well")
-    heard: list[Forward] = []
+    heard: list[Reading] = []
     bench.engine.watch(heard.append)
     assert isinstance(bench.say(b"well", short(b"21.5", 1, 7))[0], Puback)
     bench.say(b"well", short(b"22.5", 0, 0))

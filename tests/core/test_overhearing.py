@@ -7,26 +7,26 @@ from dataclasses import replace
 import mqtt5
 import pytest
 
-from gateway.core.effects import Overheard, SubscriptionRefused
-from gateway.core.engine import EngineRules
-from gateway.core.state_records import SavedState
+from gateway.core.effects import OwnTopicReceived, SubscriptionRefused
+from gateway.core.engine import EngineOptions
+from gateway.core.state_records import StateRecords
 from gateway.frames import Publish, ReturnCode, Suback
 from tests.support.engine_bench import UPSTREAM, Bench
 
 TOPIC = "homeassistant/status"
-NOTHING = SavedState([], [], [], [])
+NOTHING = StateRecords([], [], [], [])
 
 
 def bench_with(prefix: str, topic: str = TOPIC) -> Bench:
-    upstream = replace(UPSTREAM, topic_prefix=prefix, overheard=topic)
-    bench = Bench(EngineRules(upstream), connected=False)
+    upstream = replace(UPSTREAM, topic_prefix=prefix, own_topic=topic)
+    bench = Bench(EngineOptions(upstream), connected=False)
     bench.take(bench.engine.restore(NOTHING, 0.0))
     bench.connect_broker()
     return bench
 
 
-def overheard(bench: Bench) -> list[bytes]:
-    found = [each.payload for each in bench.news if isinstance(each, Overheard)]
+def own_topic(bench: Bench) -> list[bytes]:
+    found = [each.payload for each in bench.news if isinstance(each, OwnTopicReceived)]
     bench.news.clear()
     return found
 
@@ -36,10 +36,10 @@ def test_it_is_heard_whatever_the_prefix(prefix: str) -> None:
     bench = bench_with(prefix)
     assert TOPIC in bench.subscribed
     bench.publishes(TOPIC, b"online")
-    assert overheard(bench) == [b"online"]
+    assert own_topic(bench) == [b"online"]
     bench.publishes("site-7/homeassistant/status", b"online")
     bench.publishes("elsewhere", b"online")
-    assert overheard(bench) == []
+    assert own_topic(bench) == []
 
 
 @pytest.mark.parametrize("prefix", ["", "site-7/"])
@@ -49,7 +49,7 @@ def test_it_is_heard_again_after_each_new_connection(prefix: str) -> None:
     bench.subscribed.clear()
     bench.connect_broker()
     assert TOPIC in bench.subscribed
-    assert bench.engine.upstream.subscriptions.settled
+    assert bench.engine.upstream.subscriptions.acknowledged
 
 
 def test_a_sensor_may_subscribe_to_it_and_leave_again() -> None:
@@ -58,19 +58,19 @@ def test_a_sensor_may_subscribe_to_it_and_leave_again() -> None:
     bench.subscribe(b"s1", TOPIC.encode(), 1)
     bench.publishes(TOPIC, b"online")
     assert any(isinstance(frame, Publish) for frame in bench.hear(b"s1"))
-    assert overheard(bench) == [b"online"]
-    bench.take(bench.engine.desk.forget(next(iter(bench.engine.sessions)), bench.at))
+    assert own_topic(bench) == [b"online"]
+    bench.take(bench.engine.operator.forget(next(iter(bench.engine.sessions)), bench.at))
     assert TOPIC in bench.subscribed, "the gateway listens still"
 
 
 @pytest.mark.parametrize("prefix", ["", "home", "site-7/"])
 def test_a_broker_that_refuses_it_refuses_nothing_else(prefix: str) -> None:
-    upstream = replace(UPSTREAM, topic_prefix=prefix, overheard=TOPIC)
-    bench = Bench(EngineRules(upstream), connected=False)
+    upstream = replace(UPSTREAM, topic_prefix=prefix, own_topic=TOPIC)
+    bench = Bench(EngineOptions(upstream), connected=False)
     bench.take(bench.engine.restore(NOTHING, 0.0))
     bench.refuses = {TOPIC}
     bench.connect_broker()
-    assert bench.engine.upstream.subscriptions.settled
+    assert bench.engine.upstream.subscriptions.acknowledged
     assert not list(bench.engine.downlink.subscriptions)
     (refused,) = bench.told(SubscriptionRefused)
     assert refused.topic_filter in (TOPIC, TOPIC.removeprefix(prefix))

@@ -10,8 +10,8 @@ import pytest
 
 from gateway.core.addresses import address_behind
 from gateway.core.effects import ClientId, Dropped, Peer, Reason, Rebound, Send, State
-from gateway.core.options import EngineRules
-from gateway.core.state_records import SavedSession
+from gateway.core.options import EngineOptions
+from gateway.core.state_records import SessionRecord
 from gateway.frames import (
     Connect,
     Disconnect,
@@ -151,7 +151,7 @@ def test_nothing_is_said_before_the_new_address_is_durable() -> None:
     bench = asleep(messages=1)
     bench.holds_disk = True
     assert bench.say(NEW, Pingreq(b"s1")) == []
-    rows = [row for row in bench.rows.pending if isinstance(row, SavedSession)]
+    rows = [row for row in bench.rows.pending if isinstance(row, SessionRecord)]
     assert [(row.address, row.state) for row in rows] == [(NEW, State.ASLEEP)]
     assert bench.say(NEW, Pingreq(b"s1")) == [], "a copy does not overtake the first"
     bench.let_disk_go()
@@ -307,11 +307,11 @@ def test_the_operator_decides_from_where() -> None:
 
 
 def test_a_flood_of_them_has_a_budget() -> None:
-    rules = EngineRules(UPSTREAM)
-    rules = replace(
-        rules, admission=replace(rules.admission, connects_at_once_max=2, connects_per_s_max=1)
+    options = EngineOptions(UPSTREAM)
+    options = replace(
+        options, admission=replace(options.admission, connects_at_once_max=2, connects_per_s_max=1)
     )
-    bench = Bench(rules)
+    bench = Bench(options)
     bench.say(OLD, Connect(b"s1", 60, clean_session=False), Pingreq(), Disconnect(60))
     moved = 0
     for number in range(10):

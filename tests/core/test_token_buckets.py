@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.core.clients.admission import AdmissionRules
+from gateway.core.clients.admission import AdmissionOptions
 from gateway.core.effects import Dropped, Peer, Reason, Send
-from gateway.core.engine import EngineRules
-from gateway.core.session.options import SessionRules
+from gateway.core.engine import EngineOptions
+from gateway.core.session.options import SessionOptions
 from gateway.frames import (
     Connack,
     Connect,
@@ -26,13 +26,13 @@ from gateway.frames import (
 from tests.support.engine_bench import UPSTREAM, Bench, published
 
 
-def bench_with(session: SessionRules | None = None, **admission: int) -> Bench:
-    rules = AdmissionRules(**admission)  # type: ignore[arg-type]
-    return Bench(EngineRules(UPSTREAM, session=session or SessionRules(), admission=rules))
+def bench_with(session: SessionOptions | None = None, **admission: int) -> Bench:
+    options = AdmissionOptions(**admission)  # type: ignore[arg-type]
+    return Bench(EngineOptions(UPSTREAM, session=session or SessionOptions(), admission=options))
 
 
-def callers(bench: Bench) -> int:
-    return len(bench.engine.callers)
+def half_open(bench: Bench) -> int:
+    return len(bench.engine.half_open)
 
 
 def dropped(bench: Bench, reason: Reason) -> list[Dropped]:
@@ -47,7 +47,7 @@ def test_strangers_connect_within_a_budget_that_fills_again() -> None:
     bench.join(b"m")
     flood = [(b"x%d" % n, encode(Connect(b"c%d" % n, 60))) for n in range(20)]
     bench.take(bench.engine.receive(0, flood, 0.0))
-    assert callers(bench) == 4, "m was the first of five"
+    assert half_open(bench) == 4, "m was the first of five"
     (news,) = dropped(bench, Reason.TOO_MANY_CONNECTS)
     assert (news.count, news.peer) == (16, Peer(0, b"x19"))
     assert "2 CONNECTs/s" in news.detail
@@ -116,7 +116,7 @@ def test_what_one_address_sends_beyond_its_pace_is_not_read() -> None:
 
 
 def listener(egress: int, qos: int) -> Bench:
-    bench = bench_with(SessionRules(egress_bytes_per_s_max=egress))
+    bench = bench_with(SessionOptions(egress_bytes_per_s_max=egress))
     bench.join(b"s1", clean=False)
     bench.subscribe(b"s1", b"cmd", qos)
     return bench

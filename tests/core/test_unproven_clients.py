@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.core.clients.admission import AdmissionRules
+from gateway.core.clients.admission import AdmissionOptions
 from gateway.core.clients.half_open import SWEEP_S
-from gateway.core.clients.qos_minus_one import ConnectionlessRules
+from gateway.core.clients.qos_minus_one import QosMinusOneOptions
 from gateway.core.effects import ClientId, Dropped, Peer, Reason, State, StateChanged
-from gateway.core.engine import EngineRules
-from gateway.core.session.options import SessionRules
+from gateway.core.engine import EngineOptions
+from gateway.core.session.options import SessionOptions
 from gateway.core.session.session import Session
 from gateway.frames import (
     Connack,
@@ -36,13 +36,13 @@ S1 = ClientId("s1")
 LONG_TOPIC = "a/topic/that/is/longer/than/what/CONNECT/pays/for"
 
 
-def bench_with(session: SessionRules | None = None, **admission: int) -> Bench:
-    rules = AdmissionRules(**admission)  # type: ignore[arg-type]
-    return Bench(EngineRules(UPSTREAM, session=session or SessionRules(), admission=rules))
+def bench_with(session: SessionOptions | None = None, **admission: int) -> Bench:
+    options = AdmissionOptions(**admission)  # type: ignore[arg-type]
+    return Bench(EngineOptions(UPSTREAM, session=session or SessionOptions(), admission=options))
 
 
-def callers(bench: Bench) -> int:
-    return len(bench.engine.callers)
+def half_open(bench: Bench) -> int:
+    return len(bench.engine.half_open)
 
 
 def dropped(bench: Bench, reason: Reason) -> list[Dropped]:
@@ -60,11 +60,11 @@ def session_of(bench: Bench) -> Session:
 def test_connect_alone_makes_nobody_a_client_and_the_next_frame_does(clean: bool) -> None:
     bench = Bench()
     assert bench.say(b"x", Connect(b"s1", 60, clean_session=clean)) == [Connack(0)]
-    assert (len(bench.engine.sessions), callers(bench)) == (0, 1)
+    assert (len(bench.engine.sessions), half_open(bench)) == (0, 1)
     assert bench.told(StateChanged) == []
     bench.at = 40.0
     assert bench.say(b"x", Register(0, 1, b"field")) == [Regack(1, 1, 0)]
-    assert (set(bench.engine.sessions), callers(bench)) == ({"s1"}, 0)
+    assert (set(bench.engine.sessions), half_open(bench)) == ({"s1"}, 0)
     assert [each.after for each in bench.told(StateChanged)] == [State.CONNECTING, State.ACTIVE]
     assert session_of(bench).clean is clean
     bench.wake(40.0 + 89.0)
@@ -77,14 +77,14 @@ def test_a_caller_that_says_goodbye_is_answered_and_gone() -> None:
     bench = Bench()
     bench.say(b"x", Connect(b"s1", 60, clean_session=True))
     assert bench.say(b"x", Disconnect()) == [Disconnect()]
-    assert (len(bench.engine.sessions), callers(bench)) == (0, 0)
+    assert (len(bench.engine.sessions), half_open(bench)) == (0, 0)
 
 
 def test_a_will_handshake_makes_a_client_with_its_first_answer() -> None:
     bench = Bench()
     assert bench.say(b"x", Connect(b"s1", 60, will=True)) == [WillTopicReq()]
     assert bench.say(b"x", Connect(b"s1", 60, will=True)) == [WillTopicReq()]
-    assert (len(bench.engine.sessions), callers(bench)) == (0, 1)
+    assert (len(bench.engine.sessions), half_open(bench)) == (0, 1)
     assert bench.say(b"x", WillTopic(b"lw")) == [WillMsgReq()]
     assert bench.say(b"x", WillMsg(b"bye")) == [Connack(0)]
     assert session_of(bench).will is not None
@@ -107,10 +107,10 @@ def test_a_caller_is_known_by_its_last_connect_only() -> None:
     bench = Bench()
     bench.say(b"x", Connect(b"s1", 60))
     bench.say(b"y", Connect(b"s1", 60))
-    assert callers(bench) == 1
+    assert half_open(bench) == 1
     assert bench.say(b"x", Pingreq()) == [Disconnect()]
     bench.say(b"y", Connect(b"s2", 60))
-    assert callers(bench) == 1
+    assert half_open(bench) == 1
     assert bench.say(b"y", Pingreq()) == [Pingresp()]
     assert set(bench.engine.sessions) == {"s2"}
 
@@ -121,7 +121,7 @@ def test_a_known_client_at_the_address_of_a_caller_takes_its_place() -> None:
     bench.say(b"x", Connect(b"s2", 60))
     bench.say(b"x", Connect(b"s1", 60))
     bench.say(b"x", Pingreq())
-    assert callers(bench) == 0
+    assert half_open(bench) == 0
     assert set(bench.engine.sessions) == {"s1"}
 
 
@@ -131,7 +131,7 @@ def test_callers_are_forgotten_when_they_were_silent_for_longer_than_they_declar
     bench.say(b"y", Connect(b"s2", 0))
     bench.say(b"z", Connect(b"s3", 3600))
     bench.wake(SWEEP_S - 1)
-    assert callers(bench) == 3
+    assert half_open(bench) == 3
     assert bench.say(b"x", Pingreq()) == [Disconnect()], "45 s are over, swept or not"
     bench.say(b"x", Connect(b"s1", 30))
     bench.say(b"w", Connect(b"s4", 30))
@@ -140,10 +140,10 @@ def test_callers_are_forgotten_when_they_were_silent_for_longer_than_they_declar
     assert (news.client_id, news.peer, news.count) == ("s4", Peer(0, b"w"), 2)
     assert "said nothing after its CONNECT was answered" in news.detail
     bench.wake(3600 * 1.2)
-    assert callers(bench) == 1, "without a keep-alive it may be silent for ever"
+    assert half_open(bench) == 1, "without a keep-alive it may be silent for ever"
     assert bench.say(b"y", Pingreq()) == [Pingresp()]
     bench.wake(bench.at + SWEEP_S)
-    assert bench.engine._door.callers.due_at > bench.at + SWEEP_S
+    assert bench.engine._acceptor.half_open.due_at > bench.at + SWEEP_S
 
 
 def test_when_there_are_too_many_callers_the_first_one_gives_way() -> None:
@@ -155,7 +155,7 @@ def test_when_there_are_too_many_callers_the_first_one_gives_way() -> None:
     for name in (b"w1", b"w2"):
         assert bench.say(name, Connect(name, 60, will=True)) == [WillTopicReq()]
     assert [each.client_id for each in dropped(bench, Reason.UNHEARD)] == ["w1"]
-    assert callers(bench) == 3
+    assert half_open(bench) == 3
     assert bench.say(b"s1", Pingreq()) == [Disconnect()]
     assert bench.say(b"s2", Pingreq()) == [Pingresp()]
 
@@ -179,13 +179,13 @@ def test_callers_neither_take_places_nor_end_the_sessions_of_the_absent() -> Non
 
 
 def test_qos_minus_1_of_a_caller_is_its_own_and_shows_nothing() -> None:
-    bench = Bench(EngineRules(UPSTREAM, connectionless=ConnectionlessRules(allow=True)))
+    bench = Bench(EngineOptions(UPSTREAM, qos_minus_one=QosMinusOneOptions(allow=True)))
     bench.say(b"x", Connect(b"s1", 60))
     bench.seen()
     bench.say(b"x", short(b"21", -1, 0))
     (packet,) = bench.seen()
     assert ("client", "s1") in packet.user_properties
-    assert callers(bench) == 1
+    assert half_open(bench) == 1
 
 
 # An address in doubt
@@ -213,9 +213,9 @@ def test_a_client_that_only_listens_gets_its_messages_at_a_new_address_by_regist
     (register,) = connects(bench)
     assert isinstance(register, Register)
     assert bench.say(b"s1", Pingreq()) == [Disconnect()]
-    assert not session_of(bench).is_believed
+    assert not session_of(bench).is_address_validated
     bench.take(bench.engine.receive(0, [(b"new", encode(Regack(1, register.message_id, 0)))], 0.0))
-    assert session_of(bench).is_believed
+    assert session_of(bench).is_address_validated
     assert [each[0] for each in bench.hear_all(b"new")] == [b"0", b"1", b"2"]
 
 
@@ -279,9 +279,9 @@ def test_doubt_lasts_over_a_session_that_begins_anew() -> None:
     bench = moved()
     connects(bench)
     bench.say(b"new", Connect(b"s1", 60, clean_session=True))
-    assert not session_of(bench).is_believed
+    assert not session_of(bench).is_address_validated
     assert bench.say(b"new", Subscribe(1, b"cmd", 0)) != []
-    assert session_of(bench).is_believed
+    assert session_of(bench).is_address_validated
 
 
 def test_another_client_at_the_address_in_doubt_sends_the_first_one_away() -> None:
@@ -298,7 +298,7 @@ def test_one_in_doubt_that_says_goodbye_has_no_address() -> None:
     connects(bench)
     assert bench.say(b"new", Disconnect()) == [Disconnect()]
     assert bench.say(b"new", Pingreq()) == [Disconnect()]
-    assert bench.engine.members._doubted == {}
+    assert bench.engine.client_table._doubted == {}
 
 
 def test_a_will_handshake_at_a_new_address_is_an_answer() -> None:

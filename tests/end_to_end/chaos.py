@@ -91,7 +91,7 @@ class Chaos:
         self._dice = random.Random(plan.seed)
         self._gateway = gateway
         self._broker = broker
-        self._door = door
+        self._acceptor = door
         self._witness = witness
         self._outage: asyncio.Task[None] | None = None
 
@@ -115,12 +115,12 @@ class Chaos:
 
     async def _send_away(self, end: Callable[[Mosquitto], None]) -> None:
         await asyncio.to_thread(end, self._broker)
-        await self._door.shut()
+        await self._acceptor.shut()
         self._witness.ready.clear()
         await asyncio.sleep(self._dice.uniform(*self._plan.broker_away_s))
         await asyncio.to_thread(self._broker.start)
         await self._witness.ready.wait()
-        await self._door.open()
+        await self._acceptor.open()
 
     async def calm_down(self) -> None:
         """The last outage is over."""

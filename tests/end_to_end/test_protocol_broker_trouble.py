@@ -206,9 +206,9 @@ async def test_who_subscribes_in_a_short_break_hears_what_is_published_after_sub
 
 @pytest.fixture
 def choosy(tmp_path: Path) -> Iterator[Mosquitto]:
-    rules = tmp_path / "acl"
-    rules.write_text("topic readwrite ok/#\ntopic readwrite tidegate/#\n", encoding="utf-8")
-    with Mosquitto([f"acl_file {rules}"]) as running:
+    options = tmp_path / "acl"
+    options.write_text("topic readwrite ok/#\ntopic readwrite tidegate/#\n", encoding="utf-8")
+    with Mosquitto([f"acl_file {options}"]) as running:
         yield running
 
 
@@ -237,8 +237,8 @@ async def test_a_reading_that_the_broker_refuses_is_told_and_hurts_no_other(
 def secretive(tmp_path: Path) -> Iterator[Mosquitto]:
     """Refuses subscriptions, as mosquitto's access file cannot."""
     plugin = next(Path("/usr/lib").glob("*/mosquitto_dynamic_security.so"))
-    rules = tmp_path / "rules.json"
-    rules.write_text(
+    options = tmp_path / "rules.json"
+    options.write_text(
         """{"defaultACLAccess": {"publishClientSend": true, "publishClientReceive": true,
             "subscribe": false, "unsubscribe": true},
             "anonymousGroup": "all", "clients": [],
@@ -247,7 +247,7 @@ def secretive(tmp_path: Path) -> Iterator[Mosquitto]:
             {"acltype": "subscribePattern", "topic": "ok/#", "priority": 0, "allow": true}]}]}""",
         encoding="utf-8",
     )
-    lines = [f"plugin {plugin}", f"plugin_opt_config_file {rules}"]
+    lines = [f"plugin {plugin}", f"plugin_opt_config_file {options}"]
     with Mosquitto(lines) as running:
         yield running
 

@@ -15,25 +15,25 @@ import pytest
 
 from gateway.__main__ import main
 from gateway.core.downlink.downlink import Downlink
-from gateway.core.effects import Forward, Transmit
-from gateway.core.mqtt.publisher import Readings
+from gateway.core.effects import Reading, Transmit
+from gateway.core.mqtt.publisher import Publisher
 from gateway.frames import Puback
 from tests.simulation.mutants import acknowledge_early
 
 EVERY = 4
 ANOTHER = 1_000_000  # so far from all sequences of a test
 
-Transmitted = Callable[[Readings, Forward], Any]
+Transmitted = Callable[[Publisher, Reading], Any]
 
 
 def reorder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every fourth reading goes to the broker behind the next one."""
-    transmit: Transmitted = Readings._transmit
+    transmit: Transmitted = Publisher._transmit
     held: list[bytes] = []
     count = itertools.count(1)
 
-    def mutant(self: Readings, forward: Forward) -> Any:
-        effect = transmit(self, forward)
+    def mutant(self: Publisher, reading: Reading) -> Any:
+        effect = transmit(self, reading)
         assert isinstance(effect, Transmit)
         if next(count) % EVERY == 0:
             held.append(bytes(effect.packet))
@@ -42,25 +42,25 @@ def reorder(monkeypatch: pytest.MonkeyPatch) -> None:
         held.clear()
         return Transmit(bytes(effect.packet) + late)
 
-    monkeypatch.setattr(Readings, "_transmit", mutant)
+    monkeypatch.setattr(Publisher, "_transmit", mutant)
 
 
 def repeat(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every fourth reading goes to the broker twice, as if it were two."""
-    transmit: Transmitted = Readings._transmit
+    transmit: Transmitted = Publisher._transmit
     count = itertools.count(1)
 
-    def mutant(self: Readings, forward: Forward) -> Any:
-        effect = transmit(self, forward)
+    def mutant(self: Publisher, reading: Reading) -> Any:
+        effect = transmit(self, reading)
         assert isinstance(effect, Transmit)
         if next(count) % EVERY:
             return effect
-        again = copy.copy(forward)
+        again = copy.copy(reading)
         again.sequence += ANOTHER
         packet_id = self.in_flight.publish(again)
         return Transmit(bytes(effect.packet) + self._writer.write(again, packet_id, dup=False))
 
-    monkeypatch.setattr(Readings, "_transmit", mutant)
+    monkeypatch.setattr(Publisher, "_transmit", mutant)
 
 
 def drop_retained(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,15 +77,15 @@ def drop_retained(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def corrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last octet of every fourth reading is another."""
-    transmit: Transmitted = Readings._transmit
+    transmit: Transmitted = Publisher._transmit
     count = itertools.count(1)
 
-    def mutant(self: Readings, forward: Forward) -> Any:
+    def mutant(self: Publisher, reading: Reading) -> Any:
         if next(count) % EVERY == 0:
-            forward.payload = forward.payload[:-1] + bytes((forward.payload[-1] ^ 1,))
-        return transmit(self, forward)
+            reading.payload = reading.payload[:-1] + bytes((reading.payload[-1] ^ 1,))
+        return transmit(self, reading)
 
-    monkeypatch.setattr(Readings, "_transmit", mutant)
+    monkeypatch.setattr(Publisher, "_transmit", mutant)
 
 
 MISTAKES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import mqtt5
 import pytest
 
-from hil.faults.broker_door import BrokerDoor
+from hil.faults.broker_door import BrokerProxy
 from hil.rig.mosquitto import Mosquitto
 from tests.end_to_end.on_air import story
 
@@ -22,9 +22,9 @@ Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @asynccontextmanager
-async def door() -> AsyncIterator[BrokerDoor]:
+async def door() -> AsyncIterator[BrokerProxy]:
     with Mosquitto() as broker:
-        made = BrokerDoor(broker.port, seed=1)
+        made = BrokerProxy(broker.port, seed=1)
         await made.open()
         try:
             yield made
@@ -32,7 +32,7 @@ async def door() -> AsyncIterator[BrokerDoor]:
             await made.close()
 
 
-async def connected(made: BrokerDoor) -> tuple[int, Ends]:
+async def connected(made: BrokerProxy) -> tuple[int, Ends]:
     """The reason code of CONNACK."""
     reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
     writer.write(CONNECT)

@@ -101,8 +101,8 @@ def test_a_task_that_is_measured_is_cancelled_fails_and_cleans_up_as_any_other()
 
 SLOW_FLUSH = """
 import sys, time
-from gateway.admin.event_log import News
-News.flush = lambda self: [None for _ in iter(lambda: time.monotonic() > end, True)] if (
+from gateway.admin.event_log import EventLog
+EventLog.flush = lambda self: [None for _ in iter(lambda: time.monotonic() > end, True)] if (
     end := time.monotonic() + 0.1) else None
 from gateway.__main__ import main
 sys.exit(main(sys.argv[1:]))

@@ -6,15 +6,15 @@ import json
 from typing import Any
 
 from gateway.core.effects import ClientId, Peer, State
-from gateway.core.session.options import PredefinedTopics, SessionRules
+from gateway.core.session.options import PredefinedTopics, SessionOptions
 from gateway.core.session.session import Session
 from gateway.frames import Connect, Disconnect, Pingreq
-from gateway.presence.availability import Board
+from gateway.presence.availability import Availability
 from gateway.presence.documents import Notice
 from gateway.presence.topics import Topics
 
 TOPICS = Topics("", "greenhouse")
-RULES = SessionRules()
+RULES = SessionOptions()
 NONE = PredefinedTopics.of({})
 
 
@@ -23,7 +23,7 @@ class Fleet:
 
     def __init__(self) -> None:
         self.sessions: dict[ClientId, Session] = {}
-        self.board = Board(self.sessions, TOPICS, lambda peer: f"udp{peer.link}")
+        self.board = Availability(self.sessions, TOPICS, lambda peer: f"udp{peer.link}")
         self.board.connected()
 
     def awake(self, name: str, now: float, keep_alive_s: int = 60) -> Session:

@@ -50,7 +50,7 @@ def test_a_device_that_is_awake_and_speaks_is_said_again_once_a_minute() -> None
     assert fleet.states(0.0) == {"tank": "awake"}
     said = 0
     for now in range(1, 601):
-        session.heard_at = float(now)
+        session.last_received_at = float(now)
         said += len(fleet.said(float(now)))
     assert said == 600 // REFRESH_S
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.config.notice_keys import BINARY_CLASSES, DEVICE_CLASSES, SENSOR_CLASSES
 from gateway.presence.catalogue import Kind, Known
-from gateway.presence.homeassistant.discovery_documents import Announcer, Wish
+from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments, ValueOptions
 from gateway.presence.homeassistant.units import MEANINGS
 from gateway.presence.standing import Standing
 from gateway.presence.topics import Topics
@@ -25,17 +25,17 @@ WORD = Known("sensors/kitchen", "mode", Kind.TEXT)
 NAMELESS = Known("sensors/kitchen/co2", "", Kind.NUMBER, "ppm")
 
 
-def announcer(*wishes: Wish, has_stats: bool = True) -> Announcer:
-    return Announcer(TOPICS, "homeassistant", "greenhouse", "1.0", wishes, has_stats)
+def announcer(*wishes: ValueOptions, has_stats: bool = True) -> DiscoveryDocuments:
+    return DiscoveryDocuments(TOPICS, "homeassistant", "greenhouse", "1.0", wishes, has_stats)
 
 
-def announced(*values: Known, wishes: tuple[Wish, ...] = ()) -> dict[str, Any]:
+def announced(*values: Known, wishes: tuple[ValueOptions, ...] = ()) -> dict[str, Any]:
     said = announcer(*wishes).device("kitchen-1", values)
     document: dict[str, Any] = json.loads(said)
     return document
 
 
-def entity(known: Known, *wishes: Wish) -> dict[str, Any]:
+def entity(known: Known, *wishes: ValueOptions) -> dict[str, Any]:
     """What is said of one value."""
     components = announced(known, wishes=wishes)["components"]
     (key,) = components.keys() - {"standing", "last_seen"}
@@ -114,8 +114,8 @@ def test_a_value_without_a_name_is_called_after_its_topic() -> None:
 
 
 def test_the_operator_says_what_a_unit_does_not() -> None:
-    wish = Wish("", label="CO2", device_class="carbon_dioxide")
-    said = entity(NAMELESS, Wish("", client="another", label="no"), wish)
+    wish = ValueOptions("", label="CO2", device_class="carbon_dioxide")
+    said = entity(NAMELESS, ValueOptions("", client="another", label="no"), wish)
     assert said["name"] == "CO2"
     assert said["device_class"] == "carbon_dioxide"
     assert said["unit_of_measurement"] == "ppm"
@@ -124,14 +124,18 @@ def test_the_operator_says_what_a_unit_does_not() -> None:
 def test_another_class_has_other_statistics() -> None:
     energy = Known("meter", "total", Kind.NUMBER, "kWh")
     assert entity(energy)["state_class"] == "total_increasing"
-    assert entity(energy, Wish("total", label="All"))["state_class"] == "total_increasing"
-    assert entity(energy, Wish("total", device_class="power"))["state_class"] == "measurement"
-    wish = Wish("total", device_class="energy", state_class="total")
+    assert entity(energy, ValueOptions("total", label="All"))["state_class"] == "total_increasing"
+    assert (
+        entity(energy, ValueOptions("total", device_class="power"))["state_class"] == "measurement"
+    )
+    wish = ValueOptions("total", device_class="energy", state_class="total")
     assert entity(energy, wish)["state_class"] == "total"
 
 
 def test_what_the_operator_hides_is_not_announced() -> None:
-    components = announced(BATTERY, DOOR, wishes=(Wish("battery", hide=True),))["components"]
+    components = announced(BATTERY, DOOR, wishes=(ValueOptions("battery", hide=True),))[
+        "components"
+    ]
     assert not any("battery" in key for key in components)
     assert any("door" in key for key in components)
 

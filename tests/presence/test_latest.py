@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tracemalloc
 
-from gateway.core.effects import ClientId, Forward
+from gateway.core.effects import ClientId, Reading
 from gateway.presence import latest as module
 from gateway.presence.latest import (
     DECODED_MAX,
@@ -21,8 +21,8 @@ from gateway.presence.latest import (
 SENML = b'[{"n":"t","u":"Cel","v":%d},{"n":"h","v":40},{"n":"b","v":3.1}]'
 
 
-def said(client: str, topic: str, payload: bytes = b"1", at: float = 0.0) -> Forward:
-    return Forward(ClientId(client), topic, payload, 1, False, 0, 0, at)
+def said(client: str, topic: str, payload: bytes = b"1", at: float = 0.0) -> Reading:
+    return Reading(ClientId(client), topic, payload, 1, False, 0, 0, at)
 
 
 def test_the_newest_is_kept_with_the_past_of_its_numbers() -> None:

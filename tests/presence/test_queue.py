@@ -10,23 +10,23 @@ import pytest
 
 from gateway.core.effects import (
     ClientId,
-    Overheard,
+    OwnTopicReceived,
     Peer,
     State,
     StateChanged,
     SubscriptionRefused,
     UpstreamUp,
 )
-from gateway.core.engine import EngineRules
+from gateway.core.engine import EngineOptions
 from gateway.core.session.session import Session
-from gateway.presence.availability import Board
+from gateway.presence.availability import Availability
 from gateway.presence.catalogue import VALUES_OF_ONE_MAX, Catalogue, Kind
 from gateway.presence.homeassistant.announcements import Announcements, Values
-from gateway.presence.homeassistant.discovery_documents import Announcer
-from gateway.presence.numbers import NoticeNumbers
-from gateway.presence.publisher import BEAT_S, WHILE_READINGS_WAIT, Herald
-from gateway.presence.queue import STATE_AGAIN_S, Saying
-from gateway.presence.retained_ledger import FILE, AnnouncedFile
+from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
+from gateway.presence.numbers import PresenceNumbers
+from gateway.presence.publisher import BEAT_S, WHILE_READINGS_WAIT, PresencePublisher
+from gateway.presence.queue import STATE_AGAIN_S, PresenceQueue
+from gateway.presence.retained_ledger import FILE, RetainedLedgerFile
 from gateway.presence.values import Value
 from tests.admin.conftest import Log
 from tests.presence.devices import NONE, RULES, TOPICS, Fleet
@@ -44,29 +44,31 @@ class House:
 
     def __init__(self, folder: Path, *devices: str, announces: bool = True) -> None:
         """`devices` have sessions of a former life."""
-        self.bench = Bench(EngineRules(UPSTREAM))
+        self.bench = Bench(EngineOptions(UPSTREAM))
         self.at = 0.0
         for name in devices:
             self.enter(name)
         self.readings: dict[str, Values] = {}
         sessions = self.bench.engine.sessions
-        board = Board(sessions, TOPICS, lambda _peer: "udp0")
-        announcer = Announcer(TOPICS, "homeassistant", "greenhouse", "1")
+        board = Availability(sessions, TOPICS, lambda _peer: "udp0")
+        announcer = DiscoveryDocuments(TOPICS, "homeassistant", "greenhouse", "1")
         announcements = Announcements(announcer, lambda each: self.readings.get(each, {}))
-        self.saying = Saying(
+        self.saying = PresenceQueue(
             TOPICS,
-            AnnouncedFile(folder),
+            RetainedLedgerFile(folder),
             board=board,
             announcements=announcements if announces else None,
             stats=lambda: {"uptime_s": 1},
             stats_s=60,
         )
-        self.herald = Herald(self.bench.engine, self.saying, self.bench.take, PER_S, birth=(BIRTH,))
+        self.publisher = PresencePublisher(
+            self.bench.engine, self.saying, self.bench.take, PER_S, birth=(BIRTH,)
+        )
         self.saying.restore(lambda client_id: client_id in sessions)
         self.connected()
 
     def connected(self) -> None:
-        self.herald.tell(UpstreamUp(session_present=True))
+        self.publisher.record(UpstreamUp(session_present=True))
 
     def enter(self, name: str) -> Session:
         """A device that sleeps."""
@@ -86,7 +88,7 @@ class House:
         self.bench.seen()
         for _ in range(times):
             self.at += BEAT_S
-            self.herald.beat(self.at)
+            self.publisher.beat(self.at)
         said = self.bench.seen_of(mqtt5.PublishPacket)
         assert all(each.retain and int(each.qos) == 0 for each in said)
         return [(each.topic, each.payload) for each in said]
@@ -101,39 +103,39 @@ def lines(folder: Path) -> list[list[object]]:
 
 def test_what_is_to_be_sent_has_a_mark_while_it_may_go(tmp_path: Path) -> None:
     house = House(tmp_path, "tank")
-    assert house.herald.mark() is None
+    assert house.publisher.mark() is None
     house.saying.look(house.at)
-    before = house.herald.mark()
+    before = house.publisher.mark()
     assert before is not None
-    house.bench.engine.clogged()
-    assert house.herald.mark() is None
-    house.bench.take(house.bench.engine.unclogged(house.at))
-    assert house.herald.mark() == before
+    house.bench.engine.congested()
+    assert house.publisher.mark() is None
+    house.bench.take(house.bench.engine.uncongested(house.at))
+    assert house.publisher.mark() == before
     house.hears("tank", 1.5)
     house.beat(1)
-    assert house.herald.mark() != before, "some of it has gone"
+    assert house.publisher.mark() != before, "some of it has gone"
     house.beat(3)
-    assert house.herald.mark() is None
+    assert house.publisher.mark() is None
     house.saying.look(house.at)
     house.bench.lose_broker()
-    assert house.herald.mark() is None
+    assert house.publisher.mark() is None
 
 
 def test_what_is_said_is_counted_for_who_looks(tmp_path: Path) -> None:
     house = House(tmp_path, "tank")
-    assert house.herald.numbers() == NoticeNumbers(topic=TOPICS.base, devices=0, announced=0)
+    assert house.publisher.numbers() == PresenceNumbers(topic=TOPICS.base, devices=0, announced=0)
     house.saying.look(house.at)
-    assert house.herald.numbers().waiting == 1
+    assert house.publisher.numbers().waiting == 1
     house.hears("tank", 1.5)
     house.beat(4)
-    assert house.herald.numbers() == NoticeNumbers(topic=TOPICS.base, devices=1, announced=1)
-    house.herald.tell(SubscriptionRefused("commands/#", "not authorized", ()))
-    assert house.herald.numbers().refusal is None
-    house.herald.tell(SubscriptionRefused(BIRTH, "not authorized", ()))
-    assert house.herald.numbers().refusal == "not authorized"
+    assert house.publisher.numbers() == PresenceNumbers(topic=TOPICS.base, devices=1, announced=1)
+    house.publisher.record(SubscriptionRefused("commands/#", "not authorized", ()))
+    assert house.publisher.numbers().refusal is None
+    house.publisher.record(SubscriptionRefused(BIRTH, "not authorized", ()))
+    assert house.publisher.numbers().refusal == "not authorized"
     house.connected()
-    assert house.herald.numbers().refusal is None
-    assert House(tmp_path, announces=False).herald.numbers().announced is None
+    assert house.publisher.numbers().refusal is None
+    assert House(tmp_path, announces=False).publisher.numbers().announced is None
 
 
 def test_a_hundred_thousand_sleepers_make_no_burst(tmp_path: Path) -> None:
@@ -188,9 +190,9 @@ def test_while_readings_wait_for_the_broker_a_tenth_is_said(tmp_path: Path) -> N
 
 def test_while_the_broker_takes_nothing_nothing_is_said(tmp_path: Path) -> None:
     house = House(tmp_path)
-    house.bench.engine.clogged()
+    house.bench.engine.congested()
     assert house.beat(8) == []
-    house.bench.engine.unclogged(house.bench.at)
+    house.bench.engine.uncongested(house.bench.at)
     assert house.beat(8) != []
 
 
@@ -211,7 +213,7 @@ def test_each_connection_begins_anew(tmp_path: Path) -> None:
     first = set(house.topics(8))
     assert {CLIENT, ANNOUNCED, VALUES} <= first
     assert house.beat(8) == []
-    house.herald.tell(UpstreamUp(session_present=False))
+    house.publisher.record(UpstreamUp(session_present=False))
     assert set(house.topics(8)) == first
 
 
@@ -260,7 +262,7 @@ def test_what_is_switched_off_is_not_said(tmp_path: Path, announces: bool) -> No
 def test_one_that_left_and_has_its_session_is_looked_at_as_any(tmp_path: Path) -> None:
     house = House(tmp_path, "tank")
     house.beat(8)
-    house.herald.tell(StateChanged(TANK, State.ASLEEP, State.LOST, None))
+    house.publisher.record(StateChanged(TANK, State.ASLEEP, State.LOST, None))
     assert house.beat(8) == [], "its session says that it sleeps"
 
 
@@ -268,9 +270,9 @@ def test_only_home_assistants_birth_announces_again(tmp_path: Path) -> None:
     house = House(tmp_path)
     house.enter("tank")
     house.beat(8)
-    house.herald.tell(Overheard(b"offline"))
+    house.publisher.record(OwnTopicReceived(b"offline"))
     assert house.beat(8) == []
-    house.herald.tell(Overheard(b"online"))
+    house.publisher.record(OwnTopicReceived(b"online"))
     assert ANNOUNCED in house.topics(8)
 
 
@@ -280,7 +282,7 @@ def test_what_is_said_of_one_that_left_without_a_session(tmp_path: Path) -> None
     house.beat(8)
     del house.bench.engine.sessions[TANK]
     peer = Peer(0, b"")
-    house.herald.tell(StateChanged(TANK, State.ACTIVE, State.LOST, peer))
+    house.publisher.record(StateChanged(TANK, State.ACTIVE, State.LOST, peer))
     ((topic, payload),) = house.beat(8)
     assert topic == CLIENT
     assert b'"lost"' in payload
@@ -347,7 +349,7 @@ def test_a_disk_that_fails_is_said_once_and_does_no_harm(tmp_path: Path, log: Lo
     assert CLIENT in house.topics(8)
     (line,) = log.read()
     assert f"{FILE} cannot be used (Is a directory)" in line
-    assert house.herald.numbers().error == f"{tmp_path / FILE}: Is a directory"
+    assert house.publisher.numbers().error == f"{tmp_path / FILE}: Is a directory"
 
 
 # The catalogue

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gateway.core.effects import ClientId
-from gateway.presence.queue import Entry
-from gateway.presence.retained_ledger import BYTES_MAX, FILE, LINES_MAX, RETRY_S, AnnouncedFile
+from gateway.presence.queue import QueueEntry
+from gateway.presence.retained_ledger import BYTES_MAX, FILE, LINES_MAX, RETRY_S, RetainedLedgerFile
 
 TANK = ClientId("tank")
 
@@ -26,11 +26,11 @@ class Clock:
 def test_while_the_disk_hangs_lines_wait_and_are_written_once_in_order(tmp_path: Path) -> None:
     begun: list[Callable[[], None]] = []
     clock = Clock()
-    ledger = AnnouncedFile(tmp_path, begun.append, clock)
-    ledger.told("a", Entry(TANK))
+    ledger = RetainedLedgerFile(tmp_path, begun.append, clock)
+    ledger.told("a", QueueEntry(TANK))
     assert ledger.flush()
     for number in range(1000):
-        ledger.told(f"b{number % 3}", Entry(TANK))
+        ledger.told(f"b{number % 3}", QueueEntry(TANK))
         ledger.cleared("a")
         assert ledger.flush(), "one batch at a time"
     assert len(begun) == 1
@@ -43,7 +43,7 @@ def test_while_the_disk_hangs_lines_wait_and_are_written_once_in_order(tmp_path:
     assert not ledger.flush()
     lines = [json.loads(line) for line in (tmp_path / FILE).read_text().splitlines()]
     assert [line[0] for line in lines] == ["a", "b1", "b2", "b0", "a"]
-    assert set(AnnouncedFile(tmp_path).load()) == {"b0", "b1", "b2"}
+    assert set(RetainedLedgerFile(tmp_path).load()) == {"b0", "b1", "b2"}
     assert ledger.error is None
 
 
@@ -53,26 +53,26 @@ def test_what_a_failing_disk_did_not_take_is_written_when_it_does_again(
     caplog.set_level("INFO")
     clock = Clock()
     (tmp_path / FILE).mkdir()
-    ledger = AnnouncedFile(tmp_path, now=clock)
-    ledger.told("a", Entry(TANK))
+    ledger = RetainedLedgerFile(tmp_path, now=clock)
+    ledger.told("a", QueueEntry(TANK))
     ledger.flush()
     (tmp_path / FILE).rmdir()
-    ledger.told("b", Entry(TANK))
+    ledger.told("b", QueueEntry(TANK))
     ledger.cleared("a")
     ledger.flush()
     assert not (tmp_path / FILE).exists(), "it is not tried in each beat"
     clock.now += RETRY_S
     ledger.flush()
-    assert set(AnnouncedFile(tmp_path).load()) == {"b"}
+    assert set(RetainedLedgerFile(tmp_path).load()) == {"b"}
     assert ledger.error is None
     assert "can be used again" in caplog.messages[-1]
 
 
 def test_topics_beyond_what_may_wait_are_counted(tmp_path: Path) -> None:
-    ledger = AnnouncedFile(tmp_path, lambda _work: None)
+    ledger = RetainedLedgerFile(tmp_path, lambda _work: None)
     for number in range(LINES_MAX + 7):
-        ledger.told(f"t{number}", Entry(TANK))
-    ledger.told("t0", Entry(TANK))
+        ledger.told(f"t{number}", QueueEntry(TANK))
+    ledger.told("t0", QueueEntry(TANK))
     assert ledger.error == f"{tmp_path / FILE}: 7 topics were too many to wait for the disk"
 
 
@@ -83,19 +83,19 @@ def test_nobody_else_reads_it_whatever_the_umask(tmp_path: Path, umask: int) -> 
     before = os.umask(umask)
     try:
         for folder in (tmp_path, tmp_path / "old"):
-            ledger = AnnouncedFile(folder)
-            ledger.told("a", Entry(TANK))
+            ledger = RetainedLedgerFile(folder)
+            ledger.told("a", QueueEntry(TANK))
             ledger.flush()
             assert (folder / FILE).stat().st_mode & 0o777 == 0o600
-            ledger.begin({"a": Entry(TANK)})
+            ledger.begin({"a": QueueEntry(TANK)})
             assert (folder / FILE).stat().st_mode & 0o777 == 0o600
     finally:
         os.umask(before)
 
 
 def test_the_file_does_not_grow_without_end(tmp_path: Path) -> None:
-    ledger = AnnouncedFile(tmp_path)
-    entry = Entry(TANK)
+    ledger = RetainedLedgerFile(tmp_path)
+    entry = QueueEntry(TANK)
     for _ in range(200):
         for _ in range(1000):
             ledger.told("t" * 1000, entry)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.presence.latest import Latest
-from gateway.presence.sampler import FEW_PER_S, SAMPLE_EVERY, Lookout
+from gateway.presence.sampler import FEW_PER_S, SAMPLE_EVERY, Sampler
 from tests.support.engine_bench import Bench, short
 
 
@@ -13,7 +13,7 @@ class Second:
     def __init__(self) -> None:
         self.bench, self.latest = Bench(), Latest()
         self.bench.join(b"well")
-        self.lookout = Lookout(self.bench.engine, self.latest)
+        self.sampler = Sampler(self.bench.engine, self.latest)
         self.said = 0
 
     def passes(self, readings: int) -> None:
@@ -21,7 +21,7 @@ class Second:
             self.said += 1
             self.bench.say(b"well", short(b"%d" % self.said, 0, 0))
         self.bench.seen()
-        self.lookout.beat()
+        self.sampler.beat()
 
     @property
     def heard(self) -> int:
@@ -49,10 +49,10 @@ def test_all_are_heard_from_the_moment_that_somebody_looks() -> None:
     second.passes(FEW_PER_S)
     second.passes(FEW_PER_S)
     before = second.heard
-    second.lookout.looked_at(1)
+    second.sampler.looked_at(1)
     second.passes(FEW_PER_S)
     assert second.heard == before + FEW_PER_S
-    second.lookout.looked_at(0)
+    second.sampler.looked_at(0)
     second.passes(0)
     second.passes(5)
     assert second.heard == before + FEW_PER_S + 5
@@ -63,5 +63,5 @@ def test_unheard_readings_go_through_the_very_method_that_they_did_before() -> N
     engine = second.bench.engine
     second.passes(FEW_PER_S)
     assert engine._take == engine.uplink.take, "no step more for a reading"
-    second.lookout.looked_at(1)
+    second.sampler.looked_at(1)
     assert engine._take != engine.uplink.take

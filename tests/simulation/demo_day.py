@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from gateway.admin.event_log import News
+from gateway.admin.event_log import EventLog
 from gateway.admin.log.logs import TextLines
 from gateway.app.core_options import first_topic_id
 from gateway.cli.demo.play import INTERVAL_S, SLEEPERS, SLEEPERS_INTERVAL_S
@@ -27,17 +27,17 @@ from gateway.cli.sensors.pace import Pace
 from gateway.cli.sensors.sensor import News as SensorNews
 from gateway.cli.sensors.sensor import SimulatedSensor
 from gateway.core.effects import ClientId, Effect
-from gateway.core.engine import EngineRules
-from gateway.core.mqtt.options import UpstreamRules
+from gateway.core.engine import EngineOptions
+from gateway.core.mqtt.options import MqttOptions
 from gateway.frames import decode, encode
-from gateway.presence.availability import Board
+from gateway.presence.availability import Availability
 from gateway.presence.homeassistant.announcements import Announcements, Values
-from gateway.presence.homeassistant.discovery_documents import Announcer
+from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
 from gateway.presence.latest import Latest
-from gateway.presence.publisher import BEAT_S, Herald
-from gateway.presence.queue import Saying
-from gateway.presence.retained_ledger import AnnouncedFile
-from gateway.presence.sampler import Lookout
+from gateway.presence.publisher import BEAT_S, PresencePublisher
+from gateway.presence.queue import PresenceQueue
+from gateway.presence.retained_ledger import RetainedLedgerFile
+from gateway.presence.sampler import Sampler
 from gateway.presence.topics import Topics
 from gateway.presence.values import found_in
 from tests.simulation.agenda import Agenda
@@ -82,8 +82,8 @@ class DemoDay:
         self._broker = ModelBroker(1000, has_applications=True)
         self._broker.on_routed = self._routed
         disk = Disk(dice, 0.01, 1 << 20)
-        self._host = GatewayHost(_rules, self._agenda, dice, self._broker, disk, 0.002)
-        self._news = News(peer_text=lambda peer: peer.address.decode(), now=self._time)
+        self._host = GatewayHost(_options, self._agenda, dice, self._broker, disk, 0.002)
+        self._news = EventLog(peer_text=lambda peer: peer.address.decode(), now=self._time)
         self._host.on_news = self._tell
         self._host.send = self._to_sensor
         self._host.start()
@@ -122,31 +122,31 @@ class DemoDay:
 
     # The gateway
 
-    def _heralded(self, folder: Path) -> tuple[Herald, Lookout]:
+    def _heralded(self, folder: Path) -> tuple[PresencePublisher, Sampler]:
         engine = self._host.engine
-        lookout = Lookout(engine, Latest(), hears_all=True)
+        sampler = Sampler(engine, Latest(), hears_all=True)
 
         def values_of(client_id: ClientId) -> Values:
-            return {each.topic: found_in(each.payload) for each in lookout.latest.of(client_id)}
+            return {each.topic: found_in(each.payload) for each in sampler.latest.of(client_id)}
 
         topics = Topics("", "demo")
-        announcer = Announcer(topics, "homeassistant", "demo", "1")
-        saying = Saying(
+        announcer = DiscoveryDocuments(topics, "homeassistant", "demo", "1")
+        saying = PresenceQueue(
             topics,
-            AnnouncedFile(folder),
-            board=Board(engine.sessions, topics, lambda _peer: "udp0"),
+            RetainedLedgerFile(folder),
+            board=Availability(engine.sessions, topics, lambda _peer: "udp0"),
             announcements=Announcements(announcer, values_of),
             stats=lambda: {"at": self._time()},
             stats_s=60,
         )
-        herald = Herald(engine, saying, self._host._perform, 50, self._time)
-        herald.listen_to(lookout.latest)
+        publisher = PresencePublisher(engine, saying, self._host._perform, 50, self._time)
+        publisher.listen_to(sampler.latest)
         saying.restore(lambda client_id: client_id in engine.sessions)
-        return herald, lookout
+        return publisher, sampler
 
     def _tell(self, effect: Effect) -> None:
-        self._news.tell(effect)
-        self._herald.tell(effect)
+        self._news.record(effect)
+        self._herald.record(effect)
 
     def _keep_house(self) -> None:
         self._news.flush()
@@ -203,9 +203,9 @@ class DemoDay:
         self._agenda.after(seconds, again)
 
 
-def _rules(epoch: int) -> EngineRules:
-    upstream = UpstreamRules("demo", epoch, "tidegate-demo", overheard=BIRTH_TOPIC)
-    return EngineRules(upstream, first_topic_id=first_topic_id(epoch), saves=True)
+def _options(epoch: int) -> EngineOptions:
+    upstream = MqttOptions("demo", epoch, "tidegate-demo", own_topic=BIRTH_TOPIC)
+    return EngineOptions(upstream, first_topic_id=first_topic_id(epoch), saves=True)
 
 
 def main() -> None:

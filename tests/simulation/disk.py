@@ -12,10 +12,10 @@ from random import Random
 
 import pytest
 
-from gateway.core.state_records import Change, SavedState
+from gateway.core.state_records import Change, StateRecords
 from gateway.storage.journal import repair
 from gateway.storage.journal.journal import Journal
-from gateway.storage.journal.options import LOOK_S, JournalRules, WhenFull
+from gateway.storage.journal.options import LOOK_S, JournalOptions, WhenFull
 from gateway.storage.journal.recovered import Recovered
 from gateway.storage.state.errors import StateError
 from gateway.storage.state.store import StateStore
@@ -39,7 +39,7 @@ SEGMENT_GONE, SEGMENT_COPIED = "a segment is removed", "a segment is replaced by
 FOLDER_EMPTIED, FOLDER_MOVED = "the folder is emptied", "the folder is moved away"
 
 
-class SmallRules(JournalRules):
+class SmallOptions(JournalOptions):
     """Segments of a few readings."""
 
     @property
@@ -47,7 +47,7 @@ class SmallRules(JournalRules):
         return SEGMENT_BYTES
 
 
-class ScaledRules(JournalRules):
+class ScaledOptions(JournalOptions):
     """As small, and by the budget as in production."""
 
     @property
@@ -190,7 +190,7 @@ class Disk:
 
     # The state on it
 
-    def open_state(self) -> tuple[StateStore, SavedState, int]:
+    def open_state(self) -> tuple[StateStore, StateRecords, int]:
         """The database as the last life left it, and the epoch of a new one."""
         opened = SimulatedStore(self._database, ["udp"])
         opened.fails = self._state_fails
@@ -210,12 +210,12 @@ class Disk:
         if cut:
             calls = self._dice.randint(1, CALLS_OF_OPENING)
             files.stop_in(calls, before=self._dice.random() < 0.5)
-        kind = ScaledRules if self._budgets else SmallRules
+        kind = ScaledOptions if self._budgets else SmallOptions
         if self._budgets:
             self.budget_bytes = self._budgets[self._starts % len(self._budgets)]
         self._starts += 1
-        rules = kind(self.budget_bytes, WhenFull.REJECT, salt=lambda: self._dice.getrandbits(32))
-        journal = Journal(FOLDER, files, rules)
+        options = kind(self.budget_bytes, WhenFull.REJECT, salt=lambda: self._dice.getrandbits(32))
+        journal = Journal(FOLDER, files, options)
         least = LEAST_SEGMENT_BYTES if self._budgets else SEGMENT_BYTES
         with pytest.MonkeyPatch.context() as monkeypatch:
             monkeypatch.setattr(repair, "SEGMENT_BYTES_MIN", least)

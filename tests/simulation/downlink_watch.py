@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gateway.core.session.session import Session
-from gateway.core.state_records import SavedSubscription, State
+from gateway.core.state_records import State, SubscriptionRecord
 from gateway.frames import (
     Connect,
     Disconnect,
@@ -48,7 +48,7 @@ class Ear:
     """One sensor, as far as it listens."""
 
     plan: SensorPlan
-    under_way: Publish | Register | None = None  # what it has not acknowledged yet
+    outstanding: Publish | Register | None = None  # what it has not acknowledged yet
     said: set[bytes] = field(default_factory=set)
     shown: set[bytes] = field(default_factory=set)  # with the retain flag
     last_places: dict[str, int] = field(default_factory=dict)  # by topic, in the broker's order
@@ -99,7 +99,7 @@ class DownlinkWatch:
         """A datagram of this sensor reached the gateway, in this session."""
         ear = self._ears[sensor.plan.client_id]
         if isinstance(frame, Connect) and frame.clean_session:
-            ear.under_way = None
+            ear.outstanding = None
         if session is not ear.session:
             ear.session, ear.asked_for = session, set()
         if session is None:
@@ -111,11 +111,11 @@ class DownlinkWatch:
             for topic in RETAINED:
                 if matches(topic_filter, topic):
                     ear.welcomes[topic] = ear.welcomes.get(topic, 0) + 1
-        under_way = ear.under_way
-        if under_way is None or not isinstance(frame, Regack | Puback | Pubcomp):
+        outstanding = ear.outstanding
+        if outstanding is None or not isinstance(frame, Regack | Puback | Pubcomp):
             return
-        if frame.message_id == under_way.message_id:
-            ear.under_way = None
+        if frame.message_id == outstanding.message_id:
+            ear.outstanding = None
 
     def said(self, sensor: Sensor, frame: Frame) -> None:
         ear = self._ears[sensor.plan.client_id]
@@ -131,29 +131,31 @@ class DownlinkWatch:
             self._check_turn(ear, frame)
         elif isinstance(frame, Pingresp) and ear.is_fetching:
             self.pingresps += 1
-            if ear.under_way is not None:
-                broken(PINGRESP_LAST, f"{ear.plan.client_id} has not acknowledged {ear.under_way}")
+            if ear.outstanding is not None:
+                broken(
+                    PINGRESP_LAST, f"{ear.plan.client_id} has not acknowledged {ear.outstanding}"
+                )
             left = set() if ear.session is None else waiting(ear.session) & ear.asked_for
             if left:
                 broken(ALL_ASKED_FOR, f"{ear.plan.client_id} has not got {left}")
 
     def _is_new(self, ear: Ear, frame: Publish) -> bool:
-        under_way = ear.under_way
-        if frame.qos == 0 or not isinstance(under_way, Publish):
+        outstanding = ear.outstanding
+        if frame.qos == 0 or not isinstance(outstanding, Publish):
             return not frame.dup
-        return under_way.message_id != frame.message_id
+        return outstanding.message_id != frame.message_id
 
     def _check_turn(self, ear: Ear, frame: Publish | Register) -> None:
-        under_way = ear.under_way
+        outstanding = ear.outstanding
         if isinstance(frame, Publish) and frame.qos == 0:
             # It was registered for, or the sensor learnt the topic's id in another way.
-            if isinstance(under_way, Publish):
-                broken(ONE_AT_A_TIME, f"{ear.plan.client_id}: {frame} overtakes {under_way}")
-            ear.under_way = None
+            if isinstance(outstanding, Publish):
+                broken(ONE_AT_A_TIME, f"{ear.plan.client_id}: {frame} overtakes {outstanding}")
+            ear.outstanding = None
             return
-        if under_way is not None and under_way.message_id != frame.message_id:
-            broken(ONE_AT_A_TIME, f"{ear.plan.client_id}: {frame} beside {under_way}")
-        ear.under_way = frame
+        if outstanding is not None and outstanding.message_id != frame.message_id:
+            broken(ONE_AT_A_TIME, f"{ear.plan.client_id}: {frame} beside {outstanding}")
+        ear.outstanding = frame
 
     def _said_command(self, ear: Ear, frame: Publish, command: Command, *, is_new: bool) -> None:
         topic = command.topic
@@ -193,7 +195,7 @@ class DownlinkWatch:
     def gateway_ended(self) -> None:
         """What was acknowledged to it a moment before may come again, and be the first."""
         for ear in self._ears.values():
-            ear.under_way = None
+            ear.outstanding = None
 
     def broker_forgot(self) -> None:
         for ear in self._ears.values():
@@ -245,7 +247,7 @@ class DownlinkWatch:
         known = {} if session is None else session.subscriptions
         return any(matches(cover, topic_filter) and one.qos >= qos for cover, one in known.items())
 
-    def accepted(self, row: SavedSubscription) -> None:
+    def accepted(self, row: SubscriptionRecord) -> None:
         """The gateway is about to say SUBACK, and says that the broker has granted it."""
         if not self._is_covered(row.topic_filter, row.qos):
             broken(NOTHING_MISSED, f"{row.client_id} may not hear {row.topic_filter!r} yet")
@@ -293,8 +295,8 @@ class DownlinkWatch:
 
 def waiting(session: Session) -> set[int]:
     """The positions of what waits for the client at QoS 1 and 2."""
-    delivering = session.delivering
-    queued = [] if delivering._outbox is None else [*delivering._outbox._queue]
+    outbound = session.outbound
+    queued = [] if outbound._outbox is None else [*outbound._outbox._queue]
     positions = {each.position for each in queued if each.message.qos}
-    current = delivering.under_way
+    current = outbound.outstanding
     return positions if current is None else positions | {current.position}

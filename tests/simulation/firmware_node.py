@@ -16,9 +16,9 @@ from firmware.mqttsn.snapshot import put_back, take
 from firmware.mqttsn.will import Will
 from gateway.frames import Frame, Publish, encode
 from tests.simulation.agenda import Agenda
-from tests.simulation.plan import Reading, SensorPlan, will_of
+from tests.simulation.plan import PlannedReading, SensorPlan, will_of
 from tests.simulation.sensor import REBOOT_S, REUSE_LIFETIMES
-from tests.simulation.strand import Strand
+from tests.simulation.strand import SimulatedThread
 from tests.simulation.stream import nothing
 
 FRAME_OCTETS_MAX = 1100
@@ -47,11 +47,11 @@ class FirmwareNode:
     ) -> None:
         self.plan = plan
         self.address = b""
-        self.on_acknowledged: Callable[[FirmwareNode, Reading], None] = nothing
+        self.on_acknowledged: Callable[[FirmwareNode, PlannedReading], None] = nothing
         self.on_message: Callable[[FirmwareNode, Publish], None] = nothing
         self.on_subscribed: Callable[[FirmwareNode, str], None] = nothing
         self.on_gone: Callable[[FirmwareNode], None] = nothing
-        self.waiting: deque[Reading] = deque()
+        self.waiting: deque[PlannedReading] = deque()
         self.boots = 0
         self.is_gone = False
         self._agenda = agenda
@@ -60,7 +60,7 @@ class FirmwareNode:
         self._dice = dice
         self._inbox: deque[Frame] = deque()
         self._heard: Frame | None = None
-        self._strand: Strand | None = None
+        self._strand: SimulatedThread | None = None
         self._client: Client | None = None
         self._waits = 0
         self._is_leaving = False
@@ -90,7 +90,7 @@ class FirmwareNode:
         self.boots += 1
         self._inbox.clear()
         self._listens = True
-        self._strand = Strand(self._live)
+        self._strand = SimulatedThread(self._live)
         self._strand.resume()
 
     def reboot(self) -> None:
@@ -104,7 +104,7 @@ class FirmwareNode:
             self._was_tried = False
         self._agenda.after(self._off_s, self.boot)
 
-    def measure(self, reading: Reading) -> None:
+    def measure(self, reading: PlannedReading) -> None:
         if not self.is_done_for:
             self.waiting.append(reading)
 

@@ -17,22 +17,22 @@ from gateway.core.effects import (
     Effect,
     Finish,
     FinishRun,
-    Forward,
+    Reading,
     Reason,
+    ReceiptRecorded,
     RecordConnect,
-    ReleaseUpstream,
     Save,
     Send,
     Transmit,
     WhenSaved,
 )
-from gateway.core.engine import Engine, EngineRules
+from gateway.core.engine import Engine, EngineOptions
 from gateway.core.mqtt.session import Phase
 from gateway.core.process_pauses import BEAT_S
 from gateway.core.state_records import ClientId
 from gateway.core.uplink.uplink import _Way
 from gateway.frames import encode
-from gateway.storage.journal.committer import Hearers, JournalCommitter, Work
+from gateway.storage.journal.committer import JournalCallbacks, JournalCommitter, Work
 from gateway.storage.journal.journal import Journal
 from gateway.storage.journal.numbers import JournalState
 from gateway.storage.state.committer import StateCommitter
@@ -54,7 +54,7 @@ class GatewayHost:
 
     def __init__(
         self,
-        rules_for: Callable[[int], EngineRules],
+        rules_for: Callable[[int], EngineOptions],
         agenda: Agenda,
         dice: Random,
         broker: ModelBroker,
@@ -63,16 +63,16 @@ class GatewayHost:
     ) -> None:
         """`rules_for`: by the epoch that this life gets."""
         self.engine: Engine
-        self.rules: EngineRules
+        self.options: EngineOptions
         self.journal: Journal
         self.on_said: Callable[[Send], None] = nothing
         self.on_octets: Callable[[bytes], None] = nothing
         self.on_step: Callable[[], None] = nothing
         self.on_news: Callable[[Effect], None] = nothing
-        self.on_stored: Callable[[list[Forward]], None] = nothing
+        self.on_stored: Callable[[list[Reading]], None] = nothing
         # Beside the reading: whether it is on its way to the broker meanwhile.
-        self.on_unsure: Callable[[Forward, bool], None] = nothing
-        self.on_unstored: Callable[[list[Forward]], None] = nothing
+        self.on_indeterminate: Callable[[Reading, bool], None] = nothing
+        self.on_unstored: Callable[[list[Reading]], None] = nothing
         self.on_saved: Callable[[Save], None] = nothing
         self.on_disk: Callable[[str], None] = nothing
         self.on_unanswered: Callable[[], None] = nothing  # a connection ended before CONNACK
@@ -97,7 +97,7 @@ class GatewayHost:
         # Since when a subscription may have waited for the broker; None while none does.
         self._awaited_since: float | None = None
         # As received by the broker, on record before the last CONNECT and not yet again since.
-        self._doubted: set[Forward] = set()
+        self._doubted: set[Reading] = set()
 
     # Lives
 
@@ -105,8 +105,8 @@ class GatewayHost:
         """Open what a former life left. Raises PowerCutError, if it is `cut`, and JournalError."""
         disk, agenda = self._disk, self._agenda
         store, saved, epoch = disk.open_state()
-        self.rules = self._rules_for(epoch)
-        self.engine = Engine(self.rules, self.late.pauses)
+        self.options = self._rules_for(epoch)
+        self.engine = Engine(self.options, self.late.pauses)
         self.engine.set_wall_clock(self.unix_ms_at_zero)
         now = self.late.machine_now()
         self.journal, recovered = disk.open_journal(now, self.unix_ms_at_zero, cut=cut)
@@ -117,9 +117,9 @@ class GatewayHost:
             *(agenda, lambda: disk.job_s(agenda.now), self.late),
             lambda: disk.hung_until(JOURNAL),
         )
-        hearers = Hearers(
+        callbacks = JournalCallbacks(
             stored=self._stored,
-            unsure=self._unsure,
+            indeterminate=self._unsure,
             not_stored=self._not_stored,
             durable=self._durable,
             backlog=self._read_back,
@@ -131,7 +131,7 @@ class GatewayHost:
             lost=self._lost_readings,
         )
         self._committer = JournalCommitter(
-            *(self.journal, _as_loop(self._loop), hearers),
+            *(self.journal, _as_loop(self._loop), callbacks),
             thread=_as_jobs(self._loop),
             look_s=disk.look_s,
         )
@@ -152,7 +152,7 @@ class GatewayHost:
         restore = self.engine.restore_readings
         self._perform(
             restore(
-                recovered.parked,
+                recovered.queued,
                 recovered.received,
                 recovered.exchanges,
                 recovered.last_packet_id,
@@ -160,7 +160,7 @@ class GatewayHost:
                 recovered.kept,
             )
         )
-        self.on_disk(f"recovered {recovered.report}, parked {recovered.parked}")
+        self.on_disk(f"recovered {recovered.report}, parked {recovered.queued}")
         self._reconnect()
 
     def kill(self) -> None:
@@ -227,7 +227,7 @@ class GatewayHost:
         backlog = self.engine.upstream.readings.in_flight.backlog
         counted = {
             "being stored": len(uplink.storing),
-            "postponed": len(uplink._postponed),
+            "postponed": len(uplink._deferred),
             "parked": sum(backlog.of_clients.values()),
             "in the journal": self.journal.numbers.depth,
             "kept": self.engine.custody.kept.count,
@@ -266,16 +266,16 @@ class GatewayHost:
     def pause_drain(self, *, is_paused: bool) -> None:
         """The operator asks for it."""
         if self.is_listening:
-            self._perform(self.engine.desk.pause_drain(is_paused=is_paused))
+            self._perform(self.engine.operator.pause_drain(is_paused=is_paused))
 
-    def clog(self, *, is_clogged: bool) -> None:
+    def clog(self, *, is_congested: bool) -> None:
         """The broker takes nothing for a while, or takes again what is written."""
         if not self.is_listening or self.engine.upstream.phase is not Phase.UP:
             return
-        if is_clogged:
-            self.engine.clogged()
-        elif self.engine.is_clogged:
-            self._perform(self.engine.unclogged(self.late.now()))
+        if is_congested:
+            self.engine.congested()
+        elif self.engine.is_congested:
+            self._perform(self.engine.uncongested(self.late.now()))
 
     def receive(self, address: bytes, datagram: bytes) -> None:
         if self.is_listening:
@@ -320,35 +320,35 @@ class GatewayHost:
     def _durable(self, effects: list[Effect]) -> None:
         readings = self.engine.upstream.readings
         if readings.is_open:
-            releases = [one for one in effects if isinstance(one, ReleaseUpstream)]
+            releases = [one for one in effects if isinstance(one, ReceiptRecorded)]
             current = [one for one in releases if one.connection == readings._connection]
-            self._doubted -= {one.forward for one in current}
+            self._doubted -= {one.reading for one in current}
         self._perform(self.engine.durable(effects, self.late.now()))
 
-    def _stored(self, forwards: list[Forward]) -> None:
-        self.on_disk(f"stored {_payloads(forwards)}")
-        self.on_stored(forwards)
-        self._perform(self.engine.stored(forwards, self.late.now()))
+    def _stored(self, readings: list[Reading]) -> None:
+        self.on_disk(f"stored {_payloads(readings)}")
+        self.on_stored(readings)
+        self._perform(self.engine.stored(readings, self.late.now()))
 
-    def _unsure(self, forwards: list[Forward], reason: Reason) -> None:
-        self.on_disk(f"unsure {_payloads(forwards)}, {reason.value}")
+    def _unsure(self, readings: list[Reading], reason: Reason) -> None:
+        self.on_disk(f"unsure {_payloads(readings)}, {reason.value}")
         storing = self.engine.uplink.storing
-        for forward in forwards:
-            self.on_unsure(forward, storing[forward] is _Way.SPILLED)
-        self._perform(self.engine.unsure(forwards, reason, self.late.now()))
+        for reading in readings:
+            self.on_indeterminate(reading, storing[reading] is _Way.SPILLED)
+        self._perform(self.engine.indeterminate(readings, reason, self.late.now()))
 
-    def _not_stored(self, forwards: list[Forward], reason: Reason) -> None:
-        self.on_disk(f"not stored {_payloads(forwards)}, {reason.value}")
-        self.on_unstored(forwards)
-        self._perform(self.engine.not_stored(forwards, reason, self.late.now()))
+    def _not_stored(self, readings: list[Reading], reason: Reason) -> None:
+        self.on_disk(f"not stored {_payloads(readings)}, {reason.value}")
+        self.on_unstored(readings)
+        self._perform(self.engine.not_stored(readings, reason, self.late.now()))
 
-    def _read_back(self, forwards: list[Forward]) -> None:
-        self.on_disk(f"read back {_payloads(forwards)}")
-        self._perform(self.engine.read_back(forwards, self.late.now()))
+    def _read_back(self, readings: list[Reading]) -> None:
+        self.on_disk(f"read back {_payloads(readings)}")
+        self._perform(self.engine.read_back(readings, self.late.now()))
 
-    def _read_again(self, forwards: list[Forward]) -> None:
-        self.on_disk(f"read again {_payloads(forwards)}")
-        self._perform(self.engine.read_again(forwards, self.late.now()))
+    def _read_again(self, readings: list[Reading]) -> None:
+        self.on_disk(f"read again {_payloads(readings)}")
+        self._perform(self.engine.read_again(readings, self.late.now()))
 
     def _in_reach_again(self, count: int) -> None:
         self.on_disk(f"in reach again {count}")
@@ -421,7 +421,7 @@ class GatewayHost:
             run = range(effect.record, effect.record + effect.count)
             self._doubted = {one for one in self._doubted if one.record not in run}
         elif isinstance(effect, Finish):
-            self._doubted.discard(effect.forward)
+            self._doubted.discard(effect.reading)
 
     def _drop(self, connection: Connection) -> None:
         connection.lost_at_gateway = nothing
@@ -463,7 +463,7 @@ class GatewayHost:
             return
         seconds = found.seconds - self._stood_still_s
         self._pauses, self._stood_still_s = found.count, found.seconds
-        self._perform(self.engine.stood_still(seconds, now))
+        self._perform(self.engine.paused(seconds, now))
 
     # The machine
 
@@ -483,8 +483,8 @@ def _as_jobs(loop: VirtualLoop) -> Jobs:
     return cast(Jobs, loop)
 
 
-def _payloads(forwards: list[Forward]) -> str:
+def _payloads(readings: list[Reading]) -> str:
     return ", ".join(
         f"{one.payload[:8]!r} #{one.record} {one.epoch}/{one.sequence} id {one.packet_id}"
-        for one in forwards
+        for one in readings
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core.effects import Finish, FinishRun, Forward
+from gateway.core.effects import Finish, FinishRun, Reading
 from gateway.core.uplink.custody.custody import Custody
 from gateway.core.uplink.custody.kept import Run
 from gateway.storage.journal.journal import Journal
@@ -15,10 +15,10 @@ from tests.simulation.mutant import Mutant, constant
 
 
 def finish_when_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    def mutant(_self: Custody, forward: Forward, _now: float) -> Any:
-        return [Finish(forward)] if forward.record >= 0 else []
+    def mutant(_self: Custody, reading: Reading, _now: float) -> Any:
+        return [Finish(reading)] if reading.record >= 0 else []
 
-    monkeypatch.setattr(Custody, "settled", mutant)
+    monkeypatch.setattr(Custody, "acknowledged", mutant)
 
 
 def forget_over_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,8 +31,8 @@ def forget_over_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
 def finish_what_goes_again(monkeypatch: pytest.MonkeyPatch) -> None:
     read_again = Custody.read_again
 
-    def mutant(self: Custody, forwards: Any, now: float) -> Any:
-        going, effects = read_again(self, forwards, now)
+    def mutant(self: Custody, readings: Any, now: float) -> Any:
+        going, effects = read_again(self, readings, now)
         return going, [*effects, *(Finish(each) for each in going)]
 
     monkeypatch.setattr(Custody, "read_again", mutant)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.core.effects import Forward
+from gateway.core.effects import Reading
 from gateway.core.state_records import ClientId, Exchanges
 from gateway.storage.journal.options import RECENT_PER_CLIENT_MAX
 from gateway.storage.journal.recovered import Recovered
@@ -55,7 +55,7 @@ class Clock:
         return (self.unix_ms - told.unix_ms) / 1000
 
 
-class Judge:
+class JournalChecker:
     """Of one life."""
 
     def __init__(self, memory: Memory, clock: Clock, recent_s: float, *, has_strays: bool) -> None:
@@ -72,16 +72,16 @@ class Judge:
 
     def recovered(self, recovered: Recovered) -> None:
         self._has_reported = bool(recovered.report.damaged)
-        for forward in recovered.received:
-            told = self._meet(forward)
+        for reading in recovered.received:
+            told = self._meet(reading)
             if told.received is NO and not self._memory.has_rot:
                 broken(EXCHANGES, f"nobody recorded that the broker received {told}")
             told.received = YES
-        numbers = [forward.record for forward in recovered.received]
+        numbers = [reading.record for reading in recovered.received]
         if numbers != sorted(numbers):
             broken(AS_IT_WAS, f"received ones are not in order: {numbers}")
         self._missing_received()
-        self._parked(recovered.parked)
+        self._queued(recovered.queued)
         self._unreleased(recovered.exchanges)
         if not self._memory.has_rot:
             self._recent(recovered.exchanges)
@@ -98,14 +98,14 @@ class Judge:
             elif told.must_be_there and not self._memory.has_rot:
                 broken(EXCHANGES, f"is not on record as received by the broker: {told}")
 
-    def _parked(self, parked: dict[ClientId, int]) -> None:
+    def _queued(self, queued: dict[ClientId, int]) -> None:
         waiting = [told for told in self._memory.told.values() if not told.is_met]
-        for client_id in sorted({told.client_id for told in waiting} | parked.keys()):
+        for client_id in sorted({told.client_id for told in waiting} | queued.keys()):
             of_client = [told for told in waiting if told.client_id == client_id]
             sure = [told for told in of_client if told.number not in self._memory.spoilt]
             least = sum(told.must_be_there for told in sure)
             most = sum(told.may_be_there for told in of_client)
-            count = parked.get(client_id, 0)
+            count = queued.get(client_id, 0)
             if count < least - self._memory.has_rot:
                 broken(NOT_LOST, f"{count} readings of {client_id} wait, {least} were stored")
             if count > most and not self._memory.has_rot:
@@ -187,12 +187,12 @@ class Judge:
 
     # The backlog
 
-    def read(self, forwards: list[Forward]) -> None:
-        for forward in forwards:
-            if forward.record <= self._last_read:
-                broken(AS_IT_WAS, f"{forward.record} was read behind {self._last_read}")
-            self._last_read = forward.record
-            told = self._meet(forward)
+    def read(self, readings: list[Reading]) -> None:
+        for reading in readings:
+            if reading.record <= self._last_read:
+                broken(AS_IT_WAS, f"{reading.record} was read behind {self._last_read}")
+            self._last_read = reading.record
+            told = self._meet(reading)
             if told.received is YES and not self._memory.has_rot:
                 broken(EXCHANGES, f"was parked though the broker has received it: {told}")
 
@@ -213,17 +213,17 @@ class Judge:
         elif told.stored is PERHAPS:
             told.stored = NO
 
-    def _meet(self, forward: Forward) -> Told:
-        told = self._memory.told.get(forward.record)
+    def _meet(self, reading: Reading) -> Told:
+        told = self._memory.told.get(reading.record)
         if told is None:
-            broken(NOTHING_ELSE, f"{forward} was never stored")
+            broken(NOTHING_ELSE, f"{reading} was never stored")
         if told.is_met:
             broken(AS_IT_WAS, f"came twice: {told}")
         if not told.may_be_there and not self._memory.has_rot:
             broken(NOTHING_ELSE, f"came back: {told}")
-        if fields_of(forward) != told.fields:
-            broken(AS_IT_WAS, f"{told} was {told.fields} and is {fields_of(forward)}")
-        age = self._clock.now - forward.received_at
+        if fields_of(reading) != told.fields:
+            broken(AS_IT_WAS, f"{told} was {told.fields} and is {fields_of(reading)}")
+        age = self._clock.now - reading.received_at
         if told.life == self._memory.life:
             expected = self._clock.now - told.received_at
         else:

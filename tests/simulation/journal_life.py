@@ -10,14 +10,14 @@ from pathlib import Path
 from random import Random
 from typing import Protocol
 
-from gateway.core.effects import Forward, Reason
+from gateway.core.effects import Reading, Reason
 from gateway.core.state_records import ClientId
-from gateway.storage.journal.commit_group import Group
+from gateway.storage.journal.commit_group import CommitGroup
 from gateway.storage.journal.journal import Journal
 from gateway.storage.journal.numbers import JournalState
-from gateway.storage.journal.options import JournalError, JournalRules
+from gateway.storage.journal.options import JournalError, JournalOptions
 from gateway.storage.journal.segment import DAMAGED_SUFFIX, SEGMENT_NAME
-from tests.simulation.journal_judge import Clock, Judge
+from tests.simulation.journal_judge import Clock, JournalChecker
 from tests.simulation.journal_memory import (
     BOUNDED,
     GOES_ON,
@@ -45,7 +45,7 @@ class Owner(Protocol):
     clock: Clock
     files: SimulatedFiles
     memory: Memory
-    rules: JournalRules
+    options: JournalOptions
     serial: int
     meddler: Random | None  # of who changes the budget and the files between two lives
 
@@ -61,13 +61,13 @@ class Life:
         self.files = owner.files
         self.memory = owner.memory
         self.memory.begin_life(self.clock.boot)
-        self.judge = Judge(
+        self.judge = JournalChecker(
             self.memory, self.clock, self.plan.recent_s, has_strays=owner.meddler is not None
         )
         self._found_bytes = 0  # at the start; a larger budget may have left them
-        self.journal = Journal(FOLDER, self.files, owner.rules)
-        self.held: list[Forward] = []  # the core has them
-        self.waiting: dict[int, Forward] = {}  # taken on, not yet stored
+        self.journal = Journal(FOLDER, self.files, owner.options)
+        self.held: list[Reading] = []  # the core has them
+        self.waiting: dict[int, Reading] = {}  # taken on, not yet stored
 
     def open(self) -> bool:
         """Whether it could be opened."""
@@ -130,7 +130,7 @@ class Life:
         payload = owner.serial.to_bytes(3, "big") + dice.randbytes(
             dice.randrange(self.plan.payload_bytes_max)
         )
-        forward = Forward(
+        reading = Reading(
             client_id=client_id,
             topic=dice.choice(["t", "sensors/räume/2"]),
             payload=payload if dice.random() < 0.95 else b"",
@@ -144,27 +144,27 @@ class Life:
             epoch=self.memory.life,
             packet_id=owner.serial % 65_535 + 1,
         )
-        key = client_id, forward.message_id
+        key = client_id, reading.message_id
         if qos == 2 and dice.random() < 0.9 and self._is_taken(key):
-            forward.qos = 1
-        is_parked = dice.random() < self.plan.parked
-        reason = self.journal.store(forward, is_parked=is_parked)
+            reading.qos = 1
+        is_queued = dice.random() < self.plan.queued
+        reason = self.journal.store(reading, is_queued=is_queued)
         if reason is not None:
             self.tell(f"refused: {reason}")
             return reason
         self.tell(
-            f"store {forward.record} of {client_id}, QoS {forward.qos}, id {forward.message_id}, "
-            f"{len(forward.payload)} octets{', parked' if is_parked else ''}"
+            f"store {reading.record} of {client_id}, QoS {reading.qos}, id {reading.message_id}, "
+            f"{len(reading.payload)} octets{', queued' if is_queued else ''}"
         )
-        self.memory.store(forward, is_parked=is_parked)
-        self.waiting[forward.record] = forward
+        self.memory.store(reading, is_queued=is_queued)
+        self.waiting[reading.record] = reading
         self._is_pending_bounded()
-        if not is_parked and qos < 2 and dice.random() < 0.05:
-            self._finish(forward)  # the broker was faster than the disk
+        if not is_queued and qos < 2 and dice.random() < 0.05:
+            self._finish(reading)  # the broker was faster than the disk
         return None
 
     def _is_taken(self, key: Key) -> bool:
-        waiting = ((forward.client_id, forward.message_id) for forward in self.waiting.values())
+        waiting = ((reading.client_id, reading.message_id) for reading in self.waiting.values())
         return self.memory.open_exchange(key) is not None or key in waiting
 
     def finish(self) -> None:
@@ -172,25 +172,25 @@ class Life:
         held = self.held
         count = min(len(held), self.dice.choice([1, 1, 4, 30]))
         start = 0 if self.dice.random() < 0.5 else self.dice.randrange(len(held) - count + 1)
-        for forward in held[start : start + count]:
-            self._finish(forward)
+        for reading in held[start : start + count]:
+            self._finish(reading)
         del held[start : start + count]
 
-    def _finish(self, forward: Forward) -> None:
-        self.tell(f"finish {forward.record}")
-        self.memory.finish(forward.record)
-        self.journal.finish(forward)
+    def _finish(self, reading: Reading) -> None:
+        self.tell(f"finish {reading.record}")
+        self.memory.finish(reading.record)
+        self.journal.finish(reading)
 
     def receive(self) -> None:
         told = self.memory.told
         session = self.memory.session
         waiting = [one for one in self.held if not told[one.record].is_received_in(session)]
-        of_qos_2 = [forward for forward in waiting if forward.qos == 2]
+        of_qos_2 = [reading for reading in waiting if reading.qos == 2]
         if of_qos_2:
-            forward = self.dice.choice(of_qos_2)
-            mark = self.journal.receive(forward)
-            self.tell(f"receive {forward.record}, mark {mark}")
-            self.memory.mark(mark, told[forward.record], RECEIVED)
+            reading = self.dice.choice(of_qos_2)
+            mark = self.journal.receive(reading)
+            self.tell(f"receive {reading.record}, mark {mark}")
+            self.memory.mark(mark, told[reading.record], RECEIVED)
 
     def connect(self) -> None:
         mark = self.journal.begin_session()
@@ -222,14 +222,14 @@ class Life:
         if group is None:
             memory.durable(journal.durable_mark)
             return False
-        self._settle_refused(unsure=set())
+        self._settle_refused(indeterminate=set())
         drops = group.drops
         going = memory.drop(drops.first, drops.first + len(drops.flags)) if drops else []
         error = self._write(group)
         outcome = journal.end_group(group, error)
         self.tell(f"error {error}, room {group.room_error}, stored {len(outcome.stored)}")
-        memory.stored([forward.record for forward in outcome.stored])
-        self._settle_refused(unsure=set(outcome.unsure))
+        memory.stored([reading.record for reading in outcome.stored])
+        self._settle_refused(indeterminate=set(outcome.indeterminate))
         if group.landed is not None:
             memory.segment_begun()
         if drops and drops in group.freed:
@@ -237,15 +237,15 @@ class Life:
         else:
             memory.not_dropped(going)
         memory.durable(journal.durable_mark)
-        for forward in outcome.stored:
-            del self.waiting[forward.record]
-            told = memory.told[forward.record]
-            if not told.is_parked and told.finished is NO:
-                self.held.append(forward)
+        for reading in outcome.stored:
+            del self.waiting[reading.record]
+            told = memory.told[reading.record]
+            if not told.is_queued and told.finished is NO:
+                self.held.append(reading)
         self._is_bounded()
         return True
 
-    def _write(self, group: Group) -> OSError | None:
+    def _write(self, group: CommitGroup) -> OSError | None:
         self.files.meanwhile = self._meanwhile
         try:
             self.journal.write(group)
@@ -255,11 +255,11 @@ class Life:
             self.files.meanwhile = None
         return None
 
-    def _settle_refused(self, unsure: set[Forward]) -> None:
-        for number, forward in list(self.waiting.items()):
-            if forward.record < 0:
+    def _settle_refused(self, indeterminate: set[Reading]) -> None:
+        for number, reading in list(self.waiting.items()):
+            if reading.record < 0:
                 del self.waiting[number]
-                self.memory.not_stored(number, was_written=forward in unsure)
+                self.memory.not_stored(number, was_written=reading in indeterminate)
 
     def read(self) -> bool:
         """Whether there may be more."""
@@ -275,10 +275,10 @@ class Life:
             return False
         finally:
             self.files.meanwhile = None
-        forwards = self.journal.end_read(request, read)
-        self.tell(f"read {[forward.record for forward in forwards]}")
-        self.judge.read(forwards)
-        self.held += forwards
+        readings = self.journal.end_read(request, read)
+        self.tell(f"read {[reading.record for reading in readings]}")
+        self.judge.read(readings)
+        self.held += readings
         return True
 
     def read_all(self) -> None:
@@ -314,8 +314,8 @@ class Life:
     def drain(self) -> None:
         """The broker takes all there is."""
         self.read_all()
-        for forward in self.held:
-            self._finish(forward)
+        for reading in self.held:
+            self._finish(reading)
         self.held.clear()
 
     # What must hold
@@ -340,13 +340,13 @@ class Life:
         used = self._used_bytes()
         # When nothing can be written at all, a segment is made though the budget has no room for
         # it; the one that failed may still be there, because it knows which numbers were used.
-        rules = self.owner.rules
-        above = 2 * rules.segment_bytes if self.plan.fails else rules.segment_bytes
-        if used > max(rules.size_max_bytes, self._found_bytes) + above:
-            broken(BOUNDED, f"{used} octets of {rules.size_max_bytes}: {self.files.sizes()}")
+        options = self.owner.options
+        above = 2 * options.segment_bytes if self.plan.fails else options.segment_bytes
+        if used > max(options.size_max_bytes, self._found_bytes) + above:
+            broken(BOUNDED, f"{used} octets of {options.size_max_bytes}: {self.files.sizes()}")
 
     def _is_pending_bounded(self) -> None:
-        pending = sum(len(forward.payload) for forward in self.waiting.values())
+        pending = sum(len(reading.payload) for reading in self.waiting.values())
         if pending > self.plan.pending_bytes_max:
             broken(BOUNDED, f"{pending} octets wait for the disk")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NoReturn
 
-from gateway.core.effects import Forward, contents_of
+from gateway.core.effects import Reading, contents_of
 from gateway.core.state_records import ClientId
 
 Key = tuple[ClientId, int]
@@ -59,7 +59,7 @@ class Told:
     contents: int
     boot: bytes
     life: int
-    is_parked: bool
+    is_queued: bool
     stored: Known = PERHAPS
     finished: Known = NO
     dropped: Known = NO
@@ -97,21 +97,21 @@ class Told:
         return self.stored is not NO and self.finished is not YES and self.dropped is not YES
 
 
-def fields_of(forward: Forward) -> tuple[object, ...]:
+def fields_of(reading: Reading) -> tuple[object, ...]:
     """All that must come back; `received_at` depends on the clocks."""
     return (
-        forward.client_id,
-        forward.topic,
-        forward.payload,
-        forward.qos,
-        forward.retain,
-        forward.topic_id,
-        forward.message_id,
-        forward.sequence,
-        forward.unix_ms,
-        forward.epoch,
-        forward.packet_id,
-        forward.record,
+        reading.client_id,
+        reading.topic,
+        reading.payload,
+        reading.qos,
+        reading.retain,
+        reading.topic_id,
+        reading.message_id,
+        reading.sequence,
+        reading.unix_ms,
+        reading.epoch,
+        reading.packet_id,
+        reading.record,
     )
 
 
@@ -142,26 +142,26 @@ class Memory:
 
     # What the loop told it
 
-    def store(self, forward: Forward, *, is_parked: bool) -> None:
+    def store(self, reading: Reading, *, is_queued: bool) -> None:
         """It was taken on."""
-        number = forward.record
+        number = reading.record
         former = self.told.get(number)
         if former is not None:
             self._replace(former)
         told = Told(
             number,
-            fields_of(forward),
-            forward.client_id,
-            forward.message_id,
-            forward.qos,
-            forward.packet_id,
-            forward.unix_ms,
-            forward.received_at,
-            contents_of(forward.topic, forward.payload, forward.qos),
+            fields_of(reading),
+            reading.client_id,
+            reading.message_id,
+            reading.qos,
+            reading.packet_id,
+            reading.unix_ms,
+            reading.received_at,
+            contents_of(reading.topic, reading.payload, reading.qos),
             self.boot,
             self.life,
-            is_parked,
-            is_met=not is_parked,
+            is_queued,
+            is_met=not is_queued,
         )
         self.told[number] = told
         if told.opens_exchange:

@@ -17,15 +17,15 @@ from typing import Any
 import pytest
 
 from gateway.storage.journal import checksums, records, recovery, repair
-from gateway.storage.journal.completions import Marks
+from gateway.storage.journal.completions import Completions
 from gateway.storage.journal.journal import Journal
 from gateway.storage.journal.records import Gap, Kind
 from gateway.storage.journal.recovery import Recovery
-from gateway.storage.journal.recovery_index import Facts
-from gateway.storage.journal.repair import Opening
-from gateway.storage.journal.segment_files import Volume, Writing
+from gateway.storage.journal.recovery_index import RecoveryIndex
+from gateway.storage.journal.repair import Repair
+from gateway.storage.journal.segment_files import SegmentFiles, Writing
 from gateway.storage.journal.segment_index import Segment
-from gateway.storage.journal.space import Room
+from gateway.storage.journal.space import Space
 from tests.simulation.journal_memory import (
     AS_IT_WAS,
     BOUNDED,
@@ -60,9 +60,9 @@ class Mutant:
 
 def sync_one_group_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is acknowledged becomes durable with the next group."""
-    append = Volume._append
+    append = SegmentFiles._append
 
-    def mutant(self: Volume, group: Any) -> None:
+    def mutant(self: SegmentFiles, group: Any) -> None:
         files, writing = self._files, self.writing
         if writing is not None and not group.is_lazy and writing.end > writing.synced:
             files.sync_data(writing.file)
@@ -72,7 +72,7 @@ def sync_one_group_late(monkeypatch: pytest.MonkeyPatch) -> None:
         finally:
             self._files = files
 
-    monkeypatch.setattr(Volume, "_append", mutant)
+    monkeypatch.setattr(SegmentFiles, "_append", mutant)
 
 
 class Without:
@@ -121,7 +121,7 @@ def leave_out_salt(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def sync_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    def mutant(self: Volume, group: Any) -> None:
+    def mutant(self: SegmentFiles, group: Any) -> None:
         if self.writing is None and not group.needs_segment:
             return
         if group.starts_segment:
@@ -133,7 +133,7 @@ def sync_again(monkeypatch: pytest.MonkeyPatch) -> None:
         finally:
             self._files = files
 
-    monkeypatch.setattr(Volume, "write", mutant)
+    monkeypatch.setattr(SegmentFiles, "write", mutant)
 
 
 class Retrying(Without):
@@ -150,10 +150,10 @@ class Retrying(Without):
 
 
 def write_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    def mutant(self: Volume, file: int, octets: bytes, offset: int) -> None:
+    def mutant(self: SegmentFiles, file: int, octets: bytes, offset: int) -> None:
         self._files.write(file, octets, offset)
 
-    monkeypatch.setattr(Volume, "_write_all", mutant)
+    monkeypatch.setattr(SegmentFiles, "_write_all", mutant)
 
 
 def stop_at_damage(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +188,7 @@ def number_from_zero(self: Recovery, _: None) -> None:
 def forget_carried(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was written without a sync is not written again where the segment changes."""
     for name in ("_start", "_abandon"):
-        after(Volume, name, lambda self, _: self._carried.clear())(monkeypatch)
+        after(SegmentFiles, name, lambda self, _: self._carried.clear())(monkeypatch)
 
 
 def forget_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,32 +203,32 @@ def forget_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def done_too_far(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next reading is taken for finished as well."""
-    take = Marks._take_done
+    take = Completions._take_done
 
-    def mutant(self: Marks, group: Any, done_up_to: int, count_max: int) -> None:
+    def mutant(self: Completions, group: Any, done_up_to: int, count_max: int) -> None:
         take(self, group, done_up_to + 1, count_max)
 
-    monkeypatch.setattr(Marks, "_take_done", mutant)
+    monkeypatch.setattr(Completions, "_take_done", mutant)
 
 
 def restate_no_marks(monkeypatch: pytest.MonkeyPatch) -> None:
-    def mutant(_: Room, group: Any, about: Segment) -> None:
+    def mutant(_: Space, group: Any, about: Segment) -> None:
         group.restated_segments.append(about)
 
-    monkeypatch.setattr(Room, "_restate_marks", mutant)
+    monkeypatch.setattr(Space, "_restate_marks", mutant)
 
 
 def restate_no_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
-    def mutant(_: Room, group: Any, key: Any, exchange: Any) -> None:
+    def mutant(_: Space, group: Any, key: Any, exchange: Any) -> None:
         group.restated_exchanges.append((key, exchange))
 
-    monkeypatch.setattr(Room, "_restate_exchange", mutant)
+    monkeypatch.setattr(Space, "_restate_exchange", mutant)
 
 
 def recycle_unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
-    make_room = Volume.make_room
+    make_room = SegmentFiles.make_room
 
-    def mutant(self: Volume, group: Any) -> None:
+    def mutant(self: SegmentFiles, group: Any) -> None:
         if group.frees:
             self._sync_folder, synced = (lambda: None), self._sync_folder  # type: ignore[method-assign]
             try:
@@ -238,7 +238,7 @@ def recycle_unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
             return
         make_room(self, group)
 
-    monkeypatch.setattr(Volume, "make_room", mutant)
+    monkeypatch.setattr(SegmentFiles, "make_room", mutant)
 
 
 def bad_header_is_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +248,7 @@ def bad_header_is_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
 def believe_the_page_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the newest segment holds counts as stored though nobody synced it."""
 
-    def mutant(self: Opening, walk: Any, volume: Volume, clocks: Any) -> None:
+    def mutant(self: Repair, walk: Any, volume: SegmentFiles, clocks: Any) -> None:
         segment = walk.segment
         path = self._folder / segment.name
         file = self._files.open(path)
@@ -257,7 +257,7 @@ def believe_the_page_cache(monkeypatch: pytest.MonkeyPatch) -> None:
             volume.carry((Kind.BOOT, clocks.boot_id))
             segment.same_boot_from = walk.end
 
-    monkeypatch.setattr(Opening, "_resume", mutant)
+    monkeypatch.setattr(Repair, "_resume", mutant)
 
 
 def leave_torn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,27 +265,29 @@ def leave_torn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def believe_marks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Journal, "durable_mark", property(lambda self: self._marks.last))
+    monkeypatch.setattr(Journal, "durable_mark", property(lambda self: self._completions.last))
 
 
-def finish_what_was_read(self: Journal, forwards: Any) -> None:
-    for forward in forwards:
-        self.finish(forward)
+def finish_what_was_read(self: Journal, readings: Any) -> None:
+    for reading in readings:
+        self.finish(reading)
 
 
 def never_room_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """After the disk was full once, no segment is ever made."""
-    monkeypatch.setattr(Room, "_may_make", lambda self, _: not self.is_disk_full)
+    monkeypatch.setattr(Space, "_may_make", lambda self, _: not self.is_disk_full)
 
 
 def drain_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also the newest segment may go, if nothing is written to it any more."""
 
-    def mutant(self: Room) -> list[Segment]:
-        current = self._ledger.current
-        return [one for one in self._ledger.segments if not one.unfinished and one is not current]
+    def mutant(self: Space) -> list[Segment]:
+        current = self._segment_index.current
+        return [
+            one for one in self._segment_index.segments if not one.unfinished and one is not current
+        ]
 
-    monkeypatch.setattr(Room, "drained", mutant)
+    monkeypatch.setattr(Space, "drained", mutant)
 
 
 def forget_to_tell(self: Journal, outcome: Any) -> None:
@@ -302,10 +304,10 @@ def park_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def believe_former_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Facts, "_session", lambda self, session: None)
-    received = Facts._received
+    monkeypatch.setattr(RecoveryIndex, "_session", lambda self, session: None)
+    received = RecoveryIndex._received
     monkeypatch.setattr(
-        Facts, "_received", lambda self, by, number, _: received(self, by, number, 0)
+        RecoveryIndex, "_received", lambda self, by, number, _: received(self, by, number, 0)
     )
 
 
@@ -331,9 +333,9 @@ keep_drops_quiet = after(Journal, "end_group", forget_to_tell)
 
 MUTANTS = (
     Mutant("acknowledged before the fdatasync", sync_one_group_late, (NOT_LOST,), 64),
-    Mutant("no fdatasync", leave_out(Volume, "sync_data"), (NOT_LOST,), 64),
-    Mutant("no sync of the folder", leave_out(Volume, "sync_folder"), (NOT_LOST,), 8, seen=2),
-    Mutant("no sync of a new segment", leave_out(Volume, "sync"), (STARTS,), 64, seen=14),
+    Mutant("no fdatasync", leave_out(SegmentFiles, "sync_data"), (NOT_LOST,), 64),
+    Mutant("no sync of the folder", leave_out(SegmentFiles, "sync_folder"), (NOT_LOST,), 8, seen=2),
+    Mutant("no sync of a new segment", leave_out(SegmentFiles, "sync"), (STARTS,), 64, seen=14),
     Mutant("no checksum", believe_all_octets, (NOTHING_ELSE,), 64, seen=2),
     Mutant("a checksum without salt", leave_out_salt, (NOTHING_ELSE,), 64, seen=2),
     Mutant("a failed fdatasync is tried again", sync_again, (NOT_LOST,), 250, seen=91),
@@ -353,7 +355,7 @@ MUTANTS = (
         "a segment is recycled unsynced", recycle_unsynced, (STARTS, EXCHANGES), 2000, seen=1664
     ),
     Mutant("a mark counts before it is written", believe_marks, (EXCHANGES,), 250, seen=100),
-    Mutant("what the broker received is parked", park_all, (EXCHANGES,), 64, seen=26),
+    Mutant("what the broker received is queued", park_all, (EXCHANGES,), 64, seen=26),
     Mutant("PUBREC of a former session counts", believe_former_sessions, (EXCHANGES,), 64, seen=9),
     Mutant(
         "PUBREC outlasts CONNECT in memory", restate_in_former_session, (EXCHANGES,), 64, seen=36
@@ -373,7 +375,7 @@ MUTANTS = (
     Mutant("what is finished is read back", read_finished, (NOTHING_ELSE, AS_IT_WAS), 8),
     Mutant("nobody is told what was dropped", keep_drops_quiet, (NOT_LOST,), 250, seen=29),
     Mutant("a disk that was full stays full", never_room_again, (GOES_ON,), 250, seen=231),
-    Mutant("the budget is not obeyed", constant(Room, "can_make", True), (BOUNDED,), 250, seen=36),
+    Mutant("the budget is not obeyed", constant(Space, "can_make", True), (BOUNDED,), 250, seen=36),
 )
 
 

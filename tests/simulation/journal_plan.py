@@ -28,7 +28,7 @@ class Plan:
     lives: int
     steps: int  # in each
     payload_bytes_max: int
-    parked: float  # of the readings
+    queued: float  # of the readings
     reads: float  # of the steps
     finishes: float  # of what the core does
 
@@ -58,7 +58,7 @@ def plan_of(dice: Random) -> Plan:
         lives=dice.randint(1, 4),
         steps=dice.randint(3, 25),
         payload_bytes_max=dice.choice([40, 400, 2000]),
-        parked=dice.choice([0.05, 0.5, 0.5, 0.95, 1.0]),
+        queued=dice.choice([0.05, 0.5, 0.5, 0.95, 1.0]),
         reads=dice.choice([0.02, 0.1, 0.3]),
         finishes=dice.choice([0.05, 0.2, 0.4]),
     )

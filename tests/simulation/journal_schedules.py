@@ -21,9 +21,9 @@ from random import Random
 
 import pytest
 
-from gateway.storage.journal import options as rules
+from gateway.storage.journal import options as options
 from gateway.storage.journal import repair, segment_files
-from gateway.storage.journal.options import JournalRules
+from gateway.storage.journal.options import JournalOptions
 from gateway.storage.journal.segment import HEADER_BYTES
 from tests.simulation.journal_judge import Clock
 from tests.simulation.journal_life import Life
@@ -40,7 +40,7 @@ SEGMENTS_OF_BUDGET = 8
 def small_segments(segment_bytes: int) -> Iterator[None]:
     """The smallest size there is of a segment is another."""
     with pytest.MonkeyPatch.context() as monkeypatch:
-        for module in (rules, repair, segment_files):
+        for module in (options, repair, segment_files):
             monkeypatch.setattr(module, "SEGMENT_BYTES_MIN", segment_bytes)
         monkeypatch.setattr(segment_files, "ZERO_BYTES", bytes(segment_bytes))
         yield
@@ -64,7 +64,7 @@ class Schedule:
         self.boots = 0
         self.serial = 0
         salts = Random(seed + 2)
-        self.rules = JournalRules(
+        self.options = JournalOptions(
             self.plan.segment_bytes * self.plan.segments,
             self.plan.when_full,
             self.plan.recent_s,
@@ -129,7 +129,7 @@ class Schedule:
             return
         factor = self.meddler.choice((1, 1, 2, 4, 8))
         size_max_bytes = SEGMENTS_OF_BUDGET * self.plan.segment_bytes * factor
-        self.rules = replace(self.rules, size_max_bytes=size_max_bytes)
+        self.options = replace(self.options, size_max_bytes=size_max_bytes)
         for _ in range(self.meddler.randint(0, 3)):
             self.tell(f"meanwhile: {self.files.meddle(FOLDER)}")
 

@@ -20,7 +20,7 @@ from tests.simulation.watch import SAFE
 
 def time_of_the_core_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """And so in what another run reads, whose clock has left out nothing."""
-    monkeypatch.setattr(Journal, "end_again", lambda _journal, forwards: forwards)
+    monkeypatch.setattr(Journal, "end_again", lambda _journal, readings: readings)
 
 
 def stamps_by_the_clock_of_the_core(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +63,7 @@ LATE_MUTANTS = (
     ),
     Mutant(
         "clients do not have their full time again after a pause",
-        constant(Engine, "stood_still", ()),
+        constant(Engine, "paused", ()),
         NOT_THERE,
         within=1000,
         kind="late",

@@ -18,7 +18,7 @@ from random import Random
 
 from gateway.core.effects import Effect, StateChanged
 from gateway.core.process_pauses import BEAT_S, LATE_S
-from gateway.core.session.options import SessionRules, deadline_s
+from gateway.core.session.options import SessionOptions, deadline_s
 from gateway.core.session.session import Session
 from gateway.core.state_records import State
 from gateway.frames import Frame, Publish, Pubrel, Register
@@ -127,7 +127,7 @@ class WorldsClocks:
 
     def _returned(self, began_at: float) -> None:
         self._note("the gateway runs again")
-        self.watch.stood_still(began_at, self._agenda.now)
+        self.watch.paused(began_at, self._agenda.now)
 
     def _set_clock(self, gateway: Callable[[], GatewayHost], jump_ms: float) -> None:
         self._note(f"the wall clock jumps by {jump_ms / 1000} s")
@@ -145,7 +145,7 @@ class LateWatch:
     """Hears what the gateway receives, sends and finds; `told` of one that is lost."""
 
     def __init__(self, plan: Plan) -> None:
-        self._rules = SessionRules(plan.retry_after_s)
+        self._options = SessionOptions(plan.retry_after_s)
         self._sleeps_s = {one.client_id: one.sleeps_s for one in plan.sensors}
         self._pauses: list[tuple[float, float]] = []  # from, to
         self._received_at: dict[str, float] = {}
@@ -162,7 +162,7 @@ class LateWatch:
         self._received_at.clear()
         self._sent.clear()
 
-    def stood_still(self, begin: float, end: float) -> None:
+    def paused(self, begin: float, end: float) -> None:
         self._pauses.append((begin, end))
 
     def heard(self, client_id: str, frame: Frame, session: Session | None, at: float) -> None:
@@ -173,7 +173,7 @@ class LateWatch:
 
     def said(self, client_id: str, frame: Frame, at: float) -> None:
         if isinstance(frame, Register | Pubrel) or (isinstance(frame, Publish) and frame.qos > 0):
-            sent = self._sent.setdefault(client_id, deque(maxlen=self._rules.retry_count_max + 1))
+            sent = self._sent.setdefault(client_id, deque(maxlen=self._options.retry_count_max + 1))
             sent.append(at)
 
     def told(self, news: Effect, at: float) -> None:
@@ -220,8 +220,8 @@ class LateWatch:
         # After a restart the gateway repeats what another run may have sent; and PUBLISH follows
         # REGACK at once, and goes on counting.
         ran_s, times = self._ran_s(sent[0], at), len(sent)
-        is_early = ran_s < (times - 1) * self._rules.retry_after_s - ROUNDED_S
-        if times < self._rules.retry_count_max or is_early:
+        is_early = ran_s < (times - 1) * self._options.retry_after_s - ROUNDED_S
+        if times < self._options.retry_count_max or is_early:
             broken(NOT_THERE, f"{client_id} is lost, {times} times in {ran_s:.1f} s")
 
     def _noticed(self) -> list[float]:

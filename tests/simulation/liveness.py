@@ -141,7 +141,7 @@ class LivenessWatch:
         if engine.wake_at() < now - LATE_S:
             broken(LIVENESS, f"a timer of {engine.wake_at():.3f} s has not rung")
         for client_id, session in engine.sessions.items():
-            wake_at = session.wake_at(engine.members.returned_at)
+            wake_at = session.wake_at(engine.client_table.returned_at)
             if session.state not in ABSENT and wake_at < now - LATE_S:
                 broken(LIVENESS, f"{client_id} wanted time at {wake_at:.3f} s")
 
@@ -157,18 +157,18 @@ class LivenessWatch:
     def _readings(self, gateway: GatewayHost) -> Iterator[Wait]:
         uplink = gateway.engine.uplink
         in_flight = uplink._in_flight
-        for forward, way in uplink.storing.items():
-            yield ("being stored", way.name, forward), DISK
-        for forward in uplink._followers.behind:
-            yield ("followed", forward), DISK
-        for forward in uplink._postponed._readings:
-            yield ("postponed", forward), UPSTREAM
+        for reading, way in uplink.storing.items():
+            yield ("being stored", way.name, reading), DISK
+        for reading in uplink._qos0_order.behind:
+            yield ("followed", reading), DISK
+        for reading in uplink._deferred._readings:
+            yield ("postponed", reading), UPSTREAM
         if not gateway.engine.upstream.readings.is_open:
             return
         on_the_wire = [*in_flight.published.values(), *in_flight.released.values()]
-        for forward in on_the_wire:
-            yield ("in flight", forward), UPSTREAM if forward.upstream_qos == 1 else BOTH
-        backlog, queue = in_flight.backlog, [*in_flight.waiting, *in_flight.turns.all()]
+        for reading in on_the_wire:
+            yield ("in flight", reading), UPSTREAM if reading.upstream_qos == 1 else BOTH
+        backlog, queue = in_flight.backlog, [*in_flight.waiting, *in_flight.qos_order.all()]
         queue += backlog.ready
         if queue or (backlog._readable and not backlog.is_paused):
             is_live = not backlog.of_clients and all(one.upstream_qos == 1 for one in on_the_wire)
@@ -176,17 +176,17 @@ class LivenessWatch:
             causes = (UPSTREAM if is_live else BOTH) | {Cause.DRAIN}
             yield ("queue to the broker", moves), causes
         waiting = {id(each) for each in queue}
-        bequests = gateway.engine._bequests
-        for client_id, will in bequests._due.items():
+        pending_wills = gateway.engine._pending_wills
+        for client_id, will in pending_wills._due.items():
             # What nobody takes is offered again by a timer.
-            if id(will) not in waiting and client_id not in bequests._refused:
+            if id(will) not in waiting and client_id not in pending_wills._refused:
                 yield ("will", will), BOTH
 
     def _disk(self, gateway: GatewayHost) -> Iterator[Wait]:
         committer, journal = gateway._committer, gateway.journal
         if journal._pending:
             yield ("not written yet", journal._pending[0][0]), DISK
-        if journal._marks.is_any:
+        if journal._completions.is_any:
             yield ("marks of the journal", journal.numbers.groups), DISK
         if committer._waiting:
             yield ("waits for the journal", id(committer._waiting[0][1])), DISK
@@ -209,7 +209,7 @@ class LivenessWatch:
             yield ("connection to the broker",), DISK | {Cause.BROKER}
             return
         subscriptions = upstream.subscriptions
-        if not subscriptions.settled or subscriptions._stale or subscriptions._giving_up:
+        if not subscriptions.acknowledged or subscriptions._stale or subscriptions._giving_up:
             moves = frozenset(subscriptions._asked), len(subscriptions._missing)
             yield ("subscriptions at the broker", moves), BOTH
         session = self._broker.sessions.get(MQTT_CLIENT_ID)
@@ -217,19 +217,19 @@ class LivenessWatch:
             yield ("from the broker", packet_id, id(outgoing), outgoing.released), BOTH
 
     def _client(self, client_id: ClientId, session: Session) -> Iterator[Wait]:
-        delivering = session.delivering
-        for held in session.withheld:
+        outbound = session.outbound
+        for held in session.held:
             yield ("withheld", client_id, id(held)), DISK
-        current = delivering.under_way
+        current = outbound.outstanding
         if current is not None and current.stage in (SAVING, RELEASING):
             yield (current.stage.value, client_id, current.position), DISK
-        elif session.state not in LISTENING or not session.is_believed:
+        elif session.state not in LISTENING or not session.is_address_validated:
             return
         elif current is not None:
             sent = self._sent_down.get(client_id, 0)
             yield ("not repeated", client_id, current.message_id, sent), NOTHING
-        elif delivering._outbox:
-            yield ("not begun", client_id, len(delivering._outbox)), NOTHING
+        elif outbound._outbox:
+            yield ("not begun", client_id, len(outbound._outbox)), NOTHING
 
 
 def _check_alarms(gateway: GatewayHost) -> None:
@@ -253,10 +253,10 @@ def _is_excused(engine: Engine, client_id: str, key: Key) -> bool:
         return True
     match name:
         case "PINGRESP":
-            is_fetching = session.state is State.AWAKE and session.delivering.waiting > 0
+            is_fetching = session.state is State.AWAKE and session.outbound.waiting > 0
             return is_fetching or session.state is State.ASLEEP
         case "PUBACK or PUBREC":
-            return message_id in (session.publishing._unheard or ())
+            return message_id in (session.inbound._unheard or ())
         case "SUBACK":
             wish = (session._subscribing._wishes or {}).get(message_id)
             return wish is not None and not wish.is_awaited
@@ -276,13 +276,13 @@ def _causes_of(engine: Engine, client_id: str, key: Key) -> frozenset[Cause] | N
     if name != READING:
         return DISK
     session = engine.sessions.get(ClientId(client_id))
-    forward = None if session is None else session.publishing._unsettled(message_id)
-    if forward is None:
+    reading = None if session is None else session.inbound._unacknowledged(message_id)
+    if reading is None:
         return NOTHING
-    if forward in engine.uplink.storing:
+    if reading in engine.uplink.storing:
         return DISK
-    unsettled = engine.uplink._in_flight.unsettled()
-    return None if any(each is forward for each in unsettled) else NOTHING
+    unacknowledged = engine.uplink._in_flight.unacknowledged()
+    return None if any(each is reading for each in unacknowledged) else NOTHING
 
 
 def _named(key: Hashable) -> str:

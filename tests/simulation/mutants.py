@@ -21,14 +21,14 @@ import pytest
 
 from gateway.core.downlink import pending_subscriptions
 from gateway.core.downlink.retained import NEW, SAME, Retained
-from gateway.core.effects import Forward, Message, Send
+from gateway.core.effects import Message, Reading, Send
 from gateway.core.mqtt.inflight import InFlight
-from gateway.core.mqtt.publisher import Readings
-from gateway.core.mqtt.receiver import Receiving
-from gateway.core.mqtt.subscriber import UpstreamSubscriptions
+from gateway.core.mqtt.publisher import Publisher
+from gateway.core.mqtt.receiver import Receiver
+from gateway.core.mqtt.subscriber import Subscriber
 from gateway.core.session import inbound
-from gateway.core.session.inbound import Publishing
-from gateway.core.session.outbound import Delivering
+from gateway.core.session.inbound import Inbound
+from gateway.core.session.outbound import Outbound
 from gateway.core.session.session import Session
 from gateway.core.uplink.uplink import Uplink
 from gateway.frames import Puback, Pubrec
@@ -55,16 +55,16 @@ NOTED = Path(__file__).with_name("mutant_seeds.txt")
 BEGIN, END = "<!-- mutants -->\n", "<!-- end of mutants -->\n"
 
 
-def acknowledge_early(answer: Callable[[Forward], Any], qos: int) -> Patch:
+def acknowledge_early(answer: Callable[[Reading], Any], qos: int) -> Patch:
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
         take = Uplink.take
 
-        def mutant(self: Uplink, forward: Forward, now: float) -> Any:
-            effects = take(self, forward, now)
-            session = self._sessions.get(forward.client_id)
-            if forward.qos != qos or session is None:
+        def mutant(self: Uplink, reading: Reading, now: float) -> Any:
+            effects = take(self, reading, now)
+            session = self._sessions.get(reading.client_id)
+            if reading.qos != qos or session is None:
                 return effects
-            return [*effects, Send(session.peer, answer(forward))]
+            return [*effects, Send(session.peer, answer(reading))]
 
         monkeypatch.setattr(Uplink, "take", mutant)
 
@@ -74,47 +74,47 @@ def acknowledge_early(answer: Callable[[Forward], Any], qos: int) -> Patch:
 def acknowledge_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     take = Uplink.take
 
-    def mutant(self: Uplink, forward: Forward, now: float) -> Any:
-        effects = take(self, forward, now)
-        session = self._sessions.get(forward.client_id)
-        if forward.qos == 0 or self._readings.is_open or session is None:
+    def mutant(self: Uplink, reading: Reading, now: float) -> Any:
+        effects = take(self, reading, now)
+        session = self._sessions.get(reading.client_id)
+        if reading.qos == 0 or self._readings.is_open or session is None:
             return effects
-        return effects + session.settled(forward)
+        return effects + session.acknowledged(reading)
 
     monkeypatch.setattr(Uplink, "take", mutant)
 
 
 def release_after_session_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = Readings.open
+    opened = Publisher.open
 
-    def mutant(self: Readings, packet: mqtt5.ConnAckPacket) -> Any:
+    def mutant(self: Publisher, packet: mqtt5.ConnAckPacket) -> Any:
         self._trust_session = True
         present = mqtt5.ConnAckPacket(session_present=True, receive_max=packet.receive_max)
         return opened(self, present)
 
-    monkeypatch.setattr(Readings, "open", mutant)
+    monkeypatch.setattr(Publisher, "open", mutant)
 
 
 def trust_forgetful_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = Readings.open
+    opened = Publisher.open
 
-    def mutant(self: Readings, packet: mqtt5.ConnAckPacket) -> Any:
+    def mutant(self: Publisher, packet: mqtt5.ConnAckPacket) -> Any:
         self._trust_session = True
         return opened(self, packet)
 
-    monkeypatch.setattr(Readings, "open", mutant)
+    monkeypatch.setattr(Publisher, "open", mutant)
 
 
 def forget_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
-    close = Readings.close
+    close = Publisher.close
 
-    def mutant(self: Readings) -> None:
+    def mutant(self: Publisher) -> None:
         close(self)
         for packet_id in [*self.in_flight.published]:
             self.in_flight.withdraw(packet_id)
         self.in_flight.released.clear()
 
-    monkeypatch.setattr(Readings, "close", mutant)
+    monkeypatch.setattr(Publisher, "close", mutant)
 
 
 def number_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,71 +122,71 @@ def number_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def mutant(self: InFlight) -> None:
         start_over(self)
-        for forward in self.waiting:
-            forward.sequence = -1
+        for reading in self.waiting:
+            reading.sequence = -1
 
     monkeypatch.setattr(InFlight, "start_over", mutant)
 
 
 def leave_out_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
-    transmit = Readings._transmit
+    transmit = Publisher._transmit
 
-    def mutant(self: Readings, forward: Forward) -> Any:
-        effect = transmit(self, forward)
-        self._sequence += forward.sequence >= 0 and forward.sequence % 2
+    def mutant(self: Publisher, reading: Reading) -> Any:
+        effect = transmit(self, reading)
+        self._sequence += reading.sequence >= 0 and reading.sequence % 2
         return effect
 
-    monkeypatch.setattr(Readings, "_transmit", mutant)
+    monkeypatch.setattr(Publisher, "_transmit", mutant)
 
 
 def qos0_overtakes(monkeypatch: pytest.MonkeyPatch) -> None:
-    publish = Readings.publish
+    publish = Publisher.publish
 
-    def mutant(self: Readings, forward: Forward, *, ahead: bool = False) -> Any:
-        if forward.qos == 0 and self.is_open:
-            return self._transmit(forward)
-        return publish(self, forward, ahead=ahead)
+    def mutant(self: Publisher, reading: Reading, *, ahead: bool = False) -> Any:
+        if reading.qos == 0 and self.is_open:
+            return self._transmit(reading)
+        return publish(self, reading, ahead=ahead)
 
-    monkeypatch.setattr(Readings, "publish", mutant)
+    monkeypatch.setattr(Publisher, "publish", mutant)
 
 
 def two_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    deliver = Delivering.deliver
+    deliver = Outbound.deliver
 
-    def mutant(self: Delivering, *given: Any) -> Any:
-        outbox, self._outbox, self.under_way = self._outbox, None, None
+    def mutant(self: Outbound, *given: Any) -> Any:
+        outbox, self._outbox, self.outstanding = self._outbox, None, None
         effects = deliver(self, *given)
         self._outbox = outbox
         return effects
 
-    monkeypatch.setattr(Delivering, "deliver", mutant)
+    monkeypatch.setattr(Outbound, "deliver", mutant)
 
 
 def newest_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    keep = Delivering.keep
+    keep = Outbound.keep
 
-    def mutant(self: Delivering, *given: Any) -> Any:
+    def mutant(self: Outbound, *given: Any) -> Any:
         effects = keep(self, *given)
         if self._outbox:
             self._outbox._queue.rotate()
         return effects
 
-    monkeypatch.setattr(Delivering, "keep", mutant)
+    monkeypatch.setattr(Outbound, "keep", mutant)
 
 
 def forget_received(monkeypatch: pytest.MonkeyPatch) -> None:
-    repeated = Receiving._repeated
+    repeated = Receiver._repeated
 
-    def mutant(self: Receiving, *given: Any, **named: Any) -> Any:
+    def mutant(self: Receiver, *given: Any, **named: Any) -> Any:
         self._open.clear()
         self._unreleased.clear()
         return repeated(self, *given, **named)
 
-    monkeypatch.setattr(Receiving, "_repeated", mutant)
+    monkeypatch.setattr(Receiver, "_repeated", mutant)
 
 
 def drop_for_absent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Delivering, "keep", lambda *_: [])
+    monkeypatch.setattr(Outbound, "keep", lambda *_: [])
 
 
 def replay_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,7 +240,7 @@ MUTANTS = (
     ),
     Mutant(
         "the receive set of a sensor is forgotten",
-        constant(Publishing, "_is_awaiting_release", False),
+        constant(Inbound, "_is_awaiting_release", False),
         ONCE,
         within=32,
     ),
@@ -261,7 +261,7 @@ MUTANTS = (
     ),
     Mutant(
         "SUBACK before the broker has the subscription",
-        constant(UpstreamSubscriptions, "is_granted", True),
+        constant(Subscriber, "is_granted", True),
         NOTHING_MISSED,
         within=8,
     ),

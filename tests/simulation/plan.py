@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from random import Random
 
-from gateway.core.uplink.policy import Acknowledge, ReadingRules
+from gateway.core.uplink.policy import Acknowledge, ReadingOptions
 from gateway.storage.journal.options import RECENT_SHARE
 from tests.simulation.disk import SEGMENT_BYTES
 from tests.simulation.lossy_link import Weather
@@ -37,7 +37,7 @@ SHARED_FILTERS = ("all/+", "all/#", "all/x", "r/1", "r/#", "r/+")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PlannedReading:
     client_id: str
     number: int
     topic: str
@@ -135,7 +135,7 @@ class Plan:
     flush_s_max: float
     journal_bytes: int
     sensors: list[SensorPlan] = field(default_factory=list)
-    readings: list[Reading] = field(default_factory=list)
+    readings: list[PlannedReading] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     keeps: bool = False  # readings, until they are ingested
@@ -165,8 +165,8 @@ class Plan:
         written = sum(len(one.payload) + RECORD_BYTES for one in self.readings)
         return written < self.journal_bytes // RECENT_SHARE - SEGMENT_BYTES
 
-    def rules(self, acknowledge: Acknowledge) -> ReadingRules:
-        return ReadingRules(
+    def options(self, acknowledge: Acknowledge) -> ReadingOptions:
+        return ReadingOptions(
             acknowledge, self.expiry_s, coalesce_retained=self.coalesce, keeps=self.keeps
         )
 
@@ -267,7 +267,9 @@ def _sensor(number: int, weather: Weather, dice: Random) -> SensorPlan:
     )
 
 
-def _readings(sensor: SensorPlan, dice: Random, padding: int, *, rush: bool) -> list[Reading]:
+def _readings(
+    sensor: SensorPlan, dice: Random, padding: int, *, rush: bool
+) -> list[PlannedReading]:
     readings = []
     at = RUSH_AT_S if rush else dice.random() * START_S_MAX
     pause_s_max = 0.5 if rush else dice.choice((0.3, 2.0, 15.0, 30.0))
@@ -277,7 +279,7 @@ def _readings(sensor: SensorPlan, dice: Random, padding: int, *, rush: bool) -> 
         topic = dice.choice(sensor.topics)
         retain = dice.random() < 0.2
         qos = dice.choice((0, 1, 1, 2, 2))
-        readings.append(Reading(sensor.client_id, number, topic, payload, qos, retain, at))
+        readings.append(PlannedReading(sensor.client_id, number, topic, payload, qos, retain, at))
     return readings
 
 

@@ -10,18 +10,18 @@ import pytest
 from gateway.core.downlink.downlink import Downlink
 from gateway.core.downlink.subscriptions import Subscriptions
 from gateway.core.effects import (
-    Arrived,
     Finish,
-    Forward,
+    Publication,
+    Reading,
     Send,
     Store,
     Transmit,
 )
 from gateway.core.engine import Engine
 from gateway.core.mqtt.backlog import Backlog
-from gateway.core.mqtt.publisher import Readings
-from gateway.core.session.inbound import Publishing
-from gateway.core.session.outbound import Delivering
+from gateway.core.mqtt.publisher import Publisher
+from gateway.core.session.inbound import Inbound
+from gateway.core.session.outbound import Outbound
 from gateway.core.session.persistence import LastingSession
 from gateway.core.session.session import Session
 from gateway.core.session.topic_registry import TopicRegistry
@@ -41,10 +41,10 @@ from tests.simulation.will_watch import WILLS
 def acknowledge_before_durable(monkeypatch: pytest.MonkeyPatch) -> None:
     store_first = Uplink._store_first
 
-    def mutant(self: Uplink, forward: Forward, now: float) -> Any:
-        effects = store_first(self, forward, now)
-        session = self._sessions.get(forward.client_id)
-        return effects + ([] if session is None else session.settled(forward))
+    def mutant(self: Uplink, reading: Reading, now: float) -> Any:
+        effects = store_first(self, reading, now)
+        session = self._sessions.get(reading.client_id)
+        return effects + ([] if session is None else session.acknowledged(reading))
 
     monkeypatch.setattr(Uplink, "_store_first", mutant)
 
@@ -52,13 +52,13 @@ def acknowledge_before_durable(monkeypatch: pytest.MonkeyPatch) -> None:
 def send_before_durable(monkeypatch: pytest.MonkeyPatch) -> None:
     store_first = Uplink._store_first
 
-    def mutant(self: Uplink, forward: Forward, now: float) -> Any:
-        effects = store_first(self, forward, now)
-        if self.storing.get(forward) is not _Way.PASS_ON:
+    def mutant(self: Uplink, reading: Reading, now: float) -> Any:
+        effects = store_first(self, reading, now)
+        if self.storing.get(reading) is not _Way.PASS_ON:
             return effects
-        self._let_follow(forward, 0.0)
-        self.storing[forward] = _Way.SPILLED
-        return [Store(forward), *self._pass_on(forward, 0.0)]
+        self._let_follow(reading, 0.0)
+        self.storing[reading] = _Way.SPILLED
+        return [Store(reading), *self._pass_on(reading, 0.0)]
 
     monkeypatch.setattr(Uplink, "_store_first", mutant)
 
@@ -66,26 +66,26 @@ def send_before_durable(monkeypatch: pytest.MonkeyPatch) -> None:
 def finish_when_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     stored = Uplink.stored
 
-    def mutant(self: Uplink, forwards: list[Forward], now: float) -> Any:
-        return stored(self, forwards, now) + [Finish(forward) for forward in forwards]
+    def mutant(self: Uplink, readings: list[Reading], now: float) -> Any:
+        return stored(self, readings, now) + [Finish(reading) for reading in readings]
 
     monkeypatch.setattr(Uplink, "stored", mutant)
 
 
 def release_before_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    record_received = Readings._record_received
+    record_received = Publisher._record_received
 
-    def mutant(self: Readings, packet_id: int, forward: Forward) -> Any:
-        effects = record_received(self, packet_id, forward)
+    def mutant(self: Publisher, packet_id: int, reading: Reading) -> Any:
+        effects = record_received(self, packet_id, reading)
         self.in_flight.release(packet_id)
         return [*effects, Transmit(mqtt5.PubRelPacket(packet_id).write())]
 
-    monkeypatch.setattr(Readings, "_record_received", mutant)
-    monkeypatch.setattr(Readings, "recorded", lambda *_: [])
+    monkeypatch.setattr(Publisher, "_record_received", mutant)
+    monkeypatch.setattr(Publisher, "recorded", lambda *_: [])
 
 
 def hand_back_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    def mutant(self: Downlink, arrived: Arrived, _now: float) -> Any:
+    def mutant(self: Downlink, arrived: Publication, _now: float) -> Any:
         arrived.copies = 0
         return self._upstream.acknowledge(arrived)
 
@@ -93,24 +93,24 @@ def hand_back_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def release_sensor_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    receive_pubrec = Delivering.receive_pubrec
+    receive_pubrec = Outbound.receive_pubrec
 
-    def mutant(self: Delivering, message_id: int, client_id: Any, peer: Any, *given: Any) -> Any:
+    def mutant(self: Outbound, message_id: int, client_id: Any, peer: Any, *given: Any) -> Any:
         effects = receive_pubrec(self, message_id, client_id, peer, *given)
         return [Send(peer, Pubrel(message_id)), *effects]
 
-    monkeypatch.setattr(Delivering, "receive_pubrec", mutant)
+    monkeypatch.setattr(Outbound, "receive_pubrec", mutant)
 
 
 def other_message_ids(monkeypatch: pytest.MonkeyPatch) -> None:
-    restore = Delivering.restore
+    restore = Outbound.restore
 
-    def mutant(self: Delivering, *given: Any) -> None:
+    def mutant(self: Outbound, *given: Any) -> None:
         restore(self, *given)
-        if self.under_way is not None:
-            self.under_way.message_id = self.under_way.message_id % 60_000 + 77
+        if self.outstanding is not None:
+            self.outstanding.message_id = self.outstanding.message_id % 60_000 + 77
 
-    monkeypatch.setattr(Delivering, "restore", mutant)
+    monkeypatch.setattr(Outbound, "restore", mutant)
 
 
 def topic_ids_of_the_life(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +123,7 @@ def forget_will(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def mutant(self: LastingSession, *given: Any, **named: Any) -> None:
         restore(self, *given, **named)
-        self._testament = None
+        self._will_handshake = None
 
     monkeypatch.setattr(LastingSession, "restore", mutant)
 
@@ -143,9 +143,9 @@ def spill_behind_younger(monkeypatch: pytest.MonkeyPatch) -> None:
 
 RESTART_MUTANTS = (
     Mutant("acknowledged before the group is durable", acknowledge_before_durable, SAFE, 8),
-    Mutant("finished in the journal before it is settled", finish_when_stored, SAFE, 64),
+    Mutant("finished in the journal before it is acknowledged", finish_when_stored, SAFE, 64),
     Mutant(
-        "what is parked is forgotten at a restart",
+        "what is queued is forgotten at a restart",
         constant(Backlog, "restore", None),
         SAFE,
         within=64,
@@ -154,13 +154,13 @@ RESTART_MUTANTS = (
     Mutant("PUBREL to the broker before the record of PUBREC", release_before_record, ONCE, 2000),
     Mutant(
         "the receive set is forgotten at a restart",
-        constant(Publishing, "restore", None),
+        constant(Inbound, "restore", None),
         ONCE,
         within=250,
     ),
     Mutant(
         "CONNECT is not on record before it is sent",
-        constant(Readings, "may_be_on_record", False),
+        constant(Publisher, "may_be_on_record", False),
         SAFE,
         within=500,
         kind="forgetful",
@@ -183,13 +183,13 @@ RESTART_MUTANTS = (
     ),
     Mutant(
         "what is stored leaves older ones of its client behind",
-        constant(Session, "unsettled_but", ()),
+        constant(Session, "unacknowledged_but", ()),
         IN_ORDER,
         within=250,
         kind="eager",
     ),
     Mutant(
-        "live readings overtake parked ones", constant(Uplink, "_is_behind", False), IN_ORDER, 250
+        "live readings overtake queued ones", constant(Uplink, "_is_behind", False), IN_ORDER, 250
     ),
     Mutant(
         "the broker hears that a message is in good hands before it is saved",

@@ -39,7 +39,7 @@ from gateway.frames import (
     encode,
 )
 from tests.simulation.agenda import Agenda
-from tests.simulation.plan import Reading, SensorPlan
+from tests.simulation.plan import PlannedReading, SensorPlan
 from tests.simulation.stream import nothing
 
 T_RETRY_S = 10.0
@@ -65,7 +65,7 @@ class Exchange:
 class Outstanding:
     """The reading that is being carried, as the flash has it; `released`: PUBREC came."""
 
-    reading: Reading
+    reading: PlannedReading
     message_id: int
     sent: bool = False
     released: bool = False
@@ -83,10 +83,10 @@ class Sensor:
     ) -> None:
         self.plan = plan
         self.address = b""
-        self.on_acknowledged: Callable[[Sensor, Reading], None] = nothing
+        self.on_acknowledged: Callable[[Sensor, PlannedReading], None] = nothing
         self.on_message: Callable[[Sensor, Publish], None] = nothing
         self.on_subscribed: Callable[[Sensor, str], None] = nothing
-        self.waiting: deque[Reading] = deque()
+        self.waiting: deque[PlannedReading] = deque()
         self.outstanding: Outstanding | None = None
         self.ready = False
         self.boots = 0
@@ -149,7 +149,7 @@ class Sensor:
         self._off_until = self._agenda.now + pause_s
         self._agenda.at(self._off_until, self.boot)
 
-    def measure(self, reading: Reading) -> None:
+    def measure(self, reading: PlannedReading) -> None:
         if reading.qos > 0:
             self.waiting.append(reading)
             self._go_on()

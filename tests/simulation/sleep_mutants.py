@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from gateway.core.effects import Bequeath, Effect, Send, State
+from gateway.core.effects import Effect, PublishWill, Send, State
 from gateway.core.session import session as sessions
-from gateway.core.session.outbound import Delivering
+from gateway.core.session.outbound import Outbound
 from gateway.core.session.outbox import Outbox, gone
 from gateway.core.session.session import Session
-from gateway.core.uplink.pending_wills import Bequests
+from gateway.core.uplink.pending_wills import PendingWills
 from gateway.frames import Disconnect, Pingreq, Pingresp
 from tests.simulation.downlink_watch import (
     ALL_ASKED_FOR,
@@ -39,8 +39,8 @@ def drop_unanswered(monkeypatch: pytest.MonkeyPatch) -> None:
     def mutant(self: Session, now: float) -> list[Effect]:
         if self.state is not State.AWAKE:
             return unanswered(self, now)
-        self.delivering.pause()
-        dropped = self.delivering._finish(self.client_id, self.peer, now)
+        self.outbound.pause()
+        dropped = self.outbound._finish(self.client_id, self.peer, now)
         return dropped + unanswered(self, now)
 
     monkeypatch.setattr(Session, "_unanswered", mutant)
@@ -50,7 +50,7 @@ def empty_when_sleep_is_declared_again(monkeypatch: pytest.MonkeyPatch) -> None:
     receive = sessions._RECEIVERS[Disconnect]
 
     def mutant(self: Session, frame: Disconnect, now: float) -> list[Effect]:
-        outbox = self.delivering._outbox
+        outbox = self.outbound._outbox
         effects: list[Effect] = []
         if self.state is State.ASLEEP and outbox is not None:
             for queued in outbox.take_all():
@@ -66,18 +66,18 @@ def will_of_one_that_said_goodbye(monkeypatch: pytest.MonkeyPatch) -> None:
     def mutant(self: Session, frame: Disconnect, now: float) -> list[Effect]:
         if frame.duration_s or self.will is None:
             return receive(self, frame, now)
-        return [Bequeath(self.will.forward(self.client_id, now)), *receive(self, frame, now)]
+        return [PublishWill(self.will.reading(self.client_id, now)), *receive(self, frame, now)]
 
     monkeypatch.setitem(sessions._RECEIVERS, Disconnect, mutant)
 
 
 def forget_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    restore = Delivering.restore
+    restore = Outbound.restore
 
-    def mutant(self: Delivering, _saved: Any, next_position: int) -> None:
+    def mutant(self: Outbound, _saved: Any, next_position: int) -> None:
         restore(self, [], next_position)
 
-    monkeypatch.setattr(Delivering, "restore", mutant)
+    monkeypatch.setattr(Outbound, "restore", mutant)
 
 
 SLEEP_MUTANTS = (
@@ -104,7 +104,7 @@ SLEEP_MUTANTS = (
     Mutant("a goodbye publishes the will", will_of_one_that_said_goodbye, WILLS, 250),
     Mutant(
         "a will that is due is forgotten at a restart",
-        constant(Bequests, "restore", None),
+        constant(PendingWills, "restore", None),
         WILLS,
         within=2000,
     ),

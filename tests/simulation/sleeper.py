@@ -25,7 +25,7 @@ from gateway.frames import (
     WillTopic,
     WillTopicReq,
 )
-from tests.simulation.plan import CALM_AT_S, Reading, will_of
+from tests.simulation.plan import CALM_AT_S, PlannedReading, will_of
 from tests.simulation.sensor import KEEP_ALIVE_S, T_RETRY_S, Exchange, Sensor
 from tests.simulation.stream import nothing
 
@@ -87,7 +87,7 @@ class Sleeper(Sensor):
         self._wake_up()
         super().reboot()
 
-    def measure(self, reading: Reading) -> None:
+    def measure(self, reading: PlannedReading) -> None:
         if self.is_done_for or (self._is_asleep and reading.qos == 0):
             return
         super().measure(reading)

@@ -12,28 +12,28 @@ import pytest
 
 from gateway.core import durability_gate
 from gateway.core import engine as engines
-from gateway.core.clients.client_table import Members
+from gateway.core.clients.client_table import ClientTable
 from gateway.core.downlink.downlink import Downlink
-from gateway.core.effects import Effect, Forward, Released
+from gateway.core.effects import Effect, Reading, ReleaseRecorded
 from gateway.core.engine import Engine
 from gateway.core.mqtt.backlog import Backlog
 from gateway.core.mqtt.inflight import InFlight
-from gateway.core.mqtt.qos_order import Turns
+from gateway.core.mqtt.qos_order import QosOrder
 from gateway.core.session.lifecycle import Presence
-from gateway.core.session.outbound import Delivering
+from gateway.core.session.outbound import Outbound
 from gateway.core.session.outbox import PUBCOMP, REGACK, Stage
 from gateway.core.session.sending import Sending
 from gateway.core.session.session import Session
 from gateway.core.state_records import State
-from gateway.core.uplink.indeterminate_writes import Unsure
-from gateway.core.uplink.pending_wills import Bequests
+from gateway.core.uplink.indeterminate_writes import IndeterminateWrites
+from gateway.core.uplink.pending_wills import PendingWills
 from gateway.core.uplink.uplink import Uplink
 from gateway.storage.journal import journal as journals
-from gateway.storage.journal.commit_group import Group
+from gateway.storage.journal.commit_group import CommitGroup
 from gateway.storage.journal.committer import JournalCommitter
 from gateway.storage.journal.segment_choice import place, size_of
-from gateway.storage.journal.segment_files import Volume
-from gateway.storage.journal.space import Room
+from gateway.storage.journal.segment_files import SegmentFiles
+from gateway.storage.journal.space import Space
 from gateway.storage.state.committer import StateCommitter
 from tests.simulation.liveness import LIVENESS
 from tests.simulation.mutant import Mutant, Patch, constant
@@ -61,24 +61,24 @@ def now_and_then(owner: Any, name: str, result: Any = None) -> Patch:
 def slot_not_freed(monkeypatch: pytest.MonkeyPatch) -> None:
     acknowledge = InFlight.acknowledge
 
-    def mutant(self: InFlight, packet_ids: Any) -> list[Forward]:
+    def mutant(self: InFlight, packet_ids: Any) -> list[Reading]:
         before = dict(self.published)
-        forwards = acknowledge(self, packet_ids)
+        readings = acknowledge(self, packet_ids)
         self.published = before
-        return forwards
+        return readings
 
     monkeypatch.setattr(InFlight, "acknowledge", mutant)
 
 
 def timer_not_set_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    due = Members.due
+    due = ClientTable.due
 
-    def mutant(self: Members, now: float) -> Any:
+    def mutant(self: ClientTable, now: float) -> Any:
         for session in due(self, now):
             yield session
             session.scheduled_at = now  # as if one was set already
 
-    monkeypatch.setattr(Members, "due", mutant)
+    monkeypatch.setattr(ClientTable, "due", mutant)
 
 
 def commit_sets_no_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,23 +106,23 @@ def outbox_stops(monkeypatch: pytest.MonkeyPatch) -> None:
 def backlog_always_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     read_back = Backlog.read_back
 
-    def mutant(self: Backlog, forwards: list[Forward]) -> None:
-        read_back(self, forwards)
-        self.is_reading = bool(forwards)
+    def mutant(self: Backlog, readings: list[Reading]) -> None:
+        read_back(self, readings)
+        self.is_reading = bool(readings)
 
     monkeypatch.setattr(Backlog, "read_back", mutant)
 
 
 def not_repeated(stage: Stage) -> Patch:
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        retry = Delivering.retry
+        retry = Outbound.retry
 
-        def mutant(self: Delivering, *given: Any) -> list[Effect] | None:
+        def mutant(self: Outbound, *given: Any) -> list[Effect] | None:
             effects = retry(self, *given)
-            current = self.under_way
+            current = self.outstanding
             return [] if current is not None and current.stage is stage else effects
 
-        monkeypatch.setattr(Delivering, "retry", mutant)
+        monkeypatch.setattr(Outbound, "retry", mutant)
 
     return patch
 
@@ -137,7 +137,7 @@ def awake_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def released_unanswered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(engines._PERFORMERS, Released, lambda *_: [])
+    monkeypatch.setitem(engines._PERFORMERS, ReleaseRecorded, lambda *_: [])
 
 
 def pubrec_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,12 +150,12 @@ def pubrec_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def not_stored_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    def mutant(self: Unsure, now: float) -> list[Forward]:
+    def mutant(self: IndeterminateWrites, now: float) -> list[Reading]:
         if now >= self.store_at:
             self.store_at = inf
         return []
 
-    monkeypatch.setattr(Unsure, "due", mutant)
+    monkeypatch.setattr(IndeterminateWrites, "due", mutant)
 
 
 def small_spare_in_service(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +163,7 @@ def small_spare_in_service(monkeypatch: pytest.MonkeyPatch) -> None:
     where that takes no reading at all.
     """
 
-    def mutant(group: Group, waiting: Any, current: Any, room: Room) -> None:
+    def mutant(group: CommitGroup, waiting: Any, current: Any, room: Space) -> None:
         sizes = [room.group_bytes_max(spare.size) for spare in room.spares]
         is_stuck = bool(waiting) and min(sizes, default=inf) < size_of(waiting[0])
         place(group, [] if is_stuck else waiting, current, room)
@@ -172,8 +172,8 @@ def small_spare_in_service(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def files_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Volume, "_check_place", lambda *_: None)
-    monkeypatch.setattr(Volume, "_check_folder", lambda *_: None)
+    monkeypatch.setattr(SegmentFiles, "_check_place", lambda *_: None)
+    monkeypatch.setattr(SegmentFiles, "_check_folder", lambda *_: None)
 
 
 STANDSTILL_MUTANTS = (
@@ -205,7 +205,7 @@ STANDSTILL_MUTANTS = (
     ),
     Mutant(
         "nobody looks whether files are gone",
-        constant(Volume, "look", None),
+        constant(SegmentFiles, "look", None),
         LIVENESS,
         within=250,
         kind="taken",
@@ -217,13 +217,13 @@ STANDSTILL_MUTANTS = (
     Mutant("a place in the broker's window is not freed", slot_not_freed, LIVENESS, within=8),
     Mutant(
         "what waited for a QoS 2 reading waits on",
-        constant(Turns, "next_free", None),
+        constant(QosOrder, "next_free", None),
         LIVENESS,
         within=64,
     ),
     Mutant(
-        "a connection that takes bytes again stays clogged",
-        constant(Engine, "unclogged", ()),
+        "a connection that takes bytes again stays congested",
+        constant(Engine, "uncongested", ()),
         LIVENESS,
         within=64,
     ),
@@ -243,7 +243,7 @@ STANDSTILL_MUTANTS = (
     Mutant("a timer that rang is not set again", timer_not_set_again, LIVENESS, within=8),
     Mutant(
         "a session whose timer is not set now and then",
-        now_and_then(Members, "schedule"),
+        now_and_then(ClientTable, "schedule"),
         LIVENESS,
         within=8,
     ),
@@ -273,7 +273,7 @@ STANDSTILL_MUTANTS = (
     ),
     Mutant(
         "a will that nobody takes is given up",
-        constant(Bequests, "refused", []),
+        constant(PendingWills, "refused", []),
         LIVENESS,
         within=250,
         kind="dying",

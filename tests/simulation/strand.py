@@ -16,7 +16,7 @@ class PowerOffError(BaseException):
     """Ends a strand wherever it waits; no program catches it."""
 
 
-class Strand:
+class SimulatedThread:
     def __init__(self, run: Callable[[], None]) -> None:
         self.has_ended = False
         self._run = run

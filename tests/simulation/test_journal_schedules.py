@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from gateway.core.effects import Forward, Reason
+from gateway.core.effects import Reading, Reason
 from gateway.core.state_records import ClientId
-from gateway.storage.journal.commit_group import Group, Outcome
+from gateway.storage.journal.commit_group import CommitGroup, Outcome
 from gateway.storage.journal.journal import Journal
-from gateway.storage.journal.options import JournalRules
+from gateway.storage.journal.options import JournalOptions
 from gateway.storage.journal.recovered import Recovered
 from tests.simulation.journal_memory import (
     JournalBrokenPromiseError,
@@ -100,7 +100,7 @@ def test_the_schedules_go_where_it_hurts(monkeypatch: pytest.MonkeyPatch) -> Non
     seen: Counter[str] = Counter()
     end_group, opened, store = Journal.end_group, Journal.open, Journal.store
 
-    def counted_end(self: Journal, group: Group, error: OSError | None) -> Outcome:
+    def counted_end(self: Journal, group: CommitGroup, error: OSError | None) -> Outcome:
         outcome = end_group(self, group, error)
         seen["groups saved in another segment"] += error is None and group.failures > 0
         seen["groups failed"] += error is not None
@@ -115,15 +115,15 @@ def test_the_schedules_go_where_it_hurts(monkeypatch: pytest.MonkeyPatch) -> Non
 
     def counted_open(self: Journal, *arguments: Any) -> Recovered:
         recovered = opened(self, *arguments)
-        seen["readings recovered"] += sum(recovered.parked.values())
+        seen["readings recovered"] += sum(recovered.queued.values())
         seen["received by the broker"] += len(recovered.received)
         seen["exchanges open"] += sum(len(one.unreleased) for one in recovered.exchanges.values())
         seen["torn"] += recovered.report.torn_bytes > 0
         seen["damaged"] += len(recovered.report.damaged)
         return recovered
 
-    def counted_store(self: Journal, forward: Forward, *, is_parked: bool) -> Reason | None:
-        reason = store(self, forward, is_parked=is_parked)
+    def counted_store(self: Journal, reading: Reading, *, is_queued: bool) -> Reason | None:
+        reason = store(self, reading, is_queued=is_queued)
         seen[f"answered {reason and reason.value}"] += 1
         return reason
 
@@ -143,18 +143,18 @@ def test_a_card_that_lies_costs_the_tail_and_no_more(seed: int) -> None:
     forgets = dice.randint(1, 30)
     files = LyingFiles(Random(seed), forgets)
     folder = Path("journal")
-    rules = JournalRules(512 << 10, salt=lambda: dice.getrandbits(32))
-    journal = Journal(folder, files, rules)
+    options = JournalOptions(512 << 10, salt=lambda: dice.getrandbits(32))
+    journal = Journal(folder, files, options)
     journal.open(1.0, 1_767_225_600_000.0, b"one boot........")
     stored: list[int] = []
     for number in range(300):
-        journal.store(forward_of(number), is_parked=True)
+        journal.store(forward_of(number), is_queued=True)
         for _ in range(3):
             if group := journal.begin_group(1.0):
                 journal.write(group)
-                stored += [forward.record for forward in journal.end_group(group, None).stored]
+                stored += [reading.record for reading in journal.end_group(group, None).stored]
     files.crash()
-    journal = Journal(folder, files, rules)
+    journal = Journal(folder, files, options)
     journal.open(2.0, 1_767_225_600_000.0, b"another boot....")
     found: list[int] = []
     while request := journal.begin_read(2.0):
@@ -166,7 +166,7 @@ def test_a_card_that_lies_costs_the_tail_and_no_more(seed: int) -> None:
     assert not lost or lost[0] >= 300 - forgets
 
 
-def forward_of(number: int) -> Forward:
-    return Forward(
+def forward_of(number: int) -> Reading:
+    return Reading(
         ClientId("sensor"), "t", bytes(1000), 1, False, 1, number + 1, 1.0, number, packet_id=1
     )

@@ -26,7 +26,7 @@ from tests.simulation.model_broker import Publication
 from tests.simulation.standstills import watch_world
 from tests.simulation.world import World
 from tests.support.engine_bench import short
-from tests.support.watched_gateway import TP, WatchedGateway, parked, subscribe
+from tests.support.watched_gateway import TP, WatchedGateway, queued, subscribe
 
 
 @pytest.mark.parametrize("acknowledge", list(Acknowledge))
@@ -103,7 +103,7 @@ def test_a_broker_that_is_slow_is_no_standstill() -> None:
 
 
 def test_a_drain_that_is_paused_is_no_standstill() -> None:
-    gateway = parked()
+    gateway = queued()
     gateway.host.pause_drain(is_paused=True)
     gateway.bring_broker_back()
     converse(gateway, 100)

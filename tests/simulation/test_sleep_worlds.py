@@ -9,7 +9,7 @@ from collections import Counter
 
 from gateway.core.effects import Dropped, Effect, Reason, Save, Send, State, StateChanged
 from gateway.core.session.session import Session
-from gateway.core.state_records import SavedDueWill, SavedMessage
+from gateway.core.state_records import DueWillRecord, MessageRecord
 from gateway.frames import Connect, Disconnect, Frame, Pingreq, Publish, Pubrel
 from tests.simulation.eager import Eager
 from tests.simulation.gateway_host import GatewayHost
@@ -134,15 +134,15 @@ class Count:
 
     def _save(self, host: GatewayHost, effect: Save) -> None:
         change = effect.change
-        self._seen["will due"] += isinstance(change, SavedDueWill)
-        if isinstance(change, SavedMessage):
+        self._seen["will due"] += isinstance(change, DueWillRecord)
+        if isinstance(change, MessageRecord):
             state = host.engine.sessions[change.client_id].state
             self._seen["kept for a sleeper"] += state is State.ASLEEP
 
     def _restored(self, host: GatewayHost) -> None:
         states = [session.state for session in host.engine.sessions.values()]
         self._seen["came back from a gateway's end asleep"] += states.count(State.ASLEEP)
-        self._seen["will due and restored"] += len(host.engine._bequests._due)
+        self._seen["will due and restored"] += len(host.engine._pending_wills._due)
 
 
 def too_few(seen: Counter[str], wanted: dict[str, int]) -> dict[str, int]:

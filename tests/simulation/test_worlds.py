@@ -173,7 +173,7 @@ def take_stock(world: World, seen: Counter[str]) -> None:
         seen["repeated with its tag"] += any(times > 1 for times in fate.tags.values())
     seen["commands owed"] += sum(len(ear.owed) for ear in world.downlink.ears())
     seen["wills published"] += world.wills.routed_count
-    seen["lives"] += world.gateway.rules.upstream.epoch
+    seen["lives"] += world.gateway.options.upstream.epoch
     seen["retained with the flag"] += sum(len(ear.flagged) for ear in world.downlink.ears())
 
 

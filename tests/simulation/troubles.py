@@ -221,6 +221,6 @@ class Troubles:
             world.agenda.after(RESTARTED_AFTER_S, self._next_run, ended_at, False)
         else:
             world.gateway = gateway
-            epoch = gateway.rules.upstream.epoch
+            epoch = gateway.options.upstream.epoch
             world.readings.restored(before, gateway.engine.sessions, epoch)
             world.wills.restored(gateway.engine.sessions, ended_at)

@@ -18,7 +18,7 @@ from gateway.core.effects import State
 from gateway.core.session.lifecycle import ABSENT
 from gateway.core.session.session import Session
 from gateway.frames import Connect, Frame, Publish, ReturnCode
-from tests.simulation.plan import Reading
+from tests.simulation.plan import PlannedReading
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class Take:
     last.
     """
 
-    reading: Reading
+    reading: PlannedReading
     number: int
     session: Session
     connection: int
@@ -35,7 +35,7 @@ class Take:
 
 
 class TurnsWatch:
-    def __init__(self, readings: list[Reading], is_safe: Callable[[bytes], bool]) -> None:
+    def __init__(self, readings: list[PlannedReading], is_safe: Callable[[bytes], bool]) -> None:
         """`is_safe`: whether a power cut now would leave a reading with this payload to the disk or
         the broker.
         """
@@ -71,7 +71,7 @@ class TurnsWatch:
         if takes and (return_code != ReturnCode.INVALID_TOPIC_ID or takes[-1].copies == 1):
             takes.pop()
 
-    def arrives_late(self, reading: Reading, epoch: int) -> bool:
+    def arrives_late(self, reading: PlannedReading, epoch: int) -> bool:
         """It arrives for the first time, with a tag of this epoch: note that, and say whether one
         that was taken after it had arrived before.
         """
@@ -84,7 +84,7 @@ class TurnsWatch:
         self._last[key] = min(in_turn, default=last)
         return not in_turn
 
-    def left_behind(self, excused: Callable[[bytes], bool]) -> Reading | None:
+    def left_behind(self, excused: Callable[[bytes], bool]) -> PlannedReading | None:
         """At the end of a life: one that is lost although a later one of its topic is safe.
 
         What a client left behind when it began anew may be. Of those that were taken in a former

@@ -14,15 +14,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from gateway.core.effects import ClientId, Dropped, Effect, Forward, Reason, State
+from gateway.core.effects import ClientId, Dropped, Effect, Reading, Reason, State
 from gateway.core.session.inbound import COPY_S
 from gateway.core.session.session import Session
-from gateway.core.state_records import Change, DueWillGone, SavedDueWill
+from gateway.core.state_records import Change, DueWillDeleted, DueWillRecord
 from gateway.core.uplink.indeterminate_writes import HELD_S
 from gateway.core.uplink.policy import Acknowledge
 from gateway.frames import Frame, Puback, Publish, Pubrec, Pubrel, ReturnCode
 from tests.simulation.model_broker import Publication, Restart, Tag, matches
-from tests.simulation.plan import Plan, Reading
+from tests.simulation.plan import Plan, PlannedReading
 from tests.simulation.turns_watch import TurnsWatch
 
 SAFE = "1 acknowledged means safe"
@@ -42,7 +42,7 @@ class BrokenPromiseError(AssertionError):
 class Fate:
     """What became of one reading."""
 
-    reading: Reading
+    reading: PlannedReading
     licences: int = 0
     taken: int | None = None  # in which order the gateway heard it
     taken_before: int | None = None  # what was heard last may be refused
@@ -55,7 +55,7 @@ class Fate:
     held_until: float | None = None
     routed_at: float = 0.0  # first
     taken_at: float = 0.0
-    heard_at: float = 0.0
+    last_received_at: float = 0.0
     tags: dict[Tag, int] = field(default_factory=dict)  # how often the broker routed each
     routed: int = 0
     acknowledged: bool = False
@@ -73,7 +73,7 @@ class ReadingsWatch:
         self._roots: dict[Session, Session] = {}  # what a session was in the gateway's first life
         self._excused: dict[str, set[int]] = {}  # sequences that were given up, by epoch
         self._coalesced = 0
-        self._due: dict[ClientId, SavedDueWill] = {}
+        self._due: dict[ClientId, DueWillRecord] = {}
         self._eager = {sensor.client_id for sensor in plan.sensors if sensor.window > 1}
         theirs = [reading for reading in plan.readings if reading.client_id in self._eager]
         self.turns = TurnsWatch(theirs, self._is_safe)
@@ -83,7 +83,9 @@ class ReadingsWatch:
         self._owners: dict[Tag, Fate] = {}
         self._taken = 0
         self._last_number: dict[Sequence, int] = {}
-        self._to_follow: dict[tuple[str, str], Reading] = {}  # after one that was left out once
+        self._to_follow: dict[
+            tuple[str, str], PlannedReading
+        ] = {}  # after one that was left out once
         self._last_taken: dict[Sequence, int] = {}
         self._sequences: dict[str, set[int]] = {}
         self.breaks = 0
@@ -110,10 +112,10 @@ class ReadingsWatch:
         if (frame.payload, root) not in self._heard_in:
             self._heard_in.add((frame.payload, root))
             fate.licences += 1
-        elif frame.qos == 1 and (not frame.dup or now - fate.heard_at >= COPY_S):
+        elif frame.qos == 1 and (not frame.dup or now - fate.last_received_at >= COPY_S):
             fate.licences += 1
         if session.state is not State.CONNECTING:  # where nothing but the handshake is listened to
-            fate.heard_at = now
+            fate.last_received_at = now
         fate.copies += 1
         fate.taken_before = fate.taken
         if fate.taken is None:
@@ -159,22 +161,22 @@ class ReadingsWatch:
             )
         )
 
-    def _mode_of(self, reading: Reading) -> Acknowledge:
+    def _mode_of(self, reading: PlannedReading) -> Acknowledge:
         for topic_filter, acknowledge in self._plan.overrides.items():
             if matches(topic_filter, reading.topic):
                 return acknowledge
         return self._plan.acknowledge
 
-    def stored(self, forwards: list[Forward]) -> None:
+    def stored(self, readings: list[Reading]) -> None:
         """What a failed write has left of these is void."""
-        for forward in forwards:
-            if forward.payload in self.fates:
-                self.fates[forward.payload].held_until = None
+        for reading in readings:
+            if reading.payload in self.fates:
+                self.fates[reading.payload].held_until = None
 
-    def unsure(self, forward: Forward, is_on_its_way: bool, now: float) -> None:
+    def indeterminate(self, reading: Reading, is_on_its_way: bool, now: float) -> None:
         """Its write failed, but the next life may find it."""
-        self.unstored([forward])
-        fate = self.fates.get(forward.payload)
+        self.unstored([reading])
+        fate = self.fates.get(reading.payload)
         if fate is not None and (fate.held_until is None or is_on_its_way):
             fate.held_until = 0.0 if is_on_its_way else now + HELD_S
 
@@ -182,20 +184,20 @@ class ReadingsWatch:
         """Of a client that is lost twice before its will has gone anywhere the first one is not
         sent.
         """
-        if isinstance(change, SavedDueWill):
+        if isinstance(change, DueWillRecord):
             before = self._due.get(change.client_id)
             if before is not None:
                 self._excused.setdefault(str(before.epoch), set()).add(before.sequence)
             self._due[change.client_id] = change
-        elif isinstance(change, DueWillGone):
+        elif isinstance(change, DueWillDeleted):
             self._due.pop(change.client_id, None)
 
-    def unstored(self, forwards: list[Forward]) -> None:
+    def unstored(self, readings: list[Reading]) -> None:
         """The journal could not take these."""
-        for forward in forwards:
-            if forward.payload in self.fates:  # else it is a will
-                self.fates[forward.payload].unstored = True
-            self._excused.setdefault(str(forward.epoch), set()).add(forward.sequence)
+        for reading in readings:
+            if reading.payload in self.fates:  # else it is a will
+                self.fates[reading.payload].unstored = True
+            self._excused.setdefault(str(reading.epoch), set()).add(reading.sequence)
 
     def on_disk(self) -> set[bytes]:
         return {payload for payload in self.fates if self._is_on_disk(payload)}
@@ -235,7 +237,7 @@ class ReadingsWatch:
         for fate in self.fates.values():
             if not fate.copies:
                 continue
-            fate.heard_at = fate.taken_at  # of copies the journal knows nothing
+            fate.last_received_at = fate.taken_at  # of copies the journal knows nothing
             reading = fate.reading
             mode = self._mode_of(reading)
             from_memory = mode is Acknowledge.UPSTREAM or (
@@ -264,7 +266,7 @@ class ReadingsWatch:
 
     # At the sensor
 
-    def acknowledged(self, reading: Reading) -> None:
+    def acknowledged(self, reading: PlannedReading) -> None:
         fate = self.fates[reading.payload]
         fate.acknowledged = True
         self._check_safe(fate, f"a sensor was told so of {reading}")
@@ -339,7 +341,7 @@ class ReadingsWatch:
         if fate.taken is not None and (reading.qos == 1 or (reading.qos == 0 and fate.copies == 1)):
             self._check_turn(self._last_taken, (*topic, 0), fate.taken, reading)
 
-    def _comes_after_all(self, reading: Reading) -> bool:
+    def _comes_after_all(self, reading: PlannedReading) -> bool:
         """It was left out for a later retained one, and the power went before that was durable: so
         both come again, in their order.
         """
@@ -347,14 +349,14 @@ class ReadingsWatch:
         may_be = self._plan.coalesce and reading.retain and reading.qos > 0 and self.breaks > 0
         return may_be and reading.number < last
 
-    def _note_follower(self, reading: Reading) -> None:
+    def _note_follower(self, reading: PlannedReading) -> None:
         topic = (reading.client_id, reading.topic)
         before = self._to_follow.get(topic)
         if before is not None and reading.number > before.number:
             del self._to_follow[topic]
 
     def _check_turn(
-        self, last: dict[Sequence, int], key: Sequence, number: int, reading: Reading
+        self, last: dict[Sequence, int], key: Sequence, number: int, reading: PlannedReading
     ) -> None:
         if number < last.get(key, -1):
             broken(IN_ORDER, f"{reading} after a later one")

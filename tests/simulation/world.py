@@ -9,9 +9,9 @@ from random import Random
 from struct import pack
 from zlib import crc32
 
-from gateway.core.effects import ClientId, Effect, Forward, Save, Send
+from gateway.core.effects import ClientId, Effect, Reading, Save, Send
 from gateway.core.session.session import ABSENT, Session
-from gateway.core.state_records import SavedDueWill, SavedSubscription
+from gateway.core.state_records import DueWillRecord, SubscriptionRecord
 from gateway.frames import decode
 from tests.simulation.agenda import Agenda
 from tests.simulation.bounds import check_bounds
@@ -31,7 +31,7 @@ from tests.simulation.plan import (
     CALM_AT_S,
     Command,
     Plan,
-    Reading,
+    PlannedReading,
     SensorPlan,
 )
 from tests.simulation.sensor import Sensor
@@ -121,7 +121,7 @@ class World:
             agenda.now = until
             self.liveness.look(self.gateway, until)
         forgetful = {one.plan.client_id for one in self.sensors.values() if one.is_forgetful}
-        self.readings.check_end(self.gateway.rules.upstream.epoch, forgetful)
+        self.readings.check_end(self.gateway.options.upstream.epoch, forgetful)
         self.downlink.check_end()
         fates = self.readings.fates
         self.ingest.check_end(
@@ -149,10 +149,10 @@ class World:
         self.liveness.hinder(Cause.DRAIN, self.agenda.now)
         self.gateway.pause_drain(is_paused=is_paused)
 
-    def _clog(self, is_clogged: bool) -> None:
-        self.note("clogged" if is_clogged else "not clogged")
+    def _clog(self, is_congested: bool) -> None:
+        self.note("clogged" if is_congested else "not clogged")
         self.liveness.hinder(Cause.DRAIN, self.agenda.now)
-        self.gateway.clog(is_clogged=is_clogged)
+        self.gateway.clog(is_congested=is_congested)
 
     def _add_sensor(self, plan: SensorPlan) -> Sleeper:
         kind = Eager if plan.window > 1 else Sleeper
@@ -176,7 +176,7 @@ class World:
         sensor.address = b"address %d" % self._addresses
         self._owners[sensor.address] = sensor
 
-    def _measure(self, reading: Reading) -> None:
+    def _measure(self, reading: PlannedReading) -> None:
         self.sensors[reading.client_id].measure(reading)
 
     def _command(self, command: Command) -> None:
@@ -208,15 +208,15 @@ class World:
         host.on_unanswered = self.readings.connect_unanswered
         host.on_unstored = self.readings.unstored
         host.on_stored = self.readings.stored
-        host.on_unsure = self._unsure
+        host.on_indeterminate = self._unsure
         host.on_news = self._hear_news
         host.on_disk = self._on_disk
         host.on_saved = self._saves
         self.on_life(host)
         return host
 
-    def _unsure(self, forward: Forward, is_on_its_way: bool) -> None:
-        self.readings.unsure(forward, is_on_its_way, self.agenda.now)
+    def _unsure(self, reading: Reading, is_on_its_way: bool) -> None:
+        self.readings.indeterminate(reading, is_on_its_way, self.agenda.now)
 
     # On the air
 
@@ -273,9 +273,9 @@ class World:
 
     def _saves(self, effect: Save) -> None:
         self.readings.saved(effect.change)
-        if isinstance(effect.change, SavedSubscription) and not self._living.is_on_its_own:
+        if isinstance(effect.change, SubscriptionRecord) and not self._living.is_on_its_own:
             self.downlink.accepted(effect.change)
-        self.troubles.moment("will" if isinstance(effect.change, SavedDueWill) else "Save")
+        self.troubles.moment("will" if isinstance(effect.change, DueWillRecord) else "Save")
 
     def _hear_news(self, news: Effect) -> None:
         self.note(f"gateway: {news}")
@@ -306,12 +306,12 @@ class World:
         self.wills.routed(publication)
         self.clocks.watch.routed(publication.payload, publication.unix_ms)
 
-    def _acknowledged(self, sensor: Sensor, reading: Reading) -> None:
+    def _acknowledged(self, sensor: Sensor, reading: PlannedReading) -> None:
         self.note(f"{sensor.plan.client_id} has {reading.payload!r} acknowledged")
         self.readings.acknowledged(reading)
 
     def _check_step(self) -> None:
-        check_bounds(self._living, self._living.rules)
+        check_bounds(self._living, self._living.options)
 
     # The end
 
@@ -344,9 +344,9 @@ class World:
         waits += self.gateway.unfinished() + self.wills.unfinished()
         waits += self.liveness.unfinished(self.gateway)
         waits += [
-            f"{known.delivering.waiting} messages for {client_id}"
+            f"{known.outbound.waiting} messages for {client_id}"
             for client_id, known in engine.sessions.items()
-            if known.delivering.waiting and not self.sensors[client_id].is_done_for
+            if known.outbound.waiting and not self.sensors[client_id].is_done_for
         ]
         if session is None or session.connection is None:
             waits.append("no connection to the broker")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from spark_ingest.payload.record import Delivery
-from spark_ingest.payload.registry import Registry, SchemaRules
-from spark_ingest.segments.rows import RowRules, Rows
+from spark_ingest.payload.registry import Registry, SchemaOptions
+from spark_ingest.segments.rows import RowOptions, Rows
 
 RECEIVED_US = 1_800_000_000_000_000
 TAKEN_ON_MS = 1_799_999_000_000
@@ -39,9 +39,9 @@ def delivery(
 
 
 def rows_of(
-    *deliveries: Delivery, schemas: tuple[SchemaRules, ...] = (), rules: RowRules | None = None
+    *deliveries: Delivery, schemas: tuple[SchemaOptions, ...] = (), rules: RowOptions | None = None
 ) -> Rows:
-    rows = Rows(Registry(schemas), rules or RowRules())
+    rows = Rows(Registry(schemas), rules or RowOptions())
     for each in deliveries:
         rows.add(each)
     return rows

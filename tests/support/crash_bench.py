@@ -11,13 +11,13 @@ from dataclasses import replace
 from random import Random
 
 from gateway.core.effects import Effect, Save, WhenSaved
-from gateway.core.engine import EngineRules
+from gateway.core.engine import EngineOptions
 from gateway.frames import Connack, Connect, Frame
 from gateway.storage.state.pending import Pending
 from gateway.storage.state.store import StateStore
 from tests.simulation.simulated_disk import Survival
 from tests.simulation.simulated_files import SimulatedFiles
-from tests.support.journal_bench import JournalBench, rules_of
+from tests.support.journal_bench import JournalBench, options_of
 
 LINKS = ["udp"]
 
@@ -25,7 +25,7 @@ LINKS = ["udp"]
 class CrashBench(JournalBench):
     def __init__(
         self,
-        rules: EngineRules | None = None,
+        options: EngineOptions | None = None,
         *,
         files: SimulatedFiles | None = None,
         database: sqlite3.Connection | None = None,
@@ -35,7 +35,7 @@ class CrashBench(JournalBench):
         self._store = StateStore(self._database, LINKS)
         self._pending = Pending()
         self.holds_state = False
-        given = rules or rules_of()
+        given = options or options_of()
         epoch = self._store.raise_epoch(0)
         self._given = replace(given, saves=True, upstream=replace(given.upstream, epoch=epoch))
         files = files or SimulatedFiles(Random(1))

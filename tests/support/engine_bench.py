@@ -13,8 +13,8 @@ import mqtt5
 
 from gateway.core.downlink.pending_subscriptions import BROKER_PATIENCE_S
 from gateway.core.effects import Effect, Send, Transmit
-from gateway.core.engine import Engine, EngineRules
-from gateway.core.mqtt.options import UpstreamRules
+from gateway.core.engine import Engine, EngineOptions
+from gateway.core.mqtt.options import MqttOptions
 from gateway.frames import (
     Connack,
     Connect,
@@ -33,15 +33,15 @@ from gateway.frames import (
 )
 from tests.support.mqtt_packets import packets_in
 
-UPSTREAM = UpstreamRules("gh", 3, "tidegate-gh")
+UPSTREAM = MqttOptions("gh", 3, "tidegate-gh")
 EPOCH = 3 << 16
 
 Kind = TypeVar("Kind")
 
 
 class Bench:
-    def __init__(self, rules: EngineRules | None = None, *, connected: bool = True) -> None:
-        self.engine = Engine(rules or EngineRules(UPSTREAM))
+    def __init__(self, options: EngineOptions | None = None, *, connected: bool = True) -> None:
+        self.engine = Engine(options or EngineOptions(UPSTREAM))
         self.at = 0.0
         self.news: list[Effect] = []  # what was neither frame nor packet
         self.heard: list[tuple[bytes, Frame]] = []  # by the sensors, with their addresses

@@ -17,24 +17,24 @@ from gateway.core.effects import (
     Effect,
     Finish,
     FinishRun,
-    Forward,
-    Keep,
+    KeepRecord,
     ReadAgain,
     ReadBacklog,
+    Reading,
     Reason,
     RecordConnect,
     RecordReceived,
     RecordRelease,
     Store,
-    Unpark,
+    Unqueue,
 )
-from gateway.core.engine import EngineRules
-from gateway.core.mqtt.options import UpstreamRules
+from gateway.core.engine import EngineOptions
+from gateway.core.mqtt.options import MqttOptions
 from gateway.core.mqtt.session import Phase
-from gateway.core.uplink.policy import Acknowledge, ReadingRules
-from gateway.core.uplink.uplink import UplinkRules
-from gateway.storage.journal.journal import Group, Journal
-from gateway.storage.journal.options import JournalRules
+from gateway.core.uplink.policy import Acknowledge, ReadingOptions
+from gateway.core.uplink.uplink import UplinkOptions
+from gateway.storage.journal.journal import CommitGroup, Journal
+from gateway.storage.journal.options import JournalOptions
 from tests.simulation.simulated_files import SimulatedFiles
 from tests.support.engine_bench import Bench
 
@@ -44,45 +44,45 @@ BUDGET = 512 << 10
 SALTS = Random(1)  # one for all lives: a salt must not come twice
 
 
-def rules_of(
-    reading_rules: ReadingRules | None = None,
-    *overrides: tuple[str, ReadingRules],
+def options_of(
+    reading_rules: ReadingOptions | None = None,
+    *overrides: tuple[str, ReadingOptions],
     epoch: int = 3,
     trust_session: bool = False,
     waiting_messages_max: int = 100_000,
-) -> EngineRules:
+) -> EngineOptions:
     """`auto`, if nothing else is said."""
-    default = reading_rules or ReadingRules(Acknowledge.AUTO)
-    upstream = UpstreamRules(
+    default = reading_rules or ReadingOptions(Acknowledge.AUTO)
+    upstream = MqttOptions(
         "gh",
         epoch,
         "tidegate-gh",
         trust_session=trust_session,
         waiting_messages_max=waiting_messages_max,
     )
-    return EngineRules(upstream, uplink=UplinkRules(default, overrides))
+    return EngineOptions(upstream, uplink=UplinkOptions(default, overrides))
 
 
 class JournalBench(Bench):
     def __init__(
         self,
-        rules: EngineRules | None = None,
+        options: EngineOptions | None = None,
         *,
         connected: bool = True,
         files: SimulatedFiles | None = None,
         at: float = 0.0,
     ) -> None:
-        super().__init__(rules or rules_of(), connected=False)
+        super().__init__(options or options_of(), connected=False)
         self.at = at
         self.files = files or SimulatedFiles(Random(1))
-        self.stores: list[Forward] = []  # what was asked to be stored, ever
+        self.stores: list[Reading] = []  # what was asked to be stored, ever
         self.finished: list[int] = []  # by their numbers in the journal
-        journal_rules = JournalRules(BUDGET, salt=lambda: SALTS.getrandbits(32))
-        self.journal = Journal(FOLDER, self.files, journal_rules)
+        journal_options = JournalOptions(BUDGET, salt=lambda: SALTS.getrandbits(32))
+        self.journal = Journal(FOLDER, self.files, journal_options)
         self.recovered = self.journal.open(at, 0.0, BOOT)
         self.asked_again: list[tuple[int, ...]] = []
         self._waiting: list[tuple[int, Effect]] = []
-        self._refused: list[tuple[Forward, Reason]] = []
+        self._refused: list[tuple[Reading, Reason]] = []
         self._reads = False
         self.restore()
         if connected:
@@ -92,7 +92,7 @@ class JournalBench(Bench):
         found = self.recovered
         self.take(
             self.engine.restore_readings(
-                *(found.parked, found.received, found.exchanges, found.last_packet_id),
+                *(found.queued, found.received, found.exchanges, found.last_packet_id),
                 self.at,
                 found.kept,
             )
@@ -101,15 +101,15 @@ class JournalBench(Bench):
     def take(self, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Store):
-                self.stores.append(effect.forward)
-                reason = self.journal.store(effect.forward, is_parked=effect.is_parked)
+                self.stores.append(effect.reading)
+                reason = self.journal.store(effect.reading, is_queued=effect.is_queued)
                 if reason is not None:
-                    self._refused.append((effect.forward, reason))
+                    self._refused.append((effect.reading, reason))
             elif isinstance(effect, Finish):
-                self.finished.append(effect.forward.record)
-                self.journal.finish(effect.forward)
+                self.finished.append(effect.reading.record)
+                self.journal.finish(effect.reading)
             elif isinstance(effect, RecordReceived):
-                self._waiting.append((self.journal.receive(effect.forward), effect.then))
+                self._waiting.append((self.journal.receive(effect.reading), effect.then))
             elif isinstance(effect, RecordConnect):
                 self._waiting.append((self.journal.begin_session(), effect.then))
             elif isinstance(effect, RecordRelease):
@@ -122,10 +122,10 @@ class JournalBench(Bench):
                 self._take_of_custody(effect)
 
     def _take_of_custody(self, effect: Effect) -> None:
-        if isinstance(effect, Keep):
+        if isinstance(effect, KeepRecord):
             self.journal.keep(effect.record)
-        elif isinstance(effect, Unpark):
-            self.journal.unpark(effect.record)
+        elif isinstance(effect, Unqueue):
+            self.journal.unqueue(effect.record)
         elif isinstance(effect, FinishRun):
             self.finished += range(effect.record, effect.record + effect.count)
             self.journal.finish_run(effect.record, effect.count)
@@ -151,7 +151,7 @@ class JournalBench(Bench):
         self.end_write(group)
         return True
 
-    def end_write(self, group: Group) -> None:
+    def end_write(self, group: CommitGroup) -> None:
         """Of one that was begun before, so that things may happen meanwhile."""
         error: OSError | None = None
         try:
@@ -161,8 +161,8 @@ class JournalBench(Bench):
         outcome = self.journal.end_group(group, error)
         if outcome.stored:
             self.take(self.engine.stored(outcome.stored, self.at))
-        if outcome.unsure:
-            self.take(self.engine.unsure(outcome.unsure, outcome.reason, self.at))
+        if outcome.indeterminate:
+            self.take(self.engine.indeterminate(outcome.indeterminate, outcome.reason, self.at))
         if outcome.not_stored:
             self.take(self.engine.not_stored(outcome.not_stored, outcome.reason, self.at))
 
@@ -172,24 +172,24 @@ class JournalBench(Bench):
             return False
         self._reads = False
         request = None if and_loses else self.journal.begin_read(self.at)
-        forwards = []
+        readings = []
         if request is not None:
-            forwards = self.journal.end_read(request, self.journal.read(request))
-        self.take(self.engine.read_back(forwards, self.at))
+            readings = self.journal.end_read(request, self.journal.read(request))
+        self.take(self.engine.read_back(readings, self.at))
         return True
 
     def read_again(self, *, and_loses: bool = False) -> None:
         """What the engine asked to be read again; `and_loses`: nothing of it can be read."""
         request = self.journal.begin_again(self.asked_again.pop(), self.at)
-        forwards = [] if and_loses else self.journal.read(request)
-        self.take(self.engine.read_again(forwards, self.at))
+        readings = [] if and_loses else self.journal.read(request)
+        self.take(self.engine.read_again(readings, self.at))
 
     def flush(self) -> None:
         """All that is pending becomes durable, and what that leads to."""
         while self._refused or self.write() or self.read() or self._tell_durable():
             refused, self._refused = self._refused, []
-            for forward, reason in refused:
-                self.take(self.engine.not_stored([forward], reason, self.at))
+            for reading, reason in refused:
+                self.take(self.engine.not_stored([reading], reason, self.at))
 
     def _tell_durable(self) -> bool:
         ready = [then for mark, then in self._waiting if mark <= self.journal.durable_mark]

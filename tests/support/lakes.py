@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spark_ingest.payload.record import Delivery
-from spark_ingest.payload.registry import Registry, SchemaRules
-from spark_ingest.segments.rows import RowRules
+from spark_ingest.payload.registry import Registry, SchemaOptions
+from spark_ingest.segments.rows import RowOptions
 from spark_ingest.segments.shelf import Shelf
 from spark_ingest.segments.writing import SegmentWriter
 
@@ -16,10 +16,10 @@ def write_segments(
     lake: Path,
     collector: str,
     *segments: Sequence[Delivery],
-    schemas: Sequence[SchemaRules] = (),
+    schemas: Sequence[SchemaOptions] = (),
 ) -> None:
     """One segment for each sequence of messages, behind those that are there."""
     with Shelf(lake, collector) as shelf:
-        writer = SegmentWriter(shelf, Registry(schemas), RowRules(clock_ahead_s_max=1e9))
+        writer = SegmentWriter(shelf, Registry(schemas), RowOptions(clock_ahead_s_max=1e9))
         for deliveries in segments:
             writer.write(list(deliveries))

@@ -17,7 +17,7 @@ import mqtt5
 
 from gateway.core.downlink.write_behind import SOON_S
 from gateway.core.effects import Effect, Save, Send, Transmit, WhenSaved
-from gateway.core.engine import Engine, EngineRules
+from gateway.core.engine import Engine, EngineOptions
 from gateway.frames import (
     Connack,
     Connect,
@@ -171,13 +171,13 @@ class World:
         self.broker = Broker()
         self.to_publish = [b"%d" % number for number in range(messages)]
         self.published: list[bytes] = []
-        self.rules = EngineRules(UPSTREAM, saves=True)
+        self.options = EngineOptions(UPSTREAM, saves=True)
         self.effects: deque[Effect] = deque()
         self.to_gateway: deque[Frame] = deque()
         self.to_sensor: deque[Frame] = deque()
         self.from_broker: deque[Any] = deque()
         self.at_broker: deque[Any] = deque()
-        self.engine = Engine(self.rules)
+        self.engine = Engine(self.options)
         self._start()
 
     def run(self) -> World:
@@ -275,14 +275,14 @@ class World:
         self.effects += self.engine.opened(self.now)
 
     def _start(self) -> None:
-        self.engine = Engine(self.rules)
+        self.engine = Engine(self.options)
         self.effects += self.engine.restore(self.rows.state(), self.now)
         self.effects += self.engine.opened(self.now)
 
     # The end
 
     def _waiting(self) -> int:
-        return sum(session.delivering.waiting for session in self.engine.sessions.values())
+        return sum(session.outbound.waiting for session in self.engine.sessions.values())
 
     def _is_over(self) -> bool:
         is_idle = not (self.to_publish or self.broker.in_flight or self._waiting())

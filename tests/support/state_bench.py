@@ -11,27 +11,27 @@ from dataclasses import fields, replace
 from typing import TypeVar
 
 from gateway.core.effects import Effect, Save, WhenSaved
-from gateway.core.engine import Engine, EngineRules
+from gateway.core.engine import Engine, EngineOptions
 from gateway.core.state_records import (
     Change,
-    PacketsGone,
-    SavedClient,
-    SavedDueWill,
-    SavedFilter,
-    SavedMessage,
-    SavedPacket,
-    SavedRetained,
-    SavedSession,
-    SavedState,
-    SavedSubscription,
-    SavedTopic,
-    SessionGone,
+    ClientRecord,
+    DueWillRecord,
+    FilterRecord,
+    MessageRecord,
+    PacketRecord,
+    PacketsDeleted,
+    RetainedRecord,
+    SessionDeleted,
+    SessionRecord,
+    StateRecords,
+    SubscriptionRecord,
+    TopicRecord,
 )
 from tests.support.engine_bench import UPSTREAM, Bench
 
 Row = TypeVar("Row")
 
-SAVING = EngineRules(UPSTREAM, saves=True)
+SAVING = EngineOptions(UPSTREAM, saves=True)
 
 
 # How many of its first fields are the key of a row.
@@ -59,35 +59,35 @@ class Rows:
         self.pending.clear()
         self.waiting.clear()
 
-    def state(self) -> SavedState:
-        clients: dict[str, SavedClient] = {}
-        for row in self._of(SavedSession):
-            clients[row.client_id] = SavedClient(row, [], [], [])
-        for topic in sorted(self._of(SavedTopic), key=lambda row: row.topic_id):
+    def state(self) -> StateRecords:
+        clients: dict[str, ClientRecord] = {}
+        for row in self._of(SessionRecord):
+            clients[row.client_id] = ClientRecord(row, [], [], [])
+        for topic in sorted(self._of(TopicRecord), key=lambda row: row.topic_id):
             clients[topic.client_id].topics.append(topic)
-        for subscription in self._of(SavedSubscription):
+        for subscription in self._of(SubscriptionRecord):
             clients[subscription.client_id].subscriptions.append(subscription)
-        for message in sorted(self._of(SavedMessage), key=lambda row: row.position):
+        for message in sorted(self._of(MessageRecord), key=lambda row: row.position):
             clients[message.client_id].messages.append(replace(message))
-        filters = [row.topic_filter for row in self._of(SavedFilter)]
-        retained, packets = self._of(SavedRetained), self._of(SavedPacket)
-        due = self._of(SavedDueWill)
-        return SavedState(list(clients.values()), retained, packets, filters, due)
+        filters = [row.topic_filter for row in self._of(FilterRecord)]
+        retained, packets = self._of(RetainedRecord), self._of(PacketRecord)
+        due = self._of(DueWillRecord)
+        return StateRecords(list(clients.values()), retained, packets, filters, due)
 
     def _of(self, kind: type[Row]) -> list[Row]:
         return [row for row in self.durable.values() if isinstance(row, kind)]
 
     def _apply(self, change: Change) -> None:
         key, is_gone = key_of(change)
-        if isinstance(change, SessionGone):
+        if isinstance(change, SessionDeleted):
             self._take_away(
                 lambda row: (
                     getattr(row, "client_id", None) == change.client_id
-                    and not isinstance(row, SavedDueWill)
+                    and not isinstance(row, DueWillRecord)
                 )
             )
-        elif isinstance(change, PacketsGone):
-            self._take_away(lambda row: isinstance(row, SavedPacket))
+        elif isinstance(change, PacketsDeleted):
+            self._take_away(lambda row: isinstance(row, PacketRecord))
         elif is_gone:
             self.durable.pop(key, None)
         else:
@@ -99,25 +99,25 @@ class Rows:
 
 def key_of(change: Change) -> tuple[tuple[object, ...], bool]:
     """The key of a row, and whether the row is gone."""
-    kind = type(change).__name__.removeprefix("Saved")
-    is_gone = kind.endswith("Gone")
+    kind = type(change).__name__.removesuffix("Record")
+    is_gone = kind.endswith("Deleted")
     values = [getattr(change, each.name) for each in fields(change)]
-    key = (kind.removesuffix("Gone"), *values[: KEY_FIELDS[kind.removesuffix("Gone")]])
+    key = (kind.removesuffix("Deleted"), *values[: KEY_FIELDS[kind.removesuffix("Deleted")]])
     return key, is_gone
 
 
 def _as_it_is(change: Change) -> Change:
     """The store may look at it later, on another thread."""
-    return replace(change) if isinstance(change, SavedMessage) else change
+    return replace(change) if isinstance(change, MessageRecord) else change
 
 
 class StateBench(Bench):
-    def __init__(self, rules: EngineRules = SAVING, *, connected: bool = True) -> None:
+    def __init__(self, options: EngineOptions = SAVING, *, connected: bool = True) -> None:
         self.rows = Rows()
         self.holds_disk = False
         self.written = 0  # changes, in all
-        self._rules = rules
-        super().__init__(rules, connected=connected)
+        self._options = options
+        super().__init__(options, connected=connected)
 
     def take(self, effects: list[Effect]) -> None:
         others: list[Effect] = []
@@ -148,13 +148,13 @@ class StateBench(Bench):
         self.holds_disk = False
         self.flush()
 
-    def restart(self, rules: EngineRules | None = None, *, connected: bool = True) -> None:
+    def restart(self, options: EngineOptions | None = None, *, connected: bool = True) -> None:
         """The power goes and comes back; the broker has the session, and nothing else is new."""
         self.rows.lose_power()
         self.heard.clear()
         self.packets.clear()
         self.holds_disk = False
-        self.engine = Engine(rules or self._rules)
+        self.engine = Engine(options or self._options)
         self.take(self.engine.restore(self.rows.state(), self.at))
         if connected:
             self.connect_broker(session_present=True)

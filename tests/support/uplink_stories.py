@@ -8,15 +8,15 @@ from contextlib import contextmanager
 import mqtt5
 
 from gateway.core.effects import Dropped, Reason
-from gateway.core.uplink.policy import Acknowledge, ReadingRules
+from gateway.core.uplink.policy import Acknowledge, ReadingOptions
 from gateway.frames import Puback
 from gateway.storage.journal.options import RETRY_AFTER_S
 from tests.support.engine_bench import short
-from tests.support.journal_bench import JournalBench, rules_of
+from tests.support.journal_bench import JournalBench, options_of
 
 TP = int.from_bytes(b"tp", "big")
-JOURNAL = ReadingRules(Acknowledge.JOURNAL)
-AUTO = ReadingRules(Acknowledge.AUTO)
+JOURNAL = ReadingOptions(Acknowledge.JOURNAL)
+AUTO = ReadingOptions(Acknowledge.AUTO)
 SPILL_AFTER_S = 0.05
 
 
@@ -24,8 +24,8 @@ def puback(message_id: int, return_code: int = 0) -> Puback:
     return Puback(TP, message_id, return_code)
 
 
-def bench_of(rules: ReadingRules = AUTO, *, connected: bool = True) -> JournalBench:
-    bench = JournalBench(rules_of(rules), connected=connected)
+def bench_of(options: ReadingOptions = AUTO, *, connected: bool = True) -> JournalBench:
+    bench = JournalBench(options_of(options), connected=connected)
     bench.join(b"s1")
     bench.join(b"s2")
     bench.seen()
@@ -41,9 +41,9 @@ def say_numbers(bench: JournalBench, count: int) -> None:
 @contextmanager
 def drain_paused(bench: JournalBench) -> Iterator[None]:
     """By the operator."""
-    bench.take(bench.engine.desk.pause_drain(is_paused=True))
+    bench.take(bench.engine.operator.pause_drain(is_paused=True))
     yield
-    bench.take(bench.engine.desk.pause_drain(is_paused=False))
+    bench.take(bench.engine.operator.pause_drain(is_paused=False))
 
 
 def sent(bench: JournalBench) -> list[bytes]:

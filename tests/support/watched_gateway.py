@@ -11,12 +11,12 @@ from typing import Any
 import mqtt5
 
 from gateway.admin.numbers import Cause
-from gateway.core.engine import EngineRules
-from gateway.core.mqtt.options import UpstreamRules
+from gateway.core.engine import EngineOptions
+from gateway.core.mqtt.options import MqttOptions
 from gateway.core.mqtt.session import UP
-from gateway.core.session.options import SessionRules
-from gateway.core.uplink.policy import Acknowledge, ReadingRules
-from gateway.core.uplink.uplink import UplinkRules
+from gateway.core.session.options import SessionOptions
+from gateway.core.uplink.policy import Acknowledge, ReadingOptions
+from gateway.core.uplink.uplink import UplinkOptions
 from gateway.frames import (
     Connect,
     Frame,
@@ -61,15 +61,15 @@ class WatchedGateway:
         self.history: dict[str, set[Cause]] = {}  # what stood still, ever
         self.unanswered: Callable[[Any], bool] = lambda _packet: False  # by the broker
 
-        def rules(epoch: int) -> EngineRules:
-            return EngineRules(
-                UpstreamRules("gh", epoch, "tidegate-gh", trust_session=trust_session),
-                session=SessionRules(),
+        def options(epoch: int) -> EngineOptions:
+            return EngineOptions(
+                MqttOptions("gh", epoch, "tidegate-gh", trust_session=trust_session),
+                session=SessionOptions(),
                 saves=True,
-                uplink=UplinkRules(ReadingRules(acknowledge), ()),
+                uplink=UplinkOptions(ReadingOptions(acknowledge), ()),
             )
 
-        self.host = GatewayHost(rules, self.agenda, Random(2), self.broker, self.disk, 0.0)
+        self.host = GatewayHost(options, self.agenda, Random(2), self.broker, self.disk, 0.0)
         self.host.send = self._hear
         self.host.start()
         self.watch = watch_over(self.host)
@@ -156,7 +156,7 @@ def subscribe(message_id: int, topic: bytes = b"tp", qos: int = 1) -> Subscribe:
     return Subscribe(message_id, topic, qos, topic_id_type=TopicIdType.SHORT)
 
 
-def parked(acknowledge: Acknowledge = Acknowledge.AUTO) -> WatchedGateway:
+def queued(acknowledge: Acknowledge = Acknowledge.AUTO) -> WatchedGateway:
     """With readings on disk, and the broker away."""
     gateway = WatchedGateway(acknowledge)
     gateway.join(b"s1")

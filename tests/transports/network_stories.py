@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gateway.app.listeners import SensorLinks
 from gateway.transports.udp.link import UdpLink
-from gateway.transports.udp.multicast import GroupHearers, GroupLink
+from gateway.transports.udp.multicast import GroupCallbacks, GroupLink
 from gateway.transports.udp.socket import open_udp_socket
 from tests.support.multicast import Seeker, group_on_loopback
 from tests.support.own_network import give_address, send_frame, switch
@@ -53,7 +53,7 @@ def the_network_comes_and_goes() -> None:
 
 async def _the_network_comes_and_goes() -> None:
     happened: list[str] = []
-    hearers = GroupHearers(
+    callbacks = GroupCallbacks(
         joined=lambda: happened.append("joined"),
         datagrams=lambda batch: happened.append(batch[0][1].hex()),
         left=lambda: happened.append("left"),
@@ -63,7 +63,7 @@ async def _the_network_comes_and_goes() -> None:
     switch("lo", on=False)
     listener = UdpLink(("127.0.0.1", 0), lambda _: None, shares_port=True)
     listener.open(loop)
-    link = GroupLink(listener, (group.host, group.port), hearers, interface="lo", look_s=0.05)
+    link = GroupLink(listener, (group.host, group.port), callbacks, interface="lo", look_s=0.05)
     link.open(loop)
     said = link.check()
     assert said is not None
@@ -92,7 +92,7 @@ def an_interface_gets_another_address() -> None:
 
 async def _an_interface_gets_another_address() -> None:
     happened: list[str] = []
-    hearers = GroupHearers(
+    callbacks = GroupCallbacks(
         joined=lambda: happened.append("joined"),
         datagrams=lambda batch: happened.append(batch[0][1].hex()),
         left=lambda: happened.append("left"),
@@ -103,7 +103,7 @@ async def _an_interface_gets_another_address() -> None:
     listener = UdpLink(("0.0.0.0", 0), lambda _: None, shares_port=True)
     listener.open(loop)
     port = listener.listening_on[1]
-    link = GroupLink(listener, (group.host, group.port), hearers, interface="lo", look_s=0.05)
+    link = GroupLink(listener, (group.host, group.port), callbacks, interface="lo", look_s=0.05)
     link.open(loop)
     with Seeker(group, speaks_from="0.0.0.0") as seeker:
         for host, expected in (("10.9.9.1", ["joined"]), ("10.9.9.2", ["left", "joined"])):
@@ -154,7 +154,7 @@ def problem(interface: str | None) -> str:
     loop = asyncio.new_event_loop()
     listener = UdpLink(("0.0.0.0", 0), lambda _: None, shares_port=True)
     listener.open(loop)
-    nothing = GroupHearers(lambda: None, lambda _: None, lambda: None)
+    nothing = GroupCallbacks(lambda: None, lambda _: None, lambda: None)
     link = GroupLink(listener, ("225.1.1.1", 1883), nothing, interface=interface)
     link.open(loop)
     said = link.check()

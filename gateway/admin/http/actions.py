@@ -17,7 +17,7 @@ from microdot import Microdot, Request, Response
 from gateway.admin.http.operating import (
     PERMIT_MINUTES_MAX,
     RELEASE_MINUTES_MAX,
-    Operating,
+    Operations,
     Publication,
 )
 from gateway.admin.http.responses import RefusedError, guarded, json_response
@@ -32,11 +32,11 @@ PORT_LENGTH_MAX = 4096
 
 log = logging.getLogger("tidegate.admin")
 
-Done = Callable[[Operating, dict[str, Any]], str | Awaitable[str]]
+Done = Callable[[Operations, dict[str, Any]], str | Awaitable[str]]
 
 
 class Actions:
-    def __init__(self, sign_in: SignIn, operating: Operating | None, port: Callable[[], int]):
+    def __init__(self, sign_in: SignIn, operating: Operations | None, port: Callable[[], int]):
         """`port`: cookies know no ports, and two gateways may be on one machine."""
         self._sign_in = sign_in
         self._operating = operating
@@ -141,19 +141,19 @@ class Actions:
 # What may be asked for
 
 
-def _pause(operating: Operating, _asked: dict[str, Any]) -> str:
+def _pause(operating: Operations, _asked: dict[str, Any]) -> str:
     return operating.pause_drain()
 
 
-def _resume(operating: Operating, _asked: dict[str, Any]) -> str:
+def _resume(operating: Operations, _asked: dict[str, Any]) -> str:
     return operating.resume_drain()
 
 
-def _forget(operating: Operating, asked: dict[str, Any]) -> str:
+def _forget(operating: Operations, asked: dict[str, Any]) -> str:
     return operating.forget(_text(asked, "client", 255))
 
 
-def _publish(operating: Operating, asked: dict[str, Any]) -> str:
+def _publish(operating: Operations, asked: dict[str, Any]) -> str:
     qos = asked.get("qos", 1)
     if qos not in (0, 1, 2) or isinstance(qos, bool):
         raise RefusedError(HTTPStatus.BAD_REQUEST, "qos is 0, 1 or 2")
@@ -171,12 +171,12 @@ def _publish(operating: Operating, asked: dict[str, Any]) -> str:
     return operating.publish(Publication(_text(asked, "client", 255), topic, octets, qos))
 
 
-def _permit(operating: Operating, asked: dict[str, Any]) -> str:
+def _permit(operating: Operations, asked: dict[str, Any]) -> str:
     minutes = _minutes(asked, PERMIT_MINUTES_MAX, "for good, see admission.permit")
     return operating.permit(minutes)
 
 
-def _release(operating: Operating, asked: dict[str, Any]) -> Awaitable[str]:
+def _release(operating: Operations, asked: dict[str, Any]) -> Awaitable[str]:
     minutes = _minutes(asked, RELEASE_MINUTES_MAX, "for good, take its [[serial]] away")
     return operating.release(_text(asked, "line", PORT_LENGTH_MAX), minutes)
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from http import HTTPStatus
 
 from gateway.admin.alarms import named_alarms
-from gateway.admin.event_log import News
+from gateway.admin.event_log import EventLog
 from gateway.admin.numbers import JournalNumbers, Numbers, StateNumbers
 from gateway.core.effects import Reason, State
 
@@ -67,7 +67,7 @@ def state(numbers: StateNumbers) -> dict[str, object]:
     return {**asdict(numbers), "condition": numbers.condition.value}
 
 
-def buffer(name: str, numbers: Numbers, news: News) -> dict[str, object]:
+def buffer(name: str, numbers: Numbers, news: EventLog) -> dict[str, object]:
     """What `tidegate buffer --json` prints as well."""
     return {
         "schema": BUFFER_SCHEMA,
@@ -87,7 +87,7 @@ def _standstills(numbers: Numbers) -> list[dict[str, object]]:
     ]
 
 
-def status(name: str, version: str, numbers: Numbers, news: News) -> dict[str, object]:
+def status(name: str, version: str, numbers: Numbers, news: EventLog) -> dict[str, object]:
     alarms = named_alarms(numbers, news, name)
     return {
         "schema": STATUS_SCHEMA,

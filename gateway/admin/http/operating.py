@@ -27,7 +27,7 @@ class CannotError(Exception):
     """Why it cannot be done, in a sentence."""
 
 
-class Operating(Protocol):
+class Operations(Protocol):
     """Each says what came of it, or raises CannotError."""
 
     def pause_drain(self) -> str: ...

@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from gateway.admin.clients import ClientsFound
-from gateway.admin.event_log import News
+from gateway.admin.event_log import EventLog
 from gateway.admin.http.answers import Check
-from gateway.admin.http.operating import Operating
+from gateway.admin.http.operating import Operations
 from gateway.admin.http.queries import ClientsQuery, TopicsQuery
 from gateway.admin.log.tail import LogTail
 from gateway.admin.numbers import Numbers
@@ -49,7 +49,7 @@ class Sources:
     numbers: Callable[[], Numbers]
     clients: Callable[[ClientsQuery], Awaitable[ClientsFound]]
     topics: Callable[[TopicsQuery], Awaitable[TopicsFound]]
-    news: News
+    news: EventLog
     checks: Mapping[str, Check] = field(default_factory=dict)
     ready_checks: Mapping[str, Check] = field(default_factory=dict)
     doubts: Mapping[str, Check] = field(default_factory=dict)
@@ -61,6 +61,6 @@ class Sources:
     looked_at: Callable[[int], None] = lambda _count: None
     peek: Callable[[], Awaitable[bytes]] = _no_peek
     export: Callable[[], AsyncGenerator[bytes, None]] = _no_export
-    operating: Operating | None = None
+    operating: Operations | None = None
     password: bytes | None = None
     hosts: tuple[str, ...] = ()

@@ -20,7 +20,7 @@ HOLD_S_MAX = 300.0
 Event = TypeVar("Event")
 
 
-class HeldBack(NamedTuple, Generic[Event]):
+class Suppressed(NamedTuple, Generic[Event]):
     """`events` in `seconds`, the last of them being `last`."""
 
     events: int
@@ -53,7 +53,7 @@ class Throttle(Generic[Event]):
         self.hold(event, count)
         return False
 
-    def due(self, now: float) -> HeldBack[Event] | None:
+    def due(self, now: float) -> Suppressed[Event] | None:
         """What the hold that is over has held back."""
         if self.ends_at is None or now < self.ends_at:
             return None
@@ -64,11 +64,11 @@ class Throttle(Generic[Event]):
             self._begin(min(2 * self._hold_s, HOLD_S_MAX), now)
         return held_back
 
-    def rest(self, now: float) -> HeldBack[Event] | None:
+    def rest(self, now: float) -> Suppressed[Event] | None:
         """What has been held back up to now, at the end of the daemon."""
         if not self.held_back or self._last is None:
             return None
-        held_back = HeldBack(self.held_back, now - self._held_since, self._last)
+        held_back = Suppressed(self.held_back, now - self._held_since, self._last)
         self.held_back, self._last = 0, None
         return held_back
 

@@ -25,7 +25,7 @@ from gateway.admin.http.queries import (
 )
 from gateway.admin.http.sources import Sources
 from gateway.admin.log.tail import log_json
-from gateway.presence.latest import Strand, strands_json
+from gateway.presence.latest import Series, strands_json
 
 STATUS_S = 0.9
 VALUES_OF_ROW_MAX = 3  # shown of a sensor in a list
@@ -73,7 +73,7 @@ class Overview(View):
         return []
 
 
-class Whole(View):
+class WholeView(View):
     """An answer that is sent whole whenever it is another one."""
 
     _last: Mapping[str, Any] | None = None
@@ -90,7 +90,7 @@ class Whole(View):
     async def _body(self) -> Mapping[str, Any]: ...
 
 
-class Buffer(Whole):
+class Buffer(WholeView):
     name = "buffer"
 
     async def _body(self) -> Mapping[str, Any]:
@@ -98,7 +98,7 @@ class Buffer(Whole):
         return answers.buffer(sources.name, sources.numbers(), sources.news)
 
 
-class Topics(Whole):
+class Topics(WholeView):
     name = "latest"
 
     def __init__(self, sources: Sources, statuses: Statuses, query: LatestQuery) -> None:
@@ -109,7 +109,7 @@ class Topics(Whole):
         return latest_json(self._sources, self._query)
 
 
-class Device(Whole):
+class Device(WholeView):
     name = "client"
 
     def __init__(self, sources: Sources, statuses: Statuses, query: ClientsQuery) -> None:
@@ -221,7 +221,7 @@ def latest_json(sources: Sources, query: LatestQuery) -> dict[str, Any]:
     }
 
 
-def row_values(strands: list[Strand], now: float) -> list[Any]:
+def row_values(strands: list[Series], now: float) -> list[Any]:
     """A few values of the topic on which it said something last."""
     if not strands:
         return []

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from math import inf, isnan
 
-from gateway.admin.event_log import News
+from gateway.admin.event_log import EventLog
 from gateway.admin.metrics.process import process_numbers
 from gateway.admin.metrics.table import METRICS, PROCESS_METRICS, Kind, Moment, Sample
 from gateway.admin.numbers import Numbers
@@ -23,7 +23,7 @@ _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
 class Metrics:
-    def __init__(self, numbers: Callable[[], Numbers], news: News, version: str) -> None:
+    def __init__(self, numbers: Callable[[], Numbers], news: EventLog, version: str) -> None:
         self._numbers = numbers
         self._news = news
         self._version = version

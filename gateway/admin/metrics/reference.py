@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from gateway.admin.metrics.table import METRICS, PROCESS_METRICS
 from gateway.admin.numbers import Condition
 from gateway.core.alarm_names import AlarmName
-from gateway.core.effects import Part, Reason, State
+from gateway.core.effects import DiscoveryRole, Reason, State
 from gateway.host.slow_callbacks import Callback
 
 _HEAD = """\
@@ -82,7 +82,7 @@ def reference() -> str:
         f"| `result` | {_code(FRAME_RESULTS)} |",
         f"| `condition` | {_code(condition.value for condition in Condition)} |",
         f"| `alarm` | {_code(name.value for name in AlarmName)} |",
-        f"| `part` | {_code(part.value for part in Part)} |",
+        f"| `part` | {_code(part.value for part in DiscoveryRole)} |",
         f"| `callback` | {_code(callback.value for callback in Callback)} |",
         "| `quantile` | `0.5`, `0.99`, `1` |",
         "| `version` | of Tidegate |",

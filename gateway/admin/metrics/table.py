@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gateway.admin.alarms import named_alarms
-from gateway.admin.event_log import News
+from gateway.admin.event_log import EventLog
 from gateway.admin.numbers import Condition, LineNumbers, LinkNumbers, Numbers
 from gateway.core.alarm_names import AlarmName
-from gateway.core.effects import Part, State
+from gateway.core.effects import DiscoveryRole, State
 
 Sample = tuple[tuple[str, ...], float]
 Samples = Iterable[Sample]
@@ -31,7 +31,7 @@ class Moment:
     """All that a scrape sees."""
 
     numbers: Numbers
-    news: News
+    news: EventLog
     version: str
 
 
@@ -54,7 +54,7 @@ def counter(name: str, help_: str, value: Callable[[Numbers], float]) -> Metric:
     return Metric(name, Kind.COUNTER, help_, (), lambda moment: [((), value(moment.numbers))])
 
 
-def news(name: str, help_: str, value: Callable[[News], float]) -> Metric:
+def news(name: str, help_: str, value: Callable[[EventLog], float]) -> Metric:
     return Metric(name, Kind.COUNTER, help_, (), lambda moment: [((), value(moment.news))])
 
 
@@ -329,7 +329,8 @@ METRICS: tuple[Metric, ...] = (
     Metric("tidegate_discovery", Kind.GAUGE,
            "1 for what the gateway does for sensors that search: advertising, standby, or unable "
            "to take a reading; 0 for the others", ("part",),
-           lambda moment: [((part.value,), part is moment.numbers.discovery) for part in Part]),
+           lambda moment: [
+               ((role.value,), role is moment.numbers.discovery) for role in DiscoveryRole]),
     Metric("tidegate_multicast_joined", Kind.GAUGE,
            "1 while the multicast group of the link is heard, else 0", ("link",), groups_joined),
     Metric("tidegate_datagrams_total", Kind.COUNTER,

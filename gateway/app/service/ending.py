@@ -32,7 +32,7 @@ END_S = 4.5
 LOG_S = 0.3
 
 
-class Ending:
+class Shutdown:
     """`report`: what is left behind, in a sentence, or None if nothing is known of it."""
 
     def __init__(self) -> None:

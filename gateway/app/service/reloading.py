@@ -32,7 +32,7 @@ CHANGES_SHOWN_MAX = 20
 
 
 @dataclass(slots=True)
-class InForce:
+class CurrentConfiguration:
     """The configuration that the running gateway follows, and the thread that reads another."""
 
     configuration: Configuration
@@ -53,7 +53,7 @@ class InForce:
 @dataclass(frozen=True, slots=True)
 class _Read:
     wanted: Configuration
-    after: InForce
+    after: CurrentConfiguration
     changes: list[Change]
 
 
@@ -63,9 +63,9 @@ class Reloading:
     `ends` are called around each reload, also around one that changes nothing.
     """
 
-    in_force: InForce
+    in_force: CurrentConfiguration
     load: Callable[[], Configuration]
-    apply: Callable[[InForce, InForce], None]
+    apply: Callable[[CurrentConfiguration, CurrentConfiguration], None]
     now: Callable[[], float]
     begins: Callable[[], None]
     ends: Callable[[], None]
@@ -123,13 +123,15 @@ class Reloading:
         before = self.in_force
         wanted = self.load()
         configuration = in_force(before.configuration, wanted)
-        after = InForce(configuration, read_credentials(configuration.settings), before.reader)
+        after = CurrentConfiguration(
+            configuration, read_credentials(configuration.settings), before.reader
+        )
         return _Read(wanted, after, changes(before.configuration, wanted))
 
     def _take(self, read: _Read) -> None:
         current, after = self.in_force, read.after
         self._log_changes(current.configuration, read)
-        before = InForce(current.configuration, current.credentials, current.reader)
+        before = CurrentConfiguration(current.configuration, current.credentials, current.reader)
         current.configuration, current.credentials = after.configuration, after.credentials
         is_same = after.credentials == before.credentials
         if is_same and after.configuration.settings == before.configuration.settings:

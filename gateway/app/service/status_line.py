@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from gateway.admin.snapshot import Census
+from gateway.admin.snapshot import Snapshot
 from gateway.transports.broker.link import LinkState
 
 
-def status_line(census: Census) -> str:
-    broker = census.broker
-    parts = [f"{len(census.engine.sessions)} sensors"]
+def status_line(snapshot: Snapshot) -> str:
+    broker = snapshot.broker
+    parts = [f"{len(snapshot.engine.sessions)} sensors"]
     if broker.state is LinkState.SETTLED:
         parts.append("broker connected")
     else:
         parts.append(f"broker away ({broker.reason})" if broker.reason else "broker away")
-    depth = census.journal().depth
+    depth = snapshot.journal().depth
     if depth:
         parts.append(f"{depth} readings wait on disk")
     return ", ".join(parts)

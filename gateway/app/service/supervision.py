@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from gateway.app.service.hangup import Terminal
 from gateway.app.service.notify import ServiceManager
-from gateway.app.service.reloading import InForce, Reloading
+from gateway.app.service.reloading import CurrentConfiguration, Reloading
 from gateway.config import Configuration
 
 log = logging.getLogger("tidegate")
@@ -28,11 +28,11 @@ class Supervision:
     """
 
     manager: ServiceManager
-    in_force: InForce
+    in_force: CurrentConfiguration
     fault: Callable[[], str | None]
     status: Callable[[], str]
     load: Callable[[], Configuration]
-    apply: Callable[[InForce, InForce], None]
+    apply: Callable[[CurrentConfiguration, CurrentConfiguration], None]
     now: Callable[[], float]
     _status_at: float = field(init=False, default=float("-inf"))
     _was_stuck: str | None = field(init=False, default=None)

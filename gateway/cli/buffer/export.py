@@ -68,9 +68,9 @@ def _private(path: str, flags: int) -> int:
 def _export(settings: Settings, write: Callable[[str], object]) -> int:
     count = 0
     progress = Progress(lambda done: f"exporting: {done} readings")
-    for forward in waiting(settings.gateway.journal_dir):
-        reading = as_json(settings.gateway.name, forward)
-        write(json.dumps(reading, ensure_ascii=False) + "\n")
+    for reading in waiting(settings.gateway.journal_dir):
+        document = as_json(settings.gateway.name, reading)
+        write(json.dumps(document, ensure_ascii=False) + "\n")
         count += 1
         progress.at(count)
     progress.end()

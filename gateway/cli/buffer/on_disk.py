@@ -8,10 +8,10 @@ from gateway.app.exit_codes import ExitCode
 from gateway.cli.output import complain
 from gateway.config.mounts import taken_bytes
 from gateway.config.settings import MIB
-from gateway.core.effects import Forward
+from gateway.core.effects import Reading
 from gateway.host.causes import brief
 from gateway.storage.journal.boot import read_boot_id
-from gateway.storage.journal.inspect import Look
+from gateway.storage.journal.inspect import Inspection
 from gateway.storage.journal.options import JournalError
 from gateway.storage.journal.recovery import Clocks
 from gateway.transports.clock import now, unix_ms_at_zero
@@ -28,7 +28,7 @@ class BufferError(Exception):
         self.code = code
 
 
-def waiting(folder: Path) -> Iterator[Forward]:
+def waiting(folder: Path) -> Iterator[Reading]:
     """In the order in which they would go to the broker, `received_at` in this machine's monotonic
     seconds. Raises BufferError.
     """
@@ -42,7 +42,7 @@ def waiting(folder: Path) -> Iterator[Forward]:
         size = taken_bytes(folder)
         if size > LARGE_BYTES:
             complain(f"reading {size // MIB} MiB in {folder}")
-        look = Look(folder, Clocks(now(), unix_ms_at_zero(), read_boot_id(), recent_s=0.0))
+        look = Inspection(folder, Clocks(now(), unix_ms_at_zero(), read_boot_id(), recent_s=0.0))
         for damage in look.report.damaged:
             complain(f"damaged: {damage}")
         yield from look.unfinished()

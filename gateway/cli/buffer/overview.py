@@ -44,9 +44,9 @@ def _from_files(settings: Settings) -> dict[str, Any]:
     folder = settings.gateway.journal_dir
     depth, oldest_age_s = 0, 0.0
     progress = Progress(lambda count: f"reading {folder}: {count} readings")
-    for forward in waiting(folder):
+    for reading in waiting(folder):
         depth += 1
-        oldest_age_s = max(oldest_age_s, age_s(forward, now()))
+        oldest_age_s = max(oldest_age_s, age_s(reading, now()))
         progress.at(depth)
     progress.end()
     return {

@@ -10,7 +10,7 @@ from gateway.cli.buffer.on_disk import waiting
 from gateway.cli.output import say
 from gateway.config.settings import Settings
 from gateway.config.spelling import printable, shortened
-from gateway.core.effects import Forward
+from gateway.core.effects import Reading
 from gateway.presence.readings import age_s, as_json, shown
 from gateway.transports.clock import now
 
@@ -46,30 +46,30 @@ def _count(text: str) -> int:
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
-    forwards = list(islice(waiting(settings.gateway.journal_dir), arguments.count))
+    readings = list(islice(waiting(settings.gateway.journal_dir), arguments.count))
     if arguments.json:
         name = settings.gateway.name
-        readings = [
+        documents = [
             as_json(name, one) | {"age_s": age_s(one, now()), "shown": shown(one.payload)}
-            for one in forwards
+            for one in readings
         ]
-        say(json.dumps({"schema": SCHEMA, "gateway": name, "readings": readings}, indent=2))
-    elif forwards:
-        for line in _table([HEAD, *map(_row, forwards)]):
+        say(json.dumps({"schema": SCHEMA, "gateway": name, "readings": documents}, indent=2))
+    elif readings:
+        for line in _table([HEAD, *map(_row, readings)]):
             say(line)
     else:
         say("nothing waits")
     return ExitCode.OK
 
 
-def _row(forward: Forward) -> tuple[str, ...]:
+def _row(reading: Reading) -> tuple[str, ...]:
     return (
-        printable(shortened(forward.client_id, NAME_LENGTH_MAX)),
-        printable(shortened(forward.topic, NAME_LENGTH_MAX)),
-        f"{forward.qos}{' retain' if forward.retain else ''}",
-        duration(age_s(forward, now())),
-        str(len(forward.payload)),
-        shown(forward.payload),
+        printable(shortened(reading.client_id, NAME_LENGTH_MAX)),
+        printable(shortened(reading.topic, NAME_LENGTH_MAX)),
+        f"{reading.qos}{' retain' if reading.retain else ''}",
+        duration(age_s(reading, now())),
+        str(len(reading.payload)),
+        shown(reading.payload),
     )
 
 

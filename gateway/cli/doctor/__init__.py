@@ -16,7 +16,7 @@ from gateway.app.exit_codes import ExitCode
 from gateway.cli.called import runnable
 from gateway.cli.doctor.disk import described, examine, facts_as_json
 from gateway.cli.doctor.findings import Finding, Level, findings
-from gateway.cli.doctor.section import Patient, Section
+from gateway.cli.doctor.section import Examined, Section
 from gateway.cli.doctor.serial_ports import (
     examine_ports,
     ports_as_json,
@@ -129,7 +129,7 @@ def run(arguments: argparse.Namespace) -> int:
     except parts.UnreadableError as error:
         _tell([error.section], is_json=arguments.json)
         return ExitCode.CONFIGURATION
-    patient = Patient(configuration, used_path(arguments.config))
+    patient = Examined(configuration, used_path(arguments.config))
     chosen = [name for name in PARTS if getattr(arguments, name, False) or name == arguments.only]
     examined = [parts.in_time(name, PARTS[name], patient, arguments) for name in chosen or PARTS]
     return ExitCode.OK if _tell(examined, is_json=arguments.json) else ExitCode.FAILURE
@@ -147,31 +147,31 @@ def _tell(sections: list[Section], *, is_json: bool) -> bool:
     return is_ok
 
 
-def _disk(patient: Patient, arguments: argparse.Namespace) -> Section:
+def _disk(patient: Examined, arguments: argparse.Namespace) -> Section:
     facts = examine(patient.configuration.settings, arguments.syncs)
     found = [*findings(facts, patient.edit("gateway.state_dir")), *wear(facts.device)]
     return Section("disk", list(described(facts)), found, facts_as_json(facts))
 
 
-def _files(patient: Patient, _arguments: argparse.Namespace) -> Section:
+def _files(patient: Examined, _arguments: argparse.Namespace) -> Section:
     from gateway.cli.doctor.files import examine
 
     return examine(patient)
 
 
-def _limits(patient: Patient, _arguments: argparse.Namespace) -> Section:
+def _limits(patient: Examined, _arguments: argparse.Namespace) -> Section:
     from gateway.cli.doctor.limits import examine
 
     return examine(patient)
 
 
-def _gateway(patient: Patient, _arguments: argparse.Namespace) -> Section:
+def _gateway(patient: Examined, _arguments: argparse.Namespace) -> Section:
     from gateway.cli.doctor.running import examine
 
     return examine(patient)
 
 
-def _serial(patient: Patient, _arguments: argparse.Namespace) -> Section:
+def _serial(patient: Examined, _arguments: argparse.Namespace) -> Section:
     ports = examine_ports(patient.configuration.settings)
     return Section(
         "serial", list(ports_described(ports)), serial_findings(ports), ports_as_json(ports)
@@ -181,44 +181,44 @@ def _serial(patient: Patient, _arguments: argparse.Namespace) -> Section:
 # Each brings with it what it looks at; --help needs none of that.
 
 
-def _configuration(patient: Patient, _arguments: argparse.Namespace) -> Section:
+def _configuration(patient: Examined, _arguments: argparse.Namespace) -> Section:
     from gateway.cli.doctor.configuration import examine
 
     return examine(patient)
 
 
-def _clock(_patient: Patient, _arguments: argparse.Namespace) -> Section:
+def _clock(_patient: Examined, _arguments: argparse.Namespace) -> Section:
     from gateway.cli.doctor.clock import examine
 
     return examine()
 
 
-def _listeners(patient: Patient, _arguments: argparse.Namespace) -> Section:
+def _listeners(patient: Examined, _arguments: argparse.Namespace) -> Section:
     from gateway.cli.doctor.listeners import examine
 
     return examine(patient)
 
 
-def _broker(patient: Patient, _arguments: argparse.Namespace) -> Section:
+def _broker(patient: Examined, _arguments: argparse.Namespace) -> Section:
     from gateway.cli.doctor.broker import examine
 
     return examine(patient)
 
 
-def _ingest(patient: Patient, _arguments: argparse.Namespace) -> Section:
+def _ingest(patient: Examined, _arguments: argparse.Namespace) -> Section:
     from gateway.cli.doctor.ingest import ingest_findings
 
     return Section("ingest", findings=ingest_findings(patient.configuration.settings))
 
 
-def _units(patient: Patient, _arguments: argparse.Namespace) -> Section:
+def _units(patient: Examined, _arguments: argparse.Namespace) -> Section:
     from gateway.cli.doctor.units import examine
 
     return examine(patient)
 
 
 # In the order in which one would mend them: nothing is right with a wrong clock or a full disk.
-PARTS: dict[str, Callable[[Patient, argparse.Namespace], Section]] = {
+PARTS: dict[str, Callable[[Examined, argparse.Namespace], Section]] = {
     "configuration": _configuration,
     "clock": _clock,
     "limits": _limits,
@@ -236,18 +236,18 @@ PARTS: dict[str, Callable[[Patient, argparse.Namespace], Section]] = {
 def _listen(arguments: argparse.Namespace) -> int:
     from gateway.cli.doctor import listening
 
-    rules = listening.rules_for(arguments.listen, arguments.baud, _settings_if_right(arguments))
+    options = listening.options_for(arguments.listen, arguments.baud, _settings_if_right(arguments))
     try:
-        heard = listening.listen(rules, arguments.seconds)
+        heard = listening.listen(options, arguments.seconds)
     except LineError as error:
         complain(f"tidegate doctor: {listening.why_not(error, arguments.listen)}")
         return listening.failure_code(error)
     code = listening.exit_code(heard)
     if arguments.json:
-        told = listening.heard_as_json(rules, heard)
+        told = listening.heard_as_json(options, heard)
         say(json.dumps({"schema": SCHEMA, "ok": code == ExitCode.OK, "heard": told}, indent=2))
     else:
-        _say_all(listening.heard_described(rules, heard))
+        _say_all(listening.heard_described(options, heard))
     return code
 
 

@@ -18,7 +18,7 @@ import mqtt5
 
 from gateway.app.credentials import read_credentials
 from gateway.cli.doctor.findings import Finding, Level
-from gateway.cli.doctor.section import Patient, Section
+from gateway.cli.doctor.section import Examined, Section
 from gateway.config.settings import UpstreamSettings
 from gateway.core.mqtt.codec import BadPacketError, packet_end, read_packet
 from gateway.core.mqtt.reason_codes import spoken
@@ -38,7 +38,7 @@ class _EndError(Exception):
     """The connection ended before CONNACK."""
 
 
-def examine(patient: Patient) -> Section:
+def examine(patient: Examined) -> Section:
     upstream = patient.configuration.settings.upstream
     section = Section("broker")
     url = f"{'mqtts' if upstream.tls else 'mqtt'}://{_where(upstream)}"
@@ -56,7 +56,11 @@ def examine(patient: Patient) -> Section:
 
 
 def _ask(
-    patient: Patient, section: Section, url: str, tls: ssl.SSLContext | None, password: bytes | None
+    patient: Examined,
+    section: Section,
+    url: str,
+    tls: ssl.SSLContext | None,
+    password: bytes | None,
 ) -> None:
     upstream = patient.configuration.settings.upstream
     answered, certificate = False, None
@@ -130,7 +134,7 @@ def _diagnosed(error: Exception, upstream: UpstreamSettings) -> tuple[BrokerFail
     return diagnose(error, host, port, tls)
 
 
-def _judge(patient: Patient, section: Section, url: str, answer: mqtt5.ConnAckPacket) -> None:
+def _judge(patient: Examined, section: Section, url: str, answer: mqtt5.ConnAckPacket) -> None:
     code = int(answer.reason_code)
     section.facts["connack"] = code
     if code == OK:
@@ -161,7 +165,7 @@ def _advice(failure: BrokerFailure, upstream: UpstreamSettings) -> str:
     return ""
 
 
-def _command(failure: BrokerFailure, patient: Patient, upstream: UpstreamSettings) -> str:
+def _command(failure: BrokerFailure, patient: Examined, upstream: UpstreamSettings) -> str:
     host, port = shlex.quote(upstream.host), upstream.port
     match failure:
         case BrokerFailure.REFUSED if upstream.host in _LOOPBACK:

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from gateway.cli.doctor.findings import Finding, Level
-from gateway.cli.doctor.section import Patient, Section, edit_command
+from gateway.cli.doctor.section import Examined, Section, edit_command
 from gateway.cli.sources import USUAL_PATH
 from gateway.config import ConfigError
 from gateway.config.credential import STORE, credential_of
@@ -42,7 +42,7 @@ def wrong(error: ConfigError) -> Section:
     return section
 
 
-def examine(patient: Patient) -> Section:
+def examine(patient: Examined) -> Section:
     section = Section("configuration")
     path = patient.config_file
     section.lines.append(("config", "no file, all defaults" if path is None else str(path)))

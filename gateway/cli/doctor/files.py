@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gateway.cli.doctor.findings import Finding, Level
-from gateway.cli.doctor.section import SERVICE, Patient, Section
+from gateway.cli.doctor.section import SERVICE, Examined, Section
 from gateway.host.causes import in_the_way, is_too_long
 
 FILES_MAX = 10_000
@@ -24,7 +24,7 @@ AHEAD_S_MAX = 3600.0
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-def examine(patient: Patient) -> Section:
+def examine(patient: Examined) -> Section:
     folder = patient.configuration.settings.gateway.state_dir.absolute()
     section = Section("files", [("files", str(folder))])
     if is_too_long(folder, NAME_BYTES):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from gateway.cli.doctor.findings import Finding, Level
 from gateway.cli.doctor.gateway_process import GatewayProcess, limits_of, running
-from gateway.cli.doctor.section import SERVICE, Patient, Section
+from gateway.cli.doctor.section import SERVICE, Examined, Section
 from gateway.host import limits
 from gateway.host.limits import FILE_BYTES_MIN, MEMORY_BYTES_MIN, THREADS_MIN, UNLIMITED, Limit
 from gateway.host.needs import descriptors_needed
@@ -26,7 +26,7 @@ _IN_PROC = {
 _INTERPRETER_BYTES = 32 * limits.MIB
 
 
-def examine(patient: Patient) -> Section:
+def examine(patient: Examined) -> Section:
     section = Section("limits")
     settings = patient.configuration.settings
     needed = {

@@ -13,7 +13,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from gateway.cli.doctor.findings import Finding, Level
-from gateway.cli.doctor.section import Patient, Section
+from gateway.cli.doctor.section import Examined, Section
 from gateway.config.settings import HostPort, UdpSettings
 from gateway.transports.errors import LinkError
 from gateway.transports.serial.port_owner import udp_port_owner
@@ -25,7 +25,7 @@ IFF_UP, IFF_MULTICAST = 0x1, 0x1000  # netdevice(7)
 OURS = (b"tidegate", b"\0gateway\0")  # in a command line
 
 
-def examine(patient: Patient) -> Section:
+def examine(patient: Examined) -> Section:
     section = Section("listeners")
     settings = patient.configuration.settings
     told = []
@@ -61,7 +61,7 @@ def _tried(listen: HostPort, kind: socket.SocketKind) -> str | None:
 
 
 def _about_port(
-    patient: Patient, key: str, listen: HostPort, problem: str | None, protocol: str
+    patient: Examined, key: str, listen: HostPort, problem: str | None, protocol: str
 ) -> Iterator[Finding]:
     match problem:
         case None:
@@ -150,7 +150,7 @@ def _about_buffer(udp: UdpSettings) -> Iterator[Finding]:
         )
 
 
-def _about_group(patient: Patient, number: int, udp: UdpSettings) -> Iterator[Finding]:
+def _about_group(patient: Examined, number: int, udp: UdpSettings) -> Iterator[Finding]:
     if udp.multicast is None:
         return
     name = udp.multicast_interface

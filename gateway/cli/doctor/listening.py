@@ -15,31 +15,31 @@ from gateway.cli.progress import Progress
 from gateway.config.settings import SerialSettings, Settings
 from gateway.transports.clock import now
 from gateway.transports.framing.listener import Heard, LineListener, What
-from gateway.transports.serial.line import LineError, LineFailure, LineHearers, PortRules
-from gateway.transports.serial.port import open_line, port_rules
+from gateway.transports.serial.line import LineCallbacks, LineError, LineFailure, PortOptions
+from gateway.transports.serial.port import open_line, port_options
 
 GAP_LOOK_S = 0.02  # between two looks at whether the line is silent
 
 MQTT_SN = frozenset({What.HDLC, What.SLIP, What.RAW})
 
 
-def rules_for(port: str, baud: int | None, settings: Settings | None) -> PortRules:
+def options_for(port: str, baud: int | None, settings: Settings | None) -> PortOptions:
     """As configured, if it is; what was asked for goes before that."""
     lines = () if settings is None else settings.serial
     same = (line for line in lines if os.path.realpath(line.port) == os.path.realpath(port))
     line = next(same, SerialSettings(port=port))
-    rules = replace(port_rules(line), port=port)
-    return rules if baud is None else replace(rules, baud=baud)
+    options = replace(port_options(line), port=port)
+    return options if baud is None else replace(options, baud=baud)
 
 
-def listen(rules: PortRules, seconds: float) -> Heard:
+def listen(options: PortOptions, seconds: float) -> Heard:
     """Ctrl-C ends it early. Raises LineError."""
-    return asyncio.run(_listen(rules, seconds))
+    return asyncio.run(_listen(options, seconds))
 
 
-async def _listen(rules: PortRules, seconds: float) -> Heard:
+async def _listen(options: PortOptions, seconds: float) -> Heard:
     loop = asyncio.get_running_loop()
-    listener = LineListener(rules.baud)
+    listener = LineListener(options.baud)
     over = asyncio.Event()
     octets_heard = 0
 
@@ -49,8 +49,8 @@ async def _listen(rules: PortRules, seconds: float) -> Heard:
         listener.feed(octets, now())
 
     # What was heard up to a loss of the port is worth telling.
-    hearers = LineHearers(hear, writable=lambda: None, lost=lambda _reason: over.set())
-    line = await open_line(rules, hearers)
+    callbacks = LineCallbacks(hear, writable=lambda: None, lost=lambda _reason: over.set())
+    line = await open_line(options, callbacks)
     loop.add_signal_handler(signal.SIGINT, over.set)
     progress = Progress(lambda left: f"listening for {left} s more, {octets_heard} octets so far")
     began = now()
@@ -86,14 +86,14 @@ def failure_code(error: LineError) -> ExitCode:
     return ExitCode.PERMISSION if is_permission else ExitCode.UNAVAILABLE
 
 
-def heard_described(rules: PortRules, heard: Heard) -> Iterator[tuple[str, str]]:
-    yield "port", f"{rules.port} at {rules.baud} baud"
+def heard_described(options: PortOptions, heard: Heard) -> Iterator[tuple[str, str]]:
+    yield "port", f"{options.port} at {options.baud} baud"
     yield "heard", heard.text
     for line in heard.lines:
         yield "", f"  {line}"
     yield "advice", heard.advice
 
 
-def heard_as_json(rules: PortRules, heard: Heard) -> dict[str, Any]:
+def heard_as_json(options: PortOptions, heard: Heard) -> dict[str, Any]:
     told = asdict(heard) | {"what": heard.what.value, "lines": list(heard.lines)}
-    return {"port": rules.port, "baud": rules.baud, **told}
+    return {"port": options.port, "baud": options.baud, **told}

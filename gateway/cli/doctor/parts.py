@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gateway.cli.doctor.apart import NoAnswerInTimeError, PartFailedError, apart
 from gateway.cli.doctor.findings import Finding, Level
-from gateway.cli.doctor.section import Patient, Section
+from gateway.cli.doctor.section import Examined, Section
 from gateway.cli.sources import configuration_of, used_path
 from gateway.config import ConfigError, Configuration
 
@@ -22,7 +22,7 @@ DISK_ANSWERS_S_MAX = 10.0
 # Beyond which a card that is only slow would have failed.
 SYNC_S_MAX = 2.0
 
-Examination = Callable[[Patient, argparse.Namespace], Section]
+Examination = Callable[[Examined, argparse.Namespace], Section]
 
 
 class UnreadableError(Exception):
@@ -74,7 +74,7 @@ def _unreadable(what: str, path: Path | None) -> Section:
 
 
 def in_time(
-    name: str, examination: Examination, patient: Patient, arguments: argparse.Namespace
+    name: str, examination: Examination, patient: Examined, arguments: argparse.Namespace
 ) -> Section:
     try:
         patience_s = PART_S_MAX + patient.configuration.settings.upstream.connect_timeout_s
@@ -99,13 +99,13 @@ def in_time(
         )
 
 
-def _ask_disk(patient: Patient) -> None:
+def _ask_disk(patient: Examined) -> None:
     from gateway.cli.doctor.disk import answers
 
     apart(partial(answers, patient.configuration.settings), DISK_ANSWERS_S_MAX)
 
 
-def _no_answer(name: str, patient: Patient) -> Section:
+def _no_answer(name: str, patient: Examined) -> Section:
     folder = patient.configuration.settings.gateway.state_dir
     if name in ("disk", "files"):
         what = f"the disk of {folder} does not answer"

@@ -10,7 +10,7 @@ from gateway.admin.http.answers import STATUS_SCHEMA
 from gateway.cli.asking import PATIENCE_S, NoAnswerError, ask_this, reachable
 from gateway.cli.doctor.findings import Finding, Level
 from gateway.cli.doctor.gateway_process import RESTART, GatewayProcess, examined, running
-from gateway.cli.doctor.section import Patient, Section
+from gateway.cli.doctor.section import Examined, Section
 from gateway.config import HostPort
 from gateway.config.settings import Settings
 
@@ -28,7 +28,7 @@ _COUNTED = {
 }
 
 
-def examine(patient: Patient) -> Section:
+def examine(patient: Examined) -> Section:
     section = Section("gateway")
     settings = patient.configuration.settings
     pid = running(settings)

@@ -25,7 +25,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
+class Examined:
     """The gateway that is examined. `config_file` is None if there is none."""
 
     configuration: Configuration

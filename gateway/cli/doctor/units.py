@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gateway.cli.doctor.findings import Finding, Level
-from gateway.cli.doctor.section import SERVICE, Patient, Section
+from gateway.cli.doctor.section import SERVICE, Examined, Section
 from gateway.config.serial_ports import port_server
 
 ASKED_S_MAX = 10.0
@@ -20,7 +20,7 @@ _ASKED = (
 )
 
 
-def examine(patient: Patient) -> Section:
+def examine(patient: Examined) -> Section:
     section = Section("units")
     told = _shown(SERVICE)
     if told is None:
@@ -88,7 +88,7 @@ def _about_service(told: dict[str, str]) -> Iterator[Finding]:
         )
 
 
-def _about_state_dir(patient: Patient, told: dict[str, str]) -> Iterator[Finding]:
+def _about_state_dir(patient: Examined, told: dict[str, str]) -> Iterator[Finding]:
     """ProtectSystem=strict makes everything else read-only."""
     folder = patient.configuration.settings.gateway.state_dir.absolute()
     allowed = [STATE_DIR, *map(Path, told.get("ReadWritePaths", "").split())]
@@ -103,7 +103,7 @@ def _about_state_dir(patient: Patient, told: dict[str, str]) -> Iterator[Finding
         )
 
 
-def _about_serial(patient: Patient) -> Iterator[Finding]:
+def _about_serial(patient: Examined) -> Iterator[Finding]:
     ports = [
         line.port
         for line in patient.configuration.settings.serial

@@ -25,10 +25,10 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 from math import inf
 
-from gateway.core.clients.token_bucket import Budget
+from gateway.core.clients.token_bucket import TokenBucket
 from gateway.core.effects import ClientId, Dropped, Effect, Peer, Reason, Save
 from gateway.core.session.topic_names import text
-from gateway.core.state_records import PermitGone, SavedPermit
+from gateway.core.state_records import PermitDeleted, PermitRecord
 from gateway.frames import Connect, ReturnCode
 
 PROTOCOL_ID = 0x01  # MQTT-SN 1.2
@@ -37,7 +37,7 @@ _CONNECT_HEAD = 6  # octets before the client id, in the short form
 
 
 @dataclass(frozen=True, slots=True)
-class AdmissionRules:
+class AdmissionOptions:
     clients_max: int = 10_000
     client_id_bytes_max: int = 64  # 1.2 says 23; gateways in the field take more
     assign_empty_client_id: bool = False
@@ -60,33 +60,33 @@ class Refusal:
 
 
 class Admission:
-    def __init__(self, rules: AdmissionRules, known: Container[ClientId] = ()) -> None:
+    def __init__(self, options: AdmissionOptions, known: Container[ClientId] = ()) -> None:
         """`known`: the clients that have a session."""
-        self._rules = rules
+        self._options = options
         self._known: Container[object] = known
         self._turned_away = 0
         self._turned_away_last = b""
         self._assigned = 0
         self.permitted_until = -inf  # everybody, by the operator
         self.permitted: set[ClientId] = set()
-        self._answers = Budget(rules.answers_per_s_max, rules.answers_per_s_max)
-        at_once = rules.connects_at_once_max
-        self._connects = Budget(rules.connects_per_s_max, at_once)
-        self._known_connects = Budget(rules.connects_per_s_max, at_once)
+        self._answers = TokenBucket(options.answers_per_s_max, options.answers_per_s_max)
+        at_once = options.connects_at_once_max
+        self._connects = TokenBucket(options.connects_per_s_max, at_once)
+        self._known_connects = TokenBucket(options.connects_per_s_max, at_once)
 
-    def judge(self, frame: Connect, members: int, known: bool) -> Refusal | None:
+    def judge(self, frame: Connect, client_table: int, known: bool) -> Refusal | None:
         """Why this CONNECT is refused, or None; `known`: its client has a session already."""
         if frame.protocol_id != PROTOCOL_ID:
             detail = f"protocol id {frame.protocol_id:#04x}"
             return Refusal(ReturnCode.NOT_SUPPORTED, Reason.PROTOCOL_ID, detail)
-        if not known and members >= self._rules.clients_max:
-            detail = f"{self._rules.clients_max} clients, all places taken"
+        if not known and client_table >= self._options.clients_max:
+            detail = f"{self._options.clients_max} clients, all places taken"
             return Refusal(ReturnCode.CONGESTION, Reason.CLIENTS_FULL, detail)
         return None
 
     def list_only(self, listed: frozenset[str]) -> None:
         """Another list of those that may come in; who is in keeps its place."""
-        self._rules = replace(self._rules, listed=listed)
+        self._options = replace(self._options, listed=listed)
 
     # Who is in no list
 
@@ -96,13 +96,13 @@ class Admission:
 
     def unlisted(self, client_id: ClientId, now: float) -> Refusal | None:
         """Why a new client may not come in, or None."""
-        if not self._rules.is_listed_only or client_id in self._rules.listed:
+        if not self._options.is_listed_only or client_id in self._options.listed:
             return None
         if client_id in self.permitted:
             return None
         if now >= self.permitted_until:
             detail = f"client id {client_id!r} is not in admission.listed"
-        elif len(self.permitted) >= self._rules.clients_max:
+        elif len(self.permitted) >= self._options.clients_max:
             detail = f"client id {client_id!r}: {len(self.permitted)} were let in already"
         else:
             return None
@@ -110,18 +110,18 @@ class Admission:
 
     def came_in(self, client_id: ClientId) -> list[Effect]:
         """A new client has shown that it is there; who was let in is so for good."""
-        rules = self._rules
-        if not rules.is_listed_only or client_id in rules.listed or client_id in self.permitted:
+        options = self._options
+        if not options.is_listed_only or client_id in options.listed or client_id in self.permitted:
             return []
         self.permitted.add(client_id)
-        return [Save(SavedPermit(client_id))]
+        return [Save(PermitRecord(client_id))]
 
     def forget(self, client_id: ClientId) -> list[Effect]:
         """The operator wants it no more."""
         if client_id not in self.permitted:
             return []
         self.permitted.remove(client_id)
-        return [Save(PermitGone(client_id))]
+        return [Save(PermitDeleted(client_id))]
 
     # Names
 
@@ -130,10 +130,10 @@ class Admission:
         the same rule): nobody could come back to such a session.
         """
         raw = frame.client_id
-        if not raw and frame.clean_session and self._rules.assign_empty_client_id:
+        if not raw and frame.clean_session and self._options.assign_empty_client_id:
             return self._new_client_id(taken)
         client_id = text(raw)
-        if not raw or client_id is None or len(raw) > self._rules.client_id_bytes_max:
+        if not raw or client_id is None or len(raw) > self._options.client_id_bytes_max:
             detail = f"client id {raw[:64]!r} of {len(raw)} bytes"
             return Refusal(ReturnCode.NOT_SUPPORTED, Reason.CLIENT_ID, detail)
         return ClientId(client_id)
@@ -145,11 +145,11 @@ class Admission:
             if client_id not in taken:
                 return client_id
 
-    def may_answer_stranger(self, now: float) -> bool:
+    def may_answer_unknown(self, now: float) -> bool:
         """Whether the strangers' budget has an answer left."""
         return self._answers.take(now)
 
-    def may_call(self, address: bytes, datagram: bytes, now: float) -> bool:
+    def may_connect(self, address: bytes, datagram: bytes, now: float) -> bool:
         """Whether there is a budget for this datagram from a stranger, which is not decoded yet.
 
         Fast, because a flood is made of those for which there is none.
@@ -172,10 +172,10 @@ class Admission:
         return self._known_connects.take(now)
 
     def turned_away(self, link: int) -> list[Effect]:
-        """How many `may_call` refused since the last time."""
+        """How many `may_connect` refused since the last time."""
         count, self._turned_away = self._turned_away, 0
         if not count:
             return []
-        detail = f"more than {self._rules.connects_per_s_max} CONNECTs/s from strangers"
+        detail = f"more than {self._options.connects_per_s_max} CONNECTs/s from strangers"
         peer = Peer(link, self._turned_away_last)
         return [Dropped(Reason.TOO_MANY_CONNECTS, None, detail, peer, count)]

@@ -1,10 +1,10 @@
 """The sessions of all clients: by client id, by address, by when each wants time; who is absent.
 
 Addresses are compared raw, per link, so that finding a session costs two dictionary lookups. A
-session whose address is not believed yet (`session/address_validation.py`) is not found there, but
-by `doubted_at`: so the way of a reading need not ask. All timers are in one heap: a session's entry
-may be early (hearing a client only moves its deadline away), never late. Entries that nearer ones
-replaced stay until they are due or too many.
+session whose address is not validated yet (`session/address_validation.py`) is not found there, but
+by `unvalidated_at`: so the way of a reading need not ask. All timers are in one heap: a session's
+entry may be early (hearing a client only moves its deadline away), never late. Entries that nearer
+ones replaced stay until they are due or too many.
 
 Limit: `clients_max`, kept by `admission.py`; the heap holds at most two entries for each session
 and `TIMERS_SPARE`.
@@ -23,7 +23,7 @@ CACHED_MAX = 2000  # clients on a link whose sessions are in the processor's cac
 TIMERS_SPARE = 64  # entries beyond two for each session, so that few sessions do not rebuild often
 
 
-class Members:
+class ClientTable:
     def __init__(self) -> None:
         self.sessions: dict[ClientId, Session] = {}
         self._by_address: dict[int, dict[bytes, Session]] = {}
@@ -64,22 +64,22 @@ class Members:
                 reached += 1
         return reached
 
-    def doubted_at(self, peer: Peer) -> Session | None:
+    def unvalidated_at(self, peer: Peer) -> Session | None:
         """The session that is said to be there."""
         return self._doubted.get(peer)
 
     def enter(self, session: Session) -> None:
         """The session is at its peer's address from now on."""
-        if session.is_believed:
+        if session.is_address_validated:
             self.on_link(session.peer.link)[session.peer.address] = session
         else:
             self._doubted[session.peer] = session
         self._absent.pop(session.client_id, None)
 
     def leave_address(self, session: Session) -> None:
-        members = self.on_link(session.peer.link)
-        if members.get(session.peer.address) is session:
-            del members[session.peer.address]
+        client_table = self.on_link(session.peer.link)
+        if client_table.get(session.peer.address) is session:
+            del client_table[session.peer.address]
         elif self._doubted.get(session.peer) is session:
             del self._doubted[session.peer]
 

@@ -16,18 +16,18 @@ ECHO_S = 5.0  # the longest way there and back that is known of, and half of T_r
 REMEMBERED_MAX = 256
 
 
-class Farewells:
+class DisconnectEchoes:
     def __init__(self) -> None:
-        self._told_at: dict[Peer, float] = {}  # the oldest first
+        self._sent_at: dict[Peer, float] = {}  # the oldest first
 
-    def told(self, peer: Peer, now: float) -> None:
+    def sent(self, peer: Peer, now: float) -> None:
         """We said DISCONNECT to this stranger."""
-        self._told_at.pop(peer, None)
-        if len(self._told_at) >= REMEMBERED_MAX:
-            del self._told_at[next(iter(self._told_at))]
-        self._told_at[peer] = now
+        self._sent_at.pop(peer, None)
+        if len(self._sent_at) >= REMEMBERED_MAX:
+            del self._sent_at[next(iter(self._sent_at))]
+        self._sent_at[peer] = now
 
     def is_echo(self, peer: Peer, now: float) -> bool:
         """Whether a DISCONNECT from there answers ours."""
-        told_at = self._told_at.get(peer)
-        return told_at is not None and now < told_at + ECHO_S
+        sent_at = self._sent_at.get(peer)
+        return sent_at is not None and now < sent_at + ECHO_S

@@ -23,9 +23,9 @@ from math import inf
 from gateway.core.effects import (
     Broadcast,
     DiscoveryChanged,
+    DiscoveryRole,
     Dropped,
     Effect,
-    Part,
     Peer,
     Reason,
     Send,
@@ -47,7 +47,7 @@ ID_TAKEN_AGAIN_S = 86_400.0  # once a day, for as long as it lasts
 REPLY_S_MIN = 1.0  # between two ADVERTISEs that answer others
 
 
-class Answer(Enum):
+class SearchAnswer(Enum):
     """How those are answered who search by multicast."""
 
     UNICAST = "unicast"
@@ -55,11 +55,11 @@ class Answer(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class DiscoveryRules:
+class DiscoveryOptions:
     gateway_id: int = 1
     advertise_s: int = 900  # T_ADV: more than 15 min (7.2)
     missed_max: int = 3  # N_ADV: 2 to 3 (7.2)
-    answer: Answer = Answer.UNICAST
+    answer: SearchAnswer = SearchAnswer.UNICAST
     is_standby: bool = False
     has_groups: bool = False  # else there is nobody to tell, and nothing to tell of it
     allow_trailing_octets: bool = True
@@ -70,19 +70,19 @@ class Discovery:
 
     def __init__(
         self,
-        rules: DiscoveryRules,
+        options: DiscoveryOptions,
         may_answer: Callable[[float], bool],
         received: dict[type, int],
     ) -> None:
         """`may_answer` takes one answer from the strangers' budget; `received` counts frames."""
-        self.part = Part.UNABLE
+        self.part = DiscoveryRole.UNABLE
         self.due_at = inf
-        self._rules = rules
+        self._options = options
         self._may_answer = may_answer
         self._received = received
         self._joined: set[int] = set()  # links
         self._hearing: set[int] = set()  # of these, where other gateways would be heard
-        self._turn_s = min(TURNS_S, rules.advertise_s) * rules.gateway_id / IDS
+        self._turn_s = min(TURNS_S, options.advertise_s) * options.gateway_id / IDS
         self._silent_at: dict[int, float] = {}  # when a gateway, by its id, counts as silent
         self._knows_at = inf  # since the first such group was joined, N_ADV durations
         self._rivals: dict[int, float] = {}  # since when heard, while we stand in; ids above ours
@@ -94,12 +94,14 @@ class Discovery:
 
     def set_serving(self, problem: str | None, now: float) -> list[Effect]:
         """Say whether a reading that comes now could be taken; `problem`: why not."""
-        is_able = self.part is not Part.UNABLE
+        is_able = self.part is not DiscoveryRole.UNABLE
         if is_able is (problem is None):
             return []
         if problem is not None:
-            return self._become(Part.UNABLE, now, problem)
-        return self._become(Part.STANDBY if self._rules.is_standby else Part.ADVERTISING, now)
+            return self._become(DiscoveryRole.UNABLE, now, problem)
+        return self._become(
+            DiscoveryRole.STANDBY if self._options.is_standby else DiscoveryRole.ADVERTISING, now
+        )
 
     def joined(self, link: int, now: float, *, hears: bool = True) -> None:
         """What is said to the group of this link is heard from now on. `hears`: and other gateways
@@ -107,7 +109,7 @@ class Discovery:
         """
         if hears:
             if not self._hearing:
-                self._knows_at = now + self._rules.missed_max * self._rules.advertise_s
+                self._knows_at = now + self._options.missed_max * self._options.advertise_s
             self._hearing.add(link)
         self._joined.add(link)
         self._advertise_at = min(self._advertise_at, now + self._turn_s)
@@ -119,12 +121,12 @@ class Discovery:
         self._hearing.discard(link)
         self._schedule()
 
-    def stood_still(self, seconds: float, now: float) -> None:
+    def paused(self, seconds: float, now: float) -> None:
         """For `seconds` the gateway was not there. Others may miss its ADVERTISE, and a standby may
         have begun in its place: it stops when it receives ours.
         """
-        is_missed = now + seconds >= self._advertised_at + self._rules.advertise_s
-        if is_missed and self.part is Part.ADVERTISING and not self._rules.is_standby:
+        is_missed = now + seconds >= self._advertised_at + self._options.advertise_s
+        if is_missed and self.part is DiscoveryRole.ADVERTISING and not self._options.is_standby:
             self._advertise_at = min(self._advertise_at, now + self._turn_s)
             self._schedule()
 
@@ -144,7 +146,7 @@ class Discovery:
                 continue
             if has_trailing_octets(datagram):
                 effects.append(Dropped(Reason.TRAILING_OCTETS, peer=peer))
-                if not self._rules.allow_trailing_octets:
+                if not self._options.allow_trailing_octets:
                     continue
             self._received[type(frame)] = self._received.get(type(frame), 0) + 1
             effects += self._hear(frame, peer, now)
@@ -171,12 +173,12 @@ class Discovery:
         refusal = self._refusal(peer, now)
         if refusal is not None:
             return [refusal]
-        if self._rules.answer is Answer.MULTICAST:
+        if self._options.answer is SearchAnswer.MULTICAST:
             return [Broadcast(peer.link, self._information(), radius)]
         return [Send(peer, self._information())]
 
     def _refusal(self, peer: Peer, now: float) -> Dropped | None:
-        if self.part is not Part.ADVERTISING:
+        if self.part is not DiscoveryRole.ADVERTISING:
             return Dropped(Reason.NOT_ADVERTISING, None, self.part.value, peer)
         if not self._may_answer(now):
             return Dropped(Reason.STRANGER, None, "SEARCHGW", peer)
@@ -186,59 +188,59 @@ class Discovery:
 
     def _hear_gateway(self, frame: Advertise, peer: Peer, now: float) -> list[Effect]:
         """ADVERTISE of another one: what we say ourselves the link does not bring."""
-        duration_s = frame.duration_s or self._rules.advertise_s
-        self._silent_at[frame.gateway_id] = now + self._rules.missed_max * duration_s
+        duration_s = frame.duration_s or self._options.advertise_s
+        self._silent_at[frame.gateway_id] = now + self._options.missed_max * duration_s
         effects: list[Effect] = []
         is_told = now - self._told_taken_at < ID_TAKEN_AGAIN_S
-        if frame.gateway_id == self._rules.gateway_id and not is_told:
+        if frame.gateway_id == self._options.gateway_id and not is_told:
             self._told_taken_at = now
             detail = f"another gateway says it is {frame.gateway_id} too"
             effects.append(Dropped(Reason.GATEWAY_ID_TAKEN, None, detail, peer))
-        if self._rules.is_standby and self.part is Part.ADVERTISING:
+        if self._options.is_standby and self.part is DiscoveryRole.ADVERTISING:
             effects += self._meet(frame.gateway_id, duration_s, now)
         self._schedule()
         return effects
 
     def _meet(self, gateway_id: int, duration_s: int, now: float) -> list[Effect]:
         """While we stand in another gateway is heard: the active one, or a second standby."""
-        if gateway_id > self._rules.gateway_id:
+        if gateway_id > self._options.gateway_id:
             first_at = self._rivals.setdefault(gateway_id, now)
             if now - first_at < duration_s / 2:  # the first one, or a copy of it
                 return self._advertise(now) if now - self._advertised_at >= REPLY_S_MIN else []
-        return self._become(Part.STANDBY, now, f"gateway {gateway_id} is heard")
+        return self._become(DiscoveryRole.STANDBY, now, f"gateway {gateway_id} is heard")
 
     # Time
 
     def handle_time(self, now: float) -> list[Effect]:
         if now < self.due_at:
             return []
-        if self.part is Part.ADVERTISING:
+        if self.part is DiscoveryRole.ADVERTISING:
             return self._advertise(now)
         known = ", ".join(map(str, sorted(self._silent_at)))
         detail = f"gateway {known} is silent" if known else "no other gateway is heard"
-        return [*self._become(Part.ADVERTISING, now, detail), *self._advertise(now)]
+        return [*self._become(DiscoveryRole.ADVERTISING, now, detail), *self._advertise(now)]
 
     def _advertise(self, now: float) -> list[Effect]:
         self._advertised_at = now
-        self._advertise_at = now + self._rules.advertise_s
+        self._advertise_at = now + self._options.advertise_s
         self._schedule()
-        frame = Advertise(self._rules.gateway_id, self._rules.advertise_s)
+        frame = Advertise(self._options.gateway_id, self._options.advertise_s)
         return [Broadcast(link, frame) for link in sorted(self._joined)]
 
     def _information(self) -> GwInfo:
-        return GwInfo(self._rules.gateway_id)  # without GwAdd, which is for clients (5.4.3)
+        return GwInfo(self._options.gateway_id)  # without GwAdd, which is for clients (5.4.3)
 
-    def _become(self, part: Part, now: float, detail: str = "") -> list[Effect]:
+    def _become(self, part: DiscoveryRole, now: float, detail: str = "") -> list[Effect]:
         before, self.part = self.part, part
         self._advertise_at = now + self._turn_s
         self._rivals.clear()
         self._schedule()
-        return [DiscoveryChanged(before, part, detail)] if self._rules.has_groups else []
+        return [DiscoveryChanged(before, part, detail)] if self._options.has_groups else []
 
     def _schedule(self) -> None:
-        if not self._joined or self.part is Part.UNABLE:
+        if not self._joined or self.part is DiscoveryRole.UNABLE:
             self.due_at = inf
-        elif self.part is Part.ADVERTISING:
+        elif self.part is DiscoveryRole.ADVERTISING:
             self.due_at = self._advertise_at
         elif not self._hearing:
             self.due_at = inf

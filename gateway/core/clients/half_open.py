@@ -25,7 +25,7 @@ SWEEP_S = 60.0
 
 
 @dataclass(slots=True)
-class Caller:
+class HalfOpenClient:
     """What CONNECT said, from where and when."""
 
     client_id: ClientId
@@ -46,32 +46,32 @@ class Caller:
         return Connect(raw, self.keep_alive_s, clean_session=self.clean, will=self.will)
 
 
-class Callers:
+class HalfOpenClients:
     def __init__(self, callers_max: int, handshakes_max: int, handshake_s: float) -> None:
         self._callers_max = callers_max
         self._handshakes_max = handshakes_max
         self._handshake_s = handshake_s
-        self._welcomed: dict[Peer, Caller] = {}  # the first to call first
-        self._handshakes: dict[Peer, Caller] = {}
-        self._by_client: dict[ClientId, Caller] = {}
+        self._welcomed: dict[Peer, HalfOpenClient] = {}  # the first to call first
+        self._handshakes: dict[Peer, HalfOpenClient] = {}
+        self._by_client: dict[ClientId, HalfOpenClient] = {}
         self.due_at = inf  # when to look for those that say nothing
-        self.returned_at = -inf  # as `Members.returned_at`
+        self.returned_at = -inf  # as `ClientTable.returned_at`
 
     def __len__(self) -> int:
         return len(self._by_client)
 
-    def __iter__(self) -> Iterator[Caller]:
+    def __iter__(self) -> Iterator[HalfOpenClient]:
         return iter(self._by_client.values())
 
-    def of(self, client_id: ClientId) -> Caller | None:
+    def of(self, client_id: ClientId) -> HalfOpenClient | None:
         return self._by_client.get(client_id)
 
     # From the door
 
-    def at(self, peer: Peer) -> Caller | None:
+    def at(self, peer: Peer) -> HalfOpenClient | None:
         return self._welcomed.get(peer) or self._handshakes.get(peer)
 
-    def enter(self, caller: Caller, now: float) -> list[Effect]:
+    def enter(self, caller: HalfOpenClient, now: float) -> list[Effect]:
         """CONNECT was answered; forget what the client or the address said before."""
         self.forget(caller.client_id)
         self.take(caller.peer, now)
@@ -88,7 +88,7 @@ class Callers:
         self.due_at = min(self.due_at, now + SWEEP_S)
         return effects
 
-    def take(self, peer: Peer, now: float) -> Caller | None:
+    def take(self, peer: Peer, now: float) -> HalfOpenClient | None:
         """Who called from there, if it may still be heard; it is a caller no longer."""
         caller = self.at(peer)
         if caller is None:
@@ -115,7 +115,7 @@ class Callers:
             return []
         return [_forgotten(silent[-1], "silent for longer than it declared", len(silent))]
 
-    def _deadline(self, caller: Caller) -> float:
+    def _deadline(self, caller: HalfOpenClient) -> float:
         """As that of a client, see `Presence.deadline`."""
         silence_max_s = inf
         if caller.will:
@@ -127,11 +127,11 @@ class Callers:
             return deadline
         return min(self.returned_at, deadline) + silence_max_s
 
-    def _remove(self, caller: Caller) -> None:
+    def _remove(self, caller: HalfOpenClient) -> None:
         del (self._handshakes if caller.will else self._welcomed)[caller.peer]
         del self._by_client[caller.client_id]
 
 
-def _forgotten(caller: Caller, why: str, count: int = 1) -> Dropped:
+def _forgotten(caller: HalfOpenClient, why: str, count: int = 1) -> Dropped:
     detail = f"said nothing after its CONNECT was answered; {why}"
     return Dropped(Reason.UNHEARD, caller.client_id, detail, caller.peer, count)

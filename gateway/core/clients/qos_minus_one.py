@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.core.effects import ClientId, Dropped, Forward, Peer, Reason
-from gateway.core.session.options import PredefinedTopics, SessionRules
+from gateway.core.effects import ClientId, Dropped, Peer, Reading, Reason
+from gateway.core.session.options import PredefinedTopics, SessionOptions
 from gateway.core.session.topic_names import topic_name
 from gateway.core.session.topic_registry import short_topic
 from gateway.frames import Publish, TopicIdType
@@ -20,24 +20,27 @@ NOBODY = ClientId("")  # the `client` of the delivery tag of a reading that came
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectionlessRules:
+class QosMinusOneOptions:
     allow: bool = False
     long_topics: bool = False
 
 
-class Connectionless:
+class QosMinusOne:
     def __init__(
-        self, rules: ConnectionlessRules, session_rules: SessionRules, predefined: PredefinedTopics
+        self,
+        options: QosMinusOneOptions,
+        session_rules: SessionOptions,
+        predefined: PredefinedTopics,
     ) -> None:
-        self._rules = rules
+        self._options = options
         self._session_rules = session_rules
         self._predefined = predefined
 
     def receive(
         self, frame: Publish, peer: Peer, client_id: ClientId | None, now: float
-    ) -> Forward | Dropped:
+    ) -> Reading | Dropped:
         """The reading to forward, or why there is none; `client_id` if one is known there."""
-        if not self._rules.allow:
+        if not self._options.allow:
             detail = "set qos_minus_one.allow = true to take such readings"
             return Dropped(Reason.QOS_MINUS_ONE_OFF, client_id, detail, peer)
         topic, payload = self._named(frame)
@@ -46,7 +49,7 @@ class Connectionless:
         if len(payload) > self._session_rules.payload_bytes_max:
             detail = f"{topic!r}, {len(payload)} bytes"
             return Dropped(Reason.PAYLOAD_TOO_LARGE, client_id, detail, peer)
-        return Forward(client_id or NOBODY, topic, payload, 0, frame.retain, 0, 0, now)
+        return Reading(client_id or NOBODY, topic, payload, 0, frame.retain, 0, 0, now)
 
     def _named(self, frame: Publish) -> tuple[str | None, bytes]:
         payload = frame.payload
@@ -55,7 +58,7 @@ class Connectionless:
                 return self._predefined.names.get(frame.topic_id), payload
             case TopicIdType.SHORT:
                 return short_topic(frame.topic_id), payload
-            case TopicIdType.NORMAL if self._rules.long_topics and frame.topic_id <= len(payload):
+            case TopicIdType.NORMAL if self._options.long_topics and frame.topic_id <= len(payload):
                 name, rest = payload[: frame.topic_id], payload[frame.topic_id :]
                 return topic_name(name, self._session_rules.topic_bytes_max), rest
         return None, payload

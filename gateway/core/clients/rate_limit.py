@@ -17,14 +17,14 @@ WINDOW_S = 1.0
 Datagram = tuple[bytes, bytes]
 
 
-class Pace:
+class RateLimit:
     def __init__(self, packets_per_s_max: int) -> None:
         self._most = packets_per_s_max
         self._counts: dict[tuple[int, bytes], int] = {}
         self._ends_at = 0.0
 
     def within(
-        self, link: int, datagrams: Iterable[Datagram], members: Container[bytes], now: float
+        self, link: int, datagrams: Iterable[Datagram], client_table: Container[bytes], now: float
     ) -> tuple[list[Datagram], list[Effect]]:
         """What may be read of what came from this link, and news of the rest."""
         if now >= self._ends_at:
@@ -35,7 +35,7 @@ class Pace:
         dropped: dict[bytes, int] = {}
         for each in datagrams:
             address = each[0]
-            if address in members:
+            if address in client_table:
                 key = (link, address)
                 count = counts[key] = counts.get(key, 0) + 1
                 if count > most:

@@ -6,7 +6,7 @@ It is full at the beginning, and fills at an even rate up to what may be used at
 from __future__ import annotations
 
 
-class Budget:
+class TokenBucket:
     __slots__ = ("_at_once", "_filled_at", "_left", "_per_s")
 
     def __init__(self, per_s: float, at_once: float) -> None:

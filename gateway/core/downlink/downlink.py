@@ -25,31 +25,31 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 
 from gateway.core.downlink.pending_subscriptions import PendingSubscriptions
-from gateway.core.downlink.retained import Found, Retained
-from gateway.core.downlink.subscriptions import Change, Subscriptions
-from gateway.core.downlink.write_behind import NotSaved
+from gateway.core.downlink.retained import KeepResult, Retained
+from gateway.core.downlink.subscriptions import SubscriptionChange, Subscriptions
+from gateway.core.downlink.write_behind import WriteBehind
 from gateway.core.effects import (
-    Arrived,
     ClientId,
+    DeliveryComplete,
+    DeliverySaved,
     Dropped,
     Effect,
-    Granted,
-    InGoodHands,
-    Join,
-    Kept,
     Message,
+    Publication,
     Reason,
     Save,
     Send,
     SubscribeTo,
+    SubscriptionGranted,
     SubscriptionRefused,
+    SubscriptionSaved,
     UnsubscribeFrom,
     WhenSaved,
 )
-from gateway.core.mqtt.session import UP, UpstreamSession
-from gateway.core.session.options import SessionRules
+from gateway.core.mqtt.session import UP, MqttSession
+from gateway.core.session.options import SessionOptions
 from gateway.core.session.session import LISTENING, Session
-from gateway.core.state_records import SavedRetained, SavedSubscription, SubscriptionGone
+from gateway.core.state_records import RetainedRecord, SubscriptionDeleted, SubscriptionRecord
 from gateway.frames import ReturnCode
 
 REPLAY_WINDOW_S = 30.0
@@ -59,9 +59,9 @@ class Downlink:
     def __init__(
         self,
         sessions: Mapping[ClientId, Session],
-        upstream: UpstreamSession,
+        upstream: MqttSession,
         retained: Retained,
-        rules: SessionRules,
+        options: SessionOptions,
         schedule: Callable[[Session], None],
         answer: Callable[[Session, list[Effect], float], list[Effect]],
         *,
@@ -76,19 +76,19 @@ class Downlink:
         self.delivered = [0, 0, 0]  # by QoS
         self._sessions = sessions
         self._upstream = upstream
-        self._rules = rules
+        self._options = options
         self._schedule = schedule
         self._answer = answer
         # When they joined by which filter, in order: a replay is theirs for a while; infinity if
         # the broker was away. Not until when: many join at once, and share the number.
         self._newcomers: dict[tuple[ClientId, str], float] = {}
         self._confirm_until = inf
-        self._overheard: str | None = None  # a filter of the gateway's own
+        self._own_topic_received: str | None = None  # a filter of the gateway's own
         self._saves = saves
-        self._not_saved = NotSaved()
+        self._not_saved = WriteBehind()
 
     def restore(
-        self, subscriptions: Iterable[SavedSubscription], retained: list[SavedRetained]
+        self, subscriptions: Iterable[SubscriptionRecord], retained: list[RetainedRecord]
     ) -> None:
         """What a former life left. Who heard then is no newcomer."""
         self.subscriptions.restore(subscriptions)
@@ -96,9 +96,9 @@ class Downlink:
             self._upstream.subscriptions.want(topic_filter, qos, retained=True)
         self.retained.restore(retained)
 
-    def overhear(self, topic_filter: str) -> list[Effect]:
+    def subscribe_own_topic(self, topic_filter: str) -> list[Effect]:
         """Subscribe to what the gateway listens to for itself; the upstream session hears it."""
-        self._overheard = topic_filter
+        self._own_topic_received = topic_filter
         return self._apply(self.subscriptions.ask(topic_filter, 0), retained=False)
 
     # From the clients
@@ -130,7 +130,7 @@ class Downlink:
             effects += self._apply(change, retained=True)
         return effects
 
-    def joined(self, asked: SubscribeTo, now: float) -> list[Effect]:
+    def subscription_saved(self, asked: SubscribeTo, now: float) -> list[Effect]:
         """The subscription is durable: its client hears from now on, SUBACK first, then what is
         retained. Both wait until that is durable too: who has heard SUBACK is no newcomer after a
         restart.
@@ -147,8 +147,8 @@ class Downlink:
         for message in retained:
             effects += self._hand_over(session, message, asked.qos, now, is_held=is_held)
         if is_held:
-            last = session.delivering.next_position - 1
-            kept = WhenSaved([Kept(asked.client_id, last, is_released=False)])
+            last = session.outbound.next_position - 1
+            kept = WhenSaved([DeliverySaved(asked.client_id, last, is_released=False)])
             effects = self._answer(session, [*effects, *answer], now)
             effects = [*self.save_late(), *effects, kept]
         else:
@@ -158,30 +158,30 @@ class Downlink:
 
     # From the broker
 
-    def arrived(self, arrived: Arrived, now: float) -> list[Effect]:
-        message = arrived.message
-        found: Found | None = None
+    def arrived(self, publication: Publication, now: float) -> list[Effect]:
+        message = publication.message
+        found: KeepResult | None = None
         effects: list[Effect] = []
         if self._is_retained(message):
             cover = self.subscriptions.cover_of(message.topic)
             if cover is not None:
-                is_exact = self._is_exact(arrived, cover)
+                is_exact = self._is_exact(publication, cover)
                 found, effects = self.retained.keep(message, is_exact=is_exact)
                 if found.is_full:
                     effects.append(Dropped(Reason.RETAINED_FULL, None, message.topic))
         if message.qos == 0:
-            if arrived.is_replay:
-                return effects + self._replay(arrived, found, now)
+            if publication.is_replay:
+                return effects + self._replay(publication, found, now)
             return effects + self._deliver(message, now)
-        arrived.copies = 1  # ours, until all have been told
-        if arrived.is_replay:
-            effects += self._replay(arrived, found, now)
+        publication.copies = 1  # ours, until all have been told
+        if publication.is_replay:
+            effects += self._replay(publication, found, now)
         else:
-            effects += self._deliver_surely(arrived, now)
-        arrived.copies -= 1
-        return effects + self._hand_back(arrived, now)
+            effects += self._deliver_surely(publication, now)
+        publication.copies -= 1
+        return effects + self._hand_back(publication, now)
 
-    def granted(self, news: Granted) -> list[Effect]:
+    def granted(self, news: SubscriptionGranted) -> list[Effect]:
         return self._save_all(self.pending.take(news.topic_filter))
 
     def refused(self, news: SubscriptionRefused) -> list[Effect]:
@@ -201,17 +201,17 @@ class Downlink:
         for client_id in losers:
             self._sessions[client_id].unsubscribed(refused)
             effects += self._apply(self._leave(client_id, refused), retained=True)
-        if refused == self._overheard:
-            self._overheard = None
+        if refused == self._own_topic_received:
+            self._own_topic_received = None
             effects += self._apply(self.subscriptions.withdraw(refused), retained=True)
         client_ids = tuple(dict.fromkeys([*losers, *(asked.client_id for asked in own)]))
-        effects += [Save(SubscriptionGone(client_id, refused)) for client_id in client_ids]
+        effects += [Save(SubscriptionDeleted(client_id, refused)) for client_id in client_ids]
         return [SubscriptionRefused(refused, news.reason, client_ids), *effects]
 
     def opened(self, now: float) -> None:
         """The broker sends again what it retains; what it does not is gone after the window."""
         self.pending.opened()
-        self.retained.doubt()
+        self.retained.require_validation()
         self._confirm_until = now + REPLAY_WINDOW_S
         self._forget_old_newcomers(now)
         self._newcomers = dict.fromkeys(self._newcomers, now)
@@ -243,12 +243,12 @@ class Downlink:
         """The last step before its client may join."""
         self.pending.save(asked)
         row = self._sessions[asked.client_id].subscription_row(asked)
-        return [Save(row), WhenSaved([Join(asked)])]
+        return [Save(row), WhenSaved([SubscriptionSaved(asked)])]
 
     def _save_all(self, waited: list[SubscribeTo]) -> list[Effect]:
         return [effect for asked in waited for effect in self._save(asked)]
 
-    def _apply(self, change: Change, *, retained: bool) -> list[Effect]:
+    def _apply(self, change: SubscriptionChange, *, retained: bool) -> list[Effect]:
         """Pass a change of the covering set on to the broker."""
         upstream = self._upstream.subscriptions
         effects: list[Effect] = []
@@ -278,7 +278,7 @@ class Downlink:
                 effects += self.retained.forget(topic)
         return effects
 
-    def _leave(self, client_id: ClientId, topic_filter: str) -> Change:
+    def _leave(self, client_id: ClientId, topic_filter: str) -> SubscriptionChange:
         self._newcomers.pop((client_id, topic_filter), None)
         return self.subscriptions.leave(client_id, topic_filter)
 
@@ -319,9 +319,9 @@ class Downlink:
         self.delivered[0] += len(matches)
         return effects
 
-    def _deliver_surely(self, arrived: Arrived, now: float) -> list[Effect]:
+    def _deliver_surely(self, publication: Publication, now: float) -> list[Effect]:
         """A live publication at QoS 1 or 2, to everyone once, at the QoS that it asked for."""
-        message = arrived.message
+        message = publication.message
         matches = self.subscriptions.matching(message.topic)
         if not matches:
             return []
@@ -330,7 +330,7 @@ class Downlink:
             return [too_large]
         effects: list[Effect] = []
         if self._saves and message.qos == 1 and self._all_listen(matches):
-            arrived.unsaved = {}
+            publication.unsaved = {}
         else:
             effects += self.save_late()
         alike: dict[int, Message] = {} if message.retain else {message.qos: message}
@@ -339,7 +339,7 @@ class Downlink:
             same = alike.get(qos)
             if same is None:
                 same = alike[qos] = Message(message.topic, message.payload, qos)
-            effects += self._give(self._sessions[client_id], same, arrived, now)
+            effects += self._give(self._sessions[client_id], same, publication, now)
         return effects
 
     def tell(self, session: Session, message: Message, now: float) -> list[Effect]:
@@ -353,16 +353,18 @@ class Downlink:
         return self.save_late() + effects
 
     def _give(
-        self, session: Session, message: Message, arrived: Arrived, now: float
+        self, session: Session, message: Message, publication: Publication, now: float
     ) -> list[Effect]:
         """A client's copy of what the broker sent at QoS 1 or 2."""
         self.delivered[message.qos] += 1
         if message.qos == 0:
             sent = session.deliver(message, now)
         else:
-            arrived.copies += 1
+            publication.copies += 1
             # One of QoS 2 waits for its packet id to be durable, whatever the clients say.
-            sent = session.deliver(message, now, arrived if arrived.message.qos == 1 else None)
+            sent = session.deliver(
+                message, now, publication if publication.message.qos == 1 else None
+            )
         self._schedule(session)
         if not sent or type(sent[0]) is Send:  # what follows it promises nothing
             return sent
@@ -374,23 +376,25 @@ class Downlink:
                 return False
         return True
 
-    def _hand_back(self, arrived: Arrived, now: float) -> list[Effect]:
+    def _hand_back(self, publication: Publication, now: float) -> list[Effect]:
         """Tell the broker that its message is in good hands, now or when it is."""
-        if arrived.message.qos == 2 or not arrived.copies:
-            return self._upstream.keep(arrived)
-        if arrived.unsaved is not None:
-            self._not_saved.add(arrived, now)
+        if publication.message.qos == 2 or not publication.copies:
+            return self._upstream.keep(publication)
+        if publication.unsaved is not None:
+            self._not_saved.add(publication, now)
             return []
-        return [WhenSaved([InGoodHands(arrived)])]
+        return [WhenSaved([DeliveryComplete(publication)])]
 
-    def _replay(self, arrived: Arrived, found: Found | None, now: float) -> list[Effect]:
+    def _replay(
+        self, publication: Publication, found: KeepResult | None, now: float
+    ) -> list[Effect]:
         """What the broker had retained: for newcomers, for others if it changed meanwhile, and for
         those that asked for a higher QoS than that at which it was known.
         """
         had_at = -1 if found is None else found.had_at
         if had_at == 2:
             return []
-        message = arrived.message
+        message = publication.message
         matches = [each for each in self.subscriptions.matching(message.topic) if each[1] > had_at]
         too_large = self._too_large(message)
         if matches and too_large is not None:
@@ -403,7 +407,7 @@ class Downlink:
             if is_new or found is None or not found.is_full:
                 qos = min(qos, message.qos)
                 copy = Message(message.topic, message.payload, qos, is_new)
-                effects += self._give(self._sessions[client_id], copy, arrived, now)
+                effects += self._give(self._sessions[client_id], copy, publication, now)
         return effects
 
     def _is_retained(self, message: Message) -> bool:
@@ -412,12 +416,12 @@ class Downlink:
             return message.retain
         return message.topic in self.retained
 
-    def _is_exact(self, arrived: Arrived, cover: str) -> bool:
+    def _is_exact(self, publication: Publication, cover: str) -> bool:
         """Whether this is the QoS of the publication, which our subscription may have lowered."""
-        upstream, message = self._upstream.subscriptions, arrived.message
+        upstream, message = self._upstream.subscriptions, publication.message
         if message.qos == 2:
             return True
-        if arrived.is_replay:
+        if publication.is_replay:
             return upstream.asked_qos(cover) > message.qos
         return upstream.live_qos(message.topic, cover) > message.qos
 
@@ -435,8 +439,8 @@ class Downlink:
 
     def _too_large(self, message: Message) -> Dropped | None:
         if (
-            len(message.payload) <= self._rules.payload_bytes_max
-            and len(message.topic.encode()) <= self._rules.topic_bytes_max
+            len(message.payload) <= self._options.payload_bytes_max
+            and len(message.topic.encode()) <= self._options.topic_bytes_max
         ):
             return None
         detail = f"{message.topic[:64]!r} from the broker, {len(message.payload)} bytes"

@@ -19,21 +19,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gateway.core.effects import Effect, Message, Save
-from gateway.core.state_records import RetainedGone, SavedRetained
+from gateway.core.state_records import RetainedDeleted, RetainedRecord
 from gateway.core.topic_trie import TopicTree
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class KeepResult:
     """What `keep` found: who asked for a QoS above `had_at` has not got this value from us."""
 
     had_at: int
     is_full: bool = False
 
 
-NEW = Found(-1)  # another value than before, or the first
-SAME = Found(2)
-FULL = Found(-1, is_full=True)
+NEW = KeepResult(-1)  # another value than before, or the first
+SAME = KeepResult(2)
+FULL = KeepResult(-1, is_full=True)
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class Retained:
     def size_bytes(self) -> int:
         return self._bytes
 
-    def restore(self, saved: list[SavedRetained]) -> None:
+    def restore(self, saved: list[RetainedRecord]) -> None:
         """What a former life kept, as far as there is room."""
         for row in saved:
             message = Message(row.topic, row.payload, row.qos, retain=True)
@@ -75,7 +75,7 @@ class Retained:
             if self._has_room(row.topic, row.payload):
                 self._put(entry)
 
-    def keep(self, message: Message, *, is_exact: bool) -> tuple[Found, list[Effect]]:
+    def keep(self, message: Message, *, is_exact: bool) -> tuple[KeepResult, list[Effect]]:
         """Take over a retained message; an empty payload clears its topic. With it comes what is to
         be saved. `is_exact`: this is the QoS at which it was published.
         """
@@ -90,7 +90,7 @@ class Retained:
         if not self._has_room(topic, payload):
             return FULL, effects
         self._put(_Entry(Message(topic, payload, message.qos, retain=True), is_exact))
-        return NEW, [Save(SavedRetained(topic, payload, message.qos, is_exact))]
+        return NEW, [Save(RetainedRecord(topic, payload, message.qos, is_exact))]
 
     def matching(self, topic_filter: str, qos: int) -> list[Message]:
         """As far as they are known for one who asks for this QoS."""
@@ -108,9 +108,9 @@ class Retained:
         if entry is None:
             return []
         self._bytes -= len(topic) + len(entry.message.payload)
-        return [Save(RetainedGone(topic))]
+        return [Save(RetainedDeleted(topic))]
 
-    def doubt(self) -> None:
+    def require_validation(self) -> None:
         """The connection broke: what was cleared meanwhile will not be told."""
         for _, entry in self._entries.all():
             entry.confirmed = False
@@ -120,15 +120,17 @@ class Retained:
         gone = [topic for topic, entry in self._entries.all() if not entry.confirmed]
         return [effect for topic in gone for effect in self.forget(topic)]
 
-    def _keep_same(self, entry: _Entry, qos: int, *, is_exact: bool) -> tuple[Found, list[Effect]]:
+    def _keep_same(
+        self, entry: _Entry, qos: int, *, is_exact: bool
+    ) -> tuple[KeepResult, list[Effect]]:
         """The same value again; it may be known better now."""
         message, was_exact = entry.message, entry.is_exact
         known_qos = message.qos
         if (qos <= known_qos and not is_exact) or (qos, is_exact) == (known_qos, was_exact):
             return SAME, []
         message.qos, entry.is_exact = qos, is_exact
-        found = SAME if was_exact else Found(known_qos)
-        return found, [Save(SavedRetained(message.topic, message.payload, qos, is_exact))]
+        found = SAME if was_exact else KeepResult(known_qos)
+        return found, [Save(RetainedRecord(message.topic, message.payload, qos, is_exact))]
 
     def _has_room(self, topic: str, payload: bytes) -> bool:
         size = len(topic) + len(payload)

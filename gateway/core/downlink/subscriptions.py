@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from gateway.core.effects import ClientId
 from gateway.core.session.qos_table import QosTable
-from gateway.core.state_records import SavedSubscription
+from gateway.core.state_records import SubscriptionRecord
 from gateway.core.topic_trie import TopicTree
 
 MATCHES_MAX = 4096
@@ -42,7 +42,7 @@ class _Filter(QosTable):
 
 
 @dataclass(slots=True)
-class Change:
+class SubscriptionChange:
     """How the covering set differs from before: filters to subscribe, and to give up."""
 
     wanted: dict[str, int] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class Subscriptions:
 
     # A subscription is asked for, then joined or withdrawn, at last left
 
-    def ask(self, topic_filter: str, qos: int) -> Change:
+    def ask(self, topic_filter: str, qos: int) -> SubscriptionChange:
         """Someone wants to hear by this filter; nobody does yet."""
         entry = self._tree.get(topic_filter)
         if entry is None:
@@ -124,21 +124,21 @@ class Subscriptions:
         entry.put(client_id, qos)
         self._matches.clear()
 
-    def withdraw(self, topic_filter: str) -> Change:
+    def withdraw(self, topic_filter: str) -> SubscriptionChange:
         """One that asked will not hear after all."""
         entry = self._tree.get(topic_filter)
         assert entry is not None, "asked for before"
         entry.asked -= 1
         return self._drop_unused(topic_filter, entry)
 
-    def leave(self, client_id: ClientId, topic_filter: str) -> Change:
+    def leave(self, client_id: ClientId, topic_filter: str) -> SubscriptionChange:
         entry = self._tree.get(topic_filter)
         if entry is None or not entry.pop(client_id):
-            return Change()
+            return SubscriptionChange()
         self._matches.clear()
         return self._drop_unused(topic_filter, entry)
 
-    def restore(self, saved: Iterable[SavedSubscription]) -> None:
+    def restore(self, saved: Iterable[SubscriptionRecord]) -> None:
         """Those of a former life hear; nobody has asked yet. The covering set is made once."""
         for row in saved:
             entry = self._tree.get(row.topic_filter)
@@ -149,12 +149,14 @@ class Subscriptions:
             entry.qos = max(entry.qos, row.qos)
         for topic_filter, entry in self._tree.all():
             if len(self._tree.above(topic_filter)) == 1:
-                self._raise(topic_filter, entry, self._highest_under(topic_filter), Change())
+                self._raise(
+                    topic_filter, entry, self._highest_under(topic_filter), SubscriptionChange()
+                )
 
     # The covering set
 
-    def _cover(self, topic_filter: str, entry: _Filter) -> Change:
-        change = Change()
+    def _cover(self, topic_filter: str, entry: _Filter) -> SubscriptionChange:
+        change = SubscriptionChange()
         above = self._tree.above(topic_filter)
         covers = [(key, each) for key, each in above if each.cover_qos is not None]
         if covers and covers != [(topic_filter, entry)]:
@@ -167,8 +169,8 @@ class Subscriptions:
                 self._uncover(key, narrower, change)
         return change
 
-    def _drop_unused(self, topic_filter: str, entry: _Filter) -> Change:
-        change = Change()
+    def _drop_unused(self, topic_filter: str, entry: _Filter) -> SubscriptionChange:
+        change = SubscriptionChange()
         if not entry.is_unused:
             return change
         self._tree.pop(topic_filter)
@@ -179,7 +181,9 @@ class Subscriptions:
                 self._raise(key, narrower, self._highest_under(key), change)
         return change
 
-    def _raise(self, topic_filter: str, entry: _Filter, qos: int, change: Change) -> None:
+    def _raise(
+        self, topic_filter: str, entry: _Filter, qos: int, change: SubscriptionChange
+    ) -> None:
         """To this QoS at least; it may be new in the covering set."""
         if entry.cover_qos is None:
             self.covering_count += 1
@@ -187,7 +191,7 @@ class Subscriptions:
             return
         entry.cover_qos = change.wanted[topic_filter] = qos
 
-    def _uncover(self, topic_filter: str, entry: _Filter, change: Change) -> bool:
+    def _uncover(self, topic_filter: str, entry: _Filter, change: SubscriptionChange) -> bool:
         """Whether it was in the covering set until now."""
         if entry.cover_qos is None:
             return False

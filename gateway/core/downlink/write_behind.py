@@ -16,21 +16,21 @@ from __future__ import annotations
 from collections import deque
 from math import inf
 
-from gateway.core.effects import Arrived, Effect, InGoodHands, Save, WhenSaved
-from gateway.core.state_records import SavedMessage
+from gateway.core.effects import DeliveryComplete, Effect, Publication, Save, WhenSaved
+from gateway.core.state_records import MessageRecord
 
 SOON_S = 0.05  # as long as a reading waits for its broker before it is written
 
 
-class NotSaved:
+class WriteBehind:
     def __init__(self) -> None:
-        self._waiting: deque[tuple[float, Arrived]] = deque()  # by when they are to be saved
+        self._waiting: deque[tuple[float, Publication]] = deque()  # by when they are to be saved
 
-    def add(self, arrived: Arrived, now: float) -> None:
+    def add(self, publication: Publication, now: float) -> None:
         waiting = self._waiting
         while waiting and not waiting[0][1].copies:
             waiting.popleft()
-        waiting.append((now + SOON_S, arrived))
+        waiting.append((now + SOON_S, publication))
 
     def wake_at(self) -> float:
         return self._waiting[0][0] if self._waiting else inf
@@ -40,13 +40,13 @@ class NotSaved:
         effects: list[Effect] = []
         waiting = self._waiting
         while waiting and (waiting[0][0] <= until or not waiting[0][1].copies):
-            _, arrived = waiting.popleft()
-            if not arrived.copies:
+            _, publication = waiting.popleft()
+            if not publication.copies:
                 continue
-            assert arrived.unsaved is not None, "what is here is saved here alone"
-            topic, payload = arrived.message.topic, arrived.message.payload
-            for client_id, position in arrived.unsaved.items():
-                effects.append(Save(SavedMessage(client_id, position, topic, payload, 1)))
-            arrived.unsaved.clear()
-            effects.append(WhenSaved([InGoodHands(arrived)]))
+            assert publication.unsaved is not None, "what is here is saved here alone"
+            topic, payload = publication.message.topic, publication.message.payload
+            for client_id, position in publication.unsaved.items():
+                effects.append(Save(MessageRecord(client_id, position, topic, payload, 1)))
+            publication.unsaved.clear()
+            effects.append(WhenSaved([DeliveryComplete(publication)]))
         return effects

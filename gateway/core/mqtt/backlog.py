@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
-from gateway.core.effects import ClientId, Forward
+from gateway.core.effects import ClientId, Reading
 
 READY_MAX = 512
 TOPICS_MAX = 10_000
@@ -27,7 +27,7 @@ class Backlog:
     def __init__(self) -> None:
         # How many readings of each client are parked or ready.
         self.of_clients: dict[ClientId, int] = {}
-        self.ready: deque[Forward] = deque()
+        self.ready: deque[Reading] = deque()
         self.is_reading = False  # the journal was asked and has not answered
         self.is_paused = False  # by the operator: what is parked stays so
         self.reads = 0  # answers of the journal so far
@@ -52,31 +52,31 @@ class Backlog:
 
     # Into the journal
 
-    def restore(self, parked: Mapping[ClientId, int]) -> None:
+    def restore(self, queued: Mapping[ClientId, int]) -> None:
         """What a former life left in the journal."""
-        self.of_clients.update(parked)
-        self._readable = sum(parked.values())
+        self.of_clients.update(queued)
+        self._readable = sum(queued.values())
 
-    def park(self, client_id: ClientId) -> None:
+    def enqueue(self, client_id: ClientId) -> None:
         """A reading is on its way into the journal, and nowhere else from then on."""
         self._storing += 1
         self.of_clients[client_id] = self.of_clients.get(client_id, 0) + 1
 
-    def parked(self, forward: Forward, *, coalesce: bool) -> None:
+    def queued(self, reading: Reading, *, coalesce: bool) -> None:
         """The reading is there, durably; so one before it may be left out for it."""
         self._storing -= 1
         self._readable += 1
-        if coalesce and forward.retain:
-            topic = forward.topic
+        if coalesce and reading.retain:
+            topic = reading.topic
             if topic in self._newest or len(self._newest) < TOPICS_MAX:
-                self._newest[topic] = forward.sequence
+                self._newest[topic] = reading.sequence
 
-    def not_parked(self, client_id: ClientId) -> None:
+    def not_queued(self, client_id: ClientId) -> None:
         """A reading could not be written, or goes on at once."""
         self._storing -= 1
-        self.unpark(client_id)
+        self.unqueue(client_id)
 
-    def unpark(self, client_id: ClientId, count: int = 1) -> None:
+    def unqueue(self, client_id: ClientId, count: int = 1) -> None:
         """Readings of a client wait no longer."""
         left = self.of_clients.get(client_id, 0) - count
         if left > 0:
@@ -89,7 +89,7 @@ class Backlog:
     def drop(self, client_id: ClientId, count: int) -> None:
         """The journal gave up readings to make room."""
         self._readable = max(0, self._readable - count)
-        self.unpark(client_id, count)
+        self.unqueue(client_id, count)
 
     def in_reach_again(self, count: int) -> None:
         """So many can be read back that could not be found for a while. Whose they are is seen when
@@ -99,26 +99,26 @@ class Backlog:
 
     # Back from the journal
 
-    def read_back(self, forwards: list[Forward]) -> None:
+    def read_back(self, readings: list[Reading]) -> None:
         """What the journal brought; nothing says that it has no more of what was counted."""
         self.is_reading = False
         self.reads += 1
-        self.ready += forwards
-        self._readable -= len(forwards)
-        if not forwards or self._readable < 0:
+        self.ready += readings
+        self._readable -= len(readings)
+        if not readings or self._readable < 0:
             self._readable = 0
-        if not forwards and not self.ready and not self._storing:
+        if not readings and not self.ready and not self._storing:
             self.of_clients.clear()
             self._newest.clear()
 
-    def take(self) -> Forward:
+    def take(self) -> Reading:
         """The next one goes on."""
-        forward = self.ready.popleft()
-        self.unpark(forward.client_id)
-        return forward
+        reading = self.ready.popleft()
+        self.unqueue(reading.client_id)
+        return reading
 
-    def is_outdated(self, forward: Forward, epoch: int) -> bool:
+    def is_outdated(self, reading: Reading, epoch: int) -> bool:
         """Whether a newer retained reading of its topic waits behind it."""
-        if not forward.retain or forward.epoch != epoch:
+        if not reading.retain or reading.epoch != epoch:
             return False
-        return self._newest.get(forward.topic, forward.sequence) > forward.sequence
+        return self._newest.get(reading.topic, reading.sequence) > reading.sequence

@@ -18,8 +18,8 @@ from struct import Struct
 
 import mqtt5
 
-from gateway.core.effects import Forward
-from gateway.core.mqtt.options import UpstreamRules
+from gateway.core.effects import Reading
+from gateway.core.mqtt.options import MqttOptions
 from gateway.frames.layout import OCTETS
 
 PUBLISH = 0x30
@@ -74,37 +74,37 @@ def _string(text: str) -> bytes:
     return _two_octets(len(octets)) + octets
 
 
-class PublishWriter:
+class PublishEncoder:
     """Readings as MQTT 5 PUBLISH packets with their delivery tag."""
 
-    def __init__(self, rules: UpstreamRules) -> None:
-        self._prefix = rules.topic_prefix.encode()
+    def __init__(self, options: MqttOptions) -> None:
+        self._prefix = options.topic_prefix.encode()
         # Before the client's name.
-        self._tag = user_property("gw", rules.gateway_name) + USER_PROPERTY + _string("client")
-        self._epoch = rules.epoch
+        self._tag = user_property("gw", options.gateway_name) + USER_PROPERTY + _string("client")
+        self._epoch = options.epoch
         # Before a sequence, by how many digits it has.
-        sequence = user_property("epoch", str(rules.epoch)) + USER_PROPERTY + _string("seq")
+        sequence = user_property("epoch", str(options.epoch)) + USER_PROPERTY + _string("seq")
         self._sequence = tuple(sequence + _two_octets(digits) for digits in range(DIGITS_MAX + 1))
         self._time: tuple[int, bytes] = (-1, b"")
         self.retain_available = True
 
-    def write(self, forward: Forward, packet_id: int, *, dup: bool = False) -> bytes:
+    def write(self, reading: Reading, packet_id: int, *, dup: bool = False) -> bytes:
         """The packet; `packet_id` counts for QoS 1 and 2 only."""
-        unix_ms, payload, qos = forward.unix_ms, forward.payload, forward.upstream_qos
+        unix_ms, payload, qos = reading.unix_ms, reading.payload, reading.upstream_qos
         time = self._time[1] if self._time[0] == unix_ms else self._stamp(unix_ms)
-        retain = forward.retain and self.retain_available
+        retain = reading.retain and self.retain_available
         first = _FIRST[qos << 1 | retain | dup << 3]
-        prefix, topic = self._prefix, forward.topic.encode()
-        tag, client = self._tag, forward.client_id.encode()
+        prefix, topic = self._prefix, reading.topic.encode()
+        tag, client = self._tag, reading.client_id.encode()
         if not qos:
             high = low = behind = digits = b""
         else:
             high, low = OCTETS[packet_id >> 8], OCTETS[packet_id & 0xFF]
-            digits = b"%d" % forward.sequence
-            if forward.epoch == self._epoch:  # nearly always
+            digits = b"%d" % reading.sequence
+            if reading.epoch == self._epoch:  # nearly always
                 behind = self._sequence[len(digits)]
             else:
-                behind, digits = b"", _numbers(forward)
+                behind, digits = b"", _numbers(reading)
         client_size, topic_size = len(client), len(prefix) + len(topic)
         named = _LENGTHS[client_size] if client_size < _TABLED else _two_octets(client_size)
         headed = _LENGTHS[topic_size] if topic_size < _TABLED else _two_octets(topic_size)
@@ -125,10 +125,10 @@ class PublishWriter:
         return octets
 
 
-def _numbers(forward: Forward) -> bytes:
+def _numbers(reading: Reading) -> bytes:
     """Epoch and sequence of a reading that a former life took on."""
-    epoch = user_property("epoch", str(forward.epoch))
-    return epoch + user_property("seq", str(forward.sequence))
+    epoch = user_property("epoch", str(reading.epoch))
+    return epoch + user_property("seq", str(reading.sequence))
 
 
 def plain_answers(data: bytes, start: int) -> list[int]:
@@ -192,7 +192,7 @@ def read_packet(octets: memoryview) -> object:
 
 
 @dataclass(slots=True)
-class Publication:
+class ReceivedPublish:
     """What of a PUBLISH counts for us; `packet_id` is NO_PACKET_ID at QoS 0."""
 
     topic: str  # as the broker has it
@@ -204,7 +204,7 @@ class Publication:
     identifiers: Sequence[int]
 
 
-def plain_publication(data: bytes, start: int, end: int) -> Publication | None:
+def plain_publication(data: bytes, start: int, end: int) -> ReceivedPublish | None:
     """The PUBLISH in these octets, all of them; None for one that the codec package is to read.
 
     Raises BadPacketError for a topic that is not UTF-8.
@@ -233,7 +233,9 @@ def plain_publication(data: bytes, start: int, end: int) -> Publication | None:
     except UnicodeDecodeError:
         raise BadPacketError("text that is not UTF-8") from None
     payload = data[payload_at:end]
-    return Publication(topic, payload, qos, flags & 1 > 0, flags & 8 > 0, packet_id, identifiers)
+    return ReceivedPublish(
+        topic, payload, qos, flags & 1 > 0, flags & 8 > 0, packet_id, identifiers
+    )
 
 
 def _identifiers(data: bytes, at: int, end: int) -> Sequence[int] | None:
@@ -261,11 +263,11 @@ def _identifiers(data: bytes, at: int, end: int) -> Sequence[int] | None:
     return found
 
 
-def publication_of(packet: mqtt5.PublishPacket) -> Publication:
+def publication_of(packet: mqtt5.PublishPacket) -> ReceivedPublish:
     """Raises BadPacketError for a topic alias, of which we allow none."""
     if packet.topic_alias is not None:
         raise BadPacketError("a topic alias, of which we allow none")
-    return Publication(
+    return ReceivedPublish(
         packet.topic,
         packet.payload,
         int(packet.qos),

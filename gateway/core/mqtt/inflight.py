@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from gateway.core.effects import Forward
+from gateway.core.effects import Reading
 from gateway.core.mqtt.backlog import Backlog
 from gateway.core.mqtt.options import QOS2_IN_FLIGHT_MAX
-from gateway.core.mqtt.qos_order import Turns
+from gateway.core.mqtt.qos_order import QosOrder
 from gateway.core.state_records import PACKET_IDS
 
 OVERHEAD_BYTES = 200  # what a waiting reading costs beside topic and payload, roughly
@@ -30,11 +30,11 @@ OVERHEAD_BYTES = 200  # what a waiting reading costs beside topic and payload, r
 
 class InFlight:
     def __init__(self, waiting_messages_max: int, waiting_bytes_max: int) -> None:
-        self.published: dict[int, Forward] = {}  # by packet id, PUBLISH sent
-        self.released: dict[int, Forward] = {}  # PUBREC came, PUBREL sent
-        self.waiting: deque[Forward] = deque()
+        self.published: dict[int, Reading] = {}  # by packet id, PUBLISH sent
+        self.released: dict[int, Reading] = {}  # PUBREC came, PUBREL sent
+        self.waiting: deque[Reading] = deque()
         self.backlog = Backlog()
-        self.turns = Turns()
+        self.qos_order = QosOrder()
         self.window = 0  # the broker's Receive Maximum
         self.qos_max = 2  # the broker's Maximum QoS
         # Of those in flight, so many has the broker not answered in this connection: all of them,
@@ -64,92 +64,92 @@ class InFlight:
             return False
         return qos < 2 or self.qos_max < 2 or self._qos2 < QOS2_IN_FLIGHT_MAX
 
-    def is_id_free(self, forward: Forward) -> bool:
+    def is_id_free(self, reading: Reading) -> bool:
         """Whether the reading may go out under its packet id."""
-        if forward.qos < 2 or forward.sequence < 0:
+        if reading.qos < 2 or reading.sequence < 0:
             return True
-        return forward.packet_id not in self.published and forward.packet_id not in self.released
+        return reading.packet_id not in self.published and reading.packet_id not in self.released
 
-    def publish(self, forward: Forward) -> int:
+    def publish(self, reading: Reading) -> int:
         """Take a packet id for a reading that goes out now."""
-        packet_id, published, released = forward.packet_id, self.published, self.released
+        packet_id, published, released = reading.packet_id, self.published, self.released
         while packet_id in published or packet_id in released:
             packet_id = packet_id % PACKET_IDS + 1
-        published[packet_id] = forward
+        published[packet_id] = reading
         self.unanswered += 1
-        if forward.upstream_qos == 2:
-            self._begin(forward)
+        if reading.upstream_qos == 2:
+            self._begin(reading)
         return packet_id
 
-    def _begin(self, forward: Forward) -> None:
+    def _begin(self, reading: Reading) -> None:
         """A QoS 2 reading is on the wire."""
         self._qos2 += 1
-        self.turns.begin(forward)
+        self.qos_order.begin(reading)
 
     def release(self, packet_id: int) -> bool:
         """PUBREC came. False for an id that is not in flight."""
         published = self.published
-        forward = published.get(packet_id)
-        if forward is None or forward.upstream_qos != 2:
+        reading = published.get(packet_id)
+        if reading is None or reading.upstream_qos != 2:
             return packet_id in self.released
         del published[packet_id]  # compiled, `pop` is a call by name
-        self.released[packet_id] = forward
+        self.released[packet_id] = reading
         return True
 
-    def is_released(self, forward: Forward) -> bool:
-        return self.released.get(forward.packet_id) is forward
+    def is_released(self, reading: Reading) -> bool:
+        return self.released.get(reading.packet_id) is reading
 
-    def acknowledge(self, packet_ids: Iterable[int]) -> list[Forward]:
+    def acknowledge(self, packet_ids: Iterable[int]) -> list[Reading]:
         """PUBACK came for each of these; an id that is not in flight at QoS 1 brings nothing."""
         published = self.published
-        forwards: list[Forward] = []
+        readings: list[Reading] = []
         for packet_id in packet_ids:
-            forward = published.get(packet_id)
-            if forward is not None and forward.upstream_qos == 1:
+            reading = published.get(packet_id)
+            if reading is not None and reading.upstream_qos == 1:
                 del published[packet_id]
-                forwards.append(forward)
-        return forwards
+                readings.append(reading)
+        return readings
 
-    def complete(self, packet_id: int) -> Forward | None:
+    def complete(self, packet_id: int) -> Reading | None:
         """PUBCOMP came. None for an id that was not released."""
         released = self.released
-        forward = released.get(packet_id)
-        if forward is not None:
+        reading = released.get(packet_id)
+        if reading is not None:
             del released[packet_id]
-            self._leave(forward)
-        return forward
+            self._leave(reading)
+        return reading
 
-    def withdraw(self, packet_id: int) -> Forward | None:
+    def withdraw(self, packet_id: int) -> Reading | None:
         """The broker refused the reading, or would: it leaves the wire."""
-        forward = self.published.pop(packet_id, None)
-        if forward is not None:
+        reading = self.published.pop(packet_id, None)
+        if reading is not None:
             self.unanswered -= 1
-            self._leave(forward)
-        return forward
+            self._leave(reading)
+        return reading
 
-    def _leave(self, forward: Forward) -> None:
-        if forward.upstream_qos == 2:
+    def _leave(self, reading: Reading) -> None:
+        if reading.upstream_qos == 2:
             self._qos2 -= 1
-            self.turns.end(forward)
+            self.qos_order.end(reading)
 
     # Waiting
 
     @property
     def has_waiting(self) -> bool:
-        return bool(self.waiting or self.backlog.ready or self.turns.count)
+        return bool(self.waiting or self.backlog.ready or self.qos_order.count)
 
-    def wait(self, forward: Forward, *, ahead: bool) -> bool:
+    def wait(self, reading: Reading, *, ahead: bool) -> bool:
         """Queue behind the others; False for one that is nowhere but in memory when that is full.
         `ahead`: what is parked from now on is younger.
         """
         waiting = self.waiting
-        waiting_bytes = self._waiting_bytes + _cost(forward)
-        if forward.record < 0 and (
+        waiting_bytes = self._waiting_bytes + _cost(reading)
+        if reading.record < 0 and (
             waiting_bytes > self._waiting_bytes_max
-            or len(waiting) + self.turns.count >= self._waiting_messages_max
+            or len(waiting) + self.qos_order.count >= self._waiting_messages_max
         ):
             return False
-        waiting.append(forward)
+        waiting.append(reading)
         self._waiting_bytes = waiting_bytes
         if ahead:
             self._ahead = len(waiting)
@@ -157,70 +157,70 @@ class InFlight:
 
     def put_ahead(self) -> None:
         """All that is parked from now on is younger than all that waits now."""
-        aside = self.turns.all()
-        self.turns.clear()
-        for forward in reversed(aside):
-            self.wait_again(forward)
+        aside = self.qos_order.all()
+        self.qos_order.clear()
+        for reading in reversed(aside):
+            self.wait_again(reading)
         self._ahead = len(self.waiting)
 
-    def take_run(self, epoch: int, is_wanted: Callable[[Forward], bool]) -> list[Forward]:
+    def take_run(self, epoch: int, is_wanted: Callable[[Reading], bool]) -> list[Reading]:
         """All at the head of the queue that go out now for the first time, each under its own
         packet id and with nothing else to look at; they are on the wire from here on. Nearly all
         that wait are such: of this life, and still wanted if they are in the journal.
         """
         waiting, published, released = self.waiting, self.published, self.released
-        run: list[Forward] = []
-        if self.turns.aside or self.backlog.ready:
+        run: list[Reading] = []
+        if self.qos_order.aside or self.backlog.ready:
             return run
         room = self.window - len(published) - len(released)
-        completing = self.turns.completing
+        completing = self.qos_order.completing
         taken_bytes = 0
         while waiting and room > 0:
-            forward = waiting[0]
-            qos, packet_id = forward.qos, forward.packet_id
+            reading = waiting[0]
+            qos, packet_id = reading.qos, reading.packet_id
             if not 0 < qos <= self.qos_max:
                 break
             if (qos == 1 and completing) or (qos == 2 and not self.has_room(qos)):
                 break
-            if forward.upstream_qos or forward.epoch != epoch:
+            if reading.upstream_qos or reading.epoch != epoch:
                 break
-            if forward.record >= 0 and not is_wanted(forward):
+            if reading.record >= 0 and not is_wanted(reading):
                 break
             is_released = released and packet_id in released
-            if is_released or published.setdefault(packet_id, forward) is not forward:
+            if is_released or published.setdefault(packet_id, reading) is not reading:
                 break
             waiting.popleft()
-            forward.upstream_qos = qos
+            reading.upstream_qos = qos
             if qos == 2:
-                self._begin(forward)
+                self._begin(reading)
             room -= 1
-            taken_bytes += _cost(forward)
-            run.append(forward)
+            taken_bytes += _cost(reading)
+            run.append(reading)
         self.unanswered += len(run)
         self._waiting_bytes -= taken_bytes
         self._ahead = max(0, self._ahead - len(run))
         return run
 
-    def next_waiting(self) -> Forward | None:
+    def next_waiting(self) -> Reading | None:
         """The reading whose turn it is, if it may go out now; none of its client overtakes it."""
-        waiting, turns = self.waiting, self.turns
-        if waiting and not (turns.aside or self.backlog.ready):  # nearly always: no detour
+        waiting, qos_order = self.waiting, self.qos_order
+        if waiting and not (qos_order.aside or self.backlog.ready):  # nearly always: no detour
             qos = waiting[0].qos
-            if qos == 2 or (qos == 1 and not turns.completing):
+            if qos == 2 or (qos == 1 and not qos_order.completing):
                 return self._next_of_memory() if self._fits(waiting[0]) else None
-        free = turns.next_free()
+        free = qos_order.next_free()
         if free is not None:
             if not self._fits(free):
                 return None
-            turns.take(free)
+            qos_order.take(free)
             return free
-        while (forward := self._next_in_turn()) is not None:
-            if not turns.must_wait(forward):
-                return forward
-            turns.set_aside(forward)
+        while (reading := self._next_in_turn()) is not None:
+            if not qos_order.must_wait(reading):
+                return reading
+            qos_order.set_aside(reading)
         return None
 
-    def _next_in_turn(self) -> Forward | None:
+    def _next_in_turn(self) -> Reading | None:
         waiting, ready = self.waiting, self.backlog.ready
         if self._ahead or not ready:
             return self._next_of_memory() if waiting and self._may_go(waiting[0]) else None
@@ -233,31 +233,31 @@ class InFlight:
         self._is_backlogs_turn = False
         return self.backlog.take()
 
-    def _may_go(self, forward: Forward) -> bool:
-        if not self._fits(forward):
+    def _may_go(self, reading: Reading) -> bool:
+        if not self._fits(reading):
             return False
-        return self.turns.has_room or not self.turns.must_wait(forward)
+        return self.qos_order.has_room or not self.qos_order.must_wait(reading)
 
-    def _fits(self, forward: Forward) -> bool:
-        return self.has_room(forward.qos) and self.is_id_free(forward)
+    def _fits(self, reading: Reading) -> bool:
+        return self.has_room(reading.qos) and self.is_id_free(reading)
 
-    def _next_of_memory(self) -> Forward:
-        forward = self.waiting.popleft()
-        self._waiting_bytes -= _cost(forward)
+    def _next_of_memory(self) -> Reading:
+        reading = self.waiting.popleft()
+        self._waiting_bytes -= _cost(reading)
         if self._ahead:
             self._ahead -= 1
-        return forward
+        return reading
 
     # From liveness
 
-    def holds(self, forward: Forward) -> bool:
+    def holds(self, reading: Reading) -> bool:
         """Whether it is on the wire under its own packet id; for nearly all that is enough."""
-        packet_id = forward.packet_id
-        return self.published.get(packet_id) is forward or self.is_released(forward)
+        packet_id = reading.packet_id
+        return self.published.get(packet_id) is reading or self.is_released(reading)
 
-    def could_go(self) -> Forward | None:
+    def could_go(self) -> Reading | None:
         """One that waits though nothing is in its way: `next_waiting` without a change."""
-        free = self.turns.first_free()
+        free = self.qos_order.first_free()
         if free is not None:
             return free if self._fits(free) else None
         waiting, ready = self.waiting, self.backlog.ready
@@ -268,22 +268,22 @@ class InFlight:
 
     # After a break
 
-    def in_order(self) -> list[tuple[int, Forward]]:
+    def in_order(self) -> list[tuple[int, Reading]]:
         """All that is in flight, in the order in which it was taken."""
         return sorted(
             [*self.released.items(), *self.published.items()], key=lambda item: _age(item[1])
         )
 
-    def unsettled(self) -> list[Forward]:
+    def unacknowledged(self) -> list[Reading]:
         """All that is in memory for the broker, in the order in which it was taken."""
-        return [*(each for _, each in self.in_order()), *self.turns.all(), *self.waiting]
+        return [*(each for _, each in self.in_order()), *self.qos_order.all(), *self.waiting]
 
-    def restore(self, received: list[Forward]) -> None:
+    def restore(self, received: list[Reading]) -> None:
         """What a former life had sent, and the broker had received (QoS 2)."""
-        for forward in received:
-            forward.upstream_qos = 2
-            self.released[forward.packet_id] = forward
-            self._begin(forward)
+        for reading in received:
+            reading.upstream_qos = 2
+            self.released[reading.packet_id] = reading
+            self._begin(reading)
 
     def start_over(self) -> None:
         """The broker knows none of it: what was in flight goes out as new, before the rest."""
@@ -298,7 +298,7 @@ class InFlight:
 
     def exceeds_qos(self) -> bool:
         """Whether the broker took something in flight at a QoS that it no longer takes."""
-        return any(forward.upstream_qos > self.qos_max for _, forward in self.in_order())
+        return any(reading.upstream_qos > self.qos_max for _, reading in self.in_order())
 
     def narrow(self) -> None:
         """The window is smaller than what is in flight: the youngest go out as new, in turn."""
@@ -309,20 +309,20 @@ class InFlight:
     def _wait_again(self, packet_ids: list[int]) -> None:
         """Back to the head of the queue, in the order given, over its limits if need be."""
         for packet_id in reversed(packet_ids):
-            forward = self.published.pop(packet_id)
-            self._leave(forward)
-            self.wait_again(forward)
+            reading = self.published.pop(packet_id)
+            self._leave(reading)
+            self.wait_again(reading)
 
-    def wait_again(self, forward: Forward) -> None:
+    def wait_again(self, reading: Reading) -> None:
         """Before all others, over the limits if need be."""
-        self.waiting.appendleft(forward)
-        self._waiting_bytes += _cost(forward)
+        self.waiting.appendleft(reading)
+        self._waiting_bytes += _cost(reading)
         self._ahead += 1
 
 
-def _age(forward: Forward) -> tuple[int, int]:
-    return forward.epoch, forward.sequence
+def _age(reading: Reading) -> tuple[int, int]:
+    return reading.epoch, reading.sequence
 
 
-def _cost(forward: Forward) -> int:
-    return len(forward.payload) + len(forward.topic) + OVERHEAD_BYTES
+def _cost(reading: Reading) -> int:
+    return len(reading.payload) + len(reading.topic) + OVERHEAD_BYTES

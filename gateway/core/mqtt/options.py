@@ -18,9 +18,9 @@ RECEIVE_MAX = 1000  # unacknowledged messages from the broker at once
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamRules:
+class MqttOptions:
     """`epoch` counts the starts of this gateway; name, epoch and sequence name a reading.
-    `overheard`: a topic as the broker has it, which the gateway listens to for itself.
+    `own_topic`: a topic as the broker has it, which the gateway listens to for itself.
     """
 
     gateway_name: str
@@ -36,16 +36,16 @@ class UpstreamRules:
     packet_bytes_max: int = 1 << 20
     waiting_messages_max: int = 100_000
     waiting_bytes_max: int = 64 << 20
-    overheard: str | None = None
+    own_topic: str | None = None
 
     @property
     def presence_topic(self) -> str:
         return f"{self.topic_prefix}tidegate/{self.gateway_name}/state"
 
     @property
-    def overheard_filter(self) -> str | None:
+    def own_topic_filter(self) -> str | None:
         """The same as clients would name it, if they can: then it is one subscription of many."""
-        topic, prefix = self.overheard, self.topic_prefix
+        topic, prefix = self.own_topic, self.topic_prefix
         if topic is None or not topic.startswith(prefix) or len(topic) == len(prefix):
             return None
         return topic.removeprefix(prefix)
@@ -53,4 +53,4 @@ class UpstreamRules:
     @property
     def own_filter(self) -> str | None:
         """What is overheard, if they cannot: then the subscription is the gateway's alone."""
-        return self.overheard if self.overheard_filter is None else None
+        return self.own_topic if self.own_topic_filter is None else None

@@ -20,7 +20,7 @@ from collections.abc import Hashable, Sequence
 CONTENTS_MAX = 16
 
 
-class Twins:
+class OverlapDedup:
     def __init__(self, contents_max: int = CONTENTS_MAX) -> None:
         self._contents_max = contents_max
         self._brought_by: dict[Hashable, set[int]] = {}

@@ -30,18 +30,18 @@ from gateway.core.effects import (
     Dropped,
     Effect,
     Finish,
-    Forward,
     ProcessPauses,
+    Reading,
+    ReadingRefused,
+    ReadingsAcknowledged,
     Reason,
+    ReceiptRecorded,
     RecordReceived,
-    Refused,
-    ReleaseUpstream,
-    Settled,
     Transmit,
 )
-from gateway.core.mqtt.codec import PublishWriter, plain_pubrels
+from gateway.core.mqtt.codec import PublishEncoder, plain_pubrels
 from gateway.core.mqtt.inflight import InFlight
-from gateway.core.mqtt.options import UpstreamRules
+from gateway.core.mqtt.options import MqttOptions
 from gateway.core.mqtt.reason_codes import spoken
 from gateway.core.state_records import PACKET_IDS
 from gateway.frames import ReturnCode
@@ -53,32 +53,32 @@ PACKET_BYTES_MAX = 268_435_460  # of MQTT itself
 _PASSING = frozenset({0x80, 0x83, 0x91, 0x97})
 
 
-def _never(_forward: Forward, _now: float) -> Reason | None:
+def _never(_reading: Reading, _now: float) -> Reason | None:
     return None
 
 
-class Readings:
-    def __init__(self, rules: UpstreamRules, pauses: ProcessPauses) -> None:
+class Publisher:
+    def __init__(self, options: MqttOptions, pauses: ProcessPauses) -> None:
         self._pauses = pauses
-        self.in_flight = InFlight(rules.waiting_messages_max, rules.waiting_bytes_max)
+        self.in_flight = InFlight(options.waiting_messages_max, options.waiting_bytes_max)
         self.is_open = False
         # The shell cannot write as fast as we ask: QoS 0 is dropped, others wait.
-        self.is_clogged = False
+        self.is_congested = False
         self.unix_ms_at_zero = 0.0
         # Why a reading that waited is not worth sending any more, by the uplink.
-        self.objection: Callable[[Forward, float], Reason | None] = _never
-        self.epoch = rules.epoch
+        self.objection: Callable[[Reading, float], Reason | None] = _never
+        self.epoch = options.epoch
         self._is_resumed = False  # the broker has a session of ours
-        self._trust_session = rules.trust_session
-        self._records = rules.trust_session  # the journal may have some as received
-        self._writer = PublishWriter(rules)
+        self._trust_session = options.trust_session
+        self._records = options.trust_session  # the journal may have some as received
+        self._writer = PublishEncoder(options)
         self.packet_bytes_max = PACKET_BYTES_MAX  # of the broker
         self._sequence = 0
         self._packet_id_before = 0  # the last one of the life before
         self._connection = 0
         self._recording: set[int] = set()  # PUBREC came and is on its way into the journal
 
-    def restore(self, received: list[Forward], last_packet_id: int) -> None:
+    def restore(self, received: list[Reading], last_packet_id: int) -> None:
         """Go on where the life before ended: its packet ids may still mean something."""
         self.in_flight.restore(received)
         self._packet_id_before = last_packet_id
@@ -87,8 +87,8 @@ class Readings:
     def may_be_on_record(self) -> bool:
         """Whether the journal may have any of them as received by the broker."""
         return self._records and any(
-            forward.record >= 0 and forward.upstream_qos == 2
-            for forward in self.in_flight.unsettled()
+            reading.record >= 0 and reading.upstream_qos == 2
+            for reading in self.in_flight.unacknowledged()
         )
 
     def may_have_sent(self, epoch: int, sequence: int) -> bool:
@@ -100,14 +100,14 @@ class Readings:
         """Counts them."""
         return self._connection
 
-    def is_recording(self, forward: Forward) -> bool:
+    def is_recording(self, reading: Reading) -> bool:
         """Whether the journal is to have it as received before PUBREL."""
-        return forward.packet_id in self._recording
+        return reading.packet_id in self._recording
 
-    def age_s(self, forward: Forward, now: float) -> float:
+    def age_s(self, reading: Reading, now: float) -> float:
         """A reading grows old also while this process stands still."""
         machine_time = self._pauses.machine_time
-        return machine_time(now) - machine_time(forward.received_at)
+        return machine_time(now) - machine_time(reading.received_at)
 
     # From the connection
 
@@ -134,7 +134,7 @@ class Readings:
     def close(self) -> None:
         """What is unsettled stays for the next connection."""
         self.is_open = False
-        self.is_clogged = False
+        self.is_congested = False
         self._recording.clear()
         self.in_flight.put_ahead()
 
@@ -145,16 +145,16 @@ class Readings:
 
     def receive_pubacks(self, packet_ids: list[int]) -> list[Effect]:
         """All of success, as all `receive_...s`."""
-        forwards = self.in_flight.acknowledge(packet_ids)
-        self.in_flight.unanswered -= len(forwards)
-        return [Settled(forwards)] if forwards else []
+        readings = self.in_flight.acknowledge(packet_ids)
+        self.in_flight.unanswered -= len(readings)
+        return [ReadingsAcknowledged(readings)] if readings else []
 
     def receive_pubrec(self, packet_id: int, code: int, detail: str | None) -> list[Effect]:
         if code >= REFUSED:
             return self._refused(packet_id, "PUBREC", code, detail)
-        forward = self.in_flight.published.get(packet_id)
-        if forward is not None and self._must_record(forward):
-            return self._record_received(packet_id, forward)
+        reading = self.in_flight.published.get(packet_id)
+        if reading is not None and self._must_record(reading):
+            return self._record_received(packet_id, reading)
         answer = mqtt5.PubRelReasonCode.SUCCESS
         if not self.in_flight.release(packet_id):
             answer = mqtt5.PubRelReasonCode.PACKET_ID_NOT_FOUND
@@ -171,14 +171,14 @@ class Readings:
             for effect in self.receive_pubrec(packet_id, success, None)
         ]
 
-    def recorded(self, release: ReleaseUpstream) -> list[Effect]:
+    def recorded(self, release: ReceiptRecorded) -> list[Effect]:
         """PUBREC is on record: PUBREL may go, if the connection is still the one it came on."""
         if not self.is_open or release.connection != self._connection:
             return []  # it is void, and the broker says PUBREC again
         packet_id, in_flight = release.packet_id, self.in_flight
         self._recording.discard(packet_id)
-        forward = in_flight.published.get(packet_id) or in_flight.released.get(packet_id)
-        if forward is not release.forward:
+        reading = in_flight.published.get(packet_id) or in_flight.released.get(packet_id)
+        if reading is not release.reading:
             return []
         in_flight.release(packet_id)
         return [Transmit(mqtt5.PubRelPacket(packet_id).write())]
@@ -189,118 +189,118 @@ class Readings:
 
     def receive_pubcomps(self, packet_ids: list[int]) -> list[Effect]:
         complete = self.in_flight.complete
-        forwards = [forward for each in packet_ids if (forward := complete(each)) is not None]
-        self.in_flight.unanswered -= len(forwards)
-        return [Settled(forwards)] if forwards else []
+        readings = [reading for each in packet_ids if (reading := complete(each)) is not None]
+        self.in_flight.unanswered -= len(readings)
+        return [ReadingsAcknowledged(readings)] if readings else []
 
     def pump(self, now: float) -> list[Effect]:
         """Let go what waits, as far as the window allows."""
         effects: list[Effect] = []
         in_flight = self.in_flight
 
-        def is_wanted(forward: Forward) -> bool:
-            return self.objection(forward, now) is None
+        def is_wanted(reading: Reading) -> bool:
+            return self.objection(reading, now) is None
 
-        while self.is_open and not self.is_clogged:
+        while self.is_open and not self.is_congested:
             run = in_flight.take_run(self.epoch, is_wanted)
             if run:
                 effects += self._transmit_run(run)
-            forward = in_flight.next_waiting()
-            if forward is None:
+            reading = in_flight.next_waiting()
+            if reading is None:
                 break
-            reason = None if forward.record < 0 else self.objection(forward, now)
+            reason = None if reading.record < 0 else self.objection(reading, now)
             if reason is not None:
-                effects += [Dropped(reason, forward.client_id, forward.topic), Finish(forward)]
+                effects += [Dropped(reason, reading.client_id, reading.topic), Finish(reading)]
                 continue
-            effects.append(self._transmit(forward))
-            if forward.qos == 0 and forward.record >= 0:
-                effects.append(Finish(forward))  # nothing will say that it arrived
+            effects.append(self._transmit(reading))
+            if reading.qos == 0 and reading.record >= 0:
+                effects.append(Finish(reading))  # nothing will say that it arrived
         return effects
 
     # From the engine
 
-    def tag(self, forward: Forward) -> None:
+    def tag(self, reading: Reading) -> None:
         """The reading is taken on: give it its delivery tag and its packet id."""
-        forward.unix_ms = self._unix_ms(forward)
-        forward.epoch = self.epoch
-        if forward.qos:
-            forward.sequence = self._sequence
-            forward.packet_id = (self._packet_id_before + self._sequence) % PACKET_IDS + 1
+        reading.unix_ms = self._unix_ms(reading)
+        reading.epoch = self.epoch
+        if reading.qos:
+            reading.sequence = self._sequence
+            reading.packet_id = (self._packet_id_before + self._sequence) % PACKET_IDS + 1
             self._sequence += 1
 
-    def give_back(self, forward: Forward) -> None:
+    def give_back(self, reading: Reading) -> None:
         """The reading was not taken on after all: its sequence is free if it was the last."""
-        if forward.qos and forward.sequence == self._sequence - 1:
+        if reading.qos and reading.sequence == self._sequence - 1:
             self._sequence -= 1
 
-    def publish(self, forward: Forward, *, ahead: bool = False) -> Effect | None:
+    def publish(self, reading: Reading, *, ahead: bool = False) -> Effect | None:
         """Carry a reading to the broker, now or in its turn (None).
 
         `ahead`: while it waits, what is parked is younger.
         """
-        in_flight, qos = self.in_flight, forward.qos
+        in_flight, qos = self.in_flight, reading.qos
         if qos == 0:
             if not self.is_open:
-                return Dropped(Reason.BROKER_AWAY, forward.client_id)
-            if self.is_clogged:
-                return Dropped(Reason.BROKER_SLOW, forward.client_id)
-        may_write = self.is_open and not self.is_clogged
+                return Dropped(Reason.BROKER_AWAY, reading.client_id)
+            if self.is_congested:
+                return Dropped(Reason.BROKER_SLOW, reading.client_id)
+        may_write = self.is_open and not self.is_congested
         if may_write and not in_flight.waiting and in_flight.has_room(qos):
-            turns = in_flight.turns
-            if not (turns.is_busy and turns.must_wait(forward)) and (
-                qos < 2 or in_flight.is_id_free(forward)
+            qos_order = in_flight.qos_order
+            if not (qos_order.is_busy and qos_order.must_wait(reading)) and (
+                qos < 2 or in_flight.is_id_free(reading)
             ):
-                return self._transmit(forward)
-        if in_flight.wait(forward, ahead=ahead or not self.is_open):
-            if not forward.epoch:
-                self.tag(forward)
+                return self._transmit(reading)
+        if in_flight.wait(reading, ahead=ahead or not self.is_open):
+            if not reading.epoch:
+                self.tag(reading)
             return None
         detail = f"{len(in_flight.waiting)} readings wait for the broker"
-        if forward.qos == 0:
-            return Dropped(Reason.WAITING_FULL, forward.client_id, detail)
-        return Refused(forward, ReturnCode.CONGESTION, Reason.WAITING_FULL, detail)
+        if reading.qos == 0:
+            return Dropped(Reason.WAITING_FULL, reading.client_id, detail)
+        return ReadingRefused(reading, ReturnCode.CONGESTION, Reason.WAITING_FULL, detail)
 
     # Onto the wire
 
-    def _transmit(self, forward: Forward) -> Effect:
+    def _transmit(self, reading: Reading) -> Effect:
         """Send a reading that is not on the wire of this connection."""
-        in_flight, qos, was_sent = self.in_flight, forward.qos, forward.upstream_qos
+        in_flight, qos, was_sent = self.in_flight, reading.qos, reading.upstream_qos
         if qos > in_flight.qos_max:
             qos = in_flight.qos_max
-        forward.upstream_qos = qos
-        if not qos and forward.qos:
-            detail = f"{forward.topic!r}: the broker takes QoS 0 only, which nothing confirms"
-            return Refused(forward, ReturnCode.NOT_SUPPORTED, Reason.BROKER_REFUSED, detail)
-        is_new = not forward.epoch
+        reading.upstream_qos = qos
+        if not qos and reading.qos:
+            detail = f"{reading.topic!r}: the broker takes QoS 0 only, which nothing confirms"
+            return ReadingRefused(reading, ReturnCode.NOT_SUPPORTED, Reason.BROKER_REFUSED, detail)
+        is_new = not reading.epoch
         if is_new:
-            self.tag(forward)
-        elif not was_sent and forward.epoch == self.epoch:
+            self.tag(reading)
+        elif not was_sent and reading.epoch == self.epoch:
             # The clock may have been set since it was taken on.
-            forward.unix_ms = self._unix_ms(forward)
-        packet_id = in_flight.publish(forward) if qos else 0
+            reading.unix_ms = self._unix_ms(reading)
+        packet_id = in_flight.publish(reading) if qos else 0
         # A former life may have sent it; its session at the broker may know the packet id.
-        dup = forward.epoch != self.epoch and self._is_resumed and qos > 0
-        octets = self._writer.write(forward, packet_id, dup=dup)
+        dup = reading.epoch != self.epoch and self._is_resumed and qos > 0
+        octets = self._writer.write(reading, packet_id, dup=dup)
         if len(octets) > self.packet_bytes_max:
             if is_new and qos:
-                self._sequence = forward.sequence  # it was never taken on
-            return self._too_large(forward, packet_id)
+                self._sequence = reading.sequence  # it was never taken on
+            return self._too_large(reading, packet_id)
         return Transmit(octets)
 
-    def _transmit_run(self, run: list[Forward]) -> list[Effect]:
+    def _transmit_run(self, run: list[Reading]) -> list[Effect]:
         """As `_transmit`, of what `take_run` brought, in one piece."""
         writer, limit = self._writer, self.packet_bytes_max
         since = self._pauses.since
         at_zero = self._pauses.left_out_s * 1000 + self.unix_ms_at_zero
         packets: list[bytes] = []
         largest = 0
-        for forward in run:
+        for reading in run:
             # The clock may have been set since it was taken on. As `_unix_ms`, whose call for each
             # takes 0.1 us of 2.3; for nearly all the numbers are the same.
-            at = forward.received_at
+            at = reading.received_at
             is_usual = at >= since
-            forward.unix_ms = int(at * 1000 + at_zero) if is_usual else self._unix_ms(forward)
-            packet = writer.write(forward, forward.packet_id)
+            reading.unix_ms = int(at * 1000 + at_zero) if is_usual else self._unix_ms(reading)
+            packet = writer.write(reading, reading.packet_id)
             largest = max(largest, len(packet))
             packets.append(packet)
         if largest <= limit:
@@ -308,55 +308,55 @@ class Readings:
         return [
             Transmit(packet)
             if len(packet) <= limit
-            else self._too_large(forward, forward.packet_id)
-            for forward, packet in zip(run, packets, strict=True)
+            else self._too_large(reading, reading.packet_id)
+            for reading, packet in zip(run, packets, strict=True)
         ]
 
-    def _unix_ms(self, forward: Forward) -> int:
+    def _unix_ms(self, reading: Reading) -> int:
         """When it came, as the wall clock is set now."""
-        machine_at = self._pauses.machine_time(forward.received_at)
+        machine_at = self._pauses.machine_time(reading.received_at)
         return int(machine_at * 1000 + self.unix_ms_at_zero)
 
-    def _must_record(self, forward: Forward) -> bool:
+    def _must_record(self, reading: Reading) -> bool:
         """One that is not in the journal waits for those that are: PUBRELs keep their order."""
-        return self._trust_session and (forward.record >= 0 or bool(self._recording))
+        return self._trust_session and (reading.record >= 0 or bool(self._recording))
 
-    def _record_received(self, packet_id: int, forward: Forward) -> list[Effect]:
+    def _record_received(self, packet_id: int, reading: Reading) -> list[Effect]:
         if packet_id in self._recording:
             return []
         self._recording.add(packet_id)
-        then = ReleaseUpstream(packet_id, forward, self._connection)
-        return [RecordReceived(forward, then)]
+        then = ReceiptRecorded(packet_id, reading, self._connection)
+        return [RecordReceived(reading, then)]
 
     def _resend(self) -> list[Effect]:
         effects: list[Effect] = []
-        for packet_id, forward in self.in_flight.in_order():
+        for packet_id, reading in self.in_flight.in_order():
             if packet_id in self.in_flight.released:
-                if self._must_record(forward):
-                    effects += self._record_received(packet_id, forward)
+                if self._must_record(reading):
+                    effects += self._record_received(packet_id, reading)
                 else:
                     effects.append(Transmit(mqtt5.PubRelPacket(packet_id).write()))
                 continue
-            octets = self._writer.write(forward, packet_id, dup=True)
+            octets = self._writer.write(reading, packet_id, dup=True)
             if len(octets) > self.packet_bytes_max:
-                effects.append(self._too_large(forward, packet_id))
+                effects.append(self._too_large(reading, packet_id))
             else:
                 effects.append(Transmit(octets))
         return effects
 
-    def _too_large(self, forward: Forward, packet_id: int) -> Effect:
+    def _too_large(self, reading: Reading, packet_id: int) -> Effect:
         """The broker would close the connection, and again each time the reading is sent to it."""
         self.in_flight.withdraw(packet_id)
         limit = self.packet_bytes_max
-        detail = f"{forward.topic!r}: larger than the {limit} bytes the broker takes"
-        if forward.qos == 0:
-            return Dropped(Reason.PAYLOAD_TOO_LARGE, forward.client_id, detail)
-        return Refused(forward, ReturnCode.NOT_SUPPORTED, Reason.PAYLOAD_TOO_LARGE, detail)
+        detail = f"{reading.topic!r}: larger than the {limit} bytes the broker takes"
+        if reading.qos == 0:
+            return Dropped(Reason.PAYLOAD_TOO_LARGE, reading.client_id, detail)
+        return ReadingRefused(reading, ReturnCode.NOT_SUPPORTED, Reason.PAYLOAD_TOO_LARGE, detail)
 
     def _refused(self, packet_id: int, packet: str, code: int, detail: str | None) -> list[Effect]:
-        forward = self.in_flight.withdraw(packet_id)
-        if forward is None:
+        reading = self.in_flight.withdraw(packet_id)
+        if reading is None:
             return []
         answer = ReturnCode.CONGESTION if code in _PASSING else ReturnCode.NOT_SUPPORTED
-        reason = f"{forward.topic!r}: {spoken(packet, code, detail)}"
-        return [Refused(forward, answer, Reason.BROKER_REFUSED, reason)]
+        reason = f"{reading.topic!r}: {spoken(packet, code, detail)}"
+        return [ReadingRefused(reading, answer, Reason.BROKER_REFUSED, reason)]

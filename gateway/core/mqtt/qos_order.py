@@ -14,17 +14,17 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from gateway.core.effects import ClientId, Forward
+from gateway.core.effects import ClientId, Reading
 
 ASIDE_MAX = 1000
 
 _Key = tuple[ClientId, str]
 
 
-class Turns:
+class QosOrder:
     def __init__(self) -> None:
         self.completing: dict[_Key, int] = {}  # QoS 2 readings on the wire
-        self.aside: dict[_Key, deque[Forward]] = {}
+        self.aside: dict[_Key, deque[Reading]] = {}
         self._free: dict[_Key, None] = {}  # of these, those that wait for nothing any more
         self.count = 0
 
@@ -39,16 +39,16 @@ class Turns:
 
     # On the wire
 
-    def begin(self, forward: Forward) -> None:
+    def begin(self, reading: Reading) -> None:
         """A QoS 2 reading goes onto the wire."""
         # Of any type, the pair is an object; compiled, a pair of two types is made one at each use.
-        key: Any = (forward.client_id, forward.topic)
+        key: Any = (reading.client_id, reading.topic)
         completing = self.completing
         completing[key] = completing.get(key, 0) + 1
 
-    def end(self, forward: Forward) -> None:
+    def end(self, reading: Reading) -> None:
         """It has left the wire."""
-        key: Any = (forward.client_id, forward.topic)
+        key: Any = (reading.client_id, reading.topic)
         completing = self.completing
         left = completing[key] - 1
         if left:
@@ -60,45 +60,45 @@ class Turns:
 
     # Aside
 
-    def must_wait(self, forward: Forward) -> bool:
+    def must_wait(self, reading: Reading) -> bool:
         """Whether the reading would overtake one of its client on its topic."""
-        key = forward.client_id, forward.topic
-        return key in self.aside or (forward.qos == 1 and key in self.completing)
+        key = reading.client_id, reading.topic
+        return key in self.aside or (reading.qos == 1 and key in self.completing)
 
-    def set_aside(self, forward: Forward) -> None:
-        key = forward.client_id, forward.topic
-        self.aside.setdefault(key, deque()).append(forward)
+    def set_aside(self, reading: Reading) -> None:
+        key = reading.client_id, reading.topic
+        self.aside.setdefault(key, deque()).append(reading)
         self.count += 1
 
-    def next_free(self) -> Forward | None:
+    def next_free(self) -> Reading | None:
         """One that may go on; it stays here until it is taken."""
         while self._free:
             key = next(iter(self._free))
-            forward = self.aside[key][0]
-            if forward.qos != 1 or key not in self.completing:
-                return forward
+            reading = self.aside[key][0]
+            if reading.qos != 1 or key not in self.completing:
+                return reading
             del self._free[key]
         return None
 
-    def first_free(self) -> Forward | None:
+    def first_free(self) -> Reading | None:
         """As `next_free`, without a change."""
         heads = (self.aside[key][0] for key in self._free)
         return next(
             (one for one in heads if one.qos != 1 or _key(one) not in self.completing), None
         )
 
-    def take(self, forward: Forward) -> None:
+    def take(self, reading: Reading) -> None:
         """What `next_free` showed goes on."""
-        key = forward.client_id, forward.topic
+        key = reading.client_id, reading.topic
         queue = self.aside[key]
         queue.popleft()
         self.count -= 1
         if not queue:
             del self.aside[key], self._free[key]
 
-    def all(self) -> list[Forward]:
+    def all(self) -> list[Reading]:
         """In order for each client and topic."""
-        return [forward for queue in self.aside.values() for forward in queue]
+        return [reading for queue in self.aside.values() for reading in queue]
 
     def clear(self) -> None:
         """Those that were aside are elsewhere."""
@@ -107,5 +107,5 @@ class Turns:
         self.count = 0
 
 
-def _key(forward: Forward) -> _Key:
-    return forward.client_id, forward.topic
+def _key(reading: Reading) -> _Key:
+    return reading.client_id, reading.topic

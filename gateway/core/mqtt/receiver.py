@@ -18,20 +18,20 @@ from collections.abc import Iterable
 from enum import Enum
 
 from gateway.core.effects import (
-    Arrived,
-    CompleteUpstream,
+    DeliveryComplete,
     Effect,
-    InGoodHands,
     Message,
+    Publication,
     Save,
+    UpstreamReleaseSaved,
     WhenSaved,
     contents_of,
 )
-from gateway.core.mqtt.codec import Publication
+from gateway.core.mqtt.codec import ReceivedPublish
 from gateway.core.mqtt.options import RECEIVE_MAX
-from gateway.core.mqtt.overlap_dedup import Twins
-from gateway.core.mqtt.subscriber import UpstreamSubscriptions, is_replay
-from gateway.core.state_records import PacketGone, PacketsGone, SavedPacket
+from gateway.core.mqtt.overlap_dedup import OverlapDedup
+from gateway.core.mqtt.subscriber import Subscriber, is_replay
+from gateway.core.state_records import PacketDeleted, PacketRecord, PacketsDeleted
 
 
 class Verdict(Enum):
@@ -50,65 +50,65 @@ KNOWN = Verdict.KNOWN
 HELD = Verdict.HELD
 
 
-class Receiving:
-    def __init__(self, topic_prefix: str, subscriptions: UpstreamSubscriptions) -> None:
+class Receiver:
+    def __init__(self, topic_prefix: str, subscriptions: Subscriber) -> None:
         self.connection = 0
         self._prefix = topic_prefix
         self._subscriptions = subscriptions
-        self._twins = Twins()
+        self._overlap_dedup = OverlapDedup()
         # QoS 2 messages of former connections and lives, by their checksums.
-        self._former_twins = Twins(RECEIVE_MAX)
-        self._open: dict[int, Arrived] = {}  # not acknowledged yet, by packet id
-        self._unreleased: dict[int, SavedPacket] = {}  # QoS 2, by packet id
+        self._former_twins = OverlapDedup(RECEIVE_MAX)
+        self._open: dict[int, Publication] = {}  # not acknowledged yet, by packet id
+        self._unreleased: dict[int, PacketRecord] = {}  # QoS 2, by packet id
 
-    def restore(self, packets: Iterable[SavedPacket]) -> None:
+    def restore(self, packets: Iterable[PacketRecord]) -> None:
         """QoS 2 messages of a former life that wait for PUBREL."""
         self._unreleased = {packet.packet_id: packet for packet in packets}
-        self._recall_twins()
+        self._restore_overlap()
 
     # From the broker
 
-    def receive(self, publication: Publication) -> tuple[Arrived, Verdict]:
-        topic, qos, retain = publication.topic, publication.qos, publication.retain
-        message = Message(topic.removeprefix(self._prefix), publication.payload, qos, retain)
-        replay = is_replay(publication.identifiers, retain=retain)
-        arrived = Arrived(message, publication.packet_id, replay)
+    def receive(self, received: ReceivedPublish) -> tuple[Publication, Verdict]:
+        topic, qos, retain = received.topic, received.qos, received.retain
+        message = Message(topic.removeprefix(self._prefix), received.payload, qos, retain)
+        replay = is_replay(received.identifiers, retain=retain)
+        publication = Publication(message, received.packet_id, replay)
         if qos:
-            repeated = self._repeated(arrived, publication)
+            repeated = self._repeated(publication, received)
             if repeated is not None:
-                self._is_copy(publication, arrived)  # its own copies may come yet
-                return arrived, repeated
+                self._is_copy(received, publication)  # its own copies may come yet
+                return publication, repeated
         # `site/#` matches `site` too, which is no topic of ours when `site/` is the prefix.
         if not topic.startswith(self._prefix) or len(topic) == len(self._prefix):
-            return arrived, COPY
-        return arrived, COPY if self._is_copy(publication, arrived) else NEW
+            return publication, COPY
+        return publication, COPY if self._is_copy(received, publication) else NEW
 
     def release(self, packet_id: int) -> list[Effect]:
         """PUBREL came; PUBCOMP follows once that is durable. An id that we do not know may be one
         whose end is not durable yet, so it waits as well.
         """
         is_known = self._unreleased.pop(packet_id, None) is not None
-        complete = WhenSaved([CompleteUpstream(packet_id, self.connection, is_known)])
-        return [Save(PacketGone(packet_id)), complete] if is_known else [complete]
+        complete = WhenSaved([UpstreamReleaseSaved(packet_id, self.connection, is_known)])
+        return [Save(PacketDeleted(packet_id)), complete] if is_known else [complete]
 
     # From the engine
 
-    def keep(self, arrived: Arrived) -> list[Effect]:
+    def keep(self, publication: Publication) -> list[Effect]:
         """Save the packet id of a QoS 2 message with its copies; then it is in good hands.
 
         Also where it has no copy that is saved: a power cut must not bring it again, behind what
         was published later.
         """
-        packet = self._unreleased[arrived.packet_id]
-        return [Save(packet), WhenSaved([InGoodHands(arrived)])]
+        packet = self._unreleased[publication.packet_id]
+        return [Save(packet), WhenSaved([DeliveryComplete(publication)])]
 
-    def may_acknowledge(self, arrived: Arrived) -> bool:
+    def may_acknowledge(self, publication: Publication) -> bool:
         """Whether a message in good hands is to be acknowledged now: once, on its connection."""
-        packet_id = arrived.packet_id
-        if self._open.get(packet_id) is not arrived:
+        packet_id = publication.packet_id
+        if self._open.get(packet_id) is not publication:
             return False
-        if arrived.connection != self.connection:
-            arrived.is_safe = True  # the broker sends it again
+        if publication.connection != self.connection:
+            publication.is_safe = True  # the broker sends it again
             return False
         del self._open[packet_id]
         return True
@@ -116,13 +116,13 @@ class Receiving:
     # From the connection
 
     def forget_copies(self) -> None:
-        self._twins.forget()
+        self._overlap_dedup.forget()
         self._former_twins.forget()
 
     def close(self) -> None:
         self.connection += 1
-        self._twins.forget()
-        self._recall_twins()
+        self._overlap_dedup.forget()
+        self._restore_overlap()
 
     def forget_all(self) -> list[Effect]:
         """The broker begins a new session."""
@@ -131,33 +131,33 @@ class Receiving:
         if not self._unreleased:
             return []
         self._unreleased.clear()
-        return [Save(PacketsGone())]
+        return [Save(PacketsDeleted())]
 
     # Repeats
 
-    def _recall_twins(self) -> None:
+    def _restore_overlap(self) -> None:
         """The broker does not send again what it need only release, but perhaps its copies."""
         for packet in self._unreleased.values():
             if packet.brought_by:
                 self._former_twins.is_one(packet.contents, [packet.brought_by])
 
-    def _is_copy(self, publication: Publication, arrived: Arrived) -> bool:
+    def _is_copy(self, received: ReceivedPublish, publication: Publication) -> bool:
         """Whether it came for another subscription: in this connection, or sent before as well."""
-        if arrived.is_replay or not self._subscriptions.overlapping:
+        if publication.is_replay or not self._subscriptions.overlapping:
             return False
-        identifiers, message = publication.identifiers, arrived.message
-        if publication.is_dup and message.qos == 2:
+        identifiers, message = received.identifiers, publication.message
+        if received.is_dup and message.qos == 2:
             contents = contents_of(message.topic, message.payload, 2)
             if self._former_twins.is_one(contents, identifiers):
                 return True
-        return self._twins.is_one((message.topic, message.payload), identifiers)
+        return self._overlap_dedup.is_one((message.topic, message.payload), identifiers)
 
-    def _repeated(self, arrived: Arrived, publication: Publication) -> Verdict | None:
+    def _repeated(self, publication: Publication, received: ReceivedPublish) -> Verdict | None:
         """What it is if it came before; else it is remembered."""
-        packet_id, message = arrived.packet_id, arrived.message
+        packet_id, message = publication.packet_id, publication.message
         known = self._open.get(packet_id)
-        may_repeat = publication.is_dup or message.qos == 2
-        if known is not None and may_repeat and _are_alike(known, arrived):
+        may_repeat = received.is_dup or message.qos == 2
+        if known is not None and may_repeat and _are_alike(known, publication):
             known.connection = self.connection
             if not known.is_safe:
                 return HELD
@@ -168,15 +168,15 @@ class Receiving:
             unreleased = self._unreleased.get(packet_id)
             if unreleased is not None and unreleased.contents == contents:
                 return KNOWN
-            identifiers = publication.identifiers
-            brought_by = identifiers[0] if identifiers and not arrived.is_replay else 0
-            self._unreleased[packet_id] = SavedPacket(packet_id, contents, brought_by)
-        arrived.connection = self.connection
-        self._open[packet_id] = arrived
+            identifiers = received.identifiers
+            brought_by = identifiers[0] if identifiers and not publication.is_replay else 0
+            self._unreleased[packet_id] = PacketRecord(packet_id, contents, brought_by)
+        publication.connection = self.connection
+        self._open[packet_id] = publication
         return None
 
 
-def _are_alike(one: Arrived, other: Arrived) -> bool:
+def _are_alike(one: Publication, other: Publication) -> bool:
     """A broker may say differently of a repeat whether it is retained."""
     first, second = one.message, other.message
     return (first.topic, first.payload, first.qos) == (second.topic, second.payload, second.qos)

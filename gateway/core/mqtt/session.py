@@ -28,16 +28,16 @@ from typing import Any
 import mqtt5
 
 from gateway.core.effects import (
-    Arrived,
-    CompleteUpstream,
-    ConnectUpstream,
+    ConnectRecorded,
     DropUpstream,
     Effect,
-    Overheard,
+    OwnTopicReceived,
     ProcessPauses,
+    Publication,
     RecordConnect,
     Transmit,
     UpstreamRefused,
+    UpstreamReleaseSaved,
     UpstreamUp,
 )
 from gateway.core.mqtt.codec import (
@@ -47,19 +47,19 @@ from gateway.core.mqtt.codec import (
     PUBLISH,
     PUBREC,
     BadPacketError,
-    Publication,
+    ReceivedPublish,
     packet_end,
     plain_answers,
     plain_publication,
     publication_of,
     read_packet,
 )
-from gateway.core.mqtt.options import RECEIVE_MAX, UpstreamRules
-from gateway.core.mqtt.publisher import REFUSED, Readings
+from gateway.core.mqtt.options import RECEIVE_MAX, MqttOptions
+from gateway.core.mqtt.publisher import REFUSED, Publisher
 from gateway.core.mqtt.reason_codes import spoken
-from gateway.core.mqtt.receiver import HELD, KNOWN, NEW, Receiving, Verdict
-from gateway.core.mqtt.subscriber import UpstreamSubscriptions
-from gateway.core.state_records import SavedPacket
+from gateway.core.mqtt.receiver import HELD, KNOWN, NEW, Receiver, Verdict
+from gateway.core.mqtt.subscriber import Subscriber
+from gateway.core.state_records import PacketRecord
 from gateway.frames.layout import OCTETS
 
 # Twice the longest flush seen on a card that tidies up, twice over: a group may be under way.
@@ -80,17 +80,17 @@ CONNECTING = Phase.CONNECTING
 UP = Phase.UP
 
 
-class UpstreamSession:
-    def __init__(self, rules: UpstreamRules, pauses: ProcessPauses | None = None) -> None:
+class MqttSession:
+    def __init__(self, options: MqttOptions, pauses: ProcessPauses | None = None) -> None:
         self.phase = CLOSED
         self.said = 0  # messages of the gateway's own
-        self.readings = Readings(rules, pauses or ProcessPauses())
-        self.subscriptions = UpstreamSubscriptions(rules.topic_prefix)
-        self._receiving = Receiving(rules.topic_prefix, self.subscriptions)
-        self._rules = rules
+        self.readings = Publisher(options, pauses or ProcessPauses())
+        self.subscriptions = Subscriber(options.topic_prefix)
+        self._receiver = Receiver(options.topic_prefix, self.subscriptions)
+        self._options = options
         self._partial = b""
         self._transport = 0  # counts them
-        self._keep_alive_s = rules.keep_alive_s
+        self._keep_alive_s = options.keep_alive_s
         self._heard_at = 0.0
         self._pinged_at = 0.0
         self._deadline_at = inf
@@ -98,14 +98,14 @@ class UpstreamSession:
         self._will_qos = mqtt5.QoS.AT_LEAST_ONCE
         self._retain_presence = True
 
-    def restore(self, packets: Iterable[SavedPacket], filters: list[str]) -> None:
+    def restore(self, packets: Iterable[PacketRecord], filters: list[str]) -> None:
         """What the broker's session and ours have in common, from a former life."""
-        self._receiving.restore(packets)
+        self._receiver.restore(packets)
         self.subscriptions.restore(filters)
 
     def use(self, username: str | None, password: bytes | None) -> None:
         """From the next connection on."""
-        self._rules = replace(self._rules, username=username, password=password)
+        self._options = replace(self._options, username=username, password=password)
 
     # From the connection
 
@@ -116,34 +116,34 @@ class UpstreamSession:
             return self._connect(now)
         self.phase = RECORDING
         self._deadline_at = now + RECORD_S
-        return [RecordConnect(ConnectUpstream(self._transport))]
+        return [RecordConnect(ConnectRecorded(self._transport))]
 
-    def connect(self, word: ConnectUpstream, now: float) -> list[Effect]:
+    def connect(self, word: ConnectRecorded, now: float) -> list[Effect]:
         """That we are about to is durable."""
         if self.phase is not RECORDING or word.transport != self._transport:
             return []
         return self._connect(now)
 
     def _connect(self, now: float) -> list[Effect]:
-        rules = self._rules
+        options = self._options
         self.phase = CONNECTING
-        self._deadline_at = now + rules.connack_timeout_s
+        self._deadline_at = now + options.connack_timeout_s
         will = mqtt5.Will(
-            rules.presence_topic,
+            options.presence_topic,
             payload=b"offline",
             qos=self._will_qos,
             retain=self._retain_presence,
         )
         packet = mqtt5.ConnectPacket(
-            rules.client_id,
-            username=rules.username,
-            password=rules.password,
+            options.client_id,
+            username=options.username,
+            password=options.password,
             clean_start=False,
             will=will,
-            keep_alive=rules.keep_alive_s,
-            session_expiry_interval=rules.session_expiry_s,
+            keep_alive=options.keep_alive_s,
+            session_expiry_interval=options.session_expiry_s,
             receive_max=RECEIVE_MAX,
-            max_packet_size=rules.packet_bytes_max,
+            max_packet_size=options.packet_bytes_max,
         )
         return [Transmit(packet.write())]
 
@@ -171,27 +171,27 @@ class UpstreamSession:
         self.phase = CLOSED
         self._partial = b""
         self._deadline_at = inf
-        self._receiving.close()
+        self._receiver.close()
         self.readings.close()
         self.subscriptions.close()
 
     # From the engine
 
-    def keep(self, arrived: Arrived) -> list[Effect]:
+    def keep(self, publication: Publication) -> list[Effect]:
         """A message whose copies are in good hands, or are saved with it. Its packet id is left to
         be saved at QoS 2, and nothing at QoS 1.
         """
-        if arrived.message.qos == 2:
-            return self._receiving.keep(arrived)
-        return self.acknowledge(arrived)
+        if publication.message.qos == 2:
+            return self._receiver.keep(publication)
+        return self.acknowledge(publication)
 
-    def acknowledge(self, arrived: Arrived) -> list[Effect]:
+    def acknowledge(self, publication: Publication) -> list[Effect]:
         """A message from the broker is in good hands."""
-        return _receipt(arrived) if self._receiving.may_acknowledge(arrived) else []
+        return _receipt(publication) if self._receiver.may_acknowledge(publication) else []
 
-    def complete(self, word: CompleteUpstream) -> list[Effect]:
+    def complete(self, word: UpstreamReleaseSaved) -> list[Effect]:
         """The broker's PUBREL is durable."""
-        if word.connection != self._receiving.connection:
+        if word.connection != self._receiver.connection:
             return []  # it says so again
         answer = mqtt5.PubCompReasonCode.SUCCESS
         if not word.is_known:
@@ -218,7 +218,7 @@ class UpstreamSession:
 
     # Time
 
-    def stood_still(self, seconds: float, now: float) -> list[Effect]:
+    def paused(self, seconds: float, now: float) -> list[Effect]:
         """For `seconds` the gateway was not there, and the broker waited: the ping that would have
         been due meanwhile goes now. It also finds out whether the connection outlasted it.
         """
@@ -240,7 +240,7 @@ class UpstreamSession:
         if self.phase is RECORDING:
             return self._connect(now)
         if self.phase is not UP:
-            waited = self._rules.connack_timeout_s
+            waited = self._options.connack_timeout_s
             return [self._drop(f"no CONNACK within {waited:g} s; is it an MQTT 5 broker?")]
         if self._heard_at < self._pinged_at:
             silence = now - self._heard_at
@@ -261,7 +261,7 @@ class UpstreamSession:
                     effects += receive_run(self.readings, packet_ids)
                     position += PLAIN_OCTETS * len(packet_ids)
                     continue
-            end = packet_end(data, position, self._rules.packet_bytes_max)
+            end = packet_end(data, position, self._options.packet_bytes_max)
             if end is None:
                 return position
             effects += self._receive_packet(data, position, end, now)
@@ -270,9 +270,9 @@ class UpstreamSession:
 
     def _receive_packet(self, data: bytes, start: int, end: int, now: float) -> list[Effect]:
         if self.phase is UP and data[start] >> 4 == PUBLISH >> 4:
-            publication = plain_publication(data, start, end)
-            if publication is not None:
-                return self._received(publication)
+            received = plain_publication(data, start, end)
+            if received is not None:
+                return self._received(received)
         packet = read_packet(memoryview(data)[start:end])
         receiver = _RECEIVERS[self.phase].get(type(packet))
         if receiver is None:
@@ -293,19 +293,19 @@ class UpstreamSession:
             return [UpstreamRefused(reason), self._drop(reason)]
         self.phase = UP
         self._heard_at = self._pinged_at = now
-        self._keep_alive_s = self._rules.keep_alive_s
+        self._keep_alive_s = self._options.keep_alive_s
         if packet.server_keep_alive is not None:
             self._keep_alive_s = packet.server_keep_alive
         self._retain_presence = packet.retain_available
         effects: list[Effect] = [self._presence(b"online")]
         if not packet.session_present:
-            effects += self._receiving.forget_all()
+            effects += self._receiver.forget_all()
         effects += self.subscriptions.open(
             identifiers_available=packet.subscription_id_available,
             is_resumed=packet.session_present,
         )
-        if self._rules.own_filter is not None:
-            effects.append(self.subscriptions.overhear(self._rules.own_filter))
+        if self._options.own_filter is not None:
+            effects.append(self.subscriptions.subscribe_own_topic(self._options.own_filter))
         resent = self.readings.open(packet)
         waiting = len(self.readings.in_flight.waiting)
         return [UpstreamUp(packet.session_present, len(resent) + waiting), *effects, *resent]
@@ -319,24 +319,24 @@ class UpstreamSession:
     def _receive_publish(self, packet: mqtt5.PublishPacket, _now: float) -> list[Effect]:
         return self._received(publication_of(packet))
 
-    def _received(self, publication: Publication) -> list[Effect]:
-        arrived, verdict = self._receiving.receive(publication)
-        effects = self._answer(arrived, verdict)
-        if publication.topic == self._rules.overheard:
-            effects.append(Overheard(publication.payload))
+    def _received(self, received: ReceivedPublish) -> list[Effect]:
+        publication, verdict = self._receiver.receive(received)
+        effects = self._answer(publication, verdict)
+        if received.topic == self._options.own_topic:
+            effects.append(OwnTopicReceived(received.payload))
         return effects
 
-    def _answer(self, arrived: Arrived, verdict: Verdict) -> list[Effect]:
+    def _answer(self, publication: Publication, verdict: Verdict) -> list[Effect]:
         if verdict is NEW:
-            return [arrived]
+            return [publication]
         if verdict is KNOWN:
-            return _receipt(arrived)
-        if verdict is HELD or not arrived.message.qos:
+            return _receipt(publication)
+        if verdict is HELD or not publication.message.qos:
             return []
-        return self.keep(arrived)
+        return self.keep(publication)
 
     def _receive_pubrel(self, packet: mqtt5.PubRelPacket, _now: float) -> list[Effect]:
-        return self._receiving.release(packet.packet_id)
+        return self._receiver.release(packet.packet_id)
 
     def _receive_puback(self, packet: mqtt5.PubAckPacket, _now: float) -> list[Effect]:
         code = int(packet.reason_code)
@@ -350,13 +350,13 @@ class UpstreamSession:
         return self.readings.receive_pubcomp(packet.packet_id)
 
     def _receive_suback(self, packet: mqtt5.SubAckPacket, _now: float) -> list[Effect]:
-        self._receiving.forget_copies()
+        self._receiver.forget_copies()
         return self.subscriptions.receive_suback(
             packet.packet_id, [int(code) for code in packet.reason_codes]
         )
 
     def _receive_unsuback(self, packet: mqtt5.UnsubAckPacket, _now: float) -> list[Effect]:
-        self._receiving.forget_copies()
+        self._receiver.forget_copies()
         return self.subscriptions.receive_unsuback(packet.packet_id)
 
     def _receive_disconnect(self, packet: mqtt5.DisconnectPacket, _now: float) -> list[Effect]:
@@ -368,49 +368,49 @@ class UpstreamSession:
 
     def _presence(self, word: bytes) -> Transmit:
         """At QoS 0: the connection itself is its guarantee."""
-        return self._retained(self._rules.presence_topic, word)
+        return self._retained(self._options.presence_topic, word)
 
     def _retained(self, topic: str, payload: bytes) -> Transmit:
         packet = mqtt5.PublishPacket(
             topic,
             payload,
             retain=self._retain_presence,
-            user_properties=[("gw", self._rules.gateway_name)],
+            user_properties=[("gw", self._options.gateway_name)],
         )
         return Transmit(packet.write())
 
 
-def _receipt(arrived: Arrived) -> list[Effect]:
-    if arrived.message.qos == 1:
-        packet_id = arrived.packet_id
+def _receipt(publication: Publication) -> list[Effect]:
+    if publication.message.qos == 1:
+        packet_id = publication.packet_id
         return [Transmit(b"\x40\x02%b%b" % (OCTETS[packet_id >> 8], OCTETS[packet_id & 0xFF]))]
-    return [Transmit(mqtt5.PubRecPacket(arrived.packet_id).write())]
+    return [Transmit(mqtt5.PubRecPacket(publication.packet_id).write())]
 
 
 # Of packets that come many at once, and nearly always without a reason.
-_RUN_RECEIVERS: dict[int, Callable[[Readings, list[int]], list[Effect]]] = {
-    PUBACK: Readings.receive_pubacks,
-    PUBREC: Readings.receive_pubrecs,
-    PUBCOMP: Readings.receive_pubcomps,
+_RUN_RECEIVERS: dict[int, Callable[[Publisher, list[int]], list[Effect]]] = {
+    PUBACK: Publisher.receive_pubacks,
+    PUBREC: Publisher.receive_pubrecs,
+    PUBCOMP: Publisher.receive_pubcomps,
 }
 
-_Receiver = Callable[[UpstreamSession, Any, float], list[Effect]]
+_Receiver = Callable[[MqttSession, Any, float], list[Effect]]
 
 # What may come when; anything else is a protocol error (MQTT 5, 4.13).
 _RECEIVERS: dict[Phase, dict[type, _Receiver]] = {
     RECORDING: {},
     CONNECTING: {
-        mqtt5.ConnAckPacket: UpstreamSession._receive_connack,
+        mqtt5.ConnAckPacket: MqttSession._receive_connack,
     },
     UP: {
-        mqtt5.PublishPacket: UpstreamSession._receive_publish,
-        mqtt5.PubAckPacket: UpstreamSession._receive_puback,
-        mqtt5.PubRecPacket: UpstreamSession._receive_pubrec,
-        mqtt5.PubCompPacket: UpstreamSession._receive_pubcomp,
-        mqtt5.PubRelPacket: UpstreamSession._receive_pubrel,
-        mqtt5.SubAckPacket: UpstreamSession._receive_suback,
-        mqtt5.UnsubAckPacket: UpstreamSession._receive_unsuback,
-        mqtt5.PingRespPacket: UpstreamSession._receive_pingresp,
-        mqtt5.DisconnectPacket: UpstreamSession._receive_disconnect,
+        mqtt5.PublishPacket: MqttSession._receive_publish,
+        mqtt5.PubAckPacket: MqttSession._receive_puback,
+        mqtt5.PubRecPacket: MqttSession._receive_pubrec,
+        mqtt5.PubCompPacket: MqttSession._receive_pubcomp,
+        mqtt5.PubRelPacket: MqttSession._receive_pubrel,
+        mqtt5.SubAckPacket: MqttSession._receive_suback,
+        mqtt5.UnsubAckPacket: MqttSession._receive_unsuback,
+        mqtt5.PingRespPacket: MqttSession._receive_pingresp,
+        mqtt5.DisconnectPacket: MqttSession._receive_disconnect,
     },
 }

@@ -39,11 +39,11 @@ from zlib import crc32
 
 import mqtt5
 
-from gateway.core.effects import Effect, Granted, Save, SubscriptionRefused, Transmit
+from gateway.core.effects import Effect, Save, SubscriptionGranted, SubscriptionRefused, Transmit
 from gateway.core.mqtt.codec import BadPacketError
 from gateway.core.mqtt.options import CONTROL_ID_FIRST, CONTROL_ID_LAST
 from gateway.core.mqtt.reason_codes import spoken
-from gateway.core.state_records import FilterGone, SavedFilter
+from gateway.core.state_records import FilterDeleted, FilterRecord
 
 FILTERS_PER_PACKET_MAX = 64
 REFUSED = 0x80
@@ -56,7 +56,7 @@ UNSAID = -1  # in place of a packet id
 UNASKED = -1  # in place of a QoS: of a former connection or life, and not asked for in this one
 
 
-class UpstreamSubscriptions:
+class Subscriber:
     def __init__(self, topic_prefix: str) -> None:
         self._prefix = topic_prefix
         self._wanted: dict[str, int] = {}
@@ -85,7 +85,7 @@ class UpstreamSubscriptions:
         self._is_heir = False  # the broker's session may be that of a former life
 
     @property
-    def settled(self) -> bool:
+    def acknowledged(self) -> bool:
         """Whether the broker has granted all that is wanted, and nothing more will be soon."""
         return not self._asked and not self._missing and not self._refused
 
@@ -124,7 +124,7 @@ class UpstreamSubscriptions:
     @property
     def is_idle(self) -> bool:
         """Whether something is to be asked for, and nothing that is under way will bring it on."""
-        is_due = self._missing or self._refused or (self._stale and self.settled)
+        is_due = self._missing or self._refused or (self._stale and self.acknowledged)
         return self.is_open and bool(is_due) and self.unanswered is None
 
     # From the engine
@@ -175,11 +175,11 @@ class UpstreamSubscriptions:
             del low[:FILTERS_PER_PACKET_MAX]
         while self._missing and not low and len(self._asked) < ASKED_MAX:
             effects += self._subscribe_next()
-        if self.settled and self._stale and not self._giving_up:
+        if self.acknowledged and self._stale and not self._giving_up:
             effects.append(self._unsubscribe())
         return effects
 
-    def overhear(self, topic: str) -> Transmit:
+    def subscribe_own_topic(self, topic: str) -> Transmit:
         """Subscribe to what no client's filter can match; only of a refusal the engine hears."""
         packet_id = self._new_packet_id()
         self._asked[packet_id] = []
@@ -235,7 +235,7 @@ class UpstreamSubscriptions:
             del self._unanswered[topic_filter]
             if code < REFUSED:
                 self._before.pop(topic_filter, None)
-                effects.append(Granted(topic_filter))
+                effects.append(SubscriptionGranted(topic_filter))
             else:
                 self._stale.pop(topic_filter, None)
                 effects += self._forget(topic_filter)
@@ -278,7 +278,7 @@ class UpstreamSubscriptions:
         """The broker does not have it any more."""
         self._before.pop(topic_filter, None)
         self._saved.pop(topic_filter, None)
-        return [Save(FilterGone(topic_filter))]
+        return [Save(FilterDeleted(topic_filter))]
 
     # Packets
 
@@ -292,7 +292,7 @@ class UpstreamSubscriptions:
         for topic_filter in filters:
             del self._missing[topic_filter]
             if topic_filter not in self._saved:
-                effects.append(Save(SavedFilter(topic_filter)))
+                effects.append(Save(FilterRecord(topic_filter)))
             self._ask(topic_filter, self._wanted[topic_filter])
         if not self.tells_retained:
             return [*effects, self._subscribe(filters, live=False, answers=filters)]

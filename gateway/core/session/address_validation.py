@@ -21,31 +21,31 @@ class Whereabouts(LastingSession):
     __slots__ = ()
 
     @property
-    def is_believed(self) -> bool:
-        return self.delivering.is_believed
+    def is_address_validated(self) -> bool:
+        return self.outbound.is_address_validated
 
     def moved_to(self, peer: Peer, octets: int) -> None:
         """So many octets came from there in the client's name; they prove nothing yet."""
         if peer != self.peer:
-            self.delivering.doubt(octets)
+            self.outbound.require_validation(octets)
         else:
-            self.delivering.earn(octets)
+            self.outbound.earn(octets)
         self.peer = peer
 
     def rebind(self, peer: Peer, octets: int, now: float) -> list[Effect]:
         """A sleeper says from elsewhere that it is awake; that is saved before it is answered."""
         self.moved_to(peer, octets)
-        self.delivering.moved(now)
+        self.outbound.moved(now)
         return self._changed_row()
 
-    def called(self, frame: Connect, now: float) -> list[Effect]:
+    def connect_received(self, frame: Connect, now: float) -> list[Effect]:
         """CONNECT of a new client, which was answered then, before there was this session."""
-        self.heard_at = now
+        self.last_received_at = now
         self.keep_alive_s = frame.duration_s
         self.clean = frame.clean_session
         effects = self._move(Input.CONNECT)
         if frame.will:
-            self.silence_max_s = self._rules.patience_s
+            self.silence_max_s = self._options.patience_s
             return effects
         effects += self._move(Input.ADMITTED, f"keep-alive {self.keep_alive_s} s")
         self._supervise(self.keep_alive_s)

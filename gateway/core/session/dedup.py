@@ -19,16 +19,16 @@ Contents = int
 
 
 @dataclass(slots=True, eq=False)
-class Recent:
+class RecentReading:
     """What a copy would look like, and until when it is taken for one."""
 
     message_id: int
     contents: Contents
     until: float
-    later: Recent | None = None  # the next that came
+    later: RecentReading | None = None  # the next that came
 
 
-class Recents:
+class RecentReadings:
     """Of one client, the oldest first.
 
     A chain, as of many clients nothing is in the processor's caches: what comes next looks at the
@@ -38,15 +38,15 @@ class Recents:
     __slots__ = ("_bits", "_count", "_newest", "oldest")
 
     def __init__(self) -> None:
-        self.oldest: Recent | None = None
-        self._newest: Recent | None = None
+        self.oldest: RecentReading | None = None
+        self._newest: RecentReading | None = None
         self._count = 0
         self._bits = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def find(self, message_id: int) -> Recent | None:
+    def find(self, message_id: int) -> RecentReading | None:
         if not self._bits >> message_id % _BITS & 1:
             return None
         bits, found = 0, None
@@ -69,7 +69,7 @@ class Recents:
             self.oldest, one.later = one.later, None  # and its place in memory is the next one's
             one.message_id, one.contents, one.until = message_id, contents, until
         else:
-            one = Recent(message_id, contents, until)
+            one = RecentReading(message_id, contents, until)
             self._count += 1
         if self.oldest is None or self._newest is None:
             self.oldest = one
@@ -78,16 +78,16 @@ class Recents:
         self._newest = one
         self._bits |= 1 << message_id % _BITS
 
-    def at(self, now: float) -> Recents | None:
+    def at(self, now: float) -> RecentReadings | None:
         """Those that count still, in no more memory than they need; None if there is none."""
-        left, each = Recents(), self.oldest
+        left, each = RecentReadings(), self.oldest
         while each is not None:
             if each.until > now:
                 left.remember(each.message_id, each.contents, now, each.until)
             each = each.later
         return left if left._count else None
 
-    def _take_out(self, one: Recent) -> None:
+    def _take_out(self, one: RecentReading) -> None:
         before, each = None, self.oldest
         while each is not one and each is not None:
             before, each = each, each.later

@@ -14,7 +14,7 @@ from __future__ import annotations
 from math import inf
 
 from gateway.core.effects import Effect, Peer, Send
-from gateway.core.session.options import SessionRules
+from gateway.core.session.options import SessionOptions
 from gateway.frames import Pingreq
 
 AMPLIFICATION_MAX = 3
@@ -27,7 +27,7 @@ PUBLISH_HEAD_BYTES = 7
 LONG_FORM_BYTES = 2  # that a frame of more than 255 octets has besides
 
 
-class Allowance:
+class EgressBudget:
     __slots__ = ("_bytes_per_s", "_filled_at", "_left", "credit", "is_short", "questions")
 
     def __init__(self, bytes_per_s: int = 0) -> None:
@@ -76,67 +76,69 @@ class Allowance:
         return 0.0 if self._left > 0 else (1 - self._left) / rate
 
 
-class Rationed:
+class BudgetedSender:
     """Something that sends to a client within its allowance."""
 
-    __slots__ = ("_allowance", "_rules", "due_at")
+    __slots__ = ("_egress_budget", "_options", "due_at")
 
-    def __init__(self, rules: SessionRules) -> None:
-        self._rules = rules
-        egress = rules.egress_bytes_per_s_max
-        self._allowance: Allowance | None = Allowance(egress) if egress else None
+    def __init__(self, options: SessionOptions) -> None:
+        self._options = options
+        egress = options.egress_bytes_per_s_max
+        self._egress_budget: EgressBudget | None = EgressBudget(egress) if egress else None
         # When to repeat what is under way; infinity while that waits for our disk, None while the
         # client does not listen.
         self.due_at: float | None = None
 
     @property
-    def is_believed(self) -> bool:
+    def is_address_validated(self) -> bool:
         """Whether somebody has answered from where the client is."""
-        return self._allowance is None or self._allowance.credit is None
+        return self._egress_budget is None or self._egress_budget.credit is None
 
-    def doubt(self, octets: int) -> None:
+    def require_validation(self, octets: int) -> None:
         """The client is said to be elsewhere: so many octets came from there."""
-        if self._allowance is None:
-            self._allowance = Allowance()
-        self._allowance.credit = _credit_for(octets)
-        self._allowance.questions = 0
-        self._allowance.is_short = False
+        if self._egress_budget is None:
+            self._egress_budget = EgressBudget()
+        self._egress_budget.credit = _credit_for(octets)
+        self._egress_budget.questions = 0
+        self._egress_budget.is_short = False
 
     def earn(self, octets: int) -> None:
         """More came from there, and it might still be anybody's."""
-        if self._allowance is not None and self._allowance.credit is not None:
-            self._allowance.credit += _credit_for(octets)
+        if self._egress_budget is not None and self._egress_budget.credit is not None:
+            self._egress_budget.credit += _credit_for(octets)
 
-    def believe(self) -> None:
+    def validate_address(self) -> None:
         """Somebody answers from where the client is, which was in doubt."""
-        assert self._allowance is not None, "doubt is an allowance"
-        self._allowance.credit = None
+        assert self._egress_budget is not None, "doubt is an allowance"
+        self._egress_budget.credit = None
 
     def await_word(self) -> None:
         """Neither send nor ask any more while the client is in doubt."""
-        assert self._allowance is not None, "doubt is an allowance"
-        self._allowance.is_short = True
+        assert self._egress_budget is not None, "doubt is an allowance"
+        self._egress_budget.is_short = True
         self.due_at = None
 
     def _was_short(self) -> bool:
-        """Whether something waited for `believe`, after which few need an allowance."""
-        allowance = self._allowance
-        assert allowance is not None, "doubt is an allowance"
-        if allowance.is_needless:
-            self._allowance = None
-        return allowance.is_short
+        """Whether something waited for `validate_address`, after which few need an allowance."""
+        egress_budget = self._egress_budget
+        assert egress_budget is not None, "doubt is an allowance"
+        if egress_budget.is_needless:
+            self._egress_budget = None
+        return egress_budget.is_short
 
     def _may_send(self, octets: int) -> bool:
-        return self._allowance is None or self._allowance.take(octets)
+        return self._egress_budget is None or self._egress_budget.take(octets)
 
     def _ask(self, peer: Peer, now: float) -> list[Effect]:
         """Any answer will do: by it the address is believed."""
-        self.due_at = now + self._rules.retry_after_s
+        self.due_at = now + self._options.retry_after_s
         return [Send(peer, Pingreq())] if self._may_ask(QUESTION_BYTES) else []
 
     def _may_ask(self, octets: int) -> bool:
-        allowance = self._allowance
-        return allowance is not None and allowance.ask(self._rules.retry_count_max, octets)
+        egress_budget = self._egress_budget
+        return egress_budget is not None and egress_budget.ask(
+            self._options.retry_count_max, octets
+        )
 
 
 def publish_bytes(payload: bytes) -> int:

@@ -1,7 +1,7 @@
 """Readings on their way up: from a client's PUBLISH to its acknowledgement.
 
-Rule 1: a reading is acknowledged only when it is settled: in the journal, durably, or at the
-        broker. `receive()` answers with `Forward`; only `settled()` answers with PUBACK (QoS 1) or
+Rule 1: a reading is acknowledged only when it is durable: in the journal or at the broker.
+        `receive()` returns a `Reading`; only `acknowledged()` returns PUBACK (QoS 1) or
         PUBREC (QoS 2). A client that hears either may forget its reading, so the gateway must not
         be able to.
 Rule 2: a reading that comes again is forwarded once. While it is being settled the copy is
@@ -17,9 +17,9 @@ Rule 5: PUBREL of a reading that is in the journal is recorded there before PUBC
         hears it may use the message id again, and after a restart its new reading must not be
         taken for a copy.
 
-Limits: `UNSETTLED_MAX` readings at once (the specification allows a client one); a further one is
-answered with congestion. `RELEASES_MAX` exchanges may wait for a PUBREL that a client gave up on,
-and `RECENT_MAX` finished message ids are remembered; of both the oldest is forgotten first.
+Limits: `UNACKNOWLEDGED_MAX` readings at once (the specification allows a client one); a further
+one is answered with congestion. `RELEASES_MAX` exchanges may wait for a PUBREL that a client gave
+up on, and `RECENT_MAX` finished message ids are remembered; of both the oldest is forgotten first.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from gateway.core.effects import (
     ClientId,
     Dropped,
     Effect,
-    Forward,
     Peer,
+    Reading,
     Reason,
     RecordRelease,
-    Released,
+    ReleaseRecorded,
     Send,
     contents_of,
 )
 from gateway.core.session.dedup import RECENT_MAX as RECENT_MAX
-from gateway.core.session.dedup import Contents, Recents
-from gateway.core.session.options import SessionRules
+from gateway.core.session.dedup import Contents, RecentReadings
+from gateway.core.session.options import SessionOptions
 from gateway.core.session.topic_names import topic_name
 from gateway.core.session.topic_registry import TopicRegistry
 from gateway.core.state_records import Exchanges
 from gateway.frames import Puback, Pubcomp, Publish, Pubrec, Pubrel, Regack, Register, ReturnCode
 from gateway.frames.fields import FLAGS_MEANING
 
-UNSETTLED_MAX = 32
+UNACKNOWLEDGED_MAX = 32
 RELEASES_MAX = 32
 HOLD_DOWN_S = 10.0  # longest life of a datagram on the way (reliability of message id reuse)
 COPY_S = 90.0  # T_retry 15 s, N_retry 5 (1.2, 7.2), and the life of a datagram
@@ -79,27 +79,27 @@ class _Exchange:
     stage: _Stage
 
 
-class Publishing:
+class Inbound:
     __slots__ = (
-        "_awaiting_release", "_more", "_one", "_rules", "_topics", "_unheard", "recent",
+        "_awaiting_release", "_more", "_one", "_options", "_topics", "_unheard", "recent",
     )  # fmt: skip
 
-    def __init__(self, topics: TopicRegistry, rules: SessionRules) -> None:
+    def __init__(self, topics: TopicRegistry, options: SessionOptions) -> None:
         self._topics = topics
-        self._rules = rules
+        self._options = options
         # What is not settled yet. Mostly it is one (the specification allows no more), and a
         # dictionary for it is several places more in memory to look at, for each reading.
-        self._one: Forward | None = None
+        self._one: Reading | None = None
         # None where there is nothing: sleepers are many, and each empty dictionary is 64 octets.
-        self._more: dict[int, Forward] | None = None
+        self._more: dict[int, Reading] | None = None
         # Of these, those of a connection that ended: nobody listens for their acknowledgement.
         self._unheard: set[int] | None = None
         self._awaiting_release: dict[int, _Exchange] | None = None
-        self.recent: Recents | None = None
+        self.recent: RecentReadings | None = None
 
     # From the client
 
-    def plain(self, datagram: bytes, client_id: ClientId, now: float) -> Forward | None:
+    def plain(self, datagram: bytes, client_id: ClientId, now: float) -> Reading | None:
         """What nearly all datagrams are: PUBLISH with a reading that is new and may go on.
 
         None for all others, with nothing done; they take the long way, by `receive`, to the same
@@ -113,21 +113,21 @@ class Publishing:
         if qos < 0 or dup or self._awaiting_release:
             return None
         topic = self._topics.topic_of(topic_id, topic_id_type)
-        if topic is None or size - HEAD_OCTETS > self._rules.payload_bytes_max:
+        if topic is None or size - HEAD_OCTETS > self._options.payload_bytes_max:
             return None
         payload = datagram[HEAD_OCTETS:]
-        forward = Forward(client_id, topic, payload, qos, retain, topic_id, message_id, now)
+        reading = Reading(client_id, topic, payload, qos, retain, topic_id, message_id, now)
         if qos:
             recent = self.recent
             if recent is not None and recent.find(message_id) is not None:
                 return None
             if self._one is None and self._more is None:
-                self._one = forward
-            elif self._unsettled(message_id) is not None or self._is_full:
+                self._one = reading
+            elif self._unacknowledged(message_id) is not None or self._is_full:
                 return None
             else:
-                self._await(forward)
-        return forward
+                self._await(reading)
+        return reading
 
     def plain_release(
         self, datagram: bytes, client_id: ClientId, peer: Peer, now: float
@@ -146,31 +146,31 @@ class Publishing:
             code = ReturnCode.INVALID_TOPIC_ID
             return _refusal(frame, client_id, peer, code, Reason.UNKNOWN_TOPIC_ID)
         payload = frame.payload
-        if len(payload) > self._rules.payload_bytes_max:
+        if len(payload) > self._options.payload_bytes_max:
             code = ReturnCode.NOT_SUPPORTED
             return _refusal(frame, client_id, peer, code, Reason.PAYLOAD_TOO_LARGE)
         qos, message_id = frame.qos, frame.message_id
-        forward = Forward(
+        reading = Reading(
             client_id, topic, payload, qos, frame.retain, frame.topic_id, message_id, now
         )
         if qos > 0:
             recent = self.recent
             if (
-                self._unsettled(message_id) is not None
+                self._unacknowledged(message_id) is not None
                 or (recent is not None and recent.find(message_id) is not None)
                 or self._awaiting_release
             ):
-                answer = self._repeated(frame, forward, peer)
+                answer = self._repeated(frame, reading, peer)
                 if answer is not None:
                     return [Dropped(Reason.REPEATED, client_id), *answer]
             if self._is_full:
                 code = ReturnCode.CONGESTION
                 return _refusal(frame, client_id, peer, code, Reason.UNSETTLED_FULL)
-            self._await(forward)
-        return [forward]
+            self._await(reading)
+        return [reading]
 
     def receive_register(self, frame: Register, client_id: ClientId, peer: Peer) -> list[Effect]:
-        name = topic_name(frame.topic_name, self._rules.topic_bytes_max)
+        name = topic_name(frame.topic_name, self._options.topic_bytes_max)
         if name is None:
             refused = Regack(0, frame.message_id, ReturnCode.INVALID_TOPIC_ID)
             detail = f"REGISTER of {frame.topic_name[:64]!r}"
@@ -178,7 +178,7 @@ class Publishing:
         topic_id = self._topics.register(name)
         if topic_id is None:
             full = Regack(0, frame.message_id, ReturnCode.CONGESTION)
-            detail = f"{self._rules.topics_max} topics, all in use"
+            detail = f"{self._options.topics_max} topics, all in use"
             return [Dropped(Reason.TOPICS_FULL, client_id, detail), Send(peer, full)]
         return [Send(peer, Regack(topic_id, frame.message_id, ReturnCode.ACCEPTED))]
 
@@ -192,7 +192,7 @@ class Publishing:
         if exchange.stage is _RELEASING:
             return []  # answered when it is recorded
         exchange.stage = _RELEASING
-        return [RecordRelease(client_id, message_id, Released(client_id, message_id))]
+        return [RecordRelease(client_id, message_id, ReleaseRecorded(client_id, message_id))]
 
     def released(self, message_id: int, peer: Peer, now: float) -> list[Effect]:
         """Nothing will bring the exchange back, so the client may use its message id again."""
@@ -227,9 +227,9 @@ class Publishing:
 
     def end_connection(self) -> None:
         """Whoever publishes from now on may be a client that restarted, or none."""
-        unsettled = self.unsettled
-        if unsettled:
-            self._unheard = {forward.message_id for forward in unsettled}
+        unacknowledged = self.unacknowledged
+        if unacknowledged:
+            self._unheard = {reading.message_id for reading in unacknowledged}
 
     def end(self, client_id: ClientId) -> list[Effect]:
         """The session is over: nobody will release what it received."""
@@ -250,39 +250,41 @@ class Publishing:
 
     # From the engine
 
-    def settled(self, forward: Forward, peer: Peer, heard_at: float) -> list[Effect]:
+    def acknowledged(self, reading: Reading, peer: Peer, last_received_at: float) -> list[Effect]:
         """The reading is safe: acknowledge it, if this session waits for that.
 
-        A client that was last heard at `heard_at` may send copies for `COPY_S` after it.
+        A client that was last heard at `last_received_at` may send copies for `COPY_S` after it.
         """
-        if not self._take_from_unsettled(forward):
+        if not self._take_from_unacknowledged(reading):
             return []  # of an older one, under the message id of a new one
-        message_id = forward.message_id
-        if forward.qos == 1:
-            self._remember(message_id, _contents(forward), heard_at, heard_at + COPY_S)
+        message_id = reading.message_id
+        if reading.qos == 1:
+            self._remember(
+                message_id, _contents(reading), last_received_at, last_received_at + COPY_S
+            )
             if self._unheard is not None and self._take_from_unheard(message_id):
                 return []
-            return [Send(peer, Puback(forward.topic_id, message_id, 0))]
-        effects = self._await_release(message_id, _contents(forward), forward)
+            return [Send(peer, Puback(reading.topic_id, message_id, 0))]
+        effects = self._await_release(message_id, _contents(reading), reading)
         if not self._take_from_unheard(message_id):
             effects.append(Send(peer, Pubrec(message_id)))
         return effects
 
-    def refused(self, forward: Forward, return_code: int, peer: Peer) -> list[Effect]:
+    def refused(self, reading: Reading, return_code: int, peer: Peer) -> list[Effect]:
         """The reading cannot go on: say so, by PUBACK for QoS 2 as well (1.2, 5.4.13)."""
-        if not self._take_from_unsettled(forward):
+        if not self._take_from_unacknowledged(reading):
             return []
-        message_id = forward.message_id
+        message_id = reading.message_id
         if self._take_from_unheard(message_id):
             return []
-        return [Send(peer, Puback(forward.topic_id, message_id, return_code))]
+        return [Send(peer, Puback(reading.topic_id, message_id, return_code))]
 
     # What is not settled yet
 
     @property
-    def unsettled(self) -> list[Forward]:
+    def unacknowledged(self) -> list[Reading]:
         """Readings whose client still waits for their acknowledgement, as they came, at most
-        `UNSETTLED_MAX`.
+        `UNACKNOWLEDGED_MAX`.
         """
         one = [] if self._one is None else [self._one]
         return one if self._more is None else [*one, *self._more.values()]
@@ -301,29 +303,29 @@ class Publishing:
     @property
     def _is_full(self) -> bool:
         more = 0 if self._more is None else len(self._more)
-        return (self._one is not None) + more >= UNSETTLED_MAX
+        return (self._one is not None) + more >= UNACKNOWLEDGED_MAX
 
-    def _unsettled(self, message_id: int) -> Forward | None:
+    def _unacknowledged(self, message_id: int) -> Reading | None:
         if self._one is not None and self._one.message_id == message_id:
             return self._one
         return None if self._more is None else self._more.get(message_id)
 
-    def _await(self, forward: Forward) -> None:
+    def _await(self, reading: Reading) -> None:
         """Behind all others, though the place of the first may be free again."""
         if self._more is not None:
-            self._more[forward.message_id] = forward
+            self._more[reading.message_id] = reading
         elif self._one is None:
-            self._one = forward
+            self._one = reading
         else:
-            self._more = {forward.message_id: forward}
+            self._more = {reading.message_id: reading}
 
-    def _take_from_unsettled(self, forward: Forward) -> bool:
+    def _take_from_unacknowledged(self, reading: Reading) -> bool:
         """Whether it was there."""
-        if self._one is forward:
+        if self._one is reading:
             self._one = None
             return True
-        message_id, more = forward.message_id, self._more
-        if more is None or more.get(message_id) is not forward:
+        message_id, more = reading.message_id, self._more
+        if more is None or more.get(message_id) is not reading:
             return False
         del more[message_id]
         if not more:
@@ -332,39 +334,39 @@ class Publishing:
 
     # What was here before
 
-    def _repeated(self, frame: Publish, forward: Forward, peer: Peer) -> list[Effect] | None:
+    def _repeated(self, frame: Publish, reading: Reading, peer: Peer) -> list[Effect] | None:
         """The answer to a copy of a reading that is known already; None for a new reading."""
         message_id = frame.message_id
-        before = self._unsettled(message_id)
+        before = self._unacknowledged(message_id)
         if before is not None:
             self._take_from_unheard(message_id)
-            if _is_copy_of(_contents(before), forward):
+            if _is_copy_of(_contents(before), reading):
                 return []  # acknowledged when it is settled
-            self._take_from_unsettled(before)  # goes on, but the client has begun anew
+            self._take_from_unacknowledged(before)  # goes on, but the client has begun anew
             return None
-        if forward.qos == 1:
-            if not (frame.dup and self._is_recent(forward)):
+        if reading.qos == 1:
+            if not (frame.dup and self._is_recent(reading)):
                 return None
-            now = forward.received_at  # one that sends copies still may do so for another COPY_S
-            self._remember(message_id, _contents(forward), now, now + COPY_S)
+            now = reading.received_at  # one that sends copies still may do so for another COPY_S
+            self._remember(message_id, _contents(reading), now, now + COPY_S)
             return [Send(peer, Puback(frame.topic_id, message_id, ReturnCode.ACCEPTED))]
-        if self._is_awaiting_release(forward) or self._is_recent(forward):
+        if self._is_awaiting_release(reading) or self._is_recent(reading):
             return [Send(peer, Pubrec(message_id))]
         return None
 
-    def _is_recent(self, forward: Forward) -> bool:
-        recent = None if self.recent is None else self.recent.find(forward.message_id)
-        if recent is None or forward.received_at >= recent.until:
+    def _is_recent(self, reading: Reading) -> bool:
+        recent = None if self.recent is None else self.recent.find(reading.message_id)
+        if recent is None or reading.received_at >= recent.until:
             return False
-        return _is_copy_of(recent.contents, forward)
+        return _is_copy_of(recent.contents, reading)
 
-    def _is_awaiting_release(self, forward: Forward) -> bool:
+    def _is_awaiting_release(self, reading: Reading) -> bool:
         if self._awaiting_release is None:
             return False
-        exchange = self._awaiting_release.get(forward.message_id)
-        return exchange is not None and _is_copy_of(exchange.contents, forward)
+        exchange = self._awaiting_release.get(reading.message_id)
+        return exchange is not None and _is_copy_of(exchange.contents, reading)
 
-    def _await_release(self, message_id: int, contents: Contents, forward: Forward) -> list[Effect]:
+    def _await_release(self, message_id: int, contents: Contents, reading: Reading) -> list[Effect]:
         waiting = self._awaiting_release
         if waiting is None:
             waiting = self._awaiting_release = {}
@@ -374,14 +376,14 @@ class Publishing:
         if len(waiting) >= RELEASES_MAX:
             oldest = next(iter(waiting))
             del waiting[oldest]
-            effects.append(RecordRelease(forward.client_id, oldest))
-        stage = _RECORDED if forward.record >= 0 else _UNRECORDED
+            effects.append(RecordRelease(reading.client_id, oldest))
+        stage = _RECORDED if reading.record >= 0 else _UNRECORDED
         waiting[message_id] = _Exchange(contents, stage)
         return effects
 
     def _remember(self, message_id: int, contents: Contents, now: float, until: float) -> None:
         if self.recent is None:
-            self.recent = Recents()
+            self.recent = RecentReadings()
         self.recent.remember(message_id, contents, now, until)
 
     def _take_from_unheard(self, message_id: int) -> bool:
@@ -394,19 +396,19 @@ class Publishing:
         return True
 
 
-def _contents(forward: Forward) -> Contents:
+def _contents(reading: Reading) -> Contents:
     """Of this life only; it takes a third of the time of a checksum that outlasts it.
 
     62 bits, which compiled are no object of their own.
     """
-    return hash((forward.topic, forward.payload, forward.qos)) >> 2
+    return hash((reading.topic, reading.payload, reading.qos)) >> 2
 
 
-def _is_copy_of(contents: Contents, forward: Forward) -> bool:
+def _is_copy_of(contents: Contents, reading: Reading) -> bool:
     """What was restored has the checksum of the journal."""
-    if contents == _contents(forward):
+    if contents == _contents(reading):
         return True
-    return contents == contents_of(forward.topic, forward.payload, forward.qos)
+    return contents == contents_of(reading.topic, reading.payload, reading.qos)
 
 
 def _refusal(

@@ -1,10 +1,10 @@
 """From state to state: how a client comes, sleeps, leaves and is lost.
 
 The arrows are in `states.py`; here is what goes with each of them, and what silence does. Silence
-is supervised by one `deadline`, `heard_at + silence_max_s`, whatever the state: keep-alive for a
-client that is active, the declared sleep for one that sleeps, the patience of a will handshake for
-one that connects; one that is awake is supervised by its retries. Hearing a client only moves the
-deadline away, so no timer is touched per message.
+is supervised by one `deadline`, `last_received_at + silence_max_s`, whatever the state: keep-alive
+for a client that is active, the declared sleep for one that sleeps, the patience of a will
+handshake for one that connects; one that is awake is supervised by its retries. Hearing a client
+only moves the deadline away, so no timer is touched per message.
 
 Limit: what a client declares, at most 65,535 s and the tolerance; 0 is for ever.
 """
@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from math import inf
 
 from gateway.core.effects import (
-    Admit,
-    Bequeath,
+    ConnectSaved,
     Effect,
     Peer,
+    PublishWill,
     Send,
     State,
     WhenSaved,
@@ -39,7 +39,7 @@ class Presence(Whereabouts):
 
     # From the engine
 
-    def admitted(self, word: Admit, now: float) -> list[Effect]:
+    def admitted(self, word: ConnectSaved, now: float) -> list[Effect]:
         """That the client is there is durable; unless it has left or come anew since."""
         given = Input.ADMITTED if self.state is State.CONNECTING else Input.SIGNAL
         is_latest = word.peer is self.peer and self._saved_state is State.ACTIVE
@@ -55,7 +55,7 @@ class Presence(Whereabouts):
 
     def is_at_rest(self, now: float) -> bool:
         """Whether nothing is under way either way, and no timer is overdue."""
-        if self.withheld or self.delivering.waiting or not self.publishing.is_idle:
+        if self.held or self.outbound.waiting or not self.inbound.is_idle:
             return False
         if self.state is State.AWAKE or self.is_admitting or self._subscribing.is_asking:
             return False
@@ -74,24 +74,24 @@ class Presence(Whereabouts):
         still. What the client sent meanwhile may be lost, so it has its full time again from then
         on; but twice its time at most, however often that happens.
         """
-        deadline = self.heard_at + self.silence_max_s
-        if returned_at <= self.heard_at:
+        deadline = self.last_received_at + self.silence_max_s
+        if returned_at <= self.last_received_at:
             return deadline
         return min(returned_at, deadline) + self.silence_max_s
 
     def wake_at(self, returned_at: float = -inf) -> float:
         """When `handle_time` has something to do, as far as is known now; infinity for never."""
         deadline = self.deadline(returned_at)
-        due_at = self.delivering.due_at
+        due_at = self.outbound.due_at
         return due_at if due_at is not None and due_at < deadline else deadline
 
     def handle_time(self, now: float, returned_at: float = -inf) -> list[Effect]:
         if now >= self.deadline(returned_at):
             return self._silent(now, returned_at)
-        due_at = self.delivering.due_at
+        due_at = self.outbound.due_at
         if due_at is None or now < due_at:
             return []
-        repeated = self.delivering.retry(self.client_id, self.peer, now)
+        repeated = self.outbound.retry(self.client_id, self.peer, now)
         if repeated is None:
             return self._unanswered(now)
         return self._until_drained(repeated, now)
@@ -104,13 +104,13 @@ class Presence(Whereabouts):
         if self.clean and self.will is None:
             return [*self._welcome(given, now), *self._changed_row()]
         row = self._changed_row(State.ACTIVE)
-        return [*row, WhenSaved([Admit(self.client_id, self.peer, self.will is not None)])]
+        return [*row, WhenSaved([ConnectSaved(self.client_id, self.peer, self.will is not None)])]
 
     def _welcome(self, given: Input, now: float) -> list[Effect]:
         effects = self._move(given, f"keep-alive {self.keep_alive_s} s")
         self._supervise(self.keep_alive_s)
         effects.append(Send(self.peer, Connack(ReturnCode.ACCEPTED)))
-        return effects + self.delivering.resume(self.client_id, self.peer, now)
+        return effects + self.outbound.resume(self.client_id, self.peer, now)
 
     def _interrupt(self, frame: Connect, peer: Peer) -> None:
         """CONNECT came; if it begins a handshake with one that is here it may be a copy."""
@@ -138,7 +138,7 @@ class Presence(Whereabouts):
         """What the handshake held up, to one that listens."""
         if self.state is not State.ACTIVE:
             return []
-        return self.delivering.resume(self.client_id, self.peer, now)
+        return self.outbound.resume(self.client_id, self.peer, now)
 
     def _leave(self, given: Input, detail: str, wills: Sequence[Effect] = ()) -> list[Effect]:
         self._interrupted = None
@@ -149,11 +149,11 @@ class Presence(Whereabouts):
         return effects if self.clean else effects + self._changed_row()
 
     def _lose(self, given: Input, detail: str, now: float) -> list[Effect]:
-        wills = [] if self.will is None else [Bequeath(self.will.forward(self.client_id, now))]
+        wills = [] if self.will is None else [PublishWill(self.will.reading(self.client_id, now))]
         return self._leave(given, detail, wills)
 
     def _silent(self, now: float, returned_at: float) -> list[Effect]:
-        detail = f"silent for {now - self.heard_at:.0f} s"
+        detail = f"silent for {now - self.last_received_at:.0f} s"
         if self.state is not State.CONNECTING:
             return self._lose(Input.SILENT, detail, now)
         if self._interrupted is None or self._interrupted.state in ABSENT:
@@ -164,24 +164,28 @@ class Presence(Whereabouts):
 
     def _unanswered(self, now: float) -> list[Effect]:
         """The client acknowledges nothing: its message is kept, but nobody waits (A3, A8)."""
-        detail = f"no answer after {self._rules.retry_count_max} retries"
+        detail = f"no answer after {self._options.retry_count_max} retries"
         if self.state is State.AWAKE:
-            self.delivering.pause()
+            self.outbound.pause()
             self._supervise(self.sleep_s)
-            self.silence_max_s += now - self.heard_at  # it sleeps from now on, not since then
+            self.silence_max_s += (
+                now - self.last_received_at
+            )  # it sleeps from now on, not since then
             return self._move(Input.UNANSWERED, detail)
-        if not self.delivering.is_believed:  # perhaps it heard less than it would have to answer
-            self.delivering.await_word()
+        if (
+            not self.outbound.is_address_validated
+        ):  # perhaps it heard less than it would have to answer
+            self.outbound.await_word()
             return []
         return self._lose(Input.UNANSWERED, detail, now)
 
     def _end_connection(self) -> None:
         """Nothing more to where the client was: it may be another client's address by now."""
-        self.delivering.pause()
-        self.publishing.end_connection()
+        self.outbound.pause()
+        self.inbound.end_connection()
         self._subscribing.end_connection()
-        if self._testament is not None:
-            self._testament.end_connection()
+        if self._will_handshake is not None:
+            self._will_handshake.end_connection()
 
     def _until_drained(self, effects: list[Effect], now: float) -> list[Effect]:
         """PINGRESP, and asleep again, as soon as one that is awake has acknowledged all (A14.2), or
@@ -189,10 +193,10 @@ class Presence(Whereabouts):
         """
         if self.state is not State.AWAKE:
             return effects
-        waiting = self.delivering.waiting
-        if waiting and not self.delivering.is_enough(now):
+        waiting = self.outbound.waiting
+        if waiting and not self.outbound.is_enough(now):
             return effects
-        self.delivering.pause()  # its rate may have been what the next one waited for
+        self.outbound.pause()  # its rate may have been what the next one waited for
         self._supervise(self.sleep_s)
         detail = f"{waiting} more for the next time" if waiting else ""
         return [*effects, *self._move(Input.DRAINED, detail), Send(self.peer, Pingresp())]

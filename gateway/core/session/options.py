@@ -21,7 +21,7 @@ class WhenOutboxFull(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class SessionRules:
+class SessionOptions:
     """What every session of one gateway has in common. Times in seconds, sizes in octets."""
 
     retry_after_s: float = 10.0  # T_retry: 10-15 s recommended (1.2, 7.2)

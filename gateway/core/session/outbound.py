@@ -10,7 +10,7 @@ Rule 3: what was not acknowledged when a connection ended stays at the head, kee
         that sleeps by now, still counts; what follows waits until the client listens again.
 Rule 4: a QoS 1 or 2 message has a position, which no other message of its client ever has, and its
         message id follows from that; so both outlast a restart. It is saved as it comes, or when
-        it is not acknowledged soon (`Arrived.unsaved`), and gone when it is acknowledged or
+        it is not acknowledged soon (`Publication.unsaved`), and gone when it is acknowledged or
         dropped. QoS 1 goes out meanwhile, at worst twice. QoS 2 goes out when it is durable, PUBREL
         when it is durable that the client has received it: a restart in between would else send
         it as new to a client that has done with it.
@@ -31,13 +31,13 @@ from __future__ import annotations
 from math import inf
 
 from gateway.core.effects import (
-    Arrived,
     ClientId,
+    DeliverySaved,
     Dropped,
     Effect,
-    Kept,
     Message,
     Peer,
+    Publication,
     Reason,
     Save,
     Send,
@@ -61,7 +61,7 @@ from gateway.core.session.outbox import (
     saving,
 )
 from gateway.core.session.sending import Sending
-from gateway.core.state_records import SavedMessage
+from gateway.core.state_records import MessageRecord
 from gateway.frames import Puback, Pubrel, Regack, ReturnCode
 
 # Positions are reserved in blocks, so that a session's row changes once for a block of messages.
@@ -73,19 +73,19 @@ _ACCEPTED = int(ReturnCode.ACCEPTED)
 ASKED_AGAIN_S = 1.0
 
 
-class Delivering(Sending):
+class Outbound(Sending):
     __slots__ = ()
 
     @property
     def waiting(self) -> int:
         """Messages not yet acknowledged, the one under way included."""
-        return (len(self._outbox) if self._outbox else 0) + (self.under_way is not None)
+        return (len(self._outbox) if self._outbox else 0) + (self.outstanding is not None)
 
     @property
     def waiting_bytes(self) -> int:
         """Their size, as `outbox_bytes_max` counts it."""
         size = self._outbox.size_bytes if self._outbox else 0
-        return size if self.under_way is None else size + cost_of(self.under_way.message)
+        return size if self.outstanding is None else size + cost_of(self.outstanding.message)
 
     @property
     def has_timer(self) -> bool:
@@ -95,8 +95,8 @@ class Delivering(Sending):
     @property
     def head(self) -> object:
         """What is under way, or the first that waits."""
-        if self.under_way is not None:
-            return self.under_way
+        if self.outstanding is not None:
+            return self.outstanding
         assert self._outbox is not None, "something waits"
         return self._outbox.head
 
@@ -115,24 +115,27 @@ class Delivering(Sending):
         client_id: ClientId,
         peer: Peer,
         now: float,
-        arrived: Arrived | None = None,
+        publication: Publication | None = None,
     ) -> list[Effect]:
         """Send the message now or when its turn comes."""
-        allowance = self._allowance
-        if allowance is not None and not allowance.is_open(now):
-            return self._deliver_later(message, client_id, peer, now, arrived)
-        if self.under_way is not None or self._outbox:
-            return self.keep(message, client_id, arrived)
+        egress_budget = self._egress_budget
+        if egress_budget is not None and not egress_budget.is_open(now):
+            return self._deliver_later(message, client_id, peer, now, publication)
+        if self.outstanding is not None or self._outbox:
+            return self.keep(message, client_id, publication)
         reference = self._topics.reference(message.topic)
         if reference is not None and message.qos == 0:
-            if allowance is not None:
-                allowance.take(publish_bytes(message.payload))
+            if egress_budget is not None:
+                egress_budget.take(publish_bytes(message.payload))
             return [Send(peer, publish_frame(message, reference, 0, dup=False))]
         if reference is None:
             obstacle = self._obstacle(message.topic)
             if obstacle is not None:
-                return [Dropped(obstacle, client_id, message.topic), *let_go(client_id, arrived)]
-        current = self._begin(message, self._take_position(), arrived)
+                return [
+                    Dropped(obstacle, client_id, message.topic),
+                    *let_go(client_id, publication),
+                ]
+        current = self._begin(message, self._take_position(), publication)
         if message.qos == 0:
             return self._publish(current, client_id, peer, now)
         kept = saving(client_id, current)
@@ -141,13 +144,13 @@ class Delivering(Sending):
         return self._publish(current, client_id, peer, now) + kept
 
     def keep(
-        self, message: Message, client_id: ClientId, arrived: Arrived | None = None
+        self, message: Message, client_id: ClientId, publication: Publication | None = None
     ) -> list[Effect]:
         """Queue the message behind the others."""
         if self._outbox is None:
-            self._outbox = Outbox(self._rules)
+            self._outbox = Outbox(self._options)
         effects: list[Effect] = []
-        queued = Queued(message, NOWHERE, arrived)
+        queued = Queued(message, NOWHERE, publication)
         if message.qos:
             queued.position = self._take_position()
             effects += saving(client_id, queued)
@@ -160,14 +163,19 @@ class Delivering(Sending):
         return [Dropped(Reason.OUTBOX_FULL, client_id, detail, count=len(dropped)), *effects]
 
     def _deliver_later(
-        self, message: Message, client_id: ClientId, peer: Peer, now: float, arrived: Arrived | None
+        self,
+        message: Message,
+        client_id: ClientId,
+        peer: Peer,
+        now: float,
+        publication: Publication | None,
     ) -> list[Effect]:
         """There is no allowance for it now."""
-        if message.qos == 0 and self.is_believed:
-            detail = f"more than {self._rules.egress_bytes_per_s_max} bytes/s"
+        if message.qos == 0 and self.is_address_validated:
+            detail = f"more than {self._options.egress_bytes_per_s_max} bytes/s"
             return [Dropped(Reason.EGRESS_FULL, client_id, detail)]
-        effects = self.keep(message, client_id, arrived)
-        if self.under_way is None:
+        effects = self.keep(message, client_id, publication)
+        if self.outstanding is None:
             effects += self._next(client_id, peer, now)
         return effects
 
@@ -183,7 +191,7 @@ class Delivering(Sending):
         if frame.return_code == ReturnCode.ACCEPTED:
             self._topics.register(topic)
             return self._publish(current, client_id, peer, now) if self._is_listening else []
-        if current.is_congested(frame.return_code, self._rules.retry_count_max):
+        if current.is_congested(frame.return_code, self._options.retry_count_max):
             return []
         self._topics.refuse(topic)
         detail = f"REGACK {frame.return_code} for {topic!r}"
@@ -201,7 +209,7 @@ class Delivering(Sending):
         current = self._published(datagram[4] << 8 | datagram[5], 1)
         if current is None:
             return None
-        self.under_way = None
+        self.outstanding = None
         self.due_at = None
         return gone(client_id, current)
 
@@ -231,7 +239,10 @@ class Delivering(Sending):
             self.due_at = inf
         received = row(client_id, current)
         received.is_released = True
-        return [Save(received), WhenSaved([Kept(client_id, current.position, is_released=True)])]
+        return [
+            Save(received),
+            WhenSaved([DeliverySaved(client_id, current.position, is_released=True)]),
+        ]
 
     def receive_pubcomp(
         self, message_id: int, client_id: ClientId, peer: Peer, now: float
@@ -244,7 +255,7 @@ class Delivering(Sending):
 
     def resume(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
         """The client listens (again): go on with what is under way, or begin."""
-        current = self.under_way
+        current = self.outstanding
         if current is None:
             self.due_at = None
             return self._next(client_id, peer, now)
@@ -252,15 +263,15 @@ class Delivering(Sending):
         return self._send(current, client_id, peer, now)
 
     def go_on(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
-        """Send what waited for `believe`, to a client that listens."""
+        """Send what waited for `validate_address`, to a client that listens."""
         return self.resume(client_id, peer, now) if self._was_short() else []
 
     def ask_again(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
         """A client that is awake asks for its messages once more: it slept meanwhile, or missed
         what was sent, and shall not have to wait for our timer.
         """
-        current = self.under_way
-        sent_at = (inf if self.due_at is None else self.due_at) - self._rules.retry_after_s
+        current = self.outstanding
+        sent_at = (inf if self.due_at is None else self.due_at) - self._options.retry_after_s
         if current is None or now < sent_at + ASKED_AGAIN_S:
             return []
         current.tries = 0
@@ -277,27 +288,27 @@ class Delivering(Sending):
 
     def retry(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect] | None:
         """Repeat what is under way; None when it has been repeated often enough."""
-        current = self.under_way
-        if self._allowance is not None and self._allowance.is_short:
+        current = self.outstanding
+        if self._egress_budget is not None and self._egress_budget.is_short:
             return self._ask(peer, now) or None
         if current is None:  # restored with what waits for its turn, or held back
             return self.resume(client_id, peer, now)
-        if current.tries >= self._rules.retry_count_max:
+        if current.tries >= self._options.retry_count_max:
             return None
         current.tries += 1
         return self._send(current, client_id, peer, now)
 
-    def kept(self, news: Kept, peer: Peer, now: float) -> list[Effect]:
+    def kept(self, news: DeliverySaved, peer: Peer, now: float) -> list[Effect]:
         """What a QoS 2 message waited for is durable."""
         position = news.position
         self._durable_to = max(self._durable_to, position)
-        current = self.under_way
+        current = self.outstanding
         if current is None or current.position != position:
             return []
         if news.is_released and current.stage is RELEASING:
             current.stage = PUBCOMP
             if self._is_listening:
-                self.due_at = now + self._rules.retry_after_s
+                self.due_at = now + self._options.retry_after_s
             return [Send(peer, Pubrel(current.message_id))]
         if current.stage is not SAVING:
             return []
@@ -307,13 +318,13 @@ class Delivering(Sending):
     def end(self, client_id: ClientId) -> list[Effect]:
         """The session is over, and what waits for its client with it."""
         effects: list[Effect] = []
-        if self.under_way is not None:
-            effects += let_go(client_id, self.under_way.arrived)
+        if self.outstanding is not None:
+            effects += let_go(client_id, self.outstanding.publication)
         for queued in self._outbox.take_all() if self._outbox is not None else ():
-            effects += let_go(client_id, queued.arrived)
+            effects += let_go(client_id, queued.publication)
         return effects
 
-    def restore(self, saved: list[SavedMessage], next_position: int) -> None:
+    def restore(self, saved: list[MessageRecord], next_position: int) -> None:
         """What a former life of the gateway left, in order; the first one may have gone out."""
         if saved:
             self._durable_to = self._restored_to = saved[-1].position
@@ -322,14 +333,14 @@ class Delivering(Sending):
         self.next_position = next_position + POSITIONS_BLOCK
         for each in saved:
             message = Message(each.topic, each.payload, each.qos, each.retain)
-            is_first = self.under_way is None and self._outbox is None
+            is_first = self.outstanding is None and self._outbox is None
             if is_first and (each.is_released or self._topics.knows(each.topic)):
                 current = self._begin(message, each.position, None)
                 current.stage = PUBCOMP if each.is_released else RECEIPT
                 current.reference = self._topics.reference(each.topic)
                 continue
             if self._outbox is None:
-                self._outbox = Outbox(self._rules)
+                self._outbox = Outbox(self._options)
             self._outbox.put(Queued(message, each.position, None))
 
     def listen_from(self, at: float) -> None:
@@ -351,9 +362,9 @@ class Delivering(Sending):
             if frame.return_code == ReturnCode.INVALID_TOPIC_ID:
                 self._topics.forget(frame.topic_id)
             return [refused]
-        if current.is_congested(frame.return_code, self._rules.retry_count_max):
+        if current.is_congested(frame.return_code, self._options.retry_count_max):
             return []
-        disowned = current.disowned_by(frame.return_code, self._rules.retry_count_max)
+        disowned = current.disowned_by(frame.return_code, self._options.retry_count_max)
         if disowned is not None:
             self._topics.forget(disowned)
             return self._publish(current, client_id, peer, now) if self._is_listening else []

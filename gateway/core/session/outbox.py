@@ -15,10 +15,10 @@ from collections import deque
 from dataclasses import dataclass
 from enum import Enum
 
-from gateway.core.effects import Arrived, ClientId, Effect, InGoodHands, Message, Save
-from gateway.core.session.options import SessionRules, WhenOutboxFull
+from gateway.core.effects import ClientId, DeliveryComplete, Effect, Message, Publication, Save
+from gateway.core.session.options import SessionOptions, WhenOutboxFull
 from gateway.core.session.topic_registry import Reference
-from gateway.core.state_records import MessageGone, SavedMessage
+from gateway.core.state_records import MessageDeleted, MessageRecord
 from gateway.frames import Publish, ReturnCode, TopicIdType
 
 MESSAGE_IDS = 0xFFFF  # from 1 on
@@ -50,17 +50,17 @@ class Queued:
 
     message: Message
     position: int
-    arrived: Arrived | None
+    publication: Publication | None
 
 
 @dataclass(slots=True)
-class UnderWay:
+class Outstanding:
     """The one message that a client has not acknowledged yet."""
 
     message: Message
     position: int
     message_id: int
-    arrived: Arrived | None = None
+    publication: Publication | None = None
     stage: Stage = REGACK
     published: bool = False  # a PUBLISH went out, so the next one is a repeat
     tries: int = 0  # repeats since the client was last heard about it
@@ -84,10 +84,10 @@ class UnderWay:
 
 
 class Outbox:
-    __slots__ = ("_bytes", "_qos_0", "_queue", "_rules", "owed")
+    __slots__ = ("_bytes", "_options", "_qos_0", "_queue", "owed")
 
-    def __init__(self, rules: SessionRules) -> None:
-        self._rules = rules
+    def __init__(self, options: SessionOptions) -> None:
+        self._options = options
         self._queue: deque[Queued] = deque()
         self._bytes = 0
         self._qos_0 = 0  # so many of them
@@ -134,19 +134,19 @@ class Outbox:
 
     def excess(self) -> tuple[list[Queued], str]:
         """Those that there is no room for, and which limit says so."""
-        rules = self._rules
+        options = self._options
         dropped: list[Queued] = []
         detail = ""
-        while len(self) > rules.outbox_messages_max:
-            detail = f"more than {rules.outbox_messages_max} messages"
+        while len(self) > options.outbox_messages_max:
+            detail = f"more than {options.outbox_messages_max} messages"
             dropped.append(self._take_superfluous())
-        while self._bytes > rules.outbox_bytes_max and len(self) > 1:
-            detail = f"more than {rules.outbox_bytes_max} bytes"
+        while self._bytes > options.outbox_bytes_max and len(self) > 1:
+            detail = f"more than {options.outbox_bytes_max} bytes"
             dropped.append(self._take_superfluous())
         return dropped, detail
 
     def _take_superfluous(self) -> Queued:
-        is_newest_first = self._rules.outbox_when_full is WhenOutboxFull.DROP_NEWEST
+        is_newest_first = self._options.outbox_when_full is WhenOutboxFull.DROP_NEWEST
         places = range(len(self._queue))
         candidates = reversed(places) if is_newest_first else iter(places)
         if self._qos_0:
@@ -171,40 +171,42 @@ def publish_frame(message: Message, reference: Reference, message_id: int, *, du
     return Publish(topic_id, message_id, message.payload, message.qos, message.retain, dup, kind)
 
 
-def row(client_id: ClientId, queued: Queued | UnderWay) -> SavedMessage:
+def row(client_id: ClientId, queued: Queued | Outstanding) -> MessageRecord:
     message = queued.message
-    return SavedMessage(
+    return MessageRecord(
         client_id, queued.position, message.topic, message.payload, message.qos, message.retain
     )
 
 
-def saving(client_id: ClientId, queued: Queued | UnderWay) -> list[Effect]:
+def saving(client_id: ClientId, queued: Queued | Outstanding) -> list[Effect]:
     """What makes it durable, if that is not for later."""
-    arrived = queued.arrived
-    if arrived is not None and arrived.unsaved is not None:
-        arrived.unsaved[client_id] = queued.position
+    publication = queued.publication
+    if publication is not None and publication.unsaved is not None:
+        publication.unsaved[client_id] = queued.position
         return []
     return [Save(row(client_id, queued))]
 
 
-def gone(client_id: ClientId, queued: Queued | UnderWay) -> list[Effect]:
+def gone(client_id: ClientId, queued: Queued | Outstanding) -> list[Effect]:
     """A message leaves the queue, and its row if it has one."""
     if not queued.message.qos:
         return []
-    arrived = queued.arrived
-    is_unsaved = arrived is not None and arrived.unsaved and client_id in arrived.unsaved
-    left = let_go(client_id, arrived)
-    return left if is_unsaved else [Save(MessageGone(client_id, queued.position)), *left]
+    publication = queued.publication
+    is_unsaved = (
+        publication is not None and publication.unsaved and client_id in publication.unsaved
+    )
+    left = let_go(client_id, publication)
+    return left if is_unsaved else [Save(MessageDeleted(client_id, queued.position)), *left]
 
 
-def let_go(client_id: ClientId, arrived: Arrived | None) -> list[Effect]:
+def let_go(client_id: ClientId, publication: Publication | None) -> list[Effect]:
     """One copy less to wait for, before the broker may forget the message."""
-    if arrived is None:
+    if publication is None:
         return []
-    if arrived.unsaved:
-        arrived.unsaved.pop(client_id, None)
-    arrived.copies -= 1
-    return [] if arrived.copies else [InGoodHands(arrived)]
+    if publication.unsaved:
+        publication.unsaved.pop(client_id, None)
+    publication.copies -= 1
+    return [] if publication.copies else [DeliveryComplete(publication)]
 
 
 def cost_of(message: Message) -> int:

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from math import inf
 
 from gateway.core.effects import ClientId, Effect, Peer, Save, State, StateChanged
-from gateway.core.session.inbound import Publishing
-from gateway.core.session.options import PredefinedTopics, SessionRules, deadline_s
-from gateway.core.session.outbound import Delivering
+from gateway.core.session.inbound import Inbound
+from gateway.core.session.options import PredefinedTopics, SessionOptions, deadline_s
+from gateway.core.session.outbound import Outbound
 from gateway.core.session.states import Input, Interrupted, after
 from gateway.core.session.subscribing import Subscribing
-from gateway.core.session.topic_registry import TOPIC_ID_MIN, Told, TopicRegistry
-from gateway.core.session.will import Testament, Will
-from gateway.core.state_records import SavedClient, SavedSession, SessionGone
+from gateway.core.session.topic_registry import TOPIC_ID_MIN, Announced, TopicRegistry
+from gateway.core.session.will import Will, WillHandshake
+from gateway.core.state_records import ClientRecord, SessionDeleted, SessionRecord
 
 # As what a state is saved that no client can be in after a restart.
 _SAVED_AS = {State.AWAKE: State.ASLEEP, State.CONNECTING: State.DISCONNECTED}
@@ -25,17 +25,34 @@ _SAVED_AS = {State.AWAKE: State.ASLEEP, State.CONNECTING: State.DISCONNECTED}
 
 class LastingSession:
     __slots__ = (
-        "_interrupted", "_row", "_rules", "_saved_positions", "_saved_state", "_subscribing",
-        "_testament", "_topics", "clean", "client_id", "delivering", "heard_at", "keep_alive_s",
-        "noted", "peer", "publishing", "scheduled_at", "silence_max_s", "sleep_s", "state",
-        "withheld",
+        "_interrupted",
+        "_options",
+        "_row",
+        "_saved_positions",
+        "_saved_state",
+        "_subscribing",
+        "_topics",
+        "_will_handshake",
+        "clean",
+        "client_id",
+        "held",
+        "inbound",
+        "keep_alive_s",
+        "last_received_at",
+        "noted",
+        "outbound",
+        "peer",
+        "scheduled_at",
+        "silence_max_s",
+        "sleep_s",
+        "state",
     )  # fmt: skip
 
     def __init__(
         self,
         client_id: ClientId,
         peer: Peer,
-        rules: SessionRules,
+        options: SessionOptions,
         predefined: PredefinedTopics,
         first_topic_id: int = TOPIC_ID_MIN,
         first_position: int = 0,
@@ -44,14 +61,14 @@ class LastingSession:
         # sessions each look further away is another miss of the caches.
         self.client_id = client_id
         self.state = State.DISCONNECTED
-        self.heard_at = 0.0
+        self.last_received_at = 0.0
         self.peer = peer
-        self._topics = TopicRegistry(predefined, rules.topics_max, first_topic_id)
-        self.publishing = Publishing(self._topics, rules)
-        self.delivering = Delivering(self._topics, rules, first_position)
+        self._topics = TopicRegistry(predefined, options.topics_max, first_topic_id)
+        self.inbound = Inbound(self._topics, options)
+        self.outbound = Outbound(self._topics, options, first_position)
         self.silence_max_s = inf
         self.scheduled_at = inf  # the engine's own note: when it will look at this session next
-        self.withheld: tuple[Effect, ...] = ()  # and which frames to it wait for the disk
+        self.held: tuple[Effect, ...] = ()  # and which frames to it wait for the disk
         self.noted: object = None  # by what goes through all sessions (presence/availability.py)
         self.clean = False
         self.keep_alive_s = 0
@@ -61,15 +78,15 @@ class LastingSession:
         self._saved_state = State.DISCONNECTED
         self._saved_positions = 0
         self._interrupted: Interrupted | None = None  # by the will handshake that is on
-        self._rules = rules
-        self._testament: Testament | None = None  # made when a will is spoken of
-        self._subscribing = Subscribing(self._topics, rules)
+        self._options = options
+        self._will_handshake: WillHandshake | None = None  # made when a will is spoken of
+        self._subscribing = Subscribing(self._topics, options)
 
     @property
     def will(self) -> Will | None:
-        return None if self._testament is None else self._testament.will
+        return None if self._will_handshake is None else self._will_handshake.will
 
-    def restore(self, saved: SavedClient, now: float, *, is_here: bool, send_at: float) -> None:
+    def restore(self, saved: ClientRecord, now: float, *, is_here: bool, send_at: float) -> None:
         """What a former life left. Every client has its full time again: that it was silent while
         we were down proves nothing. `is_here`: it may still be at its address, and if it listens
         there, is sent from `send_at` on what waits for it.
@@ -82,17 +99,17 @@ class LastingSession:
         self.clean = row.clean
         self.keep_alive_s, self.sleep_s = row.keep_alive_s, row.sleep_s
         if row.will is not None:
-            self._open_testament().will = Will.of(row.will)
-        told = Told.NUMBER if is_connected else Told.NOTHING
+            self._open_will_handshake().will = Will.of(row.will)
+        told = Announced.NUMBER if is_connected else Announced.NOTHING
         self._topics.restore(saved.topics, row.next_topic_id, told)
         self._subscribing.restore(saved.subscriptions)
-        self.delivering.restore(saved.messages, row.next_position)
+        self.outbound.restore(saved.messages, row.next_position)
         self._row = hash(row)
         self._saved_state, self._saved_positions = row.state, row.next_position
-        self.heard_at = now
+        self.last_received_at = now
         if self.state is State.ACTIVE:
             self._supervise(self.keep_alive_s)
-            self.delivering.listen_from(send_at)
+            self.outbound.listen_from(send_at)
         elif self.state is State.ASLEEP:
             self._supervise(self.sleep_s)
 
@@ -121,22 +138,22 @@ class LastingSession:
             return None
         if not declared_s:
             return None
-        return self.heard_at + self.silence_max_s - (deadline_s(declared_s) - declared_s)
+        return self.last_received_at + self.silence_max_s - (deadline_s(declared_s) - declared_s)
 
     # For the session
 
-    def _open_testament(self) -> Testament:
+    def _open_will_handshake(self) -> WillHandshake:
         """To be read or changed by what the client says of its will."""
-        if self._testament is None:
-            self._testament = Testament(self._rules)
-        return self._testament
+        if self._will_handshake is None:
+            self._will_handshake = WillHandshake(self._options)
+        return self._will_handshake
 
     def _changed_row(self, state: State | None = None) -> list[Effect]:
         """The session's row, if it is another than the one saved last; `state` if it is not yet."""
         if state is None:
             state = _SAVED_AS.get(self.state, self.state)
-        positions = self.delivering.reserved_positions
-        row = SavedSession(
+        positions = self.outbound.reserved_positions
+        row = SessionRecord(
             self.client_id, self.clean, self.peer.link, self.peer.address, state,
             self.keep_alive_s, self.sleep_s, None if self.will is None else self.will.row,
             self._topics.first_id, positions,
@@ -149,7 +166,7 @@ class LastingSession:
 
     def _gone(self) -> list[Effect]:
         """The session is over, and with it all its rows, if it has any."""
-        return [] if self._row is None else [Save(SessionGone(self.client_id))]
+        return [] if self._row is None else [Save(SessionDeleted(self.client_id))]
 
     def _move(self, given: Input, detail: str = "") -> list[Effect]:
         before = self.state
@@ -159,7 +176,7 @@ class LastingSession:
         if following is before:
             return []
         if before is State.AWAKE:
-            self.delivering.end_fetch()
+            self.outbound.end_fetch()
         return [StateChanged(self.client_id, before, following, self.peer, detail)]
 
     def _supervise(self, declared_s: int) -> None:

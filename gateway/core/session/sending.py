@@ -10,19 +10,24 @@ from __future__ import annotations
 from math import inf
 
 from gateway.core.effects import (
-    Arrived,
     ClientId,
+    DeliverySaved,
     Dropped,
     Effect,
-    Kept,
     Message,
     Peer,
+    Publication,
     Reason,
     Send,
     WhenSaved,
 )
-from gateway.core.session.egress_budget import PUBREL_BYTES, Rationed, publish_bytes, register_bytes
-from gateway.core.session.options import SessionRules
+from gateway.core.session.egress_budget import (
+    PUBREL_BYTES,
+    BudgetedSender,
+    publish_bytes,
+    register_bytes,
+)
+from gateway.core.session.options import SessionOptions
 from gateway.core.session.outbox import (
     NOWHERE,
     PUBCOMP,
@@ -31,9 +36,9 @@ from gateway.core.session.outbox import (
     RELEASING,
     SAVING,
     Outbox,
+    Outstanding,
     Queued,
     Stage,
-    UnderWay,
     gone,
     message_id_of,
     publish_frame,
@@ -42,29 +47,31 @@ from gateway.core.session.topic_registry import Reference, TopicRegistry
 from gateway.frames import Pubrel, Register, TopicIdType
 
 
-class Sending(Rationed):
+class Sending(BudgetedSender):
     """Sends one message after the other, as far as the client listens."""
 
     __slots__ = (
         "_durable_to", "_outbox", "_restored_to", "_topics", "enough_at", "next_position",
-        "under_way",
+        "outstanding",
     )  # fmt: skip
 
-    def __init__(self, topics: TopicRegistry, rules: SessionRules, next_position: int = 0) -> None:
-        super().__init__(rules)
+    def __init__(
+        self, topics: TopicRegistry, options: SessionOptions, next_position: int = 0
+    ) -> None:
+        super().__init__(options)
         self._topics = topics
         self._outbox: Outbox | None = None  # made when needed: it costs 700 bytes
         self._durable_to = NOWHERE  # the highest position that is known to be durable
         self._restored_to = NOWHERE  # the highest one of a former life
         self.next_position = next_position
-        self.under_way: UnderWay | None = None
+        self.outstanding: Outstanding | None = None
         self.enough_at = inf  # when a sleeper that fetches gets no more than it asked for
 
     # What a sleeper asks for
 
     def begin_fetch(self, now: float) -> None:
         """All that waits now goes to the client, and what comes in the next `awake_s_max`."""
-        self.enough_at = now + self._rules.awake_s_max
+        self.enough_at = now + self._options.awake_s_max
         if self._outbox is not None:
             self._outbox.owe_all()
 
@@ -74,7 +81,7 @@ class Sending(Rationed):
 
     def is_enough(self, now: float) -> bool:
         """Whether it has what waited when it asked, and the rest may wait for the next time."""
-        if now < self.enough_at or self.under_way is not None:
+        if now < self.enough_at or self.outstanding is not None:
             return False
         return self._outbox is None or not self._outbox.owed
 
@@ -83,8 +90,8 @@ class Sending(Rationed):
     def _next(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
         """Send from the outbox until something must be acknowledged, or it is enough."""
         effects: list[Effect] = []
-        while self._outbox and self.under_way is None and not self.is_enough(now):
-            wait_s = 0.0 if self._allowance is None else self._allowance.wait_s(now)
+        while self._outbox and self.outstanding is None and not self.is_enough(now):
+            wait_s = 0.0 if self._egress_budget is None else self._egress_budget.wait_s(now)
             if wait_s:
                 self.due_at = now + wait_s
                 return effects
@@ -105,7 +112,7 @@ class Sending(Rationed):
             if obstacle is not None:
                 return [Dropped(obstacle, client_id, message.topic), *gone(client_id, queued)]
         position = queued.position if message.qos else self._take_position()
-        current = self._begin(message, position, queued.arrived)
+        current = self._begin(message, position, queued.publication)
         return self._publish(current, client_id, peer, now)
 
     def _obstacle(self, topic: str) -> Reason | None:
@@ -114,31 +121,35 @@ class Sending(Rationed):
             return Reason.CLIENT_REFUSED
         return Reason.TOPICS_FULL if self._topics.number(topic) is None else None
 
-    def _begin(self, message: Message, position: int, arrived: Arrived | None) -> UnderWay:
-        current = UnderWay(message, position, message_id_of(position), arrived)
+    def _begin(
+        self, message: Message, position: int, publication: Publication | None
+    ) -> Outstanding:
+        current = Outstanding(message, position, message_id_of(position), publication)
         current.published = position <= self._restored_to  # perhaps, by a former life
-        self.under_way = current
+        self.outstanding = current
         return current
 
-    def _send(self, current: UnderWay, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
+    def _send(
+        self, current: Outstanding, client_id: ClientId, peer: Peer, now: float
+    ) -> list[Effect]:
         """Send, perhaps once more, what the message under way waits for."""
         if current.stage is RELEASING or current.stage is SAVING:
             self.due_at = inf
             return []
         if current.stage is not PUBCOMP:
             return self._publish(current, client_id, peer, now)
-        self.due_at = now + self._rules.retry_after_s
+        self.due_at = now + self._options.retry_after_s
         if not self._may_send(PUBREL_BYTES):
             return self._ask(peer, now)
         return [Send(peer, Pubrel(current.message_id))]
 
     def _publish(
-        self, current: UnderWay, client_id: ClientId, peer: Peer, now: float
+        self, current: Outstanding, client_id: ClientId, peer: Peer, now: float
     ) -> list[Effect]:
         """Send the message under way, or do what must come before it."""
         message = current.message
         reference = self._topics.reference(message.topic)
-        self.due_at = now + self._rules.retry_after_s
+        self.due_at = now + self._options.retry_after_s
         if reference is None:
             topic_id = self._topics.number(message.topic)
             assert topic_id is not None, "a message gets under way only with a number for its topic"
@@ -163,7 +174,7 @@ class Sending(Rationed):
         return [Send(peer, frame)]
 
     def _ask_about(
-        self, current: UnderWay, reference: Reference, peer: Peer, now: float
+        self, current: Outstanding, reference: Reference, peer: Peer, now: float
     ) -> list[Effect]:
         """Ask for a word by REGISTER of a name that the client knows already, if that fits: all
         clients answer it, and there are some that do not expect PINGREQ from a gateway.
@@ -175,16 +186,16 @@ class Sending(Rationed):
         current.stage = REGACK
         return [Send(peer, Register(topic_id, current.message_id, topic.encode()))]
 
-    def _save_first(self, current: UnderWay, client_id: ClientId) -> list[Effect]:
+    def _save_first(self, current: Outstanding, client_id: ClientId) -> list[Effect]:
         current.stage = SAVING
         self.due_at = inf
-        return [WhenSaved([Kept(client_id, current.position, is_released=False)])]
+        return [WhenSaved([DeliverySaved(client_id, current.position, is_released=False)])]
 
     def _finish(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
         was_listening = self._is_listening
-        finished = self.under_way
+        finished = self.outstanding
         assert finished is not None, "only what is under way is finished"
-        self.under_way = None
+        self.outstanding = None
         self.due_at = None
         left = gone(client_id, finished)
         if was_listening and self._outbox:
@@ -196,15 +207,15 @@ class Sending(Rationed):
         """Whether more may be sent, said while something is under way."""
         return self.due_at is not None
 
-    def _current(self, stage: Stage, message_id: int) -> UnderWay | None:
-        current = self.under_way
+    def _current(self, stage: Stage, message_id: int) -> Outstanding | None:
+        current = self.outstanding
         if current is None or current.stage is not stage or current.message_id != message_id:
             return None
         return current
 
-    def _published(self, message_id: int, qos: int) -> UnderWay | None:
+    def _published(self, message_id: int, qos: int) -> Outstanding | None:
         """What this acknowledges, even if the name had to be registered again since."""
-        current = self.under_way
+        current = self.outstanding
         if current is None or current.message_id != message_id or current.message.qos != qos:
             return None
         is_received = current.stage is RELEASING or current.stage is PUBCOMP

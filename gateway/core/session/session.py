@@ -20,13 +20,13 @@ from math import inf
 from typing import Any
 
 from gateway.core.effects import (
-    Arrived,
+    DeliverySaved,
     Dropped,
     Effect,
-    Forward,
-    Kept,
     Message,
     Peer,
+    Publication,
+    Reading,
     Reason,
     Send,
     State,
@@ -40,7 +40,7 @@ from gateway.core.session.lifecycle import Presence
 from gateway.core.session.outbound import PUBACK_OCTETS
 from gateway.core.session.states import ENDED, Input
 from gateway.core.session.will import return_code
-from gateway.core.state_records import Exchanges, SavedSubscription
+from gateway.core.state_records import Exchanges, SubscriptionRecord
 from gateway.frames import (
     Connack,
     Connect,
@@ -80,14 +80,14 @@ class Session(Presence):
 
     # From the client
 
-    def plain(self, datagram: bytes, now: float) -> Forward | None:
+    def plain(self, datagram: bytes, now: float) -> Reading | None:
         """A new reading in a datagram as nearly all are; None for `receive`, with nothing done."""
         if self.state is not _ACTIVE:
             return None
-        forward = self.publishing.plain(datagram, self.client_id, now)
-        if forward is not None:
-            self.heard_at = now
-        return forward
+        reading = self.inbound.plain(datagram, self.client_id, now)
+        if reading is not None:
+            self.last_received_at = now
+        return reading
 
     def plain_answer(self, datagram: bytes, now: float) -> list[Effect] | None:
         """What a PUBREL or a PUBACK as nearly all are brings; None for `receive`, with nothing
@@ -97,21 +97,21 @@ class Session(Presence):
             return None
         size = len(datagram)
         if size == PUBREL_OCTETS:
-            effects = self.publishing.plain_release(datagram, self.client_id, self.peer, now)
+            effects = self.inbound.plain_release(datagram, self.client_id, self.peer, now)
         elif size == PUBACK_OCTETS:
-            effects = self.delivering.plain_puback(datagram, self.client_id)
+            effects = self.outbound.plain_puback(datagram, self.client_id)
         else:
             return None
         if effects is not None:
-            self.heard_at = now
+            self.last_received_at = now
         return effects
 
     def receive(self, frame: Frame, now: float) -> list[Effect]:
         """Any frame but CONNECT and a PUBLISH with QoS -1, which the engine takes itself."""
-        self.heard_at = now
+        self.last_received_at = now
         state = self.state
         if type(frame) is Publish and state is _ACTIVE:
-            return self.publishing.receive(frame, self.client_id, self.peer, now)
+            return self.inbound.receive(frame, self.client_id, self.peer, now)
         if state is State.CONNECTING:
             return self._receive_connecting(frame, now)
         if state in ABSENT:
@@ -123,7 +123,7 @@ class Session(Presence):
 
     def connect(self, frame: Connect, peer: Peer, now: float) -> list[Effect]:
         """CONNECT, admitted by the engine, which makes a new session for a clean one (1.2, 6.2)."""
-        self.heard_at = now
+        self.last_received_at = now
         is_repeated = self.state is State.CONNECTING and frame.will and peer == self.peer
         self._interrupt(frame, peer)
         self.moved_to(peer, len(frame.client_id) + CONNECT_HEAD_BYTES)
@@ -136,21 +136,21 @@ class Session(Presence):
         if not is_repeated:  # else a copy: WILLMSG may be on its way already
             self._end_connection()
         self._topics.start_connection()
-        self.silence_max_s = self._rules.patience_s
+        self.silence_max_s = self._options.patience_s
         if not frame.will:
             return effects + self._admit(Input.ADMITTED, now)
         # If it is where it was it may go on there; else another client may come there.
         left = [] if self._row is None or self._interrupted else self._changed_row()
         return [*effects, Send(peer, WillTopicReq()), *left]
 
-    def believed(self, frame: Frame, now: float) -> list[Effect]:
+    def address_validated(self, frame: Frame, now: float) -> list[Effect]:
         """A frame by which the client is known to be where it is; what waited for that may go."""
-        self.delivering.believe()
-        self.heard_at = now
+        self.outbound.validate_address()
+        self.last_received_at = now
         effects = [] if type(frame) is Pingresp else self.receive(frame, now)
         if self.state not in LISTENING:
             return effects
-        following = self.delivering.go_on(self.client_id, self.peer, now)
+        following = self.outbound.go_on(self.client_id, self.peer, now)
         return self._until_drained(effects + following, now)
 
     # From the broker
@@ -159,7 +159,7 @@ class Session(Presence):
         self,
         message: Message,
         now: float,
-        arrived: Arrived | None = None,
+        publication: Publication | None = None,
         *,
         is_held: bool = False,
     ) -> list[Effect]:
@@ -169,7 +169,7 @@ class Session(Presence):
         `is_held`: it waits for `kept`, whether the client listens or not.
         """
         if self.state in LISTENING and not is_held:
-            effects = self.delivering.deliver(message, self.client_id, self.peer, now, arrived)
+            effects = self.outbound.deliver(message, self.client_id, self.peer, now, publication)
             if message.qos == 0:
                 return effects
         elif message.qos == 0 and self.state in ABSENT:
@@ -177,62 +177,62 @@ class Session(Presence):
         elif message.qos == 0 and self._is_unheard:
             return [Dropped(Reason.ASLEEP, self.client_id)]
         else:
-            effects = self.delivering.keep(message, self.client_id, arrived)
-        if self.delivering.next_position > self._saved_positions:
+            effects = self.outbound.keep(message, self.client_id, publication)
+        if self.outbound.next_position > self._saved_positions:
             effects += self._changed_row()
         return effects
 
     @property
     def _is_unheard(self) -> bool:
         """Whether QoS 0 goes nowhere because the client sleeps."""
-        return self.state is State.ASLEEP and not self._rules.queues_qos_0_for_sleepers
+        return self.state is State.ASLEEP and not self._options.queues_qos_0_for_sleepers
 
     # From the engine
 
     def reach(self, step: int) -> bool:
         """Look at what a reading asks for, so many steps from here; whether it is there.
 
-        See `Members.fetch`. A name of its own for each, as that touches the thing itself.
+        See `ClientTable.fetch`. A name of its own for each, as that touches the thing itself.
         """
         if step:
-            return self.publishing.reach(step - 1)
-        peer, client_id, publishing = self.peer, self.client_id, self.publishing
-        return peer is not None and client_id is not None and publishing is not None
+            return self.inbound.reach(step - 1)
+        peer, client_id, inbound = self.peer, self.client_id, self.inbound
+        return peer is not None and client_id is not None and inbound is not None
 
-    def kept(self, news: Kept, now: float) -> list[Effect]:
+    def kept(self, news: DeliverySaved, now: float) -> list[Effect]:
         """What a message to this client waited for is durable."""
-        effects = self.delivering.kept(news, self.peer, now)
-        if self.state in LISTENING and self.delivering.under_way is None:
-            effects += self.delivering.resume(self.client_id, self.peer, now)
+        effects = self.outbound.kept(news, self.peer, now)
+        if self.state in LISTENING and self.outbound.outstanding is None:
+            effects += self.outbound.resume(self.client_id, self.peer, now)
         if self.state in ABSENT or self.state is State.CONNECTING:
             return []
         return self._until_drained(effects, now)
 
-    def unsettled_but(self, forward: Forward) -> list[Forward]:
+    def unacknowledged_but(self, reading: Reading) -> list[Reading]:
         """The other readings whose acknowledgement this client waits for."""
-        return [each for each in self.publishing.unsettled if each is not forward]
+        return [each for each in self.inbound.unacknowledged if each is not reading]
 
-    def settled(self, forward: Forward) -> list[Effect]:
+    def acknowledged(self, reading: Reading) -> list[Effect]:
         """A reading is in the broker's hands (or on disk): acknowledge it."""
-        return self.publishing.settled(forward, self.peer, self.heard_at)
+        return self.inbound.acknowledged(reading, self.peer, self.last_received_at)
 
-    def refused(self, forward: Forward, return_code: int) -> list[Effect]:
+    def refused(self, reading: Reading, return_code: int) -> list[Effect]:
         """A reading cannot go on: its sensor keeps it."""
-        return self.publishing.refused(forward, return_code, self.peer)
+        return self.inbound.refused(reading, return_code, self.peer)
 
     def released(self, message_id: int, now: float) -> list[Effect]:
         """The answer to `RecordRelease`."""
-        return self.publishing.released(message_id, self.peer, now)
+        return self.inbound.released(message_id, self.peer, now)
 
     def restore_exchanges(self, exchanges: Exchanges, now: float) -> None:
         """What a former life of the gateway knew of this client's readings."""
-        self.publishing.restore(exchanges, now)
+        self.inbound.restore(exchanges, now)
 
     def asking(self) -> list[SubscribeTo]:
         """The wishes that wait for their answers."""
         return self._subscribing.asking()
 
-    def subscription_row(self, asked: SubscribeTo) -> SavedSubscription:
+    def subscription_row(self, asked: SubscribeTo) -> SubscriptionRecord:
         """What is to be saved before `subscribed` may accept a wish."""
         return self._subscribing.row(asked)
 
@@ -264,11 +264,11 @@ class Session(Presence):
             UnsubscribeFrom(self.client_id, topic_filter)
             for topic_filter in self._subscribing.filters
         ]
-        if self.delivering.waiting:
-            count = self.delivering.waiting
+        if self.outbound.waiting:
+            count = self.outbound.waiting
             effects.append(Dropped(Reason.SESSION_ENDED, self.client_id, count=count))
         effects += self._gone()
-        return effects + self.delivering.end(self.client_id) + self.publishing.end(self.client_id)
+        return effects + self.outbound.end(self.client_id) + self.inbound.end(self.client_id)
 
     # Frame by frame
 
@@ -276,8 +276,8 @@ class Session(Presence):
         match frame:
             case WillTopic():
                 return self._receive_will_topic(frame, now)
-            case WillMsg() if self._open_testament().is_named:
-                refused = self._open_testament().receive_message(frame)
+            case WillMsg() if self._open_will_handshake().is_named:
+                refused = self._open_will_handshake().receive_message(frame)
                 return self._refuse(refused) if refused else self._admit(Input.ADMITTED, now)
             case Disconnect() if self._interrupted is None or not frame.duration_s:
                 return self._receive_disconnect(Disconnect(), now)  # nobody who could sleep yet
@@ -288,7 +288,7 @@ class Session(Presence):
 
     def _receive_will_topic(self, frame: WillTopic, now: float) -> list[Effect]:
         """A copy gets the same answer: that one was lost."""
-        refused = self._open_testament().receive_topic(frame)
+        refused = self._open_will_handshake().receive_topic(frame)
         if refused is not None:
             return self._refuse(refused)
         if not frame.topic:
@@ -309,26 +309,26 @@ class Session(Presence):
         return [Dropped(Reason.OUT_OF_TURN, self.client_id, type(frame).__name__.upper())]
 
     def _receive_publish(self, frame: Publish, now: float) -> list[Effect]:
-        return self.publishing.receive(frame, self.client_id, self.peer, now)
+        return self.inbound.receive(frame, self.client_id, self.peer, now)
 
     def _receive_register(self, frame: Register, _now: float) -> list[Effect]:
-        answer = self.publishing.receive_register(frame, self.client_id, self.peer)
+        answer = self.inbound.receive_register(frame, self.client_id, self.peer)
         return self._topics.take_fresh(self.client_id) + answer
 
     def _receive_regack(self, frame: Regack, now: float) -> list[Effect]:
-        return self.delivering.receive_regack(frame, self.client_id, self.peer, now)
+        return self.outbound.receive_regack(frame, self.client_id, self.peer, now)
 
     def _receive_puback(self, frame: Puback, now: float) -> list[Effect]:
-        return self.delivering.receive_puback(frame, self.client_id, self.peer, now)
+        return self.outbound.receive_puback(frame, self.client_id, self.peer, now)
 
     def _receive_pubrec(self, frame: Pubrec, _now: float) -> list[Effect]:
-        return self.delivering.receive_pubrec(frame.message_id, self.client_id, self.peer)
+        return self.outbound.receive_pubrec(frame.message_id, self.client_id, self.peer)
 
     def _receive_pubcomp(self, frame: Pubcomp, now: float) -> list[Effect]:
-        return self.delivering.receive_pubcomp(frame.message_id, self.client_id, self.peer, now)
+        return self.outbound.receive_pubcomp(frame.message_id, self.client_id, self.peer, now)
 
     def _receive_pubrel(self, frame: Pubrel, now: float) -> list[Effect]:
-        return self.publishing.receive_pubrel(frame.message_id, self.client_id, self.peer, now)
+        return self.inbound.receive_pubrel(frame.message_id, self.client_id, self.peer, now)
 
     def _receive_subscribe(self, frame: Subscribe, _now: float) -> list[Effect]:
         return self._subscribing.receive_subscribe(frame, self.client_id, self.peer)
@@ -343,21 +343,21 @@ class Session(Presence):
             return [dropped, Send(self.peer, Disconnect())]
         if self.state is State.AWAKE:  # PINGRESP follows the last acknowledgement
             is_asking = bool(frame.client_id)
-            return self.delivering.ask_again(self.client_id, self.peer, now) if is_asking else []
+            return self.outbound.ask_again(self.client_id, self.peer, now) if is_asking else []
         if not frame.client_id or self.state is State.ACTIVE:
             return [Send(self.peer, Pingresp())]
         self.silence_max_s = inf
         effects = self._move(Input.PING)
-        self.delivering.begin_fetch(now)
-        return effects + self.delivering.resume(self.client_id, self.peer, now)
+        self.outbound.begin_fetch(now)
+        return effects + self.outbound.resume(self.client_id, self.peer, now)
 
     def _receive_disconnect(self, frame: Disconnect, now: float) -> list[Effect]:
         """DISCONNECT is always echoed; with a duration it announces sleep (1.2, 5.4.21, 6.14)."""
         answer = Send(self.peer, Disconnect())
         if not frame.duration_s:
             return [answer, *self._leave(Input.DISCONNECT, "said goodbye")]
-        self.delivering.pause()
-        self.publishing.rest(now)
+        self.outbound.pause()
+        self.inbound.rest(now)
         # To sleep for longer than is known must not be forgotten: it would be lost over it.
         may_sleep = self._saved_state is State.ASLEEP and frame.duration_s <= self.sleep_s
         self.sleep_s = frame.duration_s
@@ -367,10 +367,10 @@ class Session(Presence):
         return [answer, *moved, *row] if may_sleep else [*row, answer, *moved]
 
     def _receive_will_topic_upd(self, frame: WillTopicUpd, _now: float) -> list[Effect]:
-        return self._answer_update(self._open_testament().update_topic(frame), WillTopicResp)
+        return self._answer_update(self._open_will_handshake().update_topic(frame), WillTopicResp)
 
     def _receive_will_msg_upd(self, frame: WillMsgUpd, _now: float) -> list[Effect]:
-        return self._answer_update(self._open_testament().update_message(frame), WillMsgResp)
+        return self._answer_update(self._open_will_handshake().update_message(frame), WillMsgResp)
 
     def _answer_update(
         self, refused: Reason | None, answer: type[WillTopicResp] | type[WillMsgResp]
@@ -382,7 +382,7 @@ class Session(Presence):
 
     def _receive_copied_will(self, frame: WillTopic | WillMsg, _now: float) -> list[Effect]:
         """A client repeats the end of its handshake when CONNACK was lost (1.2, 6.13)."""
-        if self.state is not State.ACTIVE or not self._open_testament().ends_handshake(frame):
+        if self.state is not State.ACTIVE or not self._open_will_handshake().ends_handshake(frame):
             return self._out_of_turn(frame)
         return [Send(self.peer, Connack(ReturnCode.ACCEPTED))]
 

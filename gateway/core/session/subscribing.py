@@ -29,16 +29,16 @@ from gateway.core.effects import (
     SubscribeTo,
     UnsubscribeFrom,
 )
-from gateway.core.session.options import SessionRules
+from gateway.core.session.options import SessionOptions
 from gateway.core.session.qos_table import QosTable
 from gateway.core.session.topic_names import has_wildcard, topic_filter
 from gateway.core.session.topic_registry import TopicRegistry
-from gateway.core.state_records import SavedSubscription, SubscriptionGone
+from gateway.core.state_records import SubscriptionDeleted, SubscriptionRecord
 from gateway.frames import ReturnCode, Suback, Subscribe, TopicIdType, Unsuback, Unsubscribe
 
 
 @dataclass(slots=True)
-class Wish:
+class SubscriptionRequest:
     frame: Subscribe
     asked: SubscribeTo
     is_awaited: bool = True  # whether SUBACK would be understood
@@ -47,13 +47,13 @@ class Wish:
 class Subscribing(QosTable):
     """A client's filters, with the QoS of each, and its wishes for more."""
 
-    __slots__ = ("_rules", "_topics", "_wishes")
+    __slots__ = ("_options", "_topics", "_wishes")
 
-    def __init__(self, topics: TopicRegistry, rules: SessionRules) -> None:
+    def __init__(self, topics: TopicRegistry, options: SessionOptions) -> None:
         super().__init__()
         self._topics = topics
-        self._rules = rules
-        self._wishes: dict[int, Wish] | None = None  # while one waits; by message id
+        self._options = options
+        self._wishes: dict[int, SubscriptionRequest] | None = None  # while one waits; by message id
 
     @property
     def filters(self) -> dict[str, int]:
@@ -77,7 +77,7 @@ class Subscribing(QosTable):
         asked = SubscribeTo(client_id, wanted, frame.qos, frame.message_id)
         if self._wishes is None:
             self._wishes = {}
-        self._wishes[frame.message_id] = Wish(frame, asked)
+        self._wishes[frame.message_id] = SubscriptionRequest(frame, asked)
         return [*self._topics.take_fresh(client_id), asked]
 
     def receive_unsubscribe(
@@ -91,7 +91,7 @@ class Subscribing(QosTable):
         if wanted is None or wanted not in self:
             return [answer]
         self.forget(wanted)
-        gone = Save(SubscriptionGone(client_id, wanted))
+        gone = Save(SubscriptionDeleted(client_id, wanted))
         return [gone, UnsubscribeFrom(client_id, wanted), answer]
 
     # From the session
@@ -110,11 +110,11 @@ class Subscribing(QosTable):
         """The wishes that wait for their answers."""
         return [] if self._wishes is None else [wish.asked for wish in self._wishes.values()]
 
-    def row(self, asked: SubscribeTo) -> SavedSubscription:
+    def row(self, asked: SubscribeTo) -> SubscriptionRecord:
         """What a wish is once it is fulfilled, to be saved before that."""
         assert self._wishes is not None, "it waits for its answer"
         frame = self._wishes[asked.message_id].frame
-        return SavedSubscription(
+        return SubscriptionRecord(
             asked.client_id,
             asked.topic_filter,
             asked.qos,
@@ -137,7 +137,7 @@ class Subscribing(QosTable):
         self.pop(topic_filter)
         self._topics.unspell(topic_filter)
 
-    def restore(self, saved: list[SavedSubscription]) -> None:
+    def restore(self, saved: list[SubscriptionRecord]) -> None:
         """Subscriptions of a former life, as the client spelt them."""
         for each in saved:
             self.put(each.topic_filter, each.qos)
@@ -149,14 +149,14 @@ class Subscribing(QosTable):
 
     # What waits
 
-    def _answered(self, message_id: int) -> Wish:
+    def _answered(self, message_id: int) -> SubscriptionRequest:
         assert self._wishes is not None, "each wish is answered once"
         wish = self._wishes.pop(message_id)
         if not self._wishes:
             self._wishes = None
         return wish
 
-    def _reference(self, wish: Wish, topic_id: int) -> int:
+    def _reference(self, wish: SubscriptionRequest, topic_id: int) -> int:
         """How the client will hear of what it subscribed to; 0 for a filter with wildcards."""
         wanted, kind = wish.asked.topic_filter, wish.frame.topic_id_type
         if kind is not TopicIdType.NORMAL:
@@ -173,7 +173,7 @@ class Subscribing(QosTable):
 
     def _filter_of(self, frame: Subscribe | Unsubscribe) -> str | None:
         if frame.topic_id_type is TopicIdType.NORMAL:
-            return topic_filter(frame.topic, self._rules.topic_bytes_max)
+            return topic_filter(frame.topic, self._options.topic_bytes_max)
         number = int.from_bytes(frame.topic, "big")
         return self._topics.topic_of(number, frame.topic_id_type)
 
@@ -186,7 +186,7 @@ class Subscribing(QosTable):
         if wanted is None:
             return ReturnCode.INVALID_TOPIC_ID, Reason.UNKNOWN_TOPIC_ID
         used = len(self) + len(self._wishes or ())
-        if wanted not in self and used >= self._rules.subscriptions_max:
+        if wanted not in self and used >= self._options.subscriptions_max:
             return ReturnCode.CONGESTION, Reason.SUBSCRIPTIONS_FULL
         is_named = kind is TopicIdType.NORMAL and not has_wildcard(wanted)
         if is_named and self._topics.number(wanted) is None:
@@ -201,6 +201,6 @@ def _echoed_id(frame: Subscribe) -> int:
     return 0
 
 
-def _is_copy(frame: Subscribe, wanted: str | None, wish: Wish) -> bool:
+def _is_copy(frame: Subscribe, wanted: str | None, wish: SubscriptionRequest) -> bool:
     alike = (frame.qos, frame.topic_id_type) == (wish.frame.qos, wish.frame.topic_id_type)
     return alike and wanted == wish.asked.topic_filter

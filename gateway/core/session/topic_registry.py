@@ -25,7 +25,7 @@ from functools import lru_cache
 from gateway.core.effects import ClientId, Effect, Save
 from gateway.core.session.options import PredefinedTopics
 from gateway.core.session.topic_names import topic_name
-from gateway.core.state_records import SavedTopic
+from gateway.core.state_records import TopicRecord
 from gateway.frames import TopicIdType
 
 Reference = tuple[TopicIdType, int]
@@ -37,7 +37,7 @@ TOPIC_ID_MIN = 1
 TOPIC_ID_MAX = 0xFFFE  # 0x0000 and 0xFFFF are reserved (1.2, 5.3.11)
 
 
-class Told(Enum):
+class Announced(Enum):
     """What a client knows of a number in this connection."""
 
     NOTHING = "nothing"
@@ -47,14 +47,14 @@ class Told(Enum):
 
 # Asked of every message: to find a member in its class costs ten times what a name does.
 _NORMAL = TopicIdType.NORMAL
-_NUMBER = Told.NUMBER
+_NUMBER = Announced.NUMBER
 
 
 @dataclass(slots=True)
 class Topic:
     name: str
     topic_id: int
-    told: Told = Told.NOTHING
+    reported: Announced = Announced.NOTHING
 
 
 @lru_cache(SHARED_IDS_MAX)
@@ -110,11 +110,11 @@ class TopicRegistry:
         if self._fresh is None:
             return []
         fresh, self._fresh = self._fresh, None
-        return [Save(SavedTopic(client_id, topic.topic_id, topic.name)) for topic in fresh]
+        return [Save(TopicRecord(client_id, topic.topic_id, topic.name)) for topic in fresh]
 
-    def restore(self, saved: list[SavedTopic], next_id: int, told: Told) -> None:
+    def restore(self, saved: list[TopicRecord], next_id: int, reported: Announced) -> None:
         """Topics of a former life; new ones begin behind them, and not before this life's ids."""
-        topics = [Topic(row.name, _shared(row.topic_id), told) for row in saved]
+        topics = [Topic(row.name, _shared(row.topic_id), reported) for row in saved]
         self._keep(sorted(topics, key=_id_of))
         last = self._topics[-1].topic_id if self._topics else 0
         next_id = max(next_id, self._next_id, last + 1)
@@ -138,7 +138,7 @@ class TopicRegistry:
         """The client's number for a name it now knows; None when the table is full."""
         topic_id = self.number(name)
         if topic_id is not None:
-            self._named(name).told = Told.NUMBER
+            self._named(name).reported = Announced.NUMBER
         return topic_id
 
     def spell(self, name: str, reference: Reference) -> None:
@@ -158,7 +158,7 @@ class TopicRegistry:
         if self._spelled is not None and name in self._spelled:
             return self._spelled[name]
         topic = self._find(name)
-        if topic is None or topic.told is not _NUMBER:
+        if topic is None or topic.reported is not _NUMBER:
             return None
         return _NORMAL, topic.topic_id
 
@@ -177,22 +177,22 @@ class TopicRegistry:
 
     def refuse(self, name: str) -> None:
         """The client wants nothing on this name (REGACK with a rejection), until it asks again."""
-        self._named(name).told = Told.UNWANTED
+        self._named(name).reported = Announced.UNWANTED
 
     def is_refused(self, name: str) -> bool:
         topic = self._find(name)
-        return topic is not None and topic.told is Told.UNWANTED
+        return topic is not None and topic.reported is Announced.UNWANTED
 
     def forget(self, topic_id: int) -> None:
         """The client says it does not know this number; tell it again before the next use."""
         topic = self._at(topic_id)
         if topic is not None:
-            topic.told = Told.NOTHING
+            topic.reported = Announced.NOTHING
 
     def start_connection(self) -> None:
         """A new connection: the client may have forgotten everything (1.2 is silent; A5)."""
         for topic in self._topics:
-            topic.told = Told.NOTHING
+            topic.reported = Announced.NOTHING
 
     # The table
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gateway.core.effects import ClientId, Forward, Reason
-from gateway.core.session.options import SessionRules
+from gateway.core.effects import ClientId, Reading, Reason
+from gateway.core.session.options import SessionOptions
 from gateway.core.session.topic_names import topic_name
-from gateway.core.state_records import SavedWill
+from gateway.core.state_records import WillRecord
 from gateway.frames import ReturnCode, WillMsg, WillMsgUpd, WillTopic, WillTopicUpd
 
 
@@ -24,28 +24,28 @@ class Will:
     qos: int
     retain: bool
 
-    def forward(self, client_id: ClientId, now: float) -> Forward:
+    def reading(self, client_id: ClientId, now: float) -> Reading:
         """The will as a reading. Nobody waits for its acknowledgement, so it has no message id."""
-        return Forward(client_id, self.topic, self.payload, self.qos, self.retain, 0, 0, now)
+        return Reading(client_id, self.topic, self.payload, self.qos, self.retain, 0, 0, now)
 
     @property
-    def row(self) -> SavedWill:
-        return SavedWill(self.topic, self.payload, self.qos, self.retain)
+    def row(self) -> WillRecord:
+        return WillRecord(self.topic, self.payload, self.qos, self.retain)
 
     @classmethod
-    def of(cls, row: SavedWill) -> Will:
+    def of(cls, row: WillRecord) -> Will:
         return cls(row.topic, row.payload, row.qos, row.retain)
 
 
-class Testament:
+class WillHandshake:
     """The will that is stored, and the one that a handshake has named so far."""
 
-    __slots__ = ("_named", "_rules", "will")
+    __slots__ = ("_named", "_options", "will")
 
-    def __init__(self, rules: SessionRules) -> None:
+    def __init__(self, options: SessionOptions) -> None:
         self.will: Will | None = None
         self._named: Will | None = None
-        self._rules = rules
+        self._options = options
 
     # In the handshake
 
@@ -58,14 +58,14 @@ class Testament:
         if not frame.topic:
             self.will = None
             return None
-        named = named_by(frame, self._rules)
+        named = named_by(frame, self._options)
         if isinstance(named, Reason):
             return named
         self._named = named
         return None
 
     def receive_message(self, frame: WillMsg) -> Reason | None:
-        return self._take(with_message_of(self._named, frame, self._rules))
+        return self._take(with_message_of(self._named, frame, self._options))
 
     def end_connection(self) -> None:
         self._named = None
@@ -80,10 +80,10 @@ class Testament:
         if not frame.topic:
             self.will = None
             return None
-        return self._take(with_topic_of(self.will, frame, self._rules))
+        return self._take(with_topic_of(self.will, frame, self._options))
 
     def update_message(self, frame: WillMsgUpd) -> Reason | None:
-        return self._take(with_message_of(self.will, frame, self._rules))
+        return self._take(with_message_of(self.will, frame, self._options))
 
     def _take(self, changed: Will | Reason) -> Reason | None:
         if isinstance(changed, Reason):
@@ -92,31 +92,31 @@ class Testament:
         return None
 
 
-def named_by(frame: WillTopic | WillTopicUpd, rules: SessionRules) -> Will | Reason:
+def named_by(frame: WillTopic | WillTopicUpd, options: SessionOptions) -> Will | Reason:
     """A will without its message yet."""
     if frame.qos < 0:
         return Reason.NOT_SUPPORTED
-    topic = topic_name(frame.topic, rules.topic_bytes_max)
+    topic = topic_name(frame.topic, options.topic_bytes_max)
     if topic is None:
         return Reason.BAD_TOPIC
     return Will(topic, b"", frame.qos, frame.retain)
 
 
-def with_topic_of(will: Will | None, frame: WillTopicUpd, rules: SessionRules) -> Will | Reason:
+def with_topic_of(will: Will | None, frame: WillTopicUpd, options: SessionOptions) -> Will | Reason:
     """The stored will with a new topic; its message stays (empty if there was none)."""
-    named = named_by(frame, rules)
+    named = named_by(frame, options)
     if isinstance(named, Will) and will is not None:
         return replace(named, payload=will.payload)
     return named
 
 
 def with_message_of(
-    will: Will | None, frame: WillMsg | WillMsgUpd, rules: SessionRules
+    will: Will | None, frame: WillMsg | WillMsgUpd, options: SessionOptions
 ) -> Will | Reason:
     """The will with a new message; a message without a topic is refused."""
     if will is None:
         return Reason.OUT_OF_TURN
-    if len(frame.payload) > rules.payload_bytes_max:
+    if len(frame.payload) > options.payload_bytes_max:
         return Reason.PAYLOAD_TOO_LARGE
     return replace(will, payload=frame.payload)
 

@@ -10,27 +10,27 @@ from collections import deque
 from collections.abc import Callable
 from math import inf
 
-from gateway.core.effects import Forward
+from gateway.core.effects import Reading
 
 POSTPONED_MAX = 1000
 OFFER_AGAIN_S = 10.0
 
 
-class Postponed:
-    def __init__(self, offer: Callable[[Forward], None]) -> None:
+class Deferred:
+    def __init__(self, offer: Callable[[Reading], None]) -> None:
         """`offer` puts a reading before all others."""
         self.offer_at = inf
         self._offer = offer
-        self._readings: deque[Forward] = deque()
+        self._readings: deque[Reading] = deque()
 
     def __len__(self) -> int:
         return len(self._readings)
 
-    def take(self, forward: Forward, now: float) -> bool:
+    def take(self, reading: Reading, now: float) -> bool:
         """False if there are too many."""
         if len(self._readings) >= POSTPONED_MAX:
             return False
-        self._readings.append(forward)
+        self._readings.append(reading)
         self.offer_at = min(self.offer_at, now + OFFER_AGAIN_S)
         return True
 

@@ -16,43 +16,43 @@ from __future__ import annotations
 
 from math import inf
 
-from gateway.core.effects import ClientId, Forward
+from gateway.core.effects import ClientId, Reading
 
 HELD_S = 10.0  # less than a sensor's patience: some retries of 10 s and more
 STORE_AGAIN_S = 1.5  # a journal that failed tries again after a second
 HELD_MAX = 1000
 
 
-class Unsure:
+class IndeterminateWrites:
     def __init__(self) -> None:
         self.store_at = inf  # those that are held, once more
-        self._until: dict[Forward, float] = {}
+        self._until: dict[Reading, float] = {}
 
     @property
     def is_any(self) -> bool:
         return bool(self._until)
 
-    def __contains__(self, forward: Forward) -> bool:
-        return forward in self._until
+    def __contains__(self, reading: Reading) -> bool:
+        return reading in self._until
 
     def has_of(self, client_id: ClientId) -> bool:
-        return any(forward.client_id == client_id for forward in self._until)
+        return any(reading.client_id == client_id for reading in self._until)
 
-    def hold(self, forward: Forward, now: float) -> bool:
+    def hold(self, reading: Reading, now: float) -> bool:
         """The journal has not taken it; False if it is to be waited for no longer."""
-        until = self._until.get(forward)
+        until = self._until.get(reading)
         if until is None and len(self._until) < HELD_MAX:
-            until = self._until[forward] = now + HELD_S
+            until = self._until[reading] = now + HELD_S
         if until is None or now >= until:
             return False
         self.store_at = min(self.store_at, now + STORE_AGAIN_S)
         return True
 
-    def let_go(self, forward: Forward) -> None:
+    def let_go(self, reading: Reading) -> None:
         """It is stored, and what is on the disk beside it void; or it goes on without that."""
-        self._until.pop(forward, None)
+        self._until.pop(reading, None)
 
-    def due(self, now: float) -> list[Forward]:
+    def due(self, now: float) -> list[Reading]:
         """Those to be stored again, in the order in which they were taken."""
         if now < self.store_at:
             return []

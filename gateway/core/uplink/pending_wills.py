@@ -28,12 +28,12 @@ from gateway.core.effects import (
     ClientId,
     Dropped,
     Effect,
-    Forward,
+    Reading,
     Reason,
     Save,
     WhenSaved,
 )
-from gateway.core.state_records import DueWillGone, SavedDueWill
+from gateway.core.state_records import DueWillDeleted, DueWillRecord
 from gateway.frames import ReturnCode
 
 OFFER_AGAIN_S = 60.0
@@ -42,12 +42,12 @@ OFFERS_MAX = 100
 DUE_MAX = 10_000
 
 
-class Bequests:
-    def __init__(self, tag: Callable[[Forward], None]) -> None:
+class PendingWills:
+    def __init__(self, tag: Callable[[Reading], None]) -> None:
         """`tag` gives a reading its delivery tag and its packet id."""
         self._tag = tag
-        self._due: dict[ClientId, Forward] = {}
-        self._refused: dict[ClientId, Forward] = {}  # of these, those with nowhere to go
+        self._due: dict[ClientId, Reading] = {}
+        self._refused: dict[ClientId, Reading] = {}  # of these, those with nowhere to go
         self.due_at = inf  # when to offer the refused again
 
     @property
@@ -55,33 +55,33 @@ class Bequests:
         return bool(self._due)
 
     @property
-    def oldest(self) -> Forward | None:
+    def oldest(self) -> Reading | None:
         """Of those on their way; None if it has nowhere to go and is offered again."""
         for client_id, will in self._due.items():
             return None if client_id in self._refused else will
         return None
 
-    def __contains__(self, forward: Forward) -> bool:
-        return self._due.get(forward.client_id) is forward
+    def __contains__(self, reading: Reading) -> bool:
+        return self._due.get(reading.client_id) is reading
 
-    def restore(self, rows: list[SavedDueWill], now: float) -> None:
+    def restore(self, rows: list[DueWillRecord], now: float) -> None:
         """What a former life left; `offer` brings them."""
         for row in rows:
-            will = Forward(row.client_id, row.topic, row.payload, row.qos, row.retain, 0, 0, now)
+            will = Reading(row.client_id, row.topic, row.payload, row.qos, row.retain, 0, 0, now)
             will.epoch, will.sequence = row.epoch, row.sequence
             will.packet_id, will.unix_ms = row.packet_id, row.unix_ms
             self._due[row.client_id] = self._refused[row.client_id] = will
             self.due_at = now
 
-    def received(self, forwards: list[Forward]) -> list[Effect]:
+    def received(self, readings: list[Reading]) -> list[Effect]:
         """Those that the journal knows at the broker are due no more."""
-        tags = {(each.epoch, each.sequence) for each in forwards}
+        tags = {(each.epoch, each.sequence) for each in readings}
         known = [will for will in self._due.values() if (will.epoch, will.sequence) in tags]
-        return [effect for will in known for effect in self.settled(will)]
+        return [effect for will in known for effect in self.acknowledged(will)]
 
     # From the engine
 
-    def begin(self, will: Forward) -> list[Effect]:
+    def begin(self, will: Reading) -> list[Effect]:
         """What is saved of a will before it goes its way."""
         if will.qos == 0:
             return []
@@ -89,26 +89,26 @@ class Bequests:
         given_up = self._make_room(will.client_id)
         self._due[will.client_id] = will
         self._refused.pop(will.client_id, None)
-        row = SavedDueWill(
+        row = DueWillRecord(
             *(will.client_id, will.topic, will.payload, will.qos, will.retain),
             *(will.epoch, will.sequence, will.packet_id, will.unix_ms),
         )
         return [*given_up, Save(row), WhenSaved([])]
 
-    def settled(self, forward: Forward) -> list[Effect]:
+    def acknowledged(self, reading: Reading) -> list[Effect]:
         """The journal or the broker has it, if it is a will."""
-        if forward not in self:
+        if reading not in self:
             return []
-        del self._due[forward.client_id]
-        self._refused.pop(forward.client_id, None)
-        return [Save(DueWillGone(forward.client_id))]
+        del self._due[reading.client_id]
+        self._refused.pop(reading.client_id, None)
+        return [Save(DueWillDeleted(reading.client_id))]
 
-    def refused(self, forward: Forward, return_code: int, now: float) -> list[Effect]:
+    def refused(self, reading: Reading, return_code: int, now: float) -> list[Effect]:
         """Nobody takes it, at present or for good."""
         if return_code != ReturnCode.CONGESTION:
-            return self.settled(forward)
-        if forward in self:
-            self._refused[forward.client_id] = forward
+            return self.acknowledged(reading)
+        if reading in self:
+            self._refused[reading.client_id] = reading
             self.due_at = min(self.due_at, now + OFFER_AGAIN_S)
         return []
 
@@ -123,11 +123,11 @@ class Bequests:
         oldest = self._due[next(iter(self._due))]
         detail = f"its will; more than {DUE_MAX} are due"
         dropped = Dropped(Reason.WAITING_FULL, oldest.client_id, detail)
-        return [dropped, *self.settled(oldest)]
+        return [dropped, *self.acknowledged(oldest)]
 
     # Time
 
-    def offer(self, now: float) -> list[Forward]:
+    def offer(self, now: float) -> list[Reading]:
         """Those that shall go their way once more."""
         if now < self.due_at:
             return []

@@ -28,7 +28,7 @@ class Acknowledge(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class ReadingRules:
+class ReadingOptions:
     acknowledge: Acknowledge = Acknowledge.UPSTREAM
     expiry_s: float = 0.0  # 0: never
     coalesce_retained: bool = False
@@ -55,38 +55,38 @@ class ReadingRules:
         object.__setattr__(self, "spills", not by_broker)
 
 
-REFUSED = ReadingRules(is_refused=True)
+REFUSED = ReadingOptions(is_refused=True)
 
 
 @dataclass(frozen=True, slots=True)
-class UplinkRules:
-    default: ReadingRules = field(default_factory=ReadingRules)
-    overrides: tuple[tuple[str, ReadingRules], ...] = ()
+class UplinkOptions:
+    default: ReadingOptions = field(default_factory=ReadingOptions)
+    overrides: tuple[tuple[str, ReadingOptions], ...] = ()
     spill_after_s: float = 0.05
 
 
-class RulesByTopic:
+class OptionsByTopic:
     def __init__(
-        self, default: ReadingRules, overrides: Sequence[tuple[str, ReadingRules]] = ()
+        self, default: ReadingOptions, overrides: Sequence[tuple[str, ReadingOptions]] = ()
     ) -> None:
         self._default = default
         self._overrides = overrides
         self._places: TopicTree[int] = TopicTree()
         for place, (topic_filter, _) in reversed(list(enumerate(overrides))):
             self._places.put(topic_filter, place)
-        self._known: dict[str, ReadingRules] = {}
+        self._known: dict[str, ReadingOptions] = {}
 
-    def of(self, topic: str) -> ReadingRules:
+    def of(self, topic: str) -> ReadingOptions:
         if topic.startswith(RESERVED):
             return REFUSED
         if not self._overrides:
             return self._default
         return self._known.get(topic) or self._find(topic)
 
-    def _find(self, topic: str) -> ReadingRules:
+    def _find(self, topic: str) -> ReadingOptions:
         places = [place for _, place in self._places.above(topic)]
-        rules = self._overrides[min(places)][1] if places else self._default
+        options = self._overrides[min(places)][1] if places else self._default
         if len(self._known) >= TOPICS_MAX:
             self._known.clear()
-        self._known[topic] = rules
-        return rules
+        self._known[topic] = options
+        return options

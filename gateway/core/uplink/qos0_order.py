@@ -8,42 +8,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gateway.core.effects import ClientId, Forward
+from gateway.core.effects import ClientId, Reading
 
 FOLLOWERS_MAX = 32
 
 
-class Followers:
+class Qos0Order:
     def __init__(self) -> None:
-        self.storing: dict[ClientId, list[Forward]] = {}  # the same dictionary for ever
-        self.behind: dict[Forward, list[Forward]] = {}
+        self.storing: dict[ClientId, list[Reading]] = {}  # the same dictionary for ever
+        self.behind: dict[Reading, list[Reading]] = {}
 
-    def begin(self, forward: Forward) -> None:
+    def begin(self, reading: Reading) -> None:
         """It is being stored."""
-        before = self.storing.get(forward.client_id)
+        before = self.storing.get(reading.client_id)
         if before is None:
-            self.storing[forward.client_id] = [forward]
+            self.storing[reading.client_id] = [reading]
         else:
-            before.append(forward)
+            before.append(reading)
 
-    def end(self, forward: Forward) -> Sequence[Forward]:
+    def end(self, reading: Reading) -> Sequence[Reading]:
         """It went on, or never will; returns those that waited for it."""
-        before = self.storing.get(forward.client_id)
-        if before is not None and forward in before:
-            before.remove(forward)
+        before = self.storing.get(reading.client_id)
+        if before is not None and reading in before:
+            before.remove(reading)
             if not before:
-                del self.storing[forward.client_id]
-        return self.behind.pop(forward, ()) if self.behind else ()
+                del self.storing[reading.client_id]
+        return self.behind.pop(reading, ()) if self.behind else ()
 
-    def is_first(self, forward: Forward) -> bool:
+    def is_first(self, reading: Reading) -> bool:
         """Whether none of its client is being stored before it."""
-        before = self.storing.get(forward.client_id)
-        return before is None or before[0] is forward
+        before = self.storing.get(reading.client_id)
+        return before is None or before[0] is reading
 
-    def follow(self, forward: Forward) -> bool:
+    def follow(self, reading: Reading) -> bool:
         """Wait behind the newest of its client, which there is; False if too many do."""
-        followers = self.behind.setdefault(self.storing[forward.client_id][-1], [])
+        followers = self.behind.setdefault(self.storing[reading.client_id][-1], [])
         if len(followers) >= FOLLOWERS_MAX:
             return False
-        followers.append(forward)
+        followers.append(reading)
         return True

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from math import inf
 
-from gateway.core.effects import ClientId, Forward
+from gateway.core.effects import ClientId, Reading
 
 BUSY_FACTOR = 10.0
 # Of `spill_after_s`, between two looks: by so much a reading may be late. To look for each would
@@ -26,7 +26,7 @@ GRAIN = 0.2
 AGAIN_S = 1.0
 
 
-class Spilling:
+class Spill:
     def __init__(self, after_s: float) -> None:
         self.after_s = after_s
         self.due_at = inf  # when to look
@@ -44,7 +44,7 @@ class Spilling:
         """Nothing is on its way to the broker any more."""
         self.due_at = inf
 
-    def take_due(self, candidates: Iterable[Forward], now: float) -> list[Forward]:
+    def take_due(self, candidates: Iterable[Reading], now: float) -> list[Reading]:
         """Those that are to be written, of all that are unsettled and not written yet, the oldest
         first.
         """
@@ -52,30 +52,30 @@ class Spilling:
         silent_at = self.settled_at + self.after_s
         is_silent = now >= silent_at
         wait_s = self.after_s if is_silent else self.after_s * BUSY_FACTOR
-        due: list[Forward] = []
-        for forward in candidates:
-            due_at = forward.received_at + wait_s
+        due: list[Reading] = []
+        for reading in candidates:
+            due_at = reading.received_at + wait_s
             if due_at > now:  # and so is nearly all that follows; what is not is found then
                 self.due_at = max(due_at if is_silent else silent_at, now + self.after_s * GRAIN)
                 break
-            due.append(forward)
+            due.append(reading)
         return due
 
 
 def not_overtaken(
-    due: Iterable[Forward], held: Iterable[Forward], parked: Collection[ClientId]
-) -> list[Forward]:
+    due: Iterable[Reading], held: Iterable[Reading], queued: Collection[ClientId]
+) -> list[Reading]:
     """Of those that are due, all but those of a client that has a younger one on the disk: among
-    the ones that are `held` in memory as well, or `parked`.
+    the ones that are `held` in memory as well, or `queued`.
     """
     youngest: dict[ClientId, tuple[int, int]] = {}
-    for forward in held:
-        if forward.record >= 0:
-            age = forward.epoch, forward.sequence
-            youngest[forward.client_id] = max(age, youngest.get(forward.client_id, age))
+    for reading in held:
+        if reading.record >= 0:
+            age = reading.epoch, reading.sequence
+            youngest[reading.client_id] = max(age, youngest.get(reading.client_id, age))
     return [
-        forward
-        for forward in due
-        if forward.client_id not in parked
-        and (forward.epoch, forward.sequence) >= youngest.get(forward.client_id, (-1, -1))
+        reading
+        for reading in due
+        if reading.client_id not in queued
+        and (reading.epoch, reading.sequence) >= youngest.get(reading.client_id, (-1, -1))
     ]

@@ -37,24 +37,24 @@ from gateway.core.effects import (
     Dropped,
     Effect,
     Finish,
-    Forward,
     ReadBacklog,
+    Reading,
+    ReadingRefused,
     Reason,
-    Refused,
     Store,
     Transmit,
-    Unpark,
+    Unqueue,
 )
-from gateway.core.mqtt.session import UpstreamSession
+from gateway.core.mqtt.session import MqttSession
 from gateway.core.session.session import Session
 from gateway.core.uplink.custody.custody import Custody
-from gateway.core.uplink.deferred import Postponed
-from gateway.core.uplink.indeterminate_writes import Unsure
-from gateway.core.uplink.pending_wills import Bequests
-from gateway.core.uplink.policy import Acknowledge, ReadingRules, RulesByTopic
-from gateway.core.uplink.policy import UplinkRules as UplinkRules
-from gateway.core.uplink.qos0_order import Followers
-from gateway.core.uplink.spill import Spilling, not_overtaken
+from gateway.core.uplink.deferred import Deferred
+from gateway.core.uplink.indeterminate_writes import IndeterminateWrites
+from gateway.core.uplink.pending_wills import PendingWills
+from gateway.core.uplink.policy import Acknowledge, OptionsByTopic, ReadingOptions
+from gateway.core.uplink.policy import UplinkOptions as UplinkOptions
+from gateway.core.uplink.qos0_order import Qos0Order
+from gateway.core.uplink.spill import Spill, not_overtaken
 from gateway.frames import ReturnCode
 
 OVERFLOW = 10_000
@@ -78,9 +78,9 @@ class Uplink:
     def __init__(
         self,
         sessions: Mapping[ClientId, Session],
-        upstream: UpstreamSession,
-        rules: UplinkRules,
-        bequests: Bequests,
+        upstream: MqttSession,
+        options: UplinkOptions,
+        pending_wills: PendingWills,
         perform: Callable[[list[Effect], float], list[Effect]],
         custody: Custody,
     ) -> None:
@@ -91,113 +91,113 @@ class Uplink:
         self._in_flight = upstream.readings.in_flight
         self._backlog = upstream.readings.in_flight.backlog
         self._readings.objection = self._objection
-        self._rules = RulesByTopic(rules.default, rules.overrides)
-        self.spilling = Spilling(rules.spill_after_s)
-        self._bequests = bequests
+        self._options = OptionsByTopic(options.default, options.overrides)
+        self.spill = Spill(options.spill_after_s)
+        self._pending_wills = pending_wills
         self._perform = perform
         self._custody = custody
-        self._custody.keeps = lambda topic: self._rules.of(topic).keeps
-        self.storing: dict[Forward, _Way] = {}  # what becomes of them when they are durable
-        self._unsure = Unsure()  # of these, those that are stored again
-        self._followers = Followers()
-        self._storing_of = self._followers.storing
-        self._postponed = Postponed(self._in_flight.wait_again)
+        self._custody.keeps = lambda topic: self._options.of(topic).keeps
+        self.storing: dict[Reading, _Way] = {}  # what becomes of them when they are durable
+        self._indeterminate = IndeterminateWrites()  # of these, those that are stored again
+        self._qos0_order = Qos0Order()
+        self._storing_of = self._qos0_order.storing
+        self._deferred = Deferred(self._in_flight.wait_again)
         self._is_overflowing = False
 
     # From the sessions
 
-    def take(self, forward: Forward, now: float) -> list[Effect]:
+    def take(self, reading: Reading, now: float) -> list[Effect]:
         """A reading: carry it to the broker, or keep it until that can be done."""
-        qos = forward.qos
+        qos = reading.qos
         self.taken[qos] += 1
-        rules = self._rules.of(forward.topic)
+        options = self._options.of(reading.topic)
         if (  # nearly always, so it takes no detour
-            rules.goes_straight[qos]
+            options.goes_straight[qos]
             and self._readings.is_open
             and not (self._storing_of or self._backlog.of_clients or self._is_overflowing)
         ):
-            if qos and rules.spills and self.spilling.due_at == inf:
-                self.spilling.expect(now)
-            sent = self._readings.publish(forward)
-            return [sent] if type(sent) is Transmit else self._kept(forward, sent, now)
-        if rules.is_refused:
-            return self._refuse(forward, Reason.RESERVED_TOPIC, now)
+            if qos and options.spills and self.spill.due_at == inf:
+                self.spill.expect(now)
+            sent = self._readings.publish(reading)
+            return [sent] if type(sent) is Transmit else self._kept(reading, sent, now)
+        if options.is_refused:
+            return self._refuse(reading, Reason.RESERVED_TOPIC, now)
         if self._is_overflowing:
             self._end_overflow()
         if qos == 0:
-            return self._take_qos_0(forward, rules, now)
-        if rules.acknowledge is Acknowledge.UPSTREAM:
-            return self._pass_on(forward, now)
-        if rules.goes_straight[qos] and self._readings.is_open and not self._is_behind(forward):
-            self.spilling.expect(now)
-            return self._pass_on(forward, now)
-        return self._store_first(forward, now)
+            return self._take_qos_0(reading, options, now)
+        if options.acknowledge is Acknowledge.UPSTREAM:
+            return self._pass_on(reading, now)
+        if options.goes_straight[qos] and self._readings.is_open and not self._is_behind(reading):
+            self.spill.expect(now)
+            return self._pass_on(reading, now)
+        return self._store_first(reading, now)
 
     # From the journal
 
     def restore(
-        self, parked: Mapping[ClientId, int], received: list[Forward], last_packet_id: int
+        self, queued: Mapping[ClientId, int], received: list[Reading], last_packet_id: int
     ) -> None:
         """What a former life left in the journal."""
-        self._backlog.restore(parked)
+        self._backlog.restore(queued)
         self._readings.restore(received, last_packet_id)
 
-    def stored(self, forwards: list[Forward], now: float) -> list[Effect]:
+    def stored(self, readings: list[Reading], now: float) -> list[Effect]:
         """These are durable: acknowledge them, and let those go on that waited for it."""
         effects: list[Effect] = []
         sessions, ways = self._sessions, self.storing
-        for forward in forwards:
-            session = sessions.get(forward.client_id)
-            if session is not None and forward.qos:
-                effects += session.settled(forward)
-            if self._bequests.is_any:
-                effects += self._bequests.settled(forward)
-            if self._unsure.is_any:
-                self._unsure.let_go(forward)
-            way = ways.pop(forward)
+        for reading in readings:
+            session = sessions.get(reading.client_id)
+            if session is not None and reading.qos:
+                effects += session.acknowledged(reading)
+            if self._pending_wills.is_any:
+                effects += self._pending_wills.acknowledged(reading)
+            if self._indeterminate.is_any:
+                self._indeterminate.let_go(reading)
+            way = ways.pop(reading)
             if way is _PASS_ON:
-                effects += self._pass_on(forward, now, ahead=self._is_before_parked(forward))
-                effects += self._let_follow(forward, now)
+                effects += self._pass_on(reading, now, ahead=self._is_before_queued(reading))
+                effects += self._let_follow(reading, now)
             elif way is _PARKED:
-                effects += self._parked(forward, now)
+                effects += self._queued(reading, now)
         return effects + self.read_more()
 
-    def unsure(self, forwards: list[Forward], reason: Reason, now: float) -> list[Effect]:
+    def indeterminate(self, readings: list[Reading], reason: Reason, now: float) -> list[Effect]:
         """The write of these failed, and the disk may have them all the same."""
         effects: list[Effect] = []
-        for forward in forwards:
-            forward.record = -1
-            if not self._hold(forward, now):
-                effects += self._go_without(forward, reason, now)[1]
+        for reading in readings:
+            reading.record = -1
+            if not self._hold(reading, now):
+                effects += self._go_without(reading, reason, now)[1]
         return effects
 
-    def not_stored(self, forwards: list[Forward], reason: Reason, now: float) -> list[Effect]:
+    def not_stored(self, readings: list[Reading], reason: Reason, now: float) -> list[Effect]:
         """These could not be written: the broker must settle them, or their sensors keep them."""
         effects: list[Effect] = []
-        refused: list[Forward] = []
+        refused: list[Reading] = []
         if reason is Reason.JOURNAL_FULL:
             effects += self._custody.make_room()
-        for forward in forwards:
-            if forward in self._unsure:
-                effects += self.unsure([forward], reason, now)
+        for reading in readings:
+            if reading in self._indeterminate:
+                effects += self.indeterminate([reading], reason, now)
                 continue
-            forward.record = -1
-            is_refused, answer = self._go_without(forward, reason, now)
+            reading.record = -1
+            is_refused, answer = self._go_without(reading, reason, now)
             effects += answer
-            if is_refused and forward not in self._bequests:
-                refused.append(forward)
-        for forward in reversed(refused):
-            self._readings.give_back(forward)
+            if is_refused and reading not in self._pending_wills:
+                refused.append(reading)
+        for reading in reversed(refused):
+            self._readings.give_back(reading)
         return effects
 
-    def read_back(self, forwards: list[Forward], now: float) -> list[Effect]:
+    def read_back(self, readings: list[Reading], now: float) -> list[Effect]:
         """Parked readings, in order; none when the journal has no more."""
-        self._backlog.read_back(forwards)
+        self._backlog.read_back(readings)
         return self._pump(now)
 
-    def read_again(self, forwards: list[Forward], now: float) -> list[Effect]:
+    def read_again(self, readings: list[Reading], now: float) -> list[Effect]:
         """Readings that the broker has taken and nobody ingested."""
-        going, effects = self._custody.read_again(forwards, now)
+        going, effects = self._custody.read_again(readings, now)
         return effects + [each for one in going for each in self._pass_on(one, now)]
 
     def in_reach_again(self, count: int) -> list[Effect]:
@@ -220,14 +220,14 @@ class Uplink:
         """The broker is there, and what it had not settled goes out again."""
         return self.read_more()
 
-    def unclogged(self, now: float) -> list[Effect]:
+    def uncongested(self, now: float) -> list[Effect]:
         """What waits may be written again."""
         return self._pump(now)
 
     def closed(self, now: float) -> list[Effect]:
         """The broker is away: what it has not settled is kept."""
-        self._postponed.offer()
-        self.spilling.rest()
+        self._deferred.offer()
+        self.spill.rest()
         return self._spill(self._spillable())
 
     def read_more(self) -> list[Effect]:
@@ -237,15 +237,15 @@ class Uplink:
         self._backlog.is_reading = True
         return [ReadBacklog()]
 
-    def refused(self, news: Refused, now: float) -> list[Effect]:
+    def refused(self, news: ReadingRefused, now: float) -> list[Effect]:
         """The broker will not have a reading."""
-        forward = news.forward
-        dropped = Dropped(news.reason, forward.client_id, news.detail)
-        if forward.record < 0 or forward in self.storing:
-            return [dropped, *self._tell(forward, news.return_code, now), *self._finished(forward)]
-        if news.return_code == ReturnCode.CONGESTION and self._postponed.take(forward, now):
-            return [Dropped(news.reason, forward.client_id, news.detail, count=0)]
-        return [dropped, *self._finished(forward)]
+        reading = news.reading
+        dropped = Dropped(news.reason, reading.client_id, news.detail)
+        if reading.record < 0 or reading in self.storing:
+            return [dropped, *self._tell(reading, news.return_code, now), *self._finished(reading)]
+        if news.return_code == ReturnCode.CONGESTION and self._deferred.take(reading, now):
+            return [Dropped(news.reason, reading.client_id, news.detail, count=0)]
+        return [dropped, *self._finished(reading)]
 
     # From the operator
 
@@ -257,141 +257,143 @@ class Uplink:
     # Time
 
     def wake_at(self) -> float:
-        wake_at = min(self.spilling.due_at, self._postponed.offer_at)
-        return min(wake_at, self._unsure.store_at)
+        wake_at = min(self.spill.due_at, self._deferred.offer_at)
+        return min(wake_at, self._indeterminate.store_at)
 
     def handle_time(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        if now >= self.spilling.due_at:
-            effects += self._spill(self.spilling.take_due(self._spillable(), now))
-        if now >= self._postponed.offer_at:
-            self._postponed.offer()
+        if now >= self.spill.due_at:
+            effects += self._spill(self.spill.take_due(self._spillable(), now))
+        if now >= self._deferred.offer_at:
+            self._deferred.offer()
             effects += self._pump(now)
-        for forward in self._unsure.due(now):
-            effects.append(Store(forward, is_parked=self.storing[forward] is _PARKED))
+        for reading in self._indeterminate.due(now):
+            effects.append(Store(reading, is_queued=self.storing[reading] is _PARKED))
         return effects
 
     # Ways
 
-    def _is_behind(self, forward: Forward) -> bool:
+    def _is_behind(self, reading: Reading) -> bool:
         """Whether others of its client, taken before it, are not on their way yet."""
-        client_id = forward.client_id
+        client_id = reading.client_id
         if self._is_overflowing or client_id in self._storing_of:
             return True
         return client_id in self._backlog.of_clients
 
-    def _is_before_parked(self, forward: Forward) -> bool:
+    def _is_before_queued(self, reading: Reading) -> bool:
         """Of one that was being stored: others of its client came while the broker was away."""
-        return forward.client_id in self._backlog.of_clients
+        return reading.client_id in self._backlog.of_clients
 
-    def _take_qos_0(self, forward: Forward, rules: ReadingRules, now: float) -> list[Effect]:
-        wanted = rules.stores_qos_0
+    def _take_qos_0(self, reading: Reading, options: ReadingOptions, now: float) -> list[Effect]:
+        wanted = options.stores_qos_0
         if not self._readings.is_open:
-            wanted = wanted or rules.stores_qos_0_offline
-        elif forward.client_id in self._backlog.of_clients:
+            wanted = wanted or options.stores_qos_0_offline
+        elif reading.client_id in self._backlog.of_clients:
             # Of a topic that is never stored nothing is parked that it could overtake.
-            is_never_stored = rules.acknowledge is Acknowledge.UPSTREAM
-            wanted = wanted or not is_never_stored or rules.stores_qos_0_offline
+            is_never_stored = options.acknowledge is Acknowledge.UPSTREAM
+            wanted = wanted or not is_never_stored or options.stores_qos_0_offline
         if wanted:
-            return self._store_first(forward, now)
-        if forward.client_id not in self._storing_of or not self._readings.is_open:
-            return self._pass_on(forward, now)
-        if self._followers.follow(forward):
+            return self._store_first(reading, now)
+        if reading.client_id not in self._storing_of or not self._readings.is_open:
+            return self._pass_on(reading, now)
+        if self._qos0_order.follow(reading):
             return []
-        return [Dropped(Reason.UNSETTLED_FULL, forward.client_id)]
+        return [Dropped(Reason.UNSETTLED_FULL, reading.client_id)]
 
-    def _store_first(self, forward: Forward, now: float) -> list[Effect]:
-        client_id = forward.client_id
-        if self._unsure.is_any and self._unsure.has_of(client_id):  # it would overtake them
-            return self._refuse(forward, Reason.JOURNAL_FAILED, now)
-        if not forward.epoch:
-            self._readings.tag(forward)
+    def _store_first(self, reading: Reading, now: float) -> list[Effect]:
+        client_id = reading.client_id
+        if self._indeterminate.is_any and self._indeterminate.has_of(
+            client_id
+        ):  # it would overtake them
+            return self._refuse(reading, Reason.JOURNAL_FAILED, now)
+        if not reading.epoch:
+            self._readings.tag(reading)
         session = self._sessions.get(client_id)
-        older = [] if session is None else session.unsettled_but(forward)
+        older = [] if session is None else session.unacknowledged_but(reading)
         before = self._spill(filter(self._may_spill, older)) if older else []
         if (
             self._readings.is_open
             and not self._is_overflowing
             and client_id not in self._backlog.of_clients
         ):
-            self.storing[forward] = _PASS_ON
-            self._followers.begin(forward)
-            return [*before, Store(forward)]
-        self.storing[forward] = _PARKED
-        self._backlog.park(client_id)
-        return [*before, Store(forward, is_parked=True)]
+            self.storing[reading] = _PASS_ON
+            self._qos0_order.begin(reading)
+            return [*before, Store(reading)]
+        self.storing[reading] = _PARKED
+        self._backlog.enqueue(client_id)
+        return [*before, Store(reading, is_queued=True)]
 
-    def _parked(self, forward: Forward, now: float) -> list[Effect]:
+    def _queued(self, reading: Reading, now: float) -> list[Effect]:
         """If none is parked before it, it goes on as it is: to read it back costs twice as much."""
         backlog, waiting = self._backlog, self._in_flight.waiting
         may_go = self._readings.is_open and not backlog.is_paused and len(waiting) < self._overflow
         if may_go and backlog.is_drained:
-            backlog.not_parked(forward.client_id)
-            return [Unpark(forward.record), *self._pass_on(forward, now, ahead=True)]
-        coalesce = self._rules.of(forward.topic).coalesce_retained
-        backlog.parked(forward, coalesce=coalesce)
+            backlog.not_queued(reading.client_id)
+            return [Unqueue(reading.record), *self._pass_on(reading, now, ahead=True)]
+        coalesce = self._options.of(reading.topic).coalesce_retained
+        backlog.queued(reading, coalesce=coalesce)
         return []
 
-    def _pass_on(self, forward: Forward, now: float, *, ahead: bool = False) -> list[Effect]:
-        sent = self._readings.publish(forward, ahead=ahead or self._is_overflowing)
+    def _pass_on(self, reading: Reading, now: float, *, ahead: bool = False) -> list[Effect]:
+        sent = self._readings.publish(reading, ahead=ahead or self._is_overflowing)
         if type(sent) is not Transmit:
-            return self._kept(forward, sent, now)
-        if forward.qos == 0 and forward.record >= 0:
-            return [sent, Finish(forward)]  # nothing will say that it arrived
+            return self._kept(reading, sent, now)
+        if reading.qos == 0 and reading.record >= 0:
+            return [sent, Finish(reading)]  # nothing will say that it arrived
         return [sent]
 
-    def _kept(self, forward: Forward, sent: Effect | None, now: float) -> list[Effect]:
+    def _kept(self, reading: Reading, sent: Effect | None, now: float) -> list[Effect]:
         """The reading did not go out: it waits in memory, or it will not go."""
         if sent is None:
             if not self._is_overflowing and len(self._in_flight.waiting) >= self._overflow:
                 self._begin_overflow()
             return []
-        if type(sent) is Refused:
+        if type(sent) is ReadingRefused:
             return self.refused(sent, now)
-        return [sent, *self._finished(forward)]
+        return [sent, *self._finished(reading)]
 
-    def _hold(self, forward: Forward, now: float) -> bool:
+    def _hold(self, reading: Reading, now: float) -> bool:
         """Whether it shall be stored again: not a QoS 1 reading that may go on instead, nor one
         that is on its way already.
         """
-        if self.storing[forward] is _SPILLED:
+        if self.storing[reading] is _SPILLED:
             return False
-        may_go = forward.qos < 2 and self._may_do_without(forward)
-        return not may_go and self._unsure.hold(forward, now)
+        may_go = reading.qos < 2 and self._may_do_without(reading)
+        return not may_go and self._indeterminate.hold(reading, now)
 
     def _go_without(
-        self, forward: Forward, reason: Reason, now: float
+        self, reading: Reading, reason: Reason, now: float
     ) -> tuple[bool, list[Effect]]:
         """Without the journal (Rule 2); and whether it is refused."""
-        self._unsure.let_go(forward)
-        way = self.storing.pop(forward)
+        self._indeterminate.let_go(reading)
+        way = self.storing.pop(reading)
         if way is _SPILLED:
-            self.spilling.failed(now)
+            self.spill.failed(now)
             return False, []
         if way is _PARKED:
-            self._backlog.not_parked(forward.client_id)
-        may_go = self._may_do_without(forward)
-        effects = self._pass_on(forward, now) if may_go else self._refuse(forward, reason, now)
-        return not may_go, effects + self._let_follow(forward, now)
+            self._backlog.not_queued(reading.client_id)
+        may_go = self._may_do_without(reading)
+        effects = self._pass_on(reading, now) if may_go else self._refuse(reading, reason, now)
+        return not may_go, effects + self._let_follow(reading, now)
 
-    def _may_do_without(self, forward: Forward) -> bool:
+    def _may_do_without(self, reading: Reading) -> bool:
         """Rule 2: the broker is there, and nothing of its client is overtaken."""
-        client_id = forward.client_id
+        client_id = reading.client_id
         if not self._readings.is_open or client_id in self._backlog.of_clients:
             return False
-        return self._followers.is_first(forward)
+        return self._qos0_order.is_first(reading)
 
-    def _refuse(self, forward: Forward, reason: Reason, now: float) -> list[Effect]:
-        dropped = Dropped(reason, forward.client_id, forward.topic)
+    def _refuse(self, reading: Reading, reason: Reason, now: float) -> list[Effect]:
+        dropped = Dropped(reason, reading.client_id, reading.topic)
         is_hopeless = reason in (Reason.PAYLOAD_TOO_LARGE, Reason.RESERVED_TOPIC)
         code = ReturnCode.NOT_SUPPORTED if is_hopeless else ReturnCode.CONGESTION
-        return [dropped, *self._tell(forward, code, now)]
+        return [dropped, *self._tell(reading, code, now)]
 
-    def _let_follow(self, forward: Forward, now: float) -> list[Effect]:
+    def _let_follow(self, reading: Reading, now: float) -> list[Effect]:
         """The reading went on, or never will: those that waited behind it may go."""
         effects: list[Effect] = []
-        for follower in self._followers.end(forward):
-            effects += self._pass_on(follower, now, ahead=self._is_before_parked(follower))
+        for follower in self._qos0_order.end(reading):
+            effects += self._pass_on(follower, now, ahead=self._is_before_queued(follower))
         return effects
 
     def _begin_overflow(self) -> None:
@@ -406,50 +408,50 @@ class Uplink:
 
     # What is spilled
 
-    def _spill(self, forwards: Iterable[Forward]) -> list[Effect]:
-        due = list(forwards)
+    def _spill(self, readings: Iterable[Reading]) -> list[Effect]:
+        due = list(readings)
         if due:
-            held = [*self._in_flight.unsettled(), *self.storing]
+            held = [*self._in_flight.unacknowledged(), *self.storing]
             due = not_overtaken(due, held, self._backlog.of_clients)
         self.storing.update(dict.fromkeys(due, _SPILLED))
-        return [Store(forward) for forward in due]
+        return [Store(reading) for reading in due]
 
-    def _spillable(self) -> Iterator[Forward]:
+    def _spillable(self) -> Iterator[Reading]:
         """All that the broker has not settled and no disk has or shall have, the oldest first."""
-        return filter(self._may_spill, self._in_flight.unsettled())
+        return filter(self._may_spill, self._in_flight.unacknowledged())
 
-    def _may_spill(self, forward: Forward) -> bool:
-        if forward.qos == 0 or forward.record >= 0 or forward in self.storing:
+    def _may_spill(self, reading: Reading) -> bool:
+        if reading.qos == 0 or reading.record >= 0 or reading in self.storing:
             return False
-        if self._in_flight.is_released(forward):
+        if self._in_flight.is_released(reading):
             return False  # the record would say that the broker has not received it
-        return self._rules.of(forward.topic).acknowledge is not Acknowledge.UPSTREAM
+        return self._options.of(reading.topic).acknowledge is not Acknowledge.UPSTREAM
 
     # The backlog
 
     def _pump(self, now: float) -> list[Effect]:
         return self._perform(self._readings.pump(now), now) + self.read_more()
 
-    def _objection(self, forward: Forward, now: float) -> Reason | None:
+    def _objection(self, reading: Reading, now: float) -> Reason | None:
         """Why a reading that waited in the journal is not worth sending any more."""
-        if forward.upstream_qos:  # the broker may have half of it
+        if reading.upstream_qos:  # the broker may have half of it
             return None
-        rules = self._rules.of(forward.topic)
-        if rules.expiry_s and self._readings.age_s(forward, now) > rules.expiry_s:
+        options = self._options.of(reading.topic)
+        if options.expiry_s and self._readings.age_s(reading, now) > options.expiry_s:
             return Reason.EXPIRED
-        if rules.coalesce_retained and self._backlog.is_outdated(forward, self._readings.epoch):
+        if options.coalesce_retained and self._backlog.is_outdated(reading, self._readings.epoch):
             return Reason.COALESCED
         return None
 
     # What ends
 
-    def _tell(self, forward: Forward, return_code: int, now: float) -> list[Effect]:
-        if forward in self._bequests:
-            return self._bequests.refused(forward, return_code, now)
-        session = self._sessions.get(forward.client_id)
-        if session is None or forward.qos == 0:
+    def _tell(self, reading: Reading, return_code: int, now: float) -> list[Effect]:
+        if reading in self._pending_wills:
+            return self._pending_wills.refused(reading, return_code, now)
+        session = self._sessions.get(reading.client_id)
+        if session is None or reading.qos == 0:
             return []
-        return session.refused(forward, return_code)
+        return session.refused(reading, return_code)
 
-    def _finished(self, forward: Forward) -> list[Effect]:
-        return [Finish(forward)] if forward.record >= 0 else []
+    def _finished(self, reading: Reading) -> list[Effect]:
+        return [Finish(reading)] if reading.record >= 0 else []

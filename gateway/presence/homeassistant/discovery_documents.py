@@ -25,7 +25,7 @@ Entry = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ValueOptions:
     """What the operator says of a value. None: as its unit says."""
 
     name: str
@@ -41,14 +41,14 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Announcer:
+class DiscoveryDocuments:
     """`has_stats`: there are statistics to show for the gateway itself."""
 
     topics: Topics
     prefix: str
     gateway: str
     version: str
-    wishes: Sequence[Wish] = ()
+    wishes: Sequence[ValueOptions] = ()
     has_stats: bool = True
 
     def topic_of(self, client_id: str) -> str:
@@ -130,7 +130,7 @@ class Announcer:
     # Parts
 
     def _value(
-        self, device_id: str, key: str, client_id: str, known: Known, wish: Wish | None
+        self, device_id: str, key: str, client_id: str, known: Known, wish: ValueOptions | None
     ) -> Entry:
         path = f"value_json[{_literal(known.topic)}][{_literal(known.name)}]"
         exists = f"{_literal(known.name)} in value_json.get({_literal(known.topic)}, {{}})"
@@ -205,7 +205,7 @@ _OF_STATS = (
 )
 
 
-def _meaning(known: Known, wish: Wish | None) -> dict[str, str | None]:
+def _meaning(known: Known, wish: ValueOptions | None) -> dict[str, str | None]:
     meaning = meaning_of(known.unit)
     wanted = {
         "unit_of_measurement": meaning.unit,

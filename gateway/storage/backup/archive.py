@@ -64,7 +64,7 @@ class BackupError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class BackupHeader:
     """`taken_at` in seconds since 1970."""
 
     format: int
@@ -95,7 +95,7 @@ class Owner:
 class Writer:
     """The parts in the order of the format; `close` makes it whole."""
 
-    def __init__(self, path: Path, head: Head) -> None:
+    def __init__(self, path: Path, head: BackupHeader) -> None:
         """Raises OSError; `path` must not be there."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         self._file = os.fdopen(descriptor, "wb")
@@ -191,7 +191,7 @@ class Reader:
                     pass
         self._check()
 
-    def _read_head(self) -> Head:
+    def _read_head(self) -> BackupHeader:
         member = self._tar.next()
         if member is None or member.name != HEAD_NAME:
             raise BackupError(f"{self._path} is no backup of Tidegate")
@@ -204,7 +204,7 @@ class Reader:
                 f"(format {told['format']}; this one reads up to {FORMAT}): install that release, "
                 "or a later one, and restore it there"
             )
-        return Head(
+        return BackupHeader(
             format=told["format"],
             release=str(told["release"])[:40],
             gateway=str(told["gateway"])[:64],

@@ -31,7 +31,7 @@ from gateway.storage.backup.archive import (
     FILES,
     JOURNAL,
     BackupError,
-    Head,
+    BackupHeader,
     Owner,
     Reader,
 )
@@ -56,7 +56,7 @@ STATE_NAMES = (
 class Contents:
     """What an archive holds, proven to be whole."""
 
-    head: Head
+    head: BackupHeader
     config: bytes | None = None
     config_owner: Owner = field(default_factory=Owner)
     files: dict[str, tuple[bytes, Owner]] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Contents:
     segment_bytes: int = 0
 
 
-def read_head(path: Path) -> tuple[Head, bytes | None]:
+def read_head(path: Path) -> tuple[BackupHeader, bytes | None]:
     """What it is, and its configuration, before it is known to be whole."""
     reader = Reader(path)
     try:
@@ -164,7 +164,7 @@ def _refuse_what_would_be_lost(folder: Path, target: Target) -> None:
         )
 
 
-def _check_clock(head: Head, target: Target) -> None:
+def _check_clock(head: BackupHeader, target: Target) -> None:
     if time.time() < head.taken_at and not target.is_forced:
         raise BackupError(
             "the clock of this machine is before the backup was taken, and new readings would be "

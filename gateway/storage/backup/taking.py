@@ -21,7 +21,7 @@ from gateway.storage.backup.archive import (
     FORMAT,
     JOURNAL,
     BackupError,
-    Head,
+    BackupHeader,
     Owner,
     Writer,
 )
@@ -67,7 +67,7 @@ def take(
         settings.gateway.state_dir.stat()  # says so if it is not there
         raise PermissionError(f"{settings.gateway.state_dir} may not be read by this user")
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    head = Head(FORMAT, version(), settings.gateway.name, int(time.time()), with_secrets)
+    head = BackupHeader(FORMAT, version(), settings.gateway.name, int(time.time()), with_secrets)
     try:
         writer = Writer(partial, head)
         try:

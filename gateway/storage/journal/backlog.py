@@ -8,18 +8,18 @@ own readings follow when it can be opened again.
 
 from __future__ import annotations
 
-from gateway.core.effects import Forward
+from gateway.core.effects import Reading
 from gateway.storage.journal.commit_group import BacklogRequest, Failed, Stretch
 from gateway.storage.journal.options import UNREADABLE_S
 from gateway.storage.journal.segment import HEADER_BYTES
-from gateway.storage.journal.segment_index import Ledger, Segment
+from gateway.storage.journal.segment_index import Segment, SegmentIndex
 
 STRETCHES_MAX = 64  # in one request
 
 
 class Backlog:
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, segment_index: SegmentIndex) -> None:
+        self._segment_index = segment_index
         self._serial = 0  # of the segment that was read last, and how far
         self._offset = HEADER_BYTES
         self._failed: Failed | None = None  # the next one, and since when
@@ -30,9 +30,9 @@ class Backlog:
 
     def begin(self) -> list[Stretch]:
         stretches: list[Stretch] = []
-        for segment in self._ledger.segments:
+        for segment in self._segment_index.segments:
             serial = segment.serial
-            if not segment.parked or serial in self._passed_over:
+            if not segment.queued or serial in self._passed_over:
                 continue
             if serial in self._back:
                 offset = self._back[serial]
@@ -46,10 +46,10 @@ class Backlog:
         return stretches
 
     def end(
-        self, request: BacklogRequest, forwards: list[Forward]
-    ) -> tuple[list[Forward], list[int]]:
+        self, request: BacklogRequest, readings: list[Reading]
+    ) -> tuple[list[Reading], list[int]]:
         """The readings that go to the core, and the numbers of those that could not be read."""
-        taken = [forward for forward in forwards if self._ledger.take(forward.record)]
+        taken = [reading for reading in readings if self._segment_index.take(reading.record)]
         lost: list[int] = []
         for stretch in request.stretches:
             segment = stretch.segment
@@ -60,7 +60,7 @@ class Backlog:
             else:
                 self._serial, self._offset = segment.serial, stretch.read_to
             if stretch.read_to >= stretch.end:
-                if segment.parked:
+                if segment.queued:
                     wanted = filter(segment.is_wanted, range(len(segment.flags)))
                     lost += [segment.first + index for index in wanted]
                 self._back.pop(segment.serial, None)
@@ -87,8 +87,8 @@ class Backlog:
         failed = None if self._failed is None else self._failed.segment
         return [
             each
-            for each in self._ledger.segments
-            if each.parked and (each is failed or each.serial in self._passed_over)
+            for each in self._segment_index.segments
+            if each.queued and (each is failed or each.serial in self._passed_over)
         ]
 
     @property
@@ -103,7 +103,7 @@ class Backlog:
         if segment.serial not in self._passed_over:
             return 0
         self._back[segment.serial], _ = self._passed_over.pop(segment.serial)
-        return segment.parked
+        return segment.queued
 
 
 def _sentence(failed: Failed) -> str:

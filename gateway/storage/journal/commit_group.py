@@ -7,18 +7,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import inf
 
-from gateway.core.effects import Forward, Reason
+from gateway.core.effects import Reading, Reason
 from gateway.core.state_records import ClientId
 from gateway.storage.journal.records import HEAD_BYTES
 from gateway.storage.journal.segment import Header
-from gateway.storage.journal.segment_index import Exchange, ExchangeKey, Segment, Started
+from gateway.storage.journal.segment_index import BegunSegment, Exchange, ExchangeKey, Segment
 
 Mark = tuple[int, bytes]  # kind and body
-Pending = tuple[Forward, int, bytes]  # a reading, the flags of its record, its body
+Pending = tuple[Reading, int, bytes]  # a reading, the flags of its record, its body
 
 
 @dataclass(slots=True)
-class Group:
+class CommitGroup:
     """What one `write` makes durable: `marks`, then `readings`, with one fdatasync.
 
     `header` is what a new segment begins with, but for salt and serial. `is_lazy`: without
@@ -36,7 +36,7 @@ class Group:
     spare_bytes: int = 0  # make a spare of this size,
     spare_bytes_min: int = 0  # or of this one, where the disk has no room for it
     drops: Segment | None = None  # count its parked readings, then free it
-    refused: list[Forward] = field(default_factory=list)  # there is no room for them
+    refused: list[Reading] = field(default_factory=list)  # there is no room for them
 
     # For the loop's own end of it
     awaited: int = 0  # of receive and release
@@ -50,7 +50,7 @@ class Group:
     restated_bytes: int = 0
 
     # What came of it
-    started: list[Started] = field(default_factory=list)
+    started: list[BegunSegment] = field(default_factory=list)
     landed: Header | None = None
     end: int = 0
     was_tried: bool = False  # some of it may be on the disk, whatever came of it
@@ -100,15 +100,17 @@ class Group:
 class Outcome:
     """What a group came to, for the core, in this order."""
 
-    stored: list[Forward] = field(default_factory=list)
-    unsure: list[Forward] = field(default_factory=list)  # not stored, but perhaps on the disk
-    not_stored: list[Forward] = field(default_factory=list)
+    stored: list[Reading] = field(default_factory=list)
+    indeterminate: list[Reading] = field(
+        default_factory=list
+    )  # not stored, but perhaps on the disk
+    not_stored: list[Reading] = field(default_factory=list)
     reason: Reason = Reason.JOURNAL_FULL  # why not
     dropped: dict[ClientId, int] = field(default_factory=dict)  # parked ones, by drop_oldest
 
 
 @dataclass(slots=True)
-class Look:
+class PathCheck:
     """Whether the files are in their place: these, and whether those of them can be opened that
     could not.
     """

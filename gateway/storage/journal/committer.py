@@ -25,20 +25,20 @@ from gateway.core.effects import (
     Effect,
     Finish,
     FinishRun,
-    Forward,
-    Keep,
+    KeepRecord,
     ReadAgain,
     ReadBacklog,
+    Reading,
     Reason,
     RecordConnect,
     RecordReceived,
     RecordRelease,
     Store,
-    Unpark,
+    Unqueue,
 )
 from gateway.core.state_records import ClientId
 from gateway.host.causes import brief
-from gateway.storage.journal.commit_group import BacklogRequest, Group, Look
+from gateway.storage.journal.commit_group import BacklogRequest, CommitGroup, PathCheck
 from gateway.storage.journal.journal import Journal
 from gateway.storage.journal.numbers import JournalNumbers, JournalState
 from gateway.storage.journal.options import LOOK_S, UNREADABLE_S
@@ -61,15 +61,15 @@ R = TypeVar("R")
 
 
 @dataclass(slots=True)
-class Hearers:
+class JournalCallbacks:
     """Who hears what came of it."""
 
-    stored: Callable[[list[Forward]], None]
-    unsure: Callable[[list[Forward], Reason], None]
-    not_stored: Callable[[list[Forward], Reason], None]
+    stored: Callable[[list[Reading]], None]
+    indeterminate: Callable[[list[Reading], Reason], None]
+    not_stored: Callable[[list[Reading], Reason], None]
     durable: Callable[[list[Effect]], None]
-    backlog: Callable[[list[Forward]], None]
-    read_again: Callable[[list[Forward]], None]
+    backlog: Callable[[list[Reading]], None]
+    read_again: Callable[[list[Reading]], None]
     dropped_oldest: Callable[[dict[ClientId, int]], None]
     state_changed: Callable[[JournalState, str], None]
     # Parked readings that were out of reach, and are not any more.
@@ -84,14 +84,14 @@ class JournalCommitter:
         self,
         journal: Journal,
         loop: asyncio.AbstractEventLoop,
-        hearers: Hearers,
+        callbacks: JournalCallbacks,
         linger_s: float = LINGER_S,
         thread: Jobs | None = None,
         look_s: float = LOOK_S,
     ) -> None:
         self._journal = journal
         self._loop = loop
-        self._hearers = hearers
+        self._callbacks = callbacks
         self._linger_s = linger_s
         self._worker = thread or WorkThread(loop, "journal")
         self._is_idle = asyncio.Event()  # no job runs
@@ -106,7 +106,7 @@ class JournalCommitter:
         self._alarm_at = 0.0
         self._last_group = 0  # readings and marks in it that somebody waited for
         self._waiting: deque[tuple[int, Effect]] = deque()  # by mark
-        self._refused: dict[Reason, list[Forward]] = {}
+        self._refused: dict[Reason, list[Reading]] = {}
         self._group_at = 0.0  # when the last one began
         self._was_group = False  # the last job
         self._look_s = look_s
@@ -130,11 +130,11 @@ class JournalCommitter:
         store, finish = self._journal.store, self._journal.finish
         for effect in work:
             if isinstance(effect, Store):
-                reason = store(effect.forward, is_parked=effect.is_parked)
+                reason = store(effect.reading, is_queued=effect.is_queued)
                 if reason is not None:
-                    self._refuse(effect.forward, reason)
+                    self._refuse(effect.reading, reason)
             elif isinstance(effect, Finish):
-                finish(effect.forward)
+                finish(effect.reading)
             elif isinstance(effect, RecordRelease):
                 mark = self._journal.release(effect.client_id, effect.message_id)
                 if effect.then is not None:
@@ -148,15 +148,15 @@ class JournalCommitter:
         journal = self._journal
         match effect:
             case RecordReceived():
-                self._waiting.append((journal.receive(effect.forward), effect.then))
+                self._waiting.append((journal.receive(effect.reading), effect.then))
             case RecordConnect():
                 self._waiting.append((journal.begin_session(), effect.then))
             case ReadBacklog():
                 self._reads = True
-            case Keep():
+            case KeepRecord():
                 journal.keep(effect.record)
-            case Unpark():
-                journal.unpark(effect.record)
+            case Unqueue():
+                journal.unqueue(effect.record)
             case FinishRun():
                 journal.finish_run(effect.record, effect.count)
             case ReadAgain():
@@ -298,7 +298,7 @@ class JournalCommitter:
         request = self._journal.begin_read(now)
         if request is None:
             self._reads = False
-            self._loop.call_soon(self._hearers.backlog, [])
+            self._loop.call_soon(self._callbacks.backlog, [])
             return False
         self._was_group = False
         self._start(self._journal.read, request, partial(self._end_read, request))
@@ -320,48 +320,48 @@ class JournalCommitter:
         self._is_refused = error is not None
         return error
 
-    def _end_group(self, group: Group, future: asyncio.Future[None]) -> None:
+    def _end_group(self, group: CommitGroup, future: asyncio.Future[None]) -> None:
         error = self._ended(future)
         outcome = self._journal.end_group(group, error)
         self._is_idle.set()
         self._note(error or group.room_error)
-        hearers = self._hearers
+        callbacks = self._callbacks
         self._last_group = len(group.readings) + group.awaited or self._last_group
         if outcome.stored:
-            hearers.stored(outcome.stored)
-        if outcome.unsure:
-            hearers.unsure(outcome.unsure, outcome.reason)
+            callbacks.stored(outcome.stored)
+        if outcome.indeterminate:
+            callbacks.indeterminate(outcome.indeterminate, outcome.reason)
         if outcome.not_stored:
-            hearers.not_stored(outcome.not_stored, outcome.reason)
+            callbacks.not_stored(outcome.not_stored, outcome.reason)
         if outcome.dropped:
-            hearers.dropped_oldest(outcome.dropped)
+            callbacks.dropped_oldest(outcome.dropped)
         self._tell_durable()
         self._go_on()
 
-    def _end_read(self, request: BacklogRequest, future: asyncio.Future[list[Forward]]) -> None:
+    def _end_read(self, request: BacklogRequest, future: asyncio.Future[list[Reading]]) -> None:
         self._ended(future)
         self._is_unreadable = request.failed is not None
         self._is_idle.set()
         lost = self._journal.lost
-        forwards = self._journal.end_read(request, future.result())
+        readings = self._journal.end_read(request, future.result())
         if self._journal.lost > lost:
-            self._hearers.lost(self._journal.lost - lost)
+            self._callbacks.lost(self._journal.lost - lost)
         if request.failed is not None:
             self._read_at = self._loop.time() + RETRY_READ_S
         if request.failed is not None or self._problem_told:
             self._tell_out_of_reach()
-        if forwards:
+        if readings:
             self._reads = False
-            self._hearers.backlog(forwards)
+            self._callbacks.backlog(readings)
         self._go_on()
 
-    def _end_again(self, request: BacklogRequest, future: asyncio.Future[list[Forward]]) -> None:
+    def _end_again(self, request: BacklogRequest, future: asyncio.Future[list[Reading]]) -> None:
         """What cannot be opened for long counts as what cannot be read."""
         self._ended(future)
         self._is_unreadable = request.failed is not None
         self._is_idle.set()
-        now, forwards = self._loop.time(), future.result()
-        if request.failed is None or forwards:
+        now, readings = self._loop.time(), future.result()
+        if request.failed is None or readings:
             is_over = True
         else:
             self._again_at = now + RETRY_READ_S
@@ -370,7 +370,7 @@ class JournalCommitter:
             is_over = now - self._again_failed_at >= UNREADABLE_S
         if is_over:
             self._again = ()
-            self._hearers.read_again(self._journal.end_again(forwards))
+            self._callbacks.read_again(self._journal.end_again(readings))
         self._go_on()
 
     def _begin_look(self, now: float) -> None:
@@ -379,14 +379,14 @@ class JournalCommitter:
         look = self._journal.begin_look()
         self._start(self._journal.look, look, partial(self._end_look, look))
 
-    def _end_look(self, look: Look, future: asyncio.Future[None]) -> None:
+    def _end_look(self, look: PathCheck, future: asyncio.Future[None]) -> None:
         self._ended(future)
         self._is_idle.set()
         back = self._journal.end_look(look, self._loop.time())
         self._note(look.error)
         self._tell_out_of_reach()
         if back:
-            self._hearers.in_reach_again(back)
+            self._callbacks.in_reach_again(back)
         if self._is_idle.is_set():
             self._begin()  # what else is due, before another look can be
 
@@ -408,25 +408,25 @@ class JournalCommitter:
         while self._waiting and self._waiting[0][0] <= durable:
             effects.append(self._waiting.popleft()[1])
         if effects:
-            self._hearers.durable(effects)
+            self._callbacks.durable(effects)
 
-    def _refuse(self, forward: Forward, reason: Reason) -> None:
+    def _refuse(self, reading: Reading, reason: Reason) -> None:
         if not self._refused:
             self._loop.call_soon(self._tell_refused)
-        self._refused.setdefault(reason, []).append(forward)
+        self._refused.setdefault(reason, []).append(reading)
         self._note(None)
 
     def _tell_refused(self) -> None:
         refused, self._refused = self._refused, {}
-        for reason, forwards in refused.items():
-            self._hearers.not_stored(forwards, reason)
+        for reason, readings in refused.items():
+            self._callbacks.not_stored(readings, reason)
 
     def _tell_out_of_reach(self) -> None:
         """Once for each change of the reason."""
         numbers = self._journal.numbers
         if numbers.backlog_problem != self._problem_told:
             self._problem_told = numbers.backlog_problem
-            self._hearers.out_of_reach(numbers.out_of_reach, numbers.backlog_problem)
+            self._callbacks.out_of_reach(numbers.out_of_reach, numbers.backlog_problem)
 
     def _note(self, error: OSError | None) -> None:
         """Say once what became of the journal."""
@@ -437,7 +437,7 @@ class JournalCommitter:
             self._state = state
             if state is JournalState.OK:
                 self._problem = ""
-            self._hearers.state_changed(state, self._problem)
+            self._callbacks.state_changed(state, self._problem)
 
 
 def _os_error(future: asyncio.Future[R]) -> OSError | None:

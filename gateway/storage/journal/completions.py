@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from itertools import islice
 
-from gateway.storage.journal.commit_group import Group
+from gateway.storage.journal.commit_group import CommitGroup
 from gateway.storage.journal.records import Kind, number_body, received_body, run_body
-from gateway.storage.journal.segment_index import Ledger
+from gateway.storage.journal.segment_index import SegmentIndex
 
 # What one group takes of each kind, as a part of the bytes that there are for it: 256 where those
 # are 64 KiB, and 15 KiB together.
@@ -20,11 +20,11 @@ COUNT_MIN = 8  # where there are hardly any
 NOTHING = -1  # what a mark is about that is about no reading
 
 
-class Marks:
-    def __init__(self, ledger: Ledger) -> None:
+class Completions:
+    def __init__(self, segment_index: SegmentIndex) -> None:
         self.durable = 0  # of the awaited ones, all up to this one
         self.done_up_to = -1  # as it is written
-        self._ledger = ledger
+        self._segment_index = segment_index
         self._awaited: list[tuple[Kind, int, bytes]] = []  # with what it is about, or -1
         self._idle: list[int] = []  # released, nobody waits for it
         self._done: set[int] = set()
@@ -46,7 +46,9 @@ class Marks:
         return self._await(Kind.RELEASED, number, number_body(number))
 
     def await_received(self, number: int) -> int:
-        return self._await(Kind.RECEIVED, number, received_body(number, self._ledger.session))
+        return self._await(
+            Kind.RECEIVED, number, received_body(number, self._segment_index.session)
+        )
 
     def await_session(self, session: int) -> int:
         return self._await(Kind.SESSION, NOTHING, number_body(session))
@@ -66,12 +68,12 @@ class Marks:
     def add_kept(self, number: int) -> None:
         self._kept.add(number)
 
-    def take(self, group: Group, done_up_to: int, bytes_max: int) -> None:
+    def take(self, group: CommitGroup, done_up_to: int, bytes_max: int) -> None:
         """Put what waits into the group; `done_up_to`: so far it is all finished. `bytes_max`: what
         the segment takes that the group goes into, of which marks have a part.
         """
         count_max = max(COUNT_MIN, bytes_max // PART)
-        about = self._ledger.note_marked_by
+        about = self._segment_index.note_marked_by
         for kind, number, body in islice(self._awaited, count_max):
             group.marks.append((kind, body))
             about(number, group.about)
@@ -85,18 +87,20 @@ class Marks:
         if self._kept:
             group.kept = self._take_runs(group, Kind.KEPT, sorted(self._kept), count_max)
 
-    def _take_done(self, group: Group, done_up_to: int, count_max: int) -> None:
+    def _take_done(self, group: CommitGroup, done_up_to: int, count_max: int) -> None:
         numbers = sorted(self._done)
         if done_up_to >= numbers[0]:
             group.done_up_to = done_up_to
             group.marks.append((Kind.DONE_UP_TO, number_body(done_up_to)))
-            between = self._ledger.between(numbers[0], done_up_to)
+            between = self._segment_index.between(numbers[0], done_up_to)
             group.about |= {segment.serial for segment in between}
         open_ends = [number for number in numbers if number > done_up_to]
         group.done = numbers[: len(numbers) - len(open_ends)]
         group.done += self._take_runs(group, Kind.DONE_ONE, open_ends, count_max)
 
-    def _take_runs(self, group: Group, kind: Kind, numbers: list[int], count_max: int) -> list[int]:
+    def _take_runs(
+        self, group: CommitGroup, kind: Kind, numbers: list[int], count_max: int
+    ) -> list[int]:
         """As many runs of these as go into one group; returns what is in them."""
         runs: list[list[int]] = []
         taken: list[int] = []
@@ -110,11 +114,11 @@ class Marks:
             taken.append(number)
         for first, count in runs:
             group.marks.append((kind, run_body(first, count)))
-            between = self._ledger.between(first, first + count - 1)
+            between = self._segment_index.between(first, first + count - 1)
             group.about |= {segment.serial for segment in between}
         return taken
 
-    def settle(self, group: Group) -> None:
+    def settle(self, group: CommitGroup) -> None:
         """They are written."""
         del self._awaited[: group.awaited]
         self.durable += group.awaited

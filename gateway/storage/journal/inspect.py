@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from gateway.core.effects import Forward
+from gateway.core.effects import Reading
 from gateway.storage.journal.checksums import CHECKSUMS
 from gateway.storage.journal.options import FILE_BYTES_MAX, JournalError
 from gateway.storage.journal.reading import received_at
@@ -18,10 +18,10 @@ from gateway.storage.journal.records import Gap, Kind, decode_front, decode_read
 from gateway.storage.journal.recovered import RecoveryReport
 from gateway.storage.journal.recovery import Clocks, Recovery
 from gateway.storage.journal.segment import HEADER_BYTES, decode_header
-from gateway.storage.journal.segment_index import FINISHED, PRESENT, Ledger, Segment
+from gateway.storage.journal.segment_index import FINISHED, PRESENT, Segment, SegmentIndex
 
 
-class Look:
+class Inspection:
     """What a journal's folder holds at this moment. Raises JournalError or OSError."""
 
     def __init__(self, folder: Path, clocks: Clocks) -> None:
@@ -29,19 +29,19 @@ class Look:
             raise JournalError(0, f"there is no journal in {folder}: is it the right state_dir?")
         self._folder = folder
         self._clocks = clocks
-        self._ledger = Ledger()
-        recovery = Recovery(self._ledger, self._read, clocks)
+        self._segment_index = SegmentIndex()
+        recovery = Recovery(self._segment_index, self._read, clocks)
         names = [path.name for path in folder.iterdir() if path.is_file()]
         recovery.run(names, FILE_BYTES_MAX)
         self.report: RecoveryReport = recovery.recovered.report
 
-    def unfinished(self) -> Iterator[Forward]:
+    def unfinished(self) -> Iterator[Reading]:
         """In the order of the journal; `received_at` in monotonic seconds of this machine."""
-        for segment in self._ledger.segments:
+        for segment in self._segment_index.segments:
             if segment.unfinished:
                 yield from self._readings(segment)
 
-    def _readings(self, segment: Segment) -> Iterator[Forward]:
+    def _readings(self, segment: Segment) -> Iterator[Reading]:
         octets = self._read(segment.name, FILE_BYTES_MAX)
         header = segment.header
         now = decode_header(octets[:HEADER_BYTES])
@@ -54,17 +54,17 @@ class Look:
             flags = segment.flags[index] if index < len(segment.flags) else 0
             if flags & (PRESENT | FINISHED) != PRESENT:
                 continue
-            forward = decode_reading(octets, found.offset, found.end)
-            forward.record = segment.first + index
-            forward.received_at = received_at(
-                forward.received_at,
-                forward.unix_ms,
+            reading = decode_reading(octets, found.offset, found.end)
+            reading.record = segment.first + index
+            reading.received_at = received_at(
+                reading.received_at,
+                reading.unix_ms,
                 self._clocks.now,
                 self._clocks.unix_ms_at_zero,
                 self._clocks.now,
                 is_same_boot=found.offset >= segment.same_boot_from,
             )
-            yield forward
+            yield reading
 
     def _read(self, name: str, size: int) -> bytes:
         try:

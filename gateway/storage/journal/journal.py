@@ -18,51 +18,51 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from gateway.core.effects import Forward, ProcessPauses, Reason, contents_of
+from gateway.core.effects import ProcessPauses, Reading, Reason, contents_of
 from gateway.core.state_records import ClientId
 from gateway.storage.journal.backlog import Backlog
 from gateway.storage.journal.checksums import PREFERRED
 from gateway.storage.journal.commit_group import BacklogRequest as BacklogRequest
-from gateway.storage.journal.commit_group import Group as Group
-from gateway.storage.journal.commit_group import Look as Look
+from gateway.storage.journal.commit_group import CommitGroup as CommitGroup
 from gateway.storage.journal.commit_group import Outcome as Outcome
+from gateway.storage.journal.commit_group import PathCheck as PathCheck
 from gateway.storage.journal.commit_group import Pending, Stretch
-from gateway.storage.journal.completions import Marks
+from gateway.storage.journal.completions import Completions
 from gateway.storage.journal.files import Files
 from gateway.storage.journal.numbers import JournalNumbers, JournalState
-from gateway.storage.journal.options import LAZY_SYNC_S, RETRY_AFTER_S, JournalRules
-from gateway.storage.journal.reading import count_parked, read_backlog
-from gateway.storage.journal.records import is_parked, reading_body, reading_flags
+from gateway.storage.journal.options import LAZY_SYNC_S, RETRY_AFTER_S, JournalOptions
+from gateway.storage.journal.reading import count_queued, read_backlog
+from gateway.storage.journal.records import is_queued, reading_body, reading_flags
 from gateway.storage.journal.recovered import Recovered
 from gateway.storage.journal.recovery import Clocks
-from gateway.storage.journal.repair import Opening, journal_error
+from gateway.storage.journal.repair import Repair, journal_error
 from gateway.storage.journal.segment import HEADER_BYTES, NO_BOOT, Header
 from gateway.storage.journal.segment_choice import is_blocked, place, size_of
-from gateway.storage.journal.segment_files import Volume
+from gateway.storage.journal.segment_files import SegmentFiles
 from gateway.storage.journal.segment_index import (
     FINISHED,
     PARKED,
     RECEIVED,
     TAKEN,
     Exchange,
-    Ledger,
     Segment,
+    SegmentIndex,
 )
-from gateway.storage.journal.space import Room
+from gateway.storage.journal.space import Space
 
 
 class Journal:
-    def __init__(self, folder: Path, files: Files, rules: JournalRules) -> None:
+    def __init__(self, folder: Path, files: Files, options: JournalOptions) -> None:
         self.unix_ms_at_zero = 0.0  # set it again when the wall clock was set
         self.pauses = ProcessPauses()  # that the core's clock leaves out, and files do not
         self._folder = folder
         self._files = files
-        self._rules = rules
-        self._ledger = Ledger()
-        self._volume = Volume(folder, files, rules)
-        self._marks = Marks(self._ledger)
-        self._room = Room(rules, self._ledger, self._volume)
-        self._reading_bytes_max = self._room.group_bytes_max(rules.segment_bytes)
+        self._options = options
+        self._segment_index = SegmentIndex()
+        self._volume = SegmentFiles(folder, files, options)
+        self._completions = Completions(self._segment_index)
+        self._room = Space(options, self._segment_index, self._volume)
+        self._reading_bytes_max = self._room.group_bytes_max(options.segment_bytes)
         self._boot_id = NO_BOOT
         self._next = 0  # the next reading's number
         self._bound = 0  # below it every reading is durable, or is void
@@ -75,8 +75,8 @@ class Journal:
         self._unsynced_since: float | None = None
         self._can_drop = False
         self._refused_bytes = 0  # of the last reading, if it was refused for want of room
-        self._backlog = Backlog(self._ledger)
-        self._numbers = JournalNumbers(bytes_max=rules.size_max_bytes)
+        self._backlog = Backlog(self._segment_index)
+        self._numbers = JournalNumbers(bytes_max=options.size_max_bytes)
         self._is_degraded = False
         self._gone: dict[str, str] = {}  # files of unfinished readings, as the last look found them
         self._now = self._began = 0.0
@@ -87,15 +87,15 @@ class Journal:
         """Read what a former life left, and be ready. I/O. Raises JournalError."""
         self._now, self.unix_ms_at_zero, self._boot_id = now, unix_ms_at_zero, boot_id
         self._began = now
-        clocks = Clocks(now, unix_ms_at_zero, boot_id, self._rules.recent_s)
-        opening = Opening(self._folder, self._files, self._rules)
-        recovery = opening.run(self._ledger, self._volume, clocks)
+        clocks = Clocks(now, unix_ms_at_zero, boot_id, self._options.recent_s)
+        opening = Repair(self._folder, self._files, self._options)
+        recovery = opening.run(self._segment_index, self._volume, clocks)
         self._next = self._bound = recovery.facts.next_number
-        self._marks.done_up_to = recovery.facts.done_up_to
+        self._completions.done_up_to = recovery.facts.done_up_to
         for number in recovery.superseded:
-            self._marks.add_released(number)
+            self._completions.add_released(number)
         if self._volume.writing is not None:
-            self._ledger.current = self._ledger.segments[-1]
+            self._segment_index.current = self._segment_index.segments[-1]
         self._numbers.damaged = len(recovery.damaged)
         self._make_ready(now)
         return recovery.recovered
@@ -103,7 +103,7 @@ class Journal:
     def _make_ready(self, now: float) -> None:
         """A segment to write to, and a spare, as far as there is room for them."""
         for _ in range(4):
-            if self._ledger.current is not None and self._volume.spares:
+            if self._segment_index.current is not None and self._volume.spares:
                 break
             group = self.begin_group(now)
             if group is None:
@@ -121,34 +121,34 @@ class Journal:
 
     # From the loop, at any moment
 
-    def store(self, forward: Forward, *, is_parked: bool) -> Reason | None:
+    def store(self, reading: Reading, *, is_queued: bool) -> Reason | None:
         """Take a reading on and number it; or say why not. It is stored when `end_group` says so.
-        `is_parked`: it shall be read back later.
+        `is_queued`: it shall be read back later.
         """
         if self._failed_until is not None:
             self._is_wanted = True
             return Reason.JOURNAL_FAILED
-        body = reading_body(forward, self.pauses.machine_time(forward.received_at))
-        pending = forward, reading_flags(forward, parked=is_parked), body
+        body = reading_body(reading, self.pauses.machine_time(reading.received_at))
+        pending = reading, reading_flags(reading, queued=is_queued), body
         size = size_of(pending)
         if size > self._reading_bytes_max:
             return Reason.PAYLOAD_TOO_LARGE
         pending_bytes = self._pending_bytes + size
-        if pending_bytes > self._rules.pending_bytes_max:
+        if pending_bytes > self._options.pending_bytes_max:
             return Reason.JOURNAL_FULL
         if pending_bytes > self._room_left and not self._can_drop:
             self._is_wanted, self._refused_bytes = True, size
             return Reason.JOURNAL_FULL
         self._pending_bytes, self._refused_bytes = pending_bytes, 0
-        forward.record = self._next
+        reading.record = self._next
         self._next += 1
         self._pending.append(pending)
         return None
 
-    def finish(self, forward: Forward) -> None:
+    def finish(self, reading: Reading) -> None:
         """The reading is settled, or given up; lazily written."""
-        if forward.record >= 0:
-            self.finish_run(forward.record, 1)
+        if reading.record >= 0:
+            self.finish_run(reading.record, 1)
 
     def finish_run(self, first: int, count: int) -> None:
         """So many from this number on."""
@@ -156,54 +156,54 @@ class Journal:
         if end > self._bound:
             self._early.update(range(max(first, self._bound), end))
             end = self._bound
-        finished = self._ledger.finish(first, end)
+        finished = self._segment_index.finish(first, end)
         self._numbers.finished += len(finished)
-        self._marks.add_done(finished)
+        self._completions.add_done(finished)
 
-    def unpark(self, number: int) -> None:
+    def unqueue(self, number: int) -> None:
         """A parked reading, stored just now, goes on without being read back."""
-        self._ledger.take(number)
+        self._segment_index.take(number)
 
     def keep(self, number: int) -> None:
         """The broker has it, and it stays until it is finished; lazily written."""
-        segment = self._ledger.find(number)
+        segment = self._segment_index.find(number)
         if segment is not None and segment.keep(number - segment.first):
-            self._marks.add_kept(number)
+            self._completions.add_kept(number)
 
-    def receive(self, forward: Forward) -> int:
+    def receive(self, reading: Reading) -> int:
         """The broker has received this QoS 2 reading. Returns the number of this mark: it is
         durable once `durable_mark` has reached it.
         """
-        if forward.record < 0:
-            return self._marks.last
-        self._ledger.flag(forward.record, RECEIVED)
-        return self._marks.await_received(forward.record)
+        if reading.record < 0:
+            return self._completions.last
+        self._segment_index.flag(reading.record, RECEIVED)
+        return self._completions.await_received(reading.record)
 
     def begin_session(self) -> int:
         """The broker is asked for its session, which may be another from now on: what it had
         received counts no more, until it is recorded again. Returns as `receive` does.
         """
-        return self._marks.await_session(self._ledger.begin_session())
+        return self._completions.await_session(self._segment_index.begin_session())
 
     def release(self, client_id: ClientId, message_id: int) -> int:
         """The client has released this message id of a QoS 2 reading. Returns as `receive` does."""
-        number = self._ledger.end_exchange((client_id, message_id))
+        number = self._segment_index.end_exchange((client_id, message_id))
         if number is None:
-            return self._marks.last
-        return self._marks.await_released(number)
+            return self._completions.last
+        return self._completions.await_released(number)
 
     @property
     def durable_mark(self) -> int:
-        return self._marks.durable
+        return self._completions.durable
 
     @property
     def last_mark(self) -> int:
-        return self._marks.last
+        return self._completions.last
 
     @property
     def awaited(self) -> int:
         """For how many readings and marks of the next group somebody waits."""
-        return len(self._pending) + self._marks.awaited
+        return len(self._pending) + self._completions.awaited
 
     @property
     def unstored(self) -> int:
@@ -217,7 +217,7 @@ class Journal:
 
     @property
     def has_pending(self) -> bool:
-        return bool(self._pending) or self._marks.is_any
+        return bool(self._pending) or self._completions.is_any
 
     @property
     def needs_room(self) -> bool:
@@ -226,14 +226,14 @@ class Journal:
 
     # From the loop, around a job
 
-    def begin_group(self, now: float, *, is_stopping: bool = False) -> Group | None:
+    def begin_group(self, now: float, *, is_stopping: bool = False) -> CommitGroup | None:
         """What is to be written, and what room is to be made; None if that is nothing."""
         self._now = now
         if self._failed_until is not None and now < self._failed_until:
             return None
-        group = Group(self._next_header(), self._ledger.session)
-        self._marks.take(group, group.header.done_below - 1, self._room.takes())
-        current = self._ledger.current
+        group = CommitGroup(self._next_header(), self._segment_index.session)
+        self._completions.take(group, group.header.done_below - 1, self._room.takes())
+        current = self._segment_index.current
         is_stuck = is_blocked(self._pending, current, self._room)
         wanted_bytes = size_of(self._pending[0]) if is_stuck else 0
         is_wanted = is_stuck or self._is_wanted
@@ -250,14 +250,14 @@ class Journal:
         return None
 
     def _next_header(self) -> Header:
-        unfinished = self._ledger.first_unfinished()
+        unfinished = self._segment_index.first_unfinished()
         done_below = self._bound
         if unfinished is not None:
             done_below = unfinished[0].first + unfinished[1]
         first = self._pending[0][0].record if self._pending else self._next
         return Header(int(PREFERRED), 0, first, self._bound, done_below, 0, self._boot_id)
 
-    def _is_lazy(self, group: Group, *, is_stopping: bool) -> bool:
+    def _is_lazy(self, group: CommitGroup, *, is_stopping: bool) -> bool:
         """Only what nobody waits for, and not too much of it, and not for too long."""
         if group.readings or group.awaited or group.restated_bytes or group.starts_segment:
             return False
@@ -266,14 +266,14 @@ class Journal:
             return writing is None
         unsynced = writing.end - writing.synced + group.marks_bytes
         is_late = since is not None and self._now - since >= LAZY_SYNC_S
-        return unsynced <= self._rules.lazy_bytes_max and not is_late
+        return unsynced <= self._options.lazy_bytes_max and not is_late
 
-    def end_group(self, group: Group, error: OSError | None) -> Outcome:
+    def end_group(self, group: CommitGroup, error: OSError | None) -> Outcome:
         """What came of it. `error`: what `write` raised."""
         outcome = Outcome(dropped=group.dropped)
-        self._ledger.begin(group.started, group.abandoned)
+        self._segment_index.begin(group.started, group.abandoned)
         for key, exchange in group.restated_exchanges if group.abandoned else ():
-            self._ledger.may_have_moved(key, exchange, group.abandoned)
+            self._segment_index.may_have_moved(key, exchange, group.abandoned)
         if error is None:
             self._land(group, outcome)
         else:
@@ -282,15 +282,15 @@ class Journal:
         self._settle_room(group)
         return outcome
 
-    def _land(self, group: Group, outcome: Outcome) -> None:
-        ledger = self._ledger
+    def _land(self, group: CommitGroup, outcome: Outcome) -> None:
+        segment_index = self._segment_index
         if group.landed is not None:
             self._failed_until = None
-            current = ledger.current = ledger.segments[-1]
+            current = segment_index.current = segment_index.segments[-1]
             current.end, current.has_landed = group.end, True
             self._settle(current, group.readings)
-            outcome.stored = [forward for forward, _, _ in group.readings]
-            self._marks.settle(group)
+            outcome.stored = [reading for reading, _, _ in group.readings]
+            self._completions.settle(group)
             self._settle_restated(group, current)
         del self._pending[: len(group.readings)]
         if group.failures:
@@ -302,62 +302,62 @@ class Journal:
 
     def _settle(self, segment: Segment, readings: list[Pending]) -> None:
         early, first = self._early, segment.first
-        for forward, written, _ in readings:
-            number = forward.record
-            flags = PARKED if is_parked(written) else TAKEN
+        for reading, written, _ in readings:
+            number = reading.record
+            flags = PARKED if is_queued(written) else TAKEN
             if early and number in early:
                 early.remove(number)
-                self._marks.add_done((number,))
+                self._completions.add_done((number,))
                 self._numbers.finished += 1
                 flags |= FINISHED
-            machine_at = self.pauses.machine_time(forward.received_at)
+            machine_at = self.pauses.machine_time(reading.received_at)
             segment.add(number - first, flags, machine_at)
             self._bound = number + 1
-            if forward.qos == 2 and forward.message_id:  # a will has none: nobody releases it
-                self._begin_exchange(segment, forward)
+            if reading.qos == 2 and reading.message_id:  # a will has none: nobody releases it
+                self._begin_exchange(segment, reading)
         self._pending_bytes -= sum(map(size_of, readings))
 
-    def _begin_exchange(self, segment: Segment, forward: Forward) -> None:
-        contents = contents_of(forward.topic, forward.payload, 2)
-        key = forward.client_id, forward.message_id
-        exchange = Exchange(forward.record, contents)
-        replaced = self._ledger.begin_exchange(segment, key, exchange)
+    def _begin_exchange(self, segment: Segment, reading: Reading) -> None:
+        contents = contents_of(reading.topic, reading.payload, 2)
+        key = reading.client_id, reading.message_id
+        exchange = Exchange(reading.record, contents)
+        replaced = self._segment_index.begin_exchange(segment, key, exchange)
         if replaced is not None:
-            self._marks.add_released(replaced)
+            self._completions.add_released(replaced)
 
-    def _settle_restated(self, group: Group, current: Segment) -> None:
+    def _settle_restated(self, group: CommitGroup, current: Segment) -> None:
         for about in group.restated_segments:
-            for segment in self._ledger.segments:
+            for segment in self._segment_index.segments:
                 segment.about.discard(about.serial)
         current.about |= group.about - {current.serial}
         for key, exchange in group.restated_exchanges:
-            self._ledger.move_exchange(key, exchange, current)
+            self._segment_index.move_exchange(key, exchange, current)
 
-    def _fail(self, group: Group, outcome: Outcome, error: OSError) -> None:
+    def _fail(self, group: CommitGroup, outcome: Outcome, error: OSError) -> None:
         """Nothing of it is stored, and nothing else can be."""
-        self._ledger.current = None
+        self._segment_index.current = None
         self._failed_until = self._now + RETRY_AFTER_S
         self._unsynced_since = None
         is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         outcome.reason = Reason.JOURNAL_FULL if is_full else Reason.JOURNAL_FAILED
         given_up = self._give_up_pending()
         tried = len(group.readings) if group.was_tried else 0
-        outcome.unsure, outcome.not_stored = given_up[:tried], given_up[tried:]
+        outcome.indeterminate, outcome.not_stored = given_up[:tried], given_up[tried:]
 
-    def _give_up_pending(self) -> list[Forward]:
-        forwards = [forward for forward, _, _ in self._pending]
-        for forward in forwards:
-            self._early.discard(forward.record)
-            forward.record = -1
+    def _give_up_pending(self) -> list[Reading]:
+        readings = [reading for reading, _, _ in self._pending]
+        for reading in readings:
+            self._early.discard(reading.record)
+            reading.record = -1
         self._pending.clear()
         self._pending_bytes = 0
-        return forwards
+        return readings
 
-    def _settle_room(self, group: Group) -> None:
+    def _settle_room(self, group: CommitGroup) -> None:
         """After each job."""
         for segment in group.freed:
-            self._marks.forget(segment.first, segment.first + len(segment.flags))
-            self._ledger.remove(segment)
+            self._completions.forget(segment.first, segment.first + len(segment.flags))
+            self._segment_index.remove(segment)
         numbers = self._numbers
         numbers.dropped += sum(group.dropped.values())
         numbers.groups += bool(group.readings or group.marks)
@@ -381,11 +381,11 @@ class Journal:
             return None
         return BacklogRequest(stretches, now, self.unix_ms_at_zero, self._began)
 
-    def end_read(self, request: BacklogRequest, forwards: list[Forward]) -> list[Forward]:
+    def end_read(self, request: BacklogRequest, readings: list[Reading]) -> list[Reading]:
         """Those of them that are still wanted. That there are none does not mean that there will
         be none; `begin_read` tells.
         """
-        taken, lost = self._backlog.end(request, forwards)
+        taken, lost = self._backlog.end(request, readings)
         for number in lost:
             self.finish_run(number, 1)
         self._numbers.lost += len(lost)
@@ -393,37 +393,37 @@ class Journal:
 
     def begin_again(self, numbers: tuple[int, ...], now: float) -> BacklogRequest:
         """To read these once more, wherever they went; `read` brings as many as it does at once."""
-        segments = dict.fromkeys(filter(None, map(self._ledger.find, numbers)))
+        segments = dict.fromkeys(filter(None, map(self._segment_index.find, numbers)))
         stretches = [Stretch(each, 0, each.end, HEADER_BYTES) for each in segments]
         at_zero, wanted = self.unix_ms_at_zero, frozenset(numbers)
         return BacklogRequest(stretches, now, at_zero, self._began, wanted)
 
-    def end_again(self, forwards: list[Forward]) -> list[Forward]:
+    def end_again(self, readings: list[Reading]) -> list[Reading]:
         """As the core has them, which leaves out pauses."""
         if self.pauses.left_out_s:
-            for forward in forwards:
-                forward.received_at = self.pauses.core_time(forward.received_at)
-        return forwards
+            for reading in readings:
+                reading.received_at = self.pauses.core_time(reading.received_at)
+        return readings
 
     # From the loop, around a look
 
-    def begin_look(self) -> Look:
+    def begin_look(self) -> PathCheck:
         """At the files of all that is not finished, and those that could not be opened."""
-        names = [segment.name for segment in self._ledger.segments if segment.unfinished]
-        return Look(names, [segment.name for segment in self._backlog.out_of_reach])
+        names = [segment.name for segment in self._segment_index.segments if segment.unfinished]
+        return PathCheck(names, [segment.name for segment in self._backlog.out_of_reach])
 
-    def end_look(self, look: Look, now: float) -> int:
+    def end_look(self, look: PathCheck, now: float) -> int:
         """What it found; returns how many parked readings are in reach again."""
         self._now = now
         if look.error is not None:
-            self._ledger.begin([], look.abandoned)
-            self._ledger.current = None
+            self._segment_index.begin([], look.abandoned)
+            self._segment_index.current = None
             self._failed_until = now + RETRY_AFTER_S
             self._unsynced_since = None
         self._gone = look.problems
         return sum(
             self._backlog.can_be_opened(segment)
-            for segment in self._ledger.segments
+            for segment in self._segment_index.segments
             if segment.name in look.tried and segment.name not in look.problems
         )
 
@@ -444,14 +444,14 @@ class Journal:
     @property
     def numbers(self) -> JournalNumbers:
         """As they are now; the same object each time."""
-        numbers, segments = self._numbers, self._ledger.segments
+        numbers, segments = self._numbers, self._segment_index.segments
         numbers.state = self.state
         numbers.kept = sum(segment.kept for segment in segments)
         numbers.depth = sum(segment.unfinished for segment in segments) - numbers.kept
-        numbers.parked = sum(segment.parked for segment in segments)
+        numbers.queued = sum(segment.queued for segment in segments)
         numbers.bytes = self._room.bytes
         numbers.fill = sum(segment.held_bytes for segment in segments) / numbers.bytes_max
-        numbers.oldest_received_at = self._ledger.first_waiting_since()
+        numbers.oldest_received_at = self._segment_index.first_waiting_since()
         numbers.segments = len(segments)
         out_of_reach = self._backlog.out_of_reach
         numbers.backlog_problem = self._backlog.problem
@@ -460,7 +460,7 @@ class Journal:
                 each for each in segments if each.name in self._gone and each not in out_of_reach
             ]
             numbers.backlog_problem = next(iter(self._gone.values()))
-        numbers.out_of_reach = sum(each.parked for each in out_of_reach)
+        numbers.out_of_reach = sum(each.queued for each in out_of_reach)
         return numbers
 
     @property
@@ -473,12 +473,12 @@ class Journal:
 
     # From the worker
 
-    def write(self, group: Group) -> None:
+    def write(self, group: CommitGroup) -> None:
         """Make it durable, then make room. I/O. Raises OSError if it cannot be made durable."""
         drops, dropped = group.drops, {}
         if drops is not None:
             try:
-                dropped = count_parked(self._files, self._volume.open_segment, drops)
+                dropped = count_queued(self._files, self._volume.open_segment, drops)
             except OSError as error:  # nobody could be told whose readings they were
                 group.room_error = error
         self._volume.write(group)
@@ -487,11 +487,11 @@ class Journal:
         if drops in group.freed:
             group.dropped = dropped
 
-    def read(self, request: BacklogRequest) -> list[Forward]:
+    def read(self, request: BacklogRequest) -> list[Reading]:
         """The next readings of the backlog, in their order. I/O."""
         return read_backlog(self._files, self._volume.open_segment, request)
 
-    def look(self, look: Look) -> None:
+    def look(self, look: PathCheck) -> None:
         """Are the files where they were? I/O; raises nothing."""
         self._volume.look(look)
 

@@ -20,7 +20,7 @@ class JournalNumbers:
     state: JournalState = JournalState.OK
     depth: int = 0  # readings that the broker has not taken
     kept: int = 0  # readings that it has, and nobody has ingested
-    parked: int = 0  # those of them that wait to be read back
+    queued: int = 0  # those of them that wait to be read back
     bytes: int = 0  # of all files
     bytes_max: int = 0
     fill: float = 0.0  # 0..1: how much of the budget is held by segments with unfinished readings

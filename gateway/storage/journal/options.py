@@ -53,7 +53,7 @@ class WhenFull(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class JournalRules:
+class JournalOptions:
     """`salt` gives a fresh random number below 2**32; the simulator has one of its own."""
 
     size_max_bytes: int = 512 << 20

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from gateway.core.effects import Forward
+from gateway.core.effects import Reading
 from gateway.core.state_records import ClientId
 from gateway.host.causes import brief
 from gateway.storage.journal.checksums import CHECKSUMS
@@ -109,28 +109,28 @@ def received_at(
     return max(at, by_wall_clock) if is_same_boot else by_wall_clock
 
 
-def read_backlog(files: Files, open_segment: OpenSegment, request: BacklogRequest) -> list[Forward]:
+def read_backlog(files: Files, open_segment: OpenSegment, request: BacklogRequest) -> list[Reading]:
     """The next of them, in the order of their numbers. At a file that cannot be opened it stops and
     notes that in the request: what comes behind it is not to overtake it.
     """
-    forwards: list[Forward] = []
+    readings: list[Reading] = []
     room = BACKLOG_BYTES_MAX
     for stretch in request.stretches:
         while stretch.read_to < stretch.end:
-            if len(forwards) >= BACKLOG_READINGS_MAX or room <= 0:
-                return forwards
+            if len(readings) >= BACKLOG_READINGS_MAX or room <= 0:
+                return readings
             try:
                 file = open_segment(stretch.segment.name)
             except OSError as error:
                 why = brief(error)
                 request.failed = Failed(stretch.segment, error.errno or errno.EIO, why)
-                return forwards
-            room -= _read_stretch(files, file, request, stretch, forwards)
-    return forwards
+                return readings
+            room -= _read_stretch(files, file, request, stretch, readings)
+    return readings
 
 
 def _read_stretch(
-    files: Files, file: int, request: BacklogRequest, stretch: Stretch, forwards: list[Forward]
+    files: Files, file: int, request: BacklogRequest, stretch: Stretch, readings: list[Reading]
 ) -> int:
     """One look; returns the octets of what it brought."""
     segment, start = stretch.segment, stretch.read_to
@@ -146,19 +146,19 @@ def _read_stretch(
         index, _ = decode_front(octets, found.offset)
         if not request.wants(segment, index):
             continue
-        forward = decode_reading(octets, found.offset, found.end)
-        forward.record = header.first + index
-        forward.received_at = received_at(
-            forward.received_at,
-            forward.unix_ms,
+        reading = decode_reading(octets, found.offset, found.end)
+        reading.record = header.first + index
+        reading.received_at = received_at(
+            reading.received_at,
+            reading.unix_ms,
             request.now,
             request.unix_ms_at_zero,
             request.began,
             is_same_boot=start + found.offset >= segment.same_boot_from,
         )
-        forwards.append(forward)
+        readings.append(reading)
         bytes_left -= found.end - found.offset
-        if len(forwards) >= BACKLOG_READINGS_MAX or bytes_left <= 0:
+        if len(readings) >= BACKLOG_READINGS_MAX or bytes_left <= 0:
             stretch.read_to = start + offset
             return BACKLOG_BYTES_MAX - bytes_left
     if len(octets) < size or start + size >= stretch.end:
@@ -168,13 +168,13 @@ def _read_stretch(
     return BACKLOG_BYTES_MAX - bytes_left
 
 
-def count_parked(files: Files, open_segment: OpenSegment, segment: Segment) -> dict[ClientId, int]:
+def count_queued(files: Files, open_segment: OpenSegment, segment: Segment) -> dict[ClientId, int]:
     """How many readings of each client wait in a segment to be read back. Raises OSError."""
     request = BacklogRequest([Stretch(segment, 0, segment.end, HEADER_BYTES)], 0.0, 0.0)
     counts: dict[ClientId, int] = {}
-    while forwards := read_backlog(files, open_segment, request):
-        for forward in forwards:
-            counts[forward.client_id] = counts.get(forward.client_id, 0) + 1
+    while readings := read_backlog(files, open_segment, request):
+        for reading in readings:
+            counts[reading.client_id] = counts.get(reading.client_id, 0) + 1
     if request.failed is not None:
         raise OSError(request.failed.error, request.failed.why)
     return counts

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-from gateway.core.effects import Forward
+from gateway.core.effects import Reading
 from gateway.core.state_records import ClientId
 from gateway.storage.journal.checksums import Extend
 
@@ -105,33 +105,33 @@ def encode_record(kind: int, body: bytes, salt: int, extend: Extend) -> bytes:
     return extend(salt, rest).to_bytes(4, "big") + rest
 
 
-def reading_body(forward: Forward, machine_at: float) -> bytes:
+def reading_body(reading: Reading, machine_at: float) -> bytes:
     """All of a reading's body but its front, which depends on the segment; `machine_at`: when it
     came, by the monotonic clock of the machine.
     """
-    client_id, topic = forward.client_id.encode(), forward.topic.encode()
+    client_id, topic = reading.client_id.encode(), reading.topic.encode()
     received_ms = int(machine_at * 1000)
     pairs = _pack_reading(
-        (forward.sequence + 1) << 16 | forward.topic_id,
-        forward.unix_ms << 16 | forward.packet_id,
-        (received_ms & _LOW_48) << 16 | forward.message_id,
-        forward.epoch,
+        (reading.sequence + 1) << 16 | reading.topic_id,
+        reading.unix_ms << 16 | reading.packet_id,
+        (received_ms & _LOW_48) << 16 | reading.message_id,
+        reading.epoch,
         len(client_id),
         len(topic),
     )
-    return b"%b%b%b%b" % (pairs, client_id, topic, forward.payload)
+    return b"%b%b%b%b" % (pairs, client_id, topic, reading.payload)
 
 
 def qos_of(flags: int) -> int:
     return flags & _QOS
 
 
-def is_parked(flags: int) -> bool:
+def is_queued(flags: int) -> bool:
     return bool(flags & _PARKED)
 
 
-def reading_flags(forward: Forward, *, parked: bool) -> int:
-    return forward.qos & _QOS | (_RETAIN if forward.retain else 0) | (_PARKED if parked else 0)
+def reading_flags(reading: Reading, *, queued: bool) -> int:
+    return reading.qos & _QOS | (_RETAIN if reading.retain else 0) | (_PARKED if queued else 0)
 
 
 def encode_reading(number: int, flags: int, body: bytes, salt: int, extend: Extend) -> bytes:
@@ -240,7 +240,7 @@ def decode_identity(octets: bytes, offset: int) -> tuple[int, int]:
     return epoch, (sequence >> 16) - 1
 
 
-def decode_reading(octets: bytes, offset: int, end: int) -> Forward:
+def decode_reading(octets: bytes, offset: int, end: int) -> Reading:
     """The reading whose record is here; `record` is its number counted from the segment's first,
     `received_at` as it was written.
     """
@@ -251,7 +251,7 @@ def decode_reading(octets: bytes, offset: int, end: int) -> Forward:
     start += _READING.size
     topic_at = start + client_bytes
     payload_at = topic_at + topic_bytes
-    return Forward(
+    return Reading(
         client_id=ClientId(octets[start:topic_at].decode()),
         topic=octets[topic_at:payload_at].decode(),
         payload=octets[payload_at:end],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from gateway.core.effects import Forward, KeptRun
+from gateway.core.effects import KeptRecords, Reading
 from gateway.core.state_records import PACKET_IDS, ClientId, Exchanges
 
 
@@ -23,14 +23,14 @@ class RecoveryReport:
 
 @dataclass(slots=True)
 class Recovered:
-    """`parked`: how many unfinished readings of each client `Journal.read` will bring; `received`:
+    """`queued`: how many unfinished readings of each client `Journal.read` will bring; `received`:
     QoS 2 readings with the broker's PUBREC on record; `kept`: those that it has taken. In the order
     of the journal.
     """
 
-    parked: dict[ClientId, int] = field(default_factory=dict)
-    received: list[Forward] = field(default_factory=list)
-    kept: list[KeptRun] = field(default_factory=list)
+    queued: dict[ClientId, int] = field(default_factory=dict)
+    received: list[Reading] = field(default_factory=list)
+    kept: list[KeptRecords] = field(default_factory=list)
     exchanges: dict[ClientId, Exchanges] = field(default_factory=dict)
     last_packet_id: int = 0  # the newest one, 0 if there is none
     newest_epoch: int = 0  # of its readings, 0 if there is none

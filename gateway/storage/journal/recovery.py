@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from gateway.core.effects import Forward, KeptRun
+from gateway.core.effects import KeptRecords, Reading
 from gateway.core.state_records import ClientId, Exchanges
 from gateway.storage.journal.checksums import CHECKSUMS
 from gateway.storage.journal.options import RECENT_PER_CLIENT_MAX
@@ -35,7 +35,7 @@ from gateway.storage.journal.records import (
     records,
 )
 from gateway.storage.journal.recovered import Recovered, newest_packet_id
-from gateway.storage.journal.recovery_index import Facts
+from gateway.storage.journal.recovery_index import RecoveryIndex
 from gateway.storage.journal.segment import (
     HEADER_BYTES,
     NO_BOOT,
@@ -53,8 +53,8 @@ from gateway.storage.journal.segment_index import (
     TAKEN,
     Exchange,
     ExchangeKey,
-    Ledger,
     Segment,
+    SegmentIndex,
 )
 
 NEVER = 1 << 62  # behind every offset
@@ -74,7 +74,7 @@ class Clocks:
 
 
 @dataclass(slots=True)
-class Walk:
+class SegmentScan:
     """One segment as it was found. A reading: its record, its keys, whether it is of this boot."""
 
     segment: Segment
@@ -92,13 +92,15 @@ class Walk:
 class Recovery:
     """Fills an empty ledger. `read(name, size)` gives a file's first octets."""
 
-    def __init__(self, ledger: Ledger, read: Callable[[str, int], bytes], clocks: Clocks) -> None:
-        self.ledger = ledger
+    def __init__(
+        self, segment_index: SegmentIndex, read: Callable[[str, int], bytes], clocks: Clocks
+    ) -> None:
+        self.segment_index = segment_index
         self.recovered = Recovered()
-        self.facts = Facts(ledger)
+        self.facts = RecoveryIndex(segment_index)
         self.next_serial = 1
         # The newest segment, and those before it as far as nothing came into the ones behind.
-        self.unproven: list[Walk] = []
+        self.unproven: list[SegmentScan] = []
         self.damaged: dict[str, str] = {}  # what is wrong, by the segment's name
         self.unreadable: dict[str, int] = {}  # blocks, by the segment's name; the reader counts
         self.hopeless: list[str] = []  # names of segments of which nothing can be read
@@ -106,14 +108,14 @@ class Recovery:
         self._read = read
         self._clocks = clocks
         self._exchanges: dict[ExchangeKey, int] = {}  # met, released or not, and their number
-        self._parked: dict[bytes, int] = {}
+        self._queued: dict[bytes, int] = {}
         self._recent: dict[ClientId, list[tuple[int, int, int, float]]] = {}
 
     def run(self, names: list[str], size_max: int) -> None:
         """Read all segments among these files."""
         self._meet(filter(SEGMENT_NAME.fullmatch, names), size_max)
         bound, follower = 1 << 64, None
-        for segment in reversed(self.ledger.segments):
+        for segment in reversed(self.segment_index.segments):
             walk = self._walk(segment, self._read(segment.name, size_max), bound)
             self._settle(walk)
             self._judge(walk, follower)
@@ -127,7 +129,7 @@ class Recovery:
         for header, name in sorted(met, key=lambda item: (item[0].first, item[0].serial)):
             self.next_serial = max(self.next_serial, header.serial + 1)
             segment = Segment(header, name, size_max)
-            self.ledger.append(segment)
+            self.segment_index.append(segment)
             self.facts.meet(segment)
 
     def _header(self, name: str, size_max: int) -> Header | None:
@@ -146,9 +148,9 @@ class Recovery:
 
     # One segment
 
-    def _walk(self, segment: Segment, octets: bytes, bound: int) -> Walk:
+    def _walk(self, segment: Segment, octets: bytes, bound: int) -> SegmentScan:
         header = segment.header
-        walk = Walk(segment, octets, min(bound, self.facts.bounds.get(header.serial, bound)))
+        walk = SegmentScan(segment, octets, min(bound, self.facts.bounds.get(header.serial, bound)))
         segment.size = len(octets)
         walk.is_same_boot = self._is_same_boot(header.boot_id)
         segment.same_boot_from = 0 if walk.is_same_boot else NEVER
@@ -168,7 +170,7 @@ class Recovery:
         segment.end = walk.end
         return walk
 
-    def _apply(self, walk: Walk, found: Found) -> bool:
+    def _apply(self, walk: SegmentScan, found: Found) -> bool:
         """Whether it is a reading that counts."""
         self.recovered.report.records += 1
         if found.kind == Kind.PUBLISH:
@@ -198,7 +200,7 @@ class Recovery:
 
     # What it comes to
 
-    def _settle(self, walk: Walk) -> None:
+    def _settle(self, walk: SegmentScan) -> None:
         """All marks of this segment's readings are known now."""
         segment = walk.segment
         if not self.recovered.last_packet_id:
@@ -209,19 +211,19 @@ class Recovery:
             epoch, _ = decode_identity(walk.octets, walk.readings[-1][0].offset)
             self.recovered.newest_epoch = max(self.recovered.newest_epoch, epoch)
         newest: dict[ExchangeKey, tuple[int, Found]] = {}  # QoS 2, by message id
-        received: list[Forward] = []
-        kept: list[KeptRun] = []
+        received: list[Reading] = []
+        kept: list[KeptRecords] = []
         for found, keys, is_same_boot in walk.readings:
             index, written_flags, message_id, received_ms, unix_ms, _, client = keys
             came_at = self._came_at(received_ms / 1000, unix_ms, is_same_boot)
             flags = self._flags_of(segment, index, qos_of(written_flags))
             segment.add(index, flags, came_at)
             if flags & (PARKED | FINISHED) == PARKED:
-                self._parked[client] = self._parked.get(client, 0) + 1
+                self._queued[client] = self._queued.get(client, 0) + 1
             elif flags & (KEPT | FINISHED) == KEPT:
                 _keep(kept, decode_identity(walk.octets, found.offset), segment.first + index)
             elif not flags & FINISHED:
-                received.append(self._forward(walk, found, came_at))
+                received.append(self._reading(walk, found, came_at))
             if qos_of(written_flags) == 2 and message_id:  # a will has none
                 key = ClientId(client.decode()), message_id
                 if key in newest:
@@ -246,13 +248,15 @@ class Recovery:
         has_it = flags & KEPT or (flags & RECEIVED and qos == 2)
         return flags | (TAKEN if has_it else PARKED)
 
-    def _forward(self, walk: Walk, found: Found, came_at: float) -> Forward:
-        forward = decode_reading(walk.octets, found.offset, found.end)
-        forward.record += walk.segment.first
-        forward.received_at = came_at
-        return forward
+    def _reading(self, walk: SegmentScan, found: Found, came_at: float) -> Reading:
+        reading = decode_reading(walk.octets, found.offset, found.end)
+        reading.record += walk.segment.first
+        reading.received_at = came_at
+        return reading
 
-    def _settle_exchanges(self, walk: Walk, newest: dict[ExchangeKey, tuple[int, Found]]) -> None:
+    def _settle_exchanges(
+        self, walk: SegmentScan, newest: dict[ExchangeKey, tuple[int, Found]]
+    ) -> None:
         """A message id is that of its newest reading; met first, because the newest come first."""
         segment = walk.segment
         for key, (index, found) in newest.items():
@@ -260,18 +264,18 @@ class Recovery:
             met = self._exchanges.setdefault(key, number)
             if met > number:
                 self._supersede(segment, index)
-            elif key not in self.ledger.exchanges and not segment.flags[index] & RELEASED:
+            elif key not in self.segment_index.exchanges and not segment.flags[index] & RELEASED:
                 contents = decode_contents(walk.octets, found.offset, found.end)
                 exchange = Exchange(number, contents)
-                self.ledger.begin_exchange(segment, key, exchange)
+                self.segment_index.begin_exchange(segment, key, exchange)
         for key, exchange in sorted(walk.guests, key=lambda guest: -guest[1].number):
-            self.ledger.add_guest(exchange.number, segment)
+            self.segment_index.add_guest(exchange.number, segment)
             met = self._exchanges.setdefault(key, exchange.number)
             if met > exchange.number:
                 self.superseded.append(exchange.number)
             elif not self._is_released(exchange.number):
-                if key not in self.ledger.exchanges:
-                    self.ledger.begin_exchange(segment, key, exchange)
+                if key not in self.segment_index.exchanges:
+                    self.segment_index.begin_exchange(segment, key, exchange)
                 continue
             segment.released_guests.add(exchange.number)
             self._depend_on(segment)
@@ -283,7 +287,7 @@ class Recovery:
             self.superseded.append(segment.first + index)
 
     def _is_released(self, number: int) -> bool:
-        home = self.ledger.find(number)
+        home = self.segment_index.find(number)
         if home is None:
             return number in self.facts.released
         index = number - home.first
@@ -291,11 +295,11 @@ class Recovery:
 
     def _depend_on(self, segment: Segment) -> None:
         """Every newer segment may have marks that are about this one."""
-        place = self.ledger.segments.index(segment)
-        for newer in self.ledger.segments[place + 1 :]:
+        place = self.segment_index.segments.index(segment)
+        for newer in self.segment_index.segments[place + 1 :]:
             newer.about.add(segment.serial)
 
-    def _settle_recent(self, walk: Walk) -> None:
+    def _settle_recent(self, walk: SegmentScan) -> None:
         segment, clocks = walk.segment, self._clocks
         if clocks.now - segment.newest_received_at >= clocks.recent_s:
             return
@@ -307,7 +311,7 @@ class Recovery:
                 contents = decode_contents(walk.octets, found.offset, found.end)
                 recent.append((segment.first + index, message_id, contents, age))
 
-    def _judge(self, walk: Walk, follower: Header | None) -> None:
+    def _judge(self, walk: SegmentScan, follower: Header | None) -> None:
         """Was it damaged, or only cut short?"""
         segment, report = walk.segment, self.recovered.report
         report.torn_bytes += sum(gap.end - gap.offset for gap in walk.torn)
@@ -325,17 +329,17 @@ class Recovery:
             self._depend_on(segment)
 
     def _conclude(self) -> None:
-        recovered, ledger = self.recovered, self.ledger
-        recovered.parked = {ClientId(client.decode()): n for client, n in self._parked.items()}
+        recovered, segment_index = self.recovered, self.segment_index
+        recovered.queued = {ClientId(client.decode()): n for client, n in self._queued.items()}
         recovered.exchanges = self._recent_and_unreleased()
         report = recovered.report
-        report.segments = len(ledger.segments)
-        report.waiting = sum(each.unfinished - each.kept for each in ledger.segments)
+        report.segments = len(segment_index.segments)
+        report.waiting = sum(each.unfinished - each.kept for each in segment_index.segments)
         report.damaged = [f"{name}: {what}" for name, what in sorted(self.damaged.items())]
 
     def _recent_and_unreleased(self) -> dict[ClientId, Exchanges]:
         unreleased: dict[ClientId, list[tuple[int, int, int]]] = {}
-        for (client_id, message_id), home in self.ledger.exchanges.items():
+        for (client_id, message_id), home in self.segment_index.exchanges.items():
             exchange = home.exchanges[client_id, message_id]
             row = exchange.number, message_id, exchange.contents
             unreleased.setdefault(client_id, []).append(row)
@@ -351,7 +355,7 @@ class Recovery:
         return exchanges
 
 
-def _keep(runs: list[KeptRun], identity: tuple[int, int], number: int) -> None:
+def _keep(runs: list[KeptRecords], identity: tuple[int, int], number: int) -> None:
     """Put it to its neighbours."""
     epoch, sequence = identity
     if runs:
@@ -360,4 +364,4 @@ def _keep(runs: list[KeptRun], identity: tuple[int, int], number: int) -> None:
         if end == (epoch, sequence, number):
             runs[-1] = replace(last, count=last.count + 1)
             return
-    runs.append(KeptRun(epoch, sequence, number, 1))
+    runs.append(KeptRecords(epoch, sequence, number, 1))

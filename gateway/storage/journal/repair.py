@@ -23,11 +23,11 @@ from gateway.storage.journal.options import (
     SEGMENT_BYTES_MIN,
     SEGMENTS_MIN,
     JournalError,
-    JournalRules,
+    JournalOptions,
 )
 from gateway.storage.journal.reading import read_file
 from gateway.storage.journal.records import BODY_BYTES_MAX, HEAD_BYTES, Kind, encode_record
-from gateway.storage.journal.recovery import Clocks, Recovery, Walk
+from gateway.storage.journal.recovery import Clocks, Recovery, SegmentScan
 from gateway.storage.journal.segment import (
     DAMAGED_SUFFIX,
     HEADER_BYTES,
@@ -35,36 +35,36 @@ from gateway.storage.journal.segment import (
     SEGMENT_NAME,
     SPARE_NAME,
 )
-from gateway.storage.journal.segment_files import NO_ROOM, Volume, Writing
-from gateway.storage.journal.segment_index import Ledger
+from gateway.storage.journal.segment_files import NO_ROOM, SegmentFiles, Writing
+from gateway.storage.journal.segment_index import SegmentIndex
 
 
-class Opening:
-    def __init__(self, folder: Path, files: Files, rules: JournalRules) -> None:
+class Repair:
+    def __init__(self, folder: Path, files: Files, options: JournalOptions) -> None:
         self._folder = folder
         self._files = files
-        self._rules = rules
+        self._options = options
         self._unreadable: dict[str, int] = {}  # blocks, by file
 
-    def run(self, ledger: Ledger, volume: Volume, clocks: Clocks) -> Recovery:
+    def run(self, segment_index: SegmentIndex, volume: SegmentFiles, clocks: Clocks) -> Recovery:
         """Raises JournalError."""
         least = SEGMENTS_MIN * SEGMENT_BYTES_MIN
-        if self._rules.size_max_bytes < least:
+        if self._options.size_max_bytes < least:
             raise JournalError(errno.EINVAL, f"journal.size_max must be at least {least} bytes")
         try:
-            return self._run(ledger, volume, clocks)
+            return self._run(segment_index, volume, clocks)
         except JournalError:
             raise
         except OSError as error:
             raise journal_error(self._folder, error) from error
 
-    def _run(self, ledger: Ledger, volume: Volume, clocks: Clocks) -> Recovery:
+    def _run(self, segment_index: SegmentIndex, volume: SegmentFiles, clocks: Clocks) -> Recovery:
         folder, files = self._folder, self._files
         files.make_folder(folder)
         files.sync_folder(folder.parent)
         volume.settle_in()
         names, others = self._files_of(files.names(folder))
-        recovery = Recovery(ledger, self._read, clocks)
+        recovery = Recovery(segment_index, self._read, clocks)
         recovery.unreadable = self._unreadable
         recovery.run(names, FILE_BYTES_MAX)
         recovery.recovered.report.damaged += others
@@ -131,7 +131,7 @@ class Opening:
 
     # The newest segment
 
-    def _resume(self, walk: Walk, volume: Volume, clocks: Clocks) -> None:
+    def _resume(self, walk: SegmentScan, volume: SegmentFiles, clocks: Clocks) -> None:
         """Go on in it, if this machine would write like it, and nothing smaller stands ready where
         the settings have become smaller.
         """
@@ -139,7 +139,7 @@ class Opening:
         file = self._make_durable(walk)
         if file is None:
             return
-        is_too_large = segment.size > self._rules.segment_bytes and volume.spares
+        is_too_large = segment.size > self._options.segment_bytes and volume.spares
         if segment.header.algorithm != PREFERRED or is_too_large:
             self._files.close(file)
             return
@@ -149,7 +149,7 @@ class Opening:
             volume.carry((Kind.BOOT, clocks.boot_id))
             segment.same_boot_from = walk.end
 
-    def _make_durable(self, walk: Walk) -> int | None:
+    def _make_durable(self, walk: SegmentScan) -> int | None:
         """As it was read; returns the file. None where the disk has no room for that (the file has
         holes, or is written elsewhere each time): it is as it was, and nothing goes into it.
         """
@@ -181,7 +181,7 @@ class Opening:
         self._files.sync_folder(self._folder)
 
 
-def repaired(walk: Walk) -> bytes:
+def repaired(walk: SegmentScan) -> bytes:
     """The whole segment with filler in its gaps and zeros behind its end."""
     header = walk.segment.header
     octets = bytearray(walk.octets)

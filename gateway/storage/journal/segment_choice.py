@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from gateway.storage.journal.commit_group import Group, Pending
+from gateway.storage.journal.commit_group import CommitGroup, Pending
 from gateway.storage.journal.records import FRAME_BYTES
 from gateway.storage.journal.segment_index import Segment
-from gateway.storage.journal.space import Room, room_in
+from gateway.storage.journal.space import Space, room_in
 
 
 def size_of(pending: Pending) -> int:
     return len(pending[2]) + FRAME_BYTES
 
 
-def is_blocked(pending: list[Pending], current: Segment | None, room: Room) -> bool:
+def is_blocked(pending: list[Pending], current: Segment | None, room: Space) -> bool:
     """Readings wait, and there is no room for the first of them."""
     if not pending:
         return False
@@ -24,7 +24,7 @@ def is_blocked(pending: list[Pending], current: Segment | None, room: Room) -> b
     return room.standing() < 2 or size > room.largest()
 
 
-def place(group: Group, pending: list[Pending], current: Segment | None, room: Room) -> None:
+def place(group: CommitGroup, pending: list[Pending], current: Segment | None, room: Space) -> None:
     """`pending`: what may be taken, because there is room for it.
 
     A group fills the segment that it is meant for. Should that fail, and the spare that is left be

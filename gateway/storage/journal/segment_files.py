@@ -23,11 +23,11 @@ from pathlib import Path
 
 from gateway.host.causes import brief
 from gateway.storage.journal.checksums import CHECKSUMS
-from gateway.storage.journal.commit_group import Group, Look, Mark
+from gateway.storage.journal.commit_group import CommitGroup, Mark, PathCheck
 from gateway.storage.journal.file_identity import Identity
 from gateway.storage.journal.files import Files
 from gateway.storage.journal.held_files import HeldFiles
-from gateway.storage.journal.options import SEGMENT_BYTES_MIN, GoneError, JournalRules
+from gateway.storage.journal.options import SEGMENT_BYTES_MIN, GoneError, JournalOptions
 from gateway.storage.journal.records import (
     Kind,
     encode_reading,
@@ -42,7 +42,7 @@ from gateway.storage.journal.segment import (
     Header,
     spare_name,
 )
-from gateway.storage.journal.segment_index import Segment, Started
+from gateway.storage.journal.segment_index import BegunSegment, Segment
 
 SPARES_MAX = 2  # beyond these a drained segment's room goes back to the file system
 ZERO_BYTES = bytes(1 << 16)
@@ -71,15 +71,15 @@ class Writing:
     identity: Identity | None = None  # None where the file system's numbers are not stable
 
 
-class Volume:
-    def __init__(self, folder: Path, files: Files, rules: JournalRules) -> None:
+class SegmentFiles:
+    def __init__(self, folder: Path, files: Files, options: JournalOptions) -> None:
         self.writing: Writing | None = None
         self.spares: list[Spare] = []  # the largest last
         self.next_serial = 1
         self.next_spare = 0
         self._folder = folder
         self._files = files
-        self._rules = rules
+        self._options = options
         self.held = HeldFiles(folder, files)  # of segments that are not written to any more
         self._is_folder_synced = True
         self._carried: list[Mark] = []  # written before, but lost with their segment's last sync
@@ -88,7 +88,7 @@ class Volume:
 
     # Groups
 
-    def write(self, group: Group) -> None:
+    def write(self, group: CommitGroup) -> None:
         """All of it durable, here or in another segment; or OSError."""
         if self.writing is None and not group.needs_segment:
             return
@@ -107,7 +107,7 @@ class Volume:
                 self._abandon(group.abandoned)
                 raise
 
-    def _append(self, group: Group) -> None:
+    def _append(self, group: CommitGroup) -> None:
         writing = self.writing
         if writing is None:
             raise OSError(errno.ENOSPC, "no segment to write to")
@@ -136,13 +136,13 @@ class Volume:
         self._carried.clear()
         group.landed, group.end = writing.header, writing.end
 
-    def _encode(self, marks: list[Mark], group: Group, writing: Writing) -> bytes:
+    def _encode(self, marks: list[Mark], group: CommitGroup, writing: Writing) -> bytes:
         header = writing.header
         salt, first, extend = header.salt, header.first, CHECKSUMS[header.algorithm]
         records = [encode_record(kind, body, salt, extend) for kind, body in marks]
         records += [
-            encode_reading(forward.record - first, flags, body, salt, extend)
-            for forward, flags, body in group.readings
+            encode_reading(reading.record - first, flags, body, salt, extend)
+            for reading, flags, body in group.readings
         ]
         if records and writing.end == writing.synced:
             records[0] = with_durable_before(records[0], salt, extend)
@@ -159,13 +159,13 @@ class Volume:
 
     # Segments
 
-    def _start(self, group: Group) -> None:
+    def _start(self, group: CommitGroup) -> None:
         """Begin a new segment in a spare."""
         self._check_folder()
         if not self.spares:
             raise OSError(errno.ENOSPC, "no spare segment")
         spare = self.spares.pop()
-        header = replace(group.header, salt=self._rules.salt(), serial=self.next_serial)
+        header = replace(group.header, salt=self._options.salt(), serial=self.next_serial)
         self.next_serial += 1
         file = self._name(spare, header)
         group.bytes_written += HEADER_BYTES
@@ -173,7 +173,7 @@ class Volume:
         if former is not None:
             self._carried = former.unsynced + self._carried
             self.held.hold(former.header.name, former.file)
-        group.started.append(Started(header, spare.size, bool(self._carried)))
+        group.started.append(BegunSegment(header, spare.size, bool(self._carried)))
         path = self._folder / header.name
         self.writing = Writing(header, file, path, spare.size, HEADER_BYTES, HEADER_BYTES)
         self.writing.identity = self._identity_of(self.writing)
@@ -218,7 +218,7 @@ class Volume:
 
     # Room
 
-    def make_room(self, group: Group) -> None:
+    def make_room(self, group: CommitGroup) -> None:
         """Free what is to be freed, one after the other: a segment with marks about another must
         not be gone for good while the other can still come back.
         """
@@ -239,7 +239,7 @@ class Volume:
         path = self._folder / segment.name
         self.held.let_go(segment.name)
         # A small one is worth keeping only where there is no other, or none could become whole.
-        is_small = segment.size < self._rules.segment_bytes and bool(self.spares)
+        is_small = segment.size < self._options.segment_bytes and bool(self.spares)
         try:
             if segment.is_suspect or is_small or len(self.spares) >= SPARES_MAX:
                 self._files.remove(path)
@@ -253,7 +253,7 @@ class Volume:
 
     def _keep_spare(self, spare: Spare) -> None:
         """Cut to the usual size, if it has more."""
-        if spare.size > self._rules.segment_bytes:
+        if spare.size > self._options.segment_bytes:
             with suppress(OSError):  # then it stays as large as it is
                 self._cut(spare)
         self.spares.append(spare)
@@ -262,8 +262,8 @@ class Volume:
     def _cut(self, spare: Spare) -> None:
         file = self._files.open(spare.path)
         try:
-            self._files.truncate(file, self._rules.segment_bytes)
-            spare.size = self._rules.segment_bytes
+            self._files.truncate(file, self._options.segment_bytes)
+            spare.size = self._options.segment_bytes
             self._files.sync(file)
         finally:
             self._close(file)
@@ -278,7 +278,7 @@ class Volume:
         try:
             entry = self._files.entry_of(file)
             spare.size = entry.size
-            if entry.allocated_bytes < entry.size <= self._rules.segment_bytes:
+            if entry.allocated_bytes < entry.size <= self._options.segment_bytes:
                 self._fill(file, entry.size)
         except OSError:
             spare.size = 0
@@ -349,7 +349,7 @@ class Volume:
         if self._files.identity(self._folder) == identity:
             self._folder_identity = identity
 
-    def look(self, look: Look) -> None:
+    def look(self, look: PathCheck) -> None:
         """Is all in its place? What is written to is abandoned if it is not."""
         try:
             self._check_folder()

@@ -40,7 +40,7 @@ _WAITING = bytes(flags & (PRESENT | FINISHED | KEPT) == PRESENT for flags in ran
 
 
 @dataclass(slots=True)
-class Started:
+class BegunSegment:
     """A segment that was begun. `has_carried`: marks of the one before it go into it once more."""
 
     header: Header
@@ -66,7 +66,7 @@ class Segment:
     flags: bytearray = field(default_factory=bytearray)
     times: array[int] = field(default_factory=lambda: array("i"))  # received, monotonic seconds
     unfinished: int = 0
-    parked: int = 0  # of the unfinished: to be read back
+    queued: int = 0  # of the unfinished: to be read back
     kept: int = 0  # of the unfinished: the broker has them
     head: int = 0  # no reading before this index is unfinished
     newest_received_at: float = 0.0
@@ -118,17 +118,17 @@ class Segment:
             if flags & KEPT:
                 self.kept += 1
             elif flags & PARKED:
-                self.parked += 1
+                self.queued += 1
 
     def is_wanted(self, index: int) -> bool:
         return index < len(self.flags) and self.flags[index] & _WANTED_MASK == WANTED
 
     def take(self, index: int) -> bool:
-        """As `Ledger.take`."""
+        """As `SegmentIndex.take`."""
         if not self.is_wanted(index):
             return False
         self.flags[index] |= TAKEN
-        self.parked -= 1
+        self.queued -= 1
         return True
 
     def keep(self, index: int) -> bool:
@@ -153,7 +153,7 @@ class Segment:
             if flags & KEPT:
                 self.kept -= 1
             elif flags & (PARKED | TAKEN) == PARKED:
-                self.parked -= 1
+                self.queued -= 1
         self.unfinished -= len(finished)
         return finished
 
@@ -178,7 +178,7 @@ class Segment:
         return bytes(self.flags.translate(DURABLE))
 
 
-class Ledger:
+class SegmentIndex:
     """All segments, the oldest first; the last one is written to while it is `current`."""
 
     def __init__(self) -> None:
@@ -193,7 +193,7 @@ class Ledger:
         self.segments.append(segment)
         self._firsts.append(segment.first)
 
-    def begin(self, started: list[Started], abandoned: set[int]) -> None:
+    def begin(self, started: list[BegunSegment], abandoned: set[int]) -> None:
         """Segments that a group began, and those, by serial, that it had to give up."""
         for segment in self.segments:
             segment.is_suspect = segment.is_suspect or segment.serial in abandoned

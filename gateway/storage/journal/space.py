@@ -12,18 +12,18 @@ Rule 4: before a segment goes, what it says of others is written anew (`restate`
 
 from __future__ import annotations
 
-from gateway.storage.journal.commit_group import Group
+from gateway.storage.journal.commit_group import CommitGroup
 from gateway.storage.journal.options import (
     LAZY_PART,
     RECENT_SHARE,
     RETRY_AFTER_S,
-    JournalRules,
+    JournalOptions,
     WhenFull,
 )
 from gateway.storage.journal.records import HEAD_BYTES, Kind, exchange_body, marks_body, number_body
 from gateway.storage.journal.segment import HEADER_BYTES
-from gateway.storage.journal.segment_files import Spare, Volume
-from gateway.storage.journal.segment_index import Exchange, ExchangeKey, Ledger, Segment
+from gateway.storage.journal.segment_files import SegmentFiles, Spare
+from gateway.storage.journal.segment_index import Exchange, ExchangeKey, Segment, SegmentIndex
 
 FREES_MAX = 4  # in one group
 # Kept free in each segment, for the mark that names a new boot.
@@ -35,16 +35,18 @@ def room_in(segment: Segment | None) -> int:
     return 0 if segment is None else segment.size - segment.end - SLACK_BYTES
 
 
-class Room:
-    def __init__(self, rules: JournalRules, ledger: Ledger, volume: Volume) -> None:
+class Space:
+    def __init__(
+        self, options: JournalOptions, segment_index: SegmentIndex, volume: SegmentFiles
+    ) -> None:
         self.is_disk_full = False  # or broken: the last attempt to make a segment failed
         self._make_at = 0.0  # no attempt to make a segment before that
         self._free_at = 0.0
-        self._rules = rules
-        self._ledger = ledger
+        self._options = options
+        self._segment_index = segment_index
         self._volume = volume
-        self._usual = rules.segment_bytes
-        self._overhead = HEADER_BYTES + SESSION_BYTES + rules.lazy_bytes_max
+        self._usual = options.segment_bytes
+        self._overhead = HEADER_BYTES + SESSION_BYTES + options.lazy_bytes_max
 
     # How much there is
 
@@ -55,11 +57,11 @@ class Room:
     @property
     def bytes(self) -> int:
         """Of all files."""
-        segments = sum(segment.size for segment in self._ledger.segments)
+        segments = sum(segment.size for segment in self._segment_index.segments)
         return segments + sum(spare.size for spare in self.spares)
 
     def can_make(self) -> bool:
-        if self._ledger.current is None and not self.spares:
+        if self._segment_index.current is None and not self.spares:
             return True  # nothing can be written at all: that is worse than a budget exceeded
         return self._unused() >= self._usual
 
@@ -67,8 +69,8 @@ class Room:
         """Of the budget. What was made when segments were larger counts as one of the usual size:
         the newest could else take all of a smaller budget, and is not freed before the next begins.
         """
-        left, usual = self._rules.size_max_bytes, self._usual
-        for segment in self._ledger.segments:
+        left, usual = self._options.size_max_bytes, self._usual
+        for segment in self._segment_index.segments:
             left -= segment.size if segment.size < usual else usual
         for spare in self.spares:
             left -= spare.size if spare.size < usual else usual
@@ -76,7 +78,7 @@ class Room:
 
     def drained(self) -> list[Segment]:
         """Of those that may be freed (rule 3)."""
-        return _finished(self._ledger.segments[:-1])
+        return _finished(self._segment_index.segments[:-1])
 
     def standing(self) -> int:
         """Segments that are ready, or can be, when the one that is written to is full."""
@@ -99,7 +101,7 @@ class Room:
         kept_back = min(sizes) if sizes else self._usual  # the last to be used (rule 1)
         takes = sum(sizes) + makeable * self._usual - kept_back
         takes -= (len(sizes) + makeable - 1) * self._overhead
-        return max(room_in(self._ledger.current), 0) + takes
+        return max(room_in(self._segment_index.current), 0) + takes
 
     def group_bytes_max(self, segment_bytes: int) -> int:
         """What a new segment takes beside marks that must be written again."""
@@ -111,12 +113,14 @@ class Room:
 
     def takes(self) -> int:
         """About what the next group can be: it goes on in its segment or begins another."""
-        room = room_in(self._ledger.current)
+        room = room_in(self._segment_index.current)
         return max(room, self.largest()) if self.spares else max(room, 0)
 
     # How it is made
 
-    def plan(self, group: Group, now: float, *, is_wanted: bool, wanted_bytes: int = 0) -> None:
+    def plan(
+        self, group: CommitGroup, now: float, *, is_wanted: bool, wanted_bytes: int = 0
+    ) -> None:
         """Put into the group what makes room. `is_wanted`: readings wait that have none, and the
         first of them takes `wanted_bytes`.
         """
@@ -139,14 +143,14 @@ class Room:
         if is_needed and can_make:
             group.spare_bytes = self._usual
             group.spare_bytes_min = wanted_bytes + self._overhead
-        elif is_wanted and self._rules.when_full is WhenFull.DROP_OLDEST and now >= self._free_at:
+        elif is_wanted and self._options.when_full is WhenFull.DROP_OLDEST and now >= self._free_at:
             self._plan_drop(group)
 
     def _bare(self) -> list[Segment]:
         """Begun, and nothing came into them: every newer header says what theirs say. The newest
         too, if no group ever landed there: without it all is as it was before.
         """
-        segments = self._ledger.segments
+        segments = self._segment_index.segments
         bare = [each for each in segments if each.is_suspect and each.end == HEADER_BYTES]
         if (
             bare
@@ -157,42 +161,42 @@ class Room:
         return bare
 
     def _disposable(self, now: float, *, is_needed: bool) -> list[Segment]:
-        rules, segments = self._rules, self._ledger.segments
+        options, segments = self._options, self._segment_index.segments
         # If nothing else can be written to, the next group begins a segment, which is the newest by
         # then. Else, where each one fails after its first group, they would pile up.
-        is_to_begin = self._ledger.current is None and self.spares
+        is_to_begin = self._segment_index.current is None and self.spares
         drained = _finished(segments) if is_to_begin else self.drained()
-        excess = sum(segment.size for segment in drained) - rules.size_max_bytes // RECENT_SHARE
+        excess = sum(segment.size for segment in drained) - options.size_max_bytes // RECENT_SHARE
         chosen: list[Segment] = []
         for segment in drained:
-            is_old = not 0 <= now - segment.newest_received_at < rules.recent_s
+            is_old = not 0 <= now - segment.newest_received_at < options.recent_s
             if is_old or segment.is_suspect or excess > 0 or (is_needed and not chosen):
                 chosen.append(segment)
                 excess -= segment.size
         return chosen[:FREES_MAX]
 
     def can_drop(self) -> bool:
-        return self._rules.when_full is WhenFull.DROP_OLDEST and self._droppable() is not None
+        return self._options.when_full is WhenFull.DROP_OLDEST and self._droppable() is not None
 
     def _droppable(self) -> Segment | None:
         """The oldest segment whose unfinished readings all wait to be read back."""
-        for segment in self._ledger.segments[:-1]:
-            if segment.parked and segment.parked == segment.unfinished:
+        for segment in self._segment_index.segments[:-1]:
+            if segment.queued and segment.queued == segment.unfinished:
                 return segment
         return None
 
-    def _plan_drop(self, group: Group) -> None:
+    def _plan_drop(self, group: CommitGroup) -> None:
         segment = self._droppable()
         if segment is not None and self._restate(group, segment):
             group.frees.append(segment)
             group.frees_by_marks.append(segment)
             group.drops = segment
 
-    def _restate(self, group: Group, segment: Segment) -> bool:
+    def _restate(self, group: CommitGroup, segment: Segment) -> bool:
         """Write anew what this segment says of others. False: not all of it fits; go on with the
         next group.
         """
-        living = self._ledger.by_serial()
+        living = self._segment_index.by_serial()
         room = self.takes() // LAZY_PART
         for serial in sorted(segment.about):
             about = living.get(serial)
@@ -210,8 +214,8 @@ class Room:
                 self._restate_exchange(group, key, exchange)
         return True
 
-    def _restate_marks(self, group: Group, about: Segment) -> None:
-        session = self._ledger.session
+    def _restate_marks(self, group: CommitGroup, about: Segment) -> None:
+        session = self._segment_index.session
         body = marks_body(about.serial, about.first, session, about.durable_flags())
         group.restate(Kind.MARKS, body)
         for number in about.released_guests:
@@ -219,13 +223,13 @@ class Room:
         group.about.add(about.serial)
         group.restated_segments.append(about)
 
-    def _restate_exchange(self, group: Group, key: ExchangeKey, exchange: Exchange) -> None:
+    def _restate_exchange(self, group: CommitGroup, key: ExchangeKey, exchange: Exchange) -> None:
         client_id, message_id = key
         body = exchange_body(exchange.number, exchange.contents, message_id, client_id)
         group.restate(Kind.EXCHANGE, body)
         group.restated_exchanges.append((key, exchange))
 
-    def settle(self, group: Group, now: float) -> None:
+    def settle(self, group: CommitGroup, now: float) -> None:
         """What came of it."""
         error = group.room_error
         if error is None:
@@ -249,7 +253,7 @@ class Room:
     def wake_at(self, now: float) -> float | None:
         """When there will be room to be made."""
         times = [
-            segment.newest_received_at + self._rules.recent_s
+            segment.newest_received_at + self._options.recent_s
             for segment in self.drained()
             if segment.newest_received_at <= now
         ]

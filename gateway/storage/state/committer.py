@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from math import inf
 from time import perf_counter
 
-from gateway.core.effects import LATE_S, Admit, Effect, Send, Withheld
-from gateway.core.state_records import Change, SavedState
+from gateway.core.effects import LATE_S, ConnectSaved, Effect, HeldFrames, Send
+from gateway.core.state_records import Change, StateRecords
 from gateway.frames import Publish, Pubrel, Suback
 from gateway.storage.state.errors import StateError
 from gateway.storage.state.pending import Batch, Pending
@@ -66,7 +66,7 @@ class StateCommitter:
     def __init__(
         self,
         store: StateStore,
-        saved: SavedState | None,
+        saved: StateRecords | None,
         loop: asyncio.AbstractEventLoop,
         on_durable: Callable[[list[Effect]], None],
         tell: Callable[[int, str], None] = say,
@@ -296,10 +296,10 @@ def _hanging_for(seconds: float) -> str:
 
 def _may_go(effect: Effect) -> bool:
     """Without a record of it; see the top."""
-    if type(effect) is Admit:
+    if type(effect) is ConnectSaved:
         # After a power cut the sensor is told to connect again; but nobody would know its will.
         return not effect.has_will
-    if type(effect) is Withheld:
+    if type(effect) is HeldFrames:
         return all(map(_may_go, effect.sends))
     if type(effect) is not Send:
         return False

@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gateway.core.state_records import SavedState
+from gateway.core.state_records import StateRecords
 from gateway.storage.state.epoch import EPOCH_MAX, fresh_epoch
 from gateway.storage.state.errors import (
     DamagedError,
@@ -60,7 +60,7 @@ class StateFolder:
     epoch: int
     lock: int
     store: StateStore
-    saved: SavedState
+    saved: StateRecords
 
     def raised_above(self, epoch: int) -> StateFolder:
         """The journal has readings of this epoch, and may have outlived the database. Raises
@@ -154,7 +154,7 @@ def _keep_private(folder: Path) -> None:
 # The database
 
 
-def _open_store(folder: Path, link_names: Sequence[str]) -> tuple[StateStore, SavedState, int]:
+def _open_store(folder: Path, link_names: Sequence[str]) -> tuple[StateStore, StateRecords, int]:
     try:
         if (folder / DISTRUST_FILE).exists():
             raise DamagedError("as a commit found")
@@ -175,7 +175,7 @@ def _open_store(folder: Path, link_names: Sequence[str]) -> tuple[StateStore, Sa
     return _open_and_load(folder, link_names)
 
 
-def _open_and_load(folder: Path, link_names: Sequence[str]) -> tuple[StateStore, SavedState, int]:
+def _open_and_load(folder: Path, link_names: Sequence[str]) -> tuple[StateStore, StateRecords, int]:
     store = StateStore.open(folder, link_names)
     try:
         saved = store.load()

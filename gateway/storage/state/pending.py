@@ -23,25 +23,25 @@ from gateway.core.effects import Effect
 from gateway.core.state_records import (
     Change,
     ClientId,
-    DueWillGone,
-    FilterGone,
-    MessageGone,
-    PacketGone,
-    PacketsGone,
-    PermitGone,
-    RetainedGone,
-    SavedDueWill,
-    SavedFilter,
-    SavedMessage,
-    SavedPacket,
-    SavedPermit,
-    SavedRetained,
-    SavedSession,
-    SavedState,
-    SavedSubscription,
-    SavedTopic,
-    SessionGone,
-    SubscriptionGone,
+    DueWillDeleted,
+    DueWillRecord,
+    FilterDeleted,
+    FilterRecord,
+    MessageDeleted,
+    MessageRecord,
+    PacketDeleted,
+    PacketRecord,
+    PacketsDeleted,
+    PermitDeleted,
+    PermitRecord,
+    RetainedDeleted,
+    RetainedRecord,
+    SessionDeleted,
+    SessionRecord,
+    StateRecords,
+    SubscriptionDeleted,
+    SubscriptionRecord,
+    TopicRecord,
 )
 
 # Of which row a change is: its kind and its name there, the same for a row and for its "gone".
@@ -82,35 +82,49 @@ class _Rows:
 
 # Kinds of change: of which kind of row it is, and what names it there.
 _NAMES: dict[type, tuple[type, Callable[[Any], object]]] = {
-    SavedSession: (SavedSession, lambda _row: 0),
-    SavedTopic: (SavedTopic, attrgetter("topic_id")),
-    SavedSubscription: (SavedSubscription, attrgetter("topic_filter")),
-    SubscriptionGone: (SavedSubscription, attrgetter("topic_filter")),
-    SavedMessage: (SavedMessage, attrgetter("position")),
-    MessageGone: (SavedMessage, attrgetter("position")),
-    SavedRetained: (SavedRetained, attrgetter("topic")),
-    RetainedGone: (SavedRetained, attrgetter("topic")),
-    SavedPacket: (SavedPacket, attrgetter("packet_id")),
-    PacketGone: (SavedPacket, attrgetter("packet_id")),
-    PacketsGone: (SavedPacket, lambda _row: None),
-    SavedFilter: (SavedFilter, attrgetter("topic_filter")),
-    FilterGone: (SavedFilter, attrgetter("topic_filter")),
-    SavedDueWill: (SavedDueWill, attrgetter("client_id")),
-    DueWillGone: (SavedDueWill, attrgetter("client_id")),
-    SavedPermit: (SavedPermit, attrgetter("client_id")),
-    PermitGone: (SavedPermit, attrgetter("client_id")),
+    SessionRecord: (SessionRecord, lambda _row: 0),
+    TopicRecord: (TopicRecord, attrgetter("topic_id")),
+    SubscriptionRecord: (SubscriptionRecord, attrgetter("topic_filter")),
+    SubscriptionDeleted: (SubscriptionRecord, attrgetter("topic_filter")),
+    MessageRecord: (MessageRecord, attrgetter("position")),
+    MessageDeleted: (MessageRecord, attrgetter("position")),
+    RetainedRecord: (RetainedRecord, attrgetter("topic")),
+    RetainedDeleted: (RetainedRecord, attrgetter("topic")),
+    PacketRecord: (PacketRecord, attrgetter("packet_id")),
+    PacketDeleted: (PacketRecord, attrgetter("packet_id")),
+    PacketsDeleted: (PacketRecord, lambda _row: None),
+    FilterRecord: (FilterRecord, attrgetter("topic_filter")),
+    FilterDeleted: (FilterRecord, attrgetter("topic_filter")),
+    DueWillRecord: (DueWillRecord, attrgetter("client_id")),
+    DueWillDeleted: (DueWillRecord, attrgetter("client_id")),
+    PermitRecord: (PermitRecord, attrgetter("client_id")),
+    PermitDeleted: (PermitRecord, attrgetter("client_id")),
 }
 _OF_CLIENT = frozenset(
-    {SavedSession, SavedTopic, SavedSubscription, SubscriptionGone, SavedMessage, MessageGone}
+    {
+        SessionRecord,
+        TopicRecord,
+        SubscriptionRecord,
+        SubscriptionDeleted,
+        MessageRecord,
+        MessageDeleted,
+    }
 )
 _GONE = frozenset(
     {
-        *(SubscriptionGone, MessageGone, RetainedGone, PacketGone, PacketsGone, FilterGone),
-        *(DueWillGone, PermitGone),
+        *(
+            SubscriptionDeleted,
+            MessageDeleted,
+            RetainedDeleted,
+            PacketDeleted,
+            PacketsDeleted,
+            FilterDeleted,
+        ),
+        *(DueWillDeleted, PermitDeleted),
     }
 )
-_SESSION: Key = (SavedSession, 0)
-_ALL_PACKETS: Key = (SavedPacket, None)
+_SESSION: Key = (SessionRecord, 0)
+_ALL_PACKETS: Key = (PacketRecord, None)
 
 
 def _owner_of(change: Any) -> Owner:
@@ -122,7 +136,7 @@ class Pending:
     tells cheaply that one cannot be there: clients, each one's highest message, packets.
     """
 
-    def __init__(self, saved: SavedState | None = None) -> None:
+    def __init__(self, saved: StateRecords | None = None) -> None:
         self.due_at = inf  # when what is here should be written
         self._owners: dict[Owner, _Rows] = {}
         self._freeing: dict[Owner, None] = {}  # those with something gone
@@ -148,7 +162,7 @@ class Pending:
     # From the core
 
     def add(self, change: Change, now: float) -> None:
-        if type(change) is SessionGone:
+        if type(change) is SessionDeleted:
             self._end(change.client_id)
         else:
             self._put(change)
@@ -249,7 +263,7 @@ class Pending:
 
     def _put_under(self, change: Change, ended: set[Owner]) -> None:
         """`ended` collects those who ended meanwhile."""
-        if type(change) is SessionGone:
+        if type(change) is SessionDeleted:
             self._owners.setdefault(change.client_id, _Rows()).is_ended = True
             self._freeing[change.client_id] = None
             return
@@ -261,7 +275,7 @@ class Pending:
         elif key in rows.gone:
             if not self._may_be_on_disk(owner, rows, key):
                 del rows.gone[key]
-        elif key not in rows.saved and not (kind is SavedPacket and _ALL_PACKETS in rows.gone):
+        elif key not in rows.saved and not (kind is PacketRecord and _ALL_PACKETS in rows.gone):
             if type(change) in _GONE:
                 rows.gone[key] = change
                 self._freeing[owner] = None
@@ -278,7 +292,7 @@ class Pending:
 
     # Helpers: what the disk has
 
-    def _remember(self, saved: SavedState) -> None:
+    def _remember(self, saved: StateRecords) -> None:
         for client in saved.clients:
             client_id = client.session.client_id
             self._clients.add(client_id)
@@ -288,19 +302,19 @@ class Pending:
 
     def _note(self, change: Change) -> None:
         match change:
-            case SessionGone(client_id):
+            case SessionDeleted(client_id):
                 self._clients.discard(client_id)
                 self._positions.pop(client_id, None)
-            case SavedSession(client_id) | SavedTopic(client_id) | SavedSubscription(client_id):
+            case SessionRecord(client_id) | TopicRecord(client_id) | SubscriptionRecord(client_id):
                 self._clients.add(client_id)
-            case SavedMessage(client_id, position):
+            case MessageRecord(client_id, position):
                 self._clients.add(client_id)
                 self._positions[client_id] = max(position, self._positions.get(client_id, -1))
-            case PacketsGone():
+            case PacketsDeleted():
                 self._packets.clear()
-            case PacketGone(packet_id):
+            case PacketDeleted(packet_id):
                 self._packets.discard(packet_id)
-            case SavedPacket(packet_id):
+            case PacketRecord(packet_id):
                 self._packets.add(packet_id)
 
     def _is_known(self, client_id: ClientId) -> bool:
@@ -313,12 +327,12 @@ class Pending:
         if owner is not None:
             if rows.is_ended or not self._is_known(owner):
                 return False
-            if kind is not SavedMessage:
+            if kind is not MessageRecord:
                 return True
             assert isinstance(name, int)
             is_flying = flying is not None and (owner, name) in flying.messages
             return is_flying or name <= self._positions.get(owner, -1)
-        if kind is not SavedPacket:
+        if kind is not PacketRecord:
             return True
         if name is None:
             return bool(self._packets or (flying is not None and flying.packets))
@@ -339,7 +353,7 @@ class Pending:
                 assert owner is not None
                 rows.is_ended = False
                 taken += 1
-                yield SessionGone(owner)
+                yield SessionDeleted(owner)
             gone = _take_first(rows.gone, changes_max - taken)
             taken += len(gone)
             yield from gone
@@ -379,14 +393,16 @@ def _take_first(changes: dict[Key, Change], count: float) -> list[Change]:
 
 def _drop_packets(rows: _Rows) -> None:
     for of_rows in (rows.gone, rows.saved):
-        for key in [key for key in of_rows if key[0] is SavedPacket]:
+        for key in [key for key in of_rows if key[0] is PacketRecord]:
             del of_rows[key]
 
 
 # Those of one kind side by side, so that one statement writes them; what is gone before the rest.
 _PLACES = {
     kind: place
-    for place, kind in enumerate((SessionGone, *sorted(_NAMES, key=lambda kind: kind not in _GONE)))
+    for place, kind in enumerate(
+        (SessionDeleted, *sorted(_NAMES, key=lambda kind: kind not in _GONE))
+    )
 }
 
 
@@ -395,11 +411,11 @@ def _batch_of(changes: list[Change], waiting: list[Effect], *, is_all: bool) -> 
     batch = Batch(changes, waiting, is_all)
     for change in changes:
         match change:
-            case SavedSession(client_id) | SavedTopic(client_id) | SavedSubscription(client_id):
+            case SessionRecord(client_id) | TopicRecord(client_id) | SubscriptionRecord(client_id):
                 batch.clients.add(client_id)
-            case SavedMessage(client_id, position):
+            case MessageRecord(client_id, position):
                 batch.clients.add(client_id)
                 batch.messages.add((client_id, position))
-            case SavedPacket(packet_id):
+            case PacketRecord(packet_id):
                 batch.packets.add(packet_id)
     return batch

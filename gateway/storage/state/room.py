@@ -32,7 +32,7 @@ CHECKPOINT_PAGES = 64
 FREE_PAGES_MAX = 1 << 16
 
 
-class Room:
+class ReservedSpace:
     """Of a database in a file; `connection` is in write-ahead mode, outside a transaction."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:

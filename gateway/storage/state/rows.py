@@ -14,28 +14,28 @@ from typing import Any
 from gateway.core.state_records import (
     Change,
     ClientId,
-    DueWillGone,
-    FilterGone,
-    MessageGone,
-    PacketGone,
-    PacketsGone,
-    PermitGone,
-    RetainedGone,
-    SavedClient,
-    SavedDueWill,
-    SavedFilter,
-    SavedMessage,
-    SavedPacket,
-    SavedPermit,
-    SavedRetained,
-    SavedSession,
-    SavedState,
-    SavedSubscription,
-    SavedTopic,
-    SavedWill,
-    SessionGone,
+    ClientRecord,
+    DueWillDeleted,
+    DueWillRecord,
+    FilterDeleted,
+    FilterRecord,
+    MessageDeleted,
+    MessageRecord,
+    PacketDeleted,
+    PacketRecord,
+    PacketsDeleted,
+    PermitDeleted,
+    PermitRecord,
+    RetainedDeleted,
+    RetainedRecord,
+    SessionDeleted,
+    SessionRecord,
     State,
-    SubscriptionGone,
+    StateRecords,
+    SubscriptionDeleted,
+    SubscriptionRecord,
+    TopicRecord,
+    WillRecord,
 )
 
 # Of a link that this configuration does not have.
@@ -59,66 +59,73 @@ class _Way:
     statements: tuple[str, ...]
 
 
-def _message_row(row: SavedMessage) -> Row:
+def _message_row(row: MessageRecord) -> Row:
     message = (row.topic, row.payload, row.qos, row.retain, row.is_released)
     return (row.client_id, row.position, *message)
 
 
-def _subscription_row(row: SavedSubscription) -> Row:
+def _subscription_row(row: SubscriptionRecord) -> Row:
     return (row.client_id, row.topic_filter, row.qos, row.topic_id_type, row.topic_id)
 
 
 _WAYS: dict[type, _Way] = {
-    SessionGone: _Way(
+    SessionDeleted: _Way(
         lambda row: (row.client_id,),
         tuple(
             f"DELETE FROM {table} WHERE client_id = ?"
             for table in ("sessions", "topics", "subscriptions", "messages")
         ),
     ),
-    SavedTopic: _Way(
+    TopicRecord: _Way(
         lambda row: (row.client_id, row.topic_id, row.name),
         ("REPLACE INTO topics VALUES (?, ?, ?)",),
     ),
-    SavedSubscription: _Way(
+    SubscriptionRecord: _Way(
         _subscription_row, ("REPLACE INTO subscriptions VALUES (?, ?, ?, ?, ?)",)
     ),
-    SubscriptionGone: _Way(
+    SubscriptionDeleted: _Way(
         lambda row: (row.client_id, row.topic_filter),
         ("DELETE FROM subscriptions WHERE client_id = ? AND topic_filter = ?",),
     ),
-    SavedMessage: _Way(_message_row, ("REPLACE INTO messages VALUES (?, ?, ?, ?, ?, ?, ?)",)),
-    MessageGone: _Way(
+    MessageRecord: _Way(_message_row, ("REPLACE INTO messages VALUES (?, ?, ?, ?, ?, ?, ?)",)),
+    MessageDeleted: _Way(
         lambda row: (row.client_id, row.position),
         ("DELETE FROM messages WHERE client_id = ? AND position = ?",),
     ),
-    SavedRetained: _Way(
+    RetainedRecord: _Way(
         lambda row: (row.topic, row.payload, row.qos, row.is_exact),
         ("REPLACE INTO retained VALUES (?, ?, ?, ?)",),
     ),
-    RetainedGone: _Way(lambda row: (row.topic,), ("DELETE FROM retained WHERE topic = ?",)),
-    SavedPacket: _Way(
+    RetainedDeleted: _Way(lambda row: (row.topic,), ("DELETE FROM retained WHERE topic = ?",)),
+    PacketRecord: _Way(
         lambda row: (row.packet_id, row.contents, row.brought_by),
         ("REPLACE INTO packets VALUES (?, ?, ?)",),
     ),
-    PacketGone: _Way(lambda row: (row.packet_id,), ("DELETE FROM packets WHERE packet_id = ?",)),
-    PacketsGone: _Way(lambda _row: (), ("DELETE FROM packets",)),
-    SavedFilter: _Way(lambda row: (row.topic_filter,), ("REPLACE INTO filters VALUES (?)",)),
-    FilterGone: _Way(
+    PacketDeleted: _Way(lambda row: (row.packet_id,), ("DELETE FROM packets WHERE packet_id = ?",)),
+    PacketsDeleted: _Way(lambda _row: (), ("DELETE FROM packets",)),
+    FilterRecord: _Way(lambda row: (row.topic_filter,), ("REPLACE INTO filters VALUES (?)",)),
+    FilterDeleted: _Way(
         lambda row: (row.topic_filter,), ("DELETE FROM filters WHERE topic_filter = ?",)
     ),
-    SavedDueWill: _Way(astuple, (f"REPLACE INTO due_wills VALUES ({'?, ' * 8}?)",)),
-    DueWillGone: _Way(astuple, ("DELETE FROM due_wills WHERE client_id = ?",)),
-    SavedPermit: _Way(astuple, ("REPLACE INTO permits VALUES (?)",)),
-    PermitGone: _Way(astuple, ("DELETE FROM permits WHERE client_id = ?",)),
+    DueWillRecord: _Way(astuple, (f"REPLACE INTO due_wills VALUES ({'?, ' * 8}?)",)),
+    DueWillDeleted: _Way(astuple, ("DELETE FROM due_wills WHERE client_id = ?",)),
+    PermitRecord: _Way(astuple, ("REPLACE INTO permits VALUES (?)",)),
+    PermitDeleted: _Way(astuple, ("DELETE FROM permits WHERE client_id = ?",)),
 }
 
 
 # What needs no more space on the disk than before, or hardly any.
 _MAKING_ROOM = frozenset(
     {
-        *(SessionGone, SubscriptionGone, MessageGone, RetainedGone, PacketGone, PacketsGone),
-        *(FilterGone, DueWillGone, PermitGone, SavedSession),
+        *(
+            SessionDeleted,
+            SubscriptionDeleted,
+            MessageDeleted,
+            RetainedDeleted,
+            PacketDeleted,
+            PacketsDeleted,
+        ),
+        *(FilterDeleted, DueWillDeleted, PermitDeleted, SessionRecord),
     }
 )
 
@@ -131,7 +138,7 @@ class RowWriter:
     def __init__(self, link_names: Sequence[str]) -> None:
         self._link_names = tuple(link_names)
         session = _Way(self._session_row, (f"REPLACE INTO sessions VALUES ({'?, ' * 12}?)",))
-        self._ways: Mapping[type, _Way] = {**_WAYS, SavedSession: session}
+        self._ways: Mapping[type, _Way] = {**_WAYS, SessionRecord: session}
 
     def write(self, connection: sqlite3.Connection, changes: Iterable[Change]) -> None:
         """In order; neighbours of one kind by one statement."""
@@ -141,7 +148,7 @@ class RowWriter:
             for statement in way.statements:
                 connection.executemany(statement, rows)
 
-    def _session_row(self, row: SavedSession) -> Row:
+    def _session_row(self, row: SessionRecord) -> Row:
         will: Row = (None, None, None, None)
         if row.will is not None:
             will = (row.will.topic, row.will.payload, row.will.qos, row.will.retain)
@@ -282,62 +289,62 @@ class RowReader:
         self._select = connection.execute
         self._links = {name: number for number, name in enumerate(link_names) if name}
 
-    def read(self) -> SavedState:
+    def read(self) -> StateRecords:
         clients = {
-            session.client_id: SavedClient(session, [], [], []) for session in self._sessions()
+            session.client_id: ClientRecord(session, [], [], []) for session in self._sessions()
         }
         self._read_topics(clients)
         self._read_subscriptions(clients)
         self._read_messages(clients)
         select = self._select
-        return SavedState(
+        return StateRecords(
             clients=list(clients.values()),
             retained=[
-                SavedRetained(topic, payload, qos, bool(is_exact))
+                RetainedRecord(topic, payload, qos, bool(is_exact))
                 for topic, payload, qos, is_exact in select("SELECT * FROM retained ORDER BY 1")
             ],
-            packets=[SavedPacket(*row) for row in select("SELECT * FROM packets ORDER BY 1")],
+            packets=[PacketRecord(*row) for row in select("SELECT * FROM packets ORDER BY 1")],
             filters=[name for (name,) in select("SELECT * FROM filters ORDER BY 1")],
             due_wills=list(self._due_wills()),
             permits=[ClientId(name) for (name,) in select("SELECT * FROM permits ORDER BY 1")],
         )
 
-    def _sessions(self) -> Iterable[SavedSession]:
+    def _sessions(self) -> Iterable[SessionRecord]:
         links = self._links
         for row in self._select("SELECT * FROM sessions ORDER BY client_id"):
             client_id, clean, link, address, state, keep_alive_s, sleep_s, *rest = row
             topic, payload, qos, retain, next_topic_id, next_position = rest
-            yield SavedSession(
+            yield SessionRecord(
                 *(ClientId(client_id), bool(clean), links.get(link, NO_LINK), address),
                 *(State(state), keep_alive_s, sleep_s),
-                SavedWill(topic, payload, qos, bool(retain)) if topic is not None else None,
+                WillRecord(topic, payload, qos, bool(retain)) if topic is not None else None,
                 *(next_topic_id, next_position),
             )
 
-    def _due_wills(self) -> Iterable[SavedDueWill]:
+    def _due_wills(self) -> Iterable[DueWillRecord]:
         for client_id, topic, payload, qos, retain, *tag in self._select(
             "SELECT * FROM due_wills ORDER BY client_id"
         ):
-            yield SavedDueWill(ClientId(client_id), topic, payload, qos, bool(retain), *tag)
+            yield DueWillRecord(ClientId(client_id), topic, payload, qos, bool(retain), *tag)
 
-    def _read_topics(self, clients: Mapping[ClientId, SavedClient]) -> None:
+    def _read_topics(self, clients: Mapping[ClientId, ClientRecord]) -> None:
         rows = self._select("SELECT * FROM topics ORDER BY client_id, topic_id")
         for client_id, topic_id, name in rows:
             client = clients[client_id]
-            client.topics.append(SavedTopic(client.session.client_id, topic_id, name))
+            client.topics.append(TopicRecord(client.session.client_id, topic_id, name))
 
-    def _read_subscriptions(self, clients: Mapping[ClientId, SavedClient]) -> None:
+    def _read_subscriptions(self, clients: Mapping[ClientId, ClientRecord]) -> None:
         rows = self._select("SELECT * FROM subscriptions ORDER BY client_id, topic_filter")
         for client_id, *row in rows:
             client = clients[client_id]
-            client.subscriptions.append(SavedSubscription(client.session.client_id, *row))
+            client.subscriptions.append(SubscriptionRecord(client.session.client_id, *row))
 
-    def _read_messages(self, clients: Mapping[ClientId, SavedClient]) -> None:
+    def _read_messages(self, clients: Mapping[ClientId, ClientRecord]) -> None:
         rows = self._select("SELECT * FROM messages ORDER BY client_id, position")
         for client_id, position, topic, payload, qos, retain, is_released in rows:
             client = clients[client_id]
             client.messages.append(
-                SavedMessage(
+                MessageRecord(
                     client.session.client_id,
                     *(position, topic, payload, qos, bool(retain), bool(is_released)),
                 )

@@ -20,7 +20,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
-from gateway.core.state_records import Change, SavedState
+from gateway.core.state_records import Change, StateRecords
 from gateway.storage.state.epoch import EPOCH_MAX
 from gateway.storage.state.errors import DamagedError, StateError, code_of, from_code, from_sqlite
 from gateway.storage.state.migrations import migrate
@@ -29,7 +29,7 @@ from gateway.storage.state.room import (
     FREE_PAGES,
     PAGE_BYTES,
     WAL_BYTES,
-    Room,
+    ReservedSpace,
     drop_spare,
     keep_log,
     put_back_log,
@@ -90,7 +90,7 @@ class StateStore:
             connection.execute(pragma).fetchone()
         _examine(connection)
         migrate(connection)
-        self._room = Room(connection, path) if path is not None else None
+        self._room = ReservedSpace(connection, path) if path is not None else None
         if self._room is not None:
             self._room.keep()
         self._file = _identity(path)
@@ -115,7 +115,7 @@ class StateStore:
 
     # At the start
 
-    def load(self) -> SavedState:
+    def load(self) -> StateRecords:
         """All that is there and makes sense; the rest is removed and counted.
 
         Raises sqlite3.Error if the file is damaged or nothing can be removed.
@@ -198,7 +198,7 @@ class StateStore:
                 connection.execute("ROLLBACK")
             raise
 
-    def _load(self) -> SavedState:
+    def _load(self) -> StateRecords:
         with self._transaction() as connection:
             self.skipped += remove_nonsense(connection)
         reader = RowReader(self._opened, self._link_names)

@@ -1,7 +1,7 @@
 """The TCP or TLS connection to the broker: made, kept and made again.
 
-It carries bytes and knows nothing of MQTT. The session above says `settled` when the broker has
-accepted it and `drop` when it has had enough; the link does the rest for ever and never raises
+It carries bytes and knows nothing of MQTT. The session above calls `acknowledged` when the broker
+has accepted it and `drop` when it has had enough; the link does the rest for ever and never raises
 into the loop.
 
 - `on_open` is called once for each connection, `on_closed` once for each `on_open`, `on_bytes`
@@ -165,7 +165,7 @@ class BrokerLink:
         """Ends this connection, sending what was written; another follows after a wait."""
         self._close(reason, DROP_S_MAX)
 
-    def settled(self) -> None:
+    def acknowledged(self) -> None:
         """The broker has accepted the session: waits start anew, and the log may say so."""
         if self.state is not LinkState.OPEN:
             return

@@ -25,7 +25,7 @@ import serial  # type: ignore[import-untyped]
 from gateway.host.limits import LimitError
 from gateway.transports.in_thread import in_thread
 from gateway.transports.serial.faults import why_not_opened
-from gateway.transports.serial.line import LineHearers, PortRules, short_name
+from gateway.transports.serial.line import LineCallbacks, PortOptions, short_name
 from gateway.transports.serial.port_owner import device_owner
 
 READ_OCTETS_MAX = 4096
@@ -45,25 +45,25 @@ class _Opened(NamedTuple):
     warning: str | None
 
 
-async def open_device(rules: PortRules, hearers: LineHearers) -> DeviceLine:
+async def open_device(options: PortOptions, callbacks: LineCallbacks) -> DeviceLine:
     """Raises LineError."""
-    name = short_name(rules.port)
+    name = short_name(options.port)
     try:
-        opened = await in_thread(lambda: _open(rules), f"open {name}", _let_go)
+        opened = await in_thread(lambda: _open(options), f"open {name}", _let_go)
     except LimitError as error:
-        raise why_not_opened(rules, error) from error
-    return DeviceLine(opened, name, hearers)
+        raise why_not_opened(options, error) from error
+    return DeviceLine(opened, name, callbacks)
 
 
-def _open(rules: PortRules) -> _Opened:
-    other = device_owner(rules.port)
+def _open(options: PortOptions) -> _Opened:
+    other = device_owner(options.port)
     port = serial.Serial()
     try:
-        port.port = rules.port
-        port.baudrate = rules.baud
-        port.parity = _PARITIES[rules.parity]
-        port.stopbits = rules.stop_bits
-        port.rtscts = rules.rtscts
+        port.port = options.port
+        port.baudrate = options.baud
+        port.parity = _PARITIES[options.parity]
+        port.stopbits = options.stop_bits
+        port.rtscts = options.rtscts
         port.timeout = 0
         port.exclusive = True
         port.open()
@@ -71,7 +71,7 @@ def _open(rules: PortRules) -> _Opened:
         # The port itself without what pyserial has beside it; its lock stays.
         fd = os.dup(port.fileno())
     except (OSError, ValueError, OverflowError, termios.error) as error:
-        raise why_not_opened(rules, error) from error
+        raise why_not_opened(options, error) from error
     finally:
         port.close()
     if other is None:
@@ -113,10 +113,10 @@ async def _closed(fd: int, name: str) -> None:
 
 
 class DeviceLine:
-    def __init__(self, opened: _Opened, name: str, hearers: LineHearers) -> None:
+    def __init__(self, opened: _Opened, name: str, callbacks: LineCallbacks) -> None:
         self._fd, self.warning = opened
         self._name = name
-        self._hearers = hearers
+        self._callbacks = callbacks
         self._loop = asyncio.get_running_loop()
         self._is_open = True
         self._is_waiting = False  # for room
@@ -163,19 +163,19 @@ class DeviceLine:
             if not octets:
                 self._lose(UNPLUGGED)
                 return
-            self._hearers.octets(octets)
+            self._callbacks.octets(octets)
             if len(octets) < READ_OCTETS_MAX or not self._is_open:
                 return
 
     def _writable(self) -> None:
         self._loop.remove_writer(self._fd)
         self._is_waiting = False
-        self._hearers.writable()
+        self._callbacks.writable()
 
     def _lose(self, reason: str) -> None:
         if self._is_open:
             self._stop()
-            self._hearers.lost(reason)
+            self._callbacks.lost(reason)
 
     def _stop(self) -> None:
         if self._is_open:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gateway.host import limits
-from gateway.transports.serial.line import LineError, LineFailure, PortRules
+from gateway.transports.serial.line import LineError, LineFailure, PortOptions
 from gateway.transports.serial.port_owner import device_owner
 
 BY_ID = Path("/dev/serial/by-id")
@@ -22,9 +22,9 @@ _GONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.ENOTDIR, errno
 _BUSY = frozenset({errno.EBUSY, errno.EAGAIN, errno.EWOULDBLOCK})
 
 
-def why_not_opened(rules: PortRules, error: Exception) -> LineError:
+def why_not_opened(options: PortOptions, error: Exception) -> LineError:
     """For what pyserial raised, which knows the number of the error only sometimes."""
-    port = rules.port
+    port = options.port
     limit = limits.named(error)
     if limit is not None:
         return LineError(LineFailure.UNSUITABLE, f"{port} cannot be opened now: {limit}")
@@ -35,7 +35,7 @@ def why_not_opened(rules: PortRules, error: Exception) -> LineError:
         return LineError(LineFailure.ABSENT, absent_text(port))
     if number in _BUSY:
         return LineError(LineFailure.BUSY, busy_text(port, device_owner(port)))
-    return LineError(LineFailure.UNSUITABLE, unsuitable_text(rules, error))
+    return LineError(LineFailure.UNSUITABLE, unsuitable_text(options, error))
 
 
 def absent_text(port: str, by_id: Path = BY_ID) -> str:
@@ -98,14 +98,14 @@ def permission_advice(
     )
 
 
-def unsuitable_text(rules: PortRules, error: Exception) -> str:
-    port = rules.port
+def unsuitable_text(options: PortOptions, error: Exception) -> str:
+    port = options.port
     detail = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     if not _is_character_device(port) or _says_no_terminal(error):
         return f"{port} is no serial port"
     return (
-        f"{port} cannot be set to {rules.baud} baud, parity {rules.parity}, "
-        f"{rules.stop_bits} stop bits{', RTS/CTS' if rules.rtscts else ''}: {detail}"
+        f"{port} cannot be set to {options.baud} baud, parity {options.parity}, "
+        f"{options.stop_bits} stop bits{', RTS/CTS' if options.rtscts else ''}: {detail}"
     )
 
 

@@ -38,7 +38,7 @@ class LineError(OSError):
 
 
 @dataclass(frozen=True, slots=True)
-class PortRules:
+class PortOptions:
     """`port`: a path, or a URL with socket:// or rfc2217://."""
 
     port: str
@@ -49,7 +49,7 @@ class PortRules:
 
 
 @dataclass(frozen=True, slots=True)
-class LineHearers:
+class LineCallbacks:
     octets: ReadOctets
     writable: Callable[[], None]  # after a write that did not take everything
     lost: Callable[[str], None]  # once: why

@@ -32,14 +32,14 @@ from gateway.transports.serial.framing_choice import Framing, FramingCounters, f
 from gateway.transports.serial.line import (
     LINE_ADDRESS,
     Line,
+    LineCallbacks,
     LineError,
     LineFailure,
-    LineHearers,
-    PortRules,
+    PortOptions,
     short_name,
 )
 from gateway.transports.serial.server import open_server
-from gateway.transports.udp.loan import Loan
+from gateway.transports.udp.loan import PortLoan
 
 REOPEN_S_MIN = 0.5
 REOPEN_S_MAX = 10.0
@@ -67,7 +67,7 @@ class SerialCounters:
 
 
 @dataclass(frozen=True, slots=True)
-class LineEars:
+class SerialCallbacks:
     """Who hears of a line."""
 
     datagrams: Callable[[list[tuple[bytes, bytes]]], None]
@@ -81,7 +81,12 @@ class SerialLink:
     address_bytes = len(LINE_ADDRESS)
 
     def __init__(
-        self, settings: SerialSettings, name: str, ears: LineEars, *, message_bytes_max: int
+        self,
+        settings: SerialSettings,
+        name: str,
+        callbacks: SerialCallbacks,
+        *,
+        message_bytes_max: int,
     ) -> None:
         """`name` as in the metrics: serial0."""
         self.name = name
@@ -89,7 +94,7 @@ class SerialLink:
         self.short_name = short_name(settings.port)
         self.counters = SerialCounters()
         self._settings = settings
-        self._ears = ears
+        self._callbacks = callbacks
         self._chatter = ChatterLog(self.short_name)
         self._framing = _framing(settings, message_bytes_max, self._hear_chatter)
         self._outflow = LineOutflow(
@@ -100,7 +105,7 @@ class SerialLink:
         self._line: Line | None = None
         self._problem: str | None = f"{self.port} is not opened yet"
         self._failure: LineFailure | None = None  # told of last
-        self._loan = Loan()
+        self._loan = PortLoan()
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop
         self._loss: asyncio.Future[str | None]  # why; None: for another program
@@ -210,8 +215,8 @@ class SerialLink:
 
     def _open_line(self) -> Awaitable[Line]:
         self._loss = self._loop.create_future()
-        hearers = LineHearers(self._hear, self.flush, self._lose)
-        return open_line(port_rules(self._settings), hearers)
+        callbacks = LineCallbacks(self._hear, self.flush, self._lose)
+        return open_line(port_options(self._settings), callbacks)
 
     async def _serve(self, line: Line) -> bool:
         """Until it is lost; whether it was of any use."""
@@ -225,7 +230,7 @@ class SerialLink:
         self._tell(None)
         began, received = now(), self.counters.received
         try:
-            self._ears.opened()
+            self._callbacks.opened()
             line.begin()
             reason = await self._loss
             if reason is not None:
@@ -251,7 +256,7 @@ class SerialLink:
         self.counters.send_failed[LineSendFailure.ABSENT] += self._outflow.clear()
         if line is not None:
             line.close()
-            self._ears.lost()
+            self._callbacks.lost()
 
     # From the line
 
@@ -264,7 +269,7 @@ class SerialLink:
         messages = self._framing.feed(octets, at)
         if messages:
             self.counters.received += len(messages)
-            self._ears.datagrams([(LINE_ADDRESS, message) for message in messages])
+            self._callbacks.datagrams([(LINE_ADDRESS, message) for message in messages])
         if self._next_gap is None and self._line is not None:
             wait_s = self._framing.wait_s(at)
             if wait_s is not None:
@@ -304,14 +309,18 @@ class SerialLink:
         self.counters.send_failed[failure] += 1
 
 
-def port_rules(line: SerialSettings) -> PortRules:
-    return PortRules(line.port, line.baud, line.parity, line.stop_bits, line.rtscts)
+def port_options(line: SerialSettings) -> PortOptions:
+    return PortOptions(line.port, line.baud, line.parity, line.stop_bits, line.rtscts)
 
 
-def open_line(rules: PortRules, hearers: LineHearers) -> Awaitable[Line]:
+def open_line(options: PortOptions, callbacks: LineCallbacks) -> Awaitable[Line]:
     """Here or on the network; raises LineError when it is awaited."""
-    server = port_server(rules.port)
-    return open_device(rules, hearers) if server is None else open_server(server, rules, hearers)
+    server = port_server(options.port)
+    return (
+        open_device(options, callbacks)
+        if server is None
+        else open_server(server, options, callbacks)
+    )
 
 
 def _framing(

@@ -19,7 +19,7 @@ from gateway.host import limits
 from gateway.transports.broker.failures import explain_name
 from gateway.transports.broker.socket import connected_socket
 from gateway.transports.framing.rfc2217 import ComPort, PortSettings
-from gateway.transports.serial.line import LineError, LineFailure, LineHearers, PortRules
+from gateway.transports.serial.line import LineCallbacks, LineError, LineFailure, PortOptions
 
 CONNECT_S_MAX = 10.0
 SETTINGS_S_MAX = 5.0
@@ -56,14 +56,16 @@ class PlainStream:
         return octets, b""
 
 
-async def open_server(server: PortServer, rules: PortRules, hearers: LineHearers) -> ServerLine:
+async def open_server(
+    server: PortServer, options: PortOptions, callbacks: LineCallbacks
+) -> ServerLine:
     """Raises LineError."""
     loop = asyncio.get_running_loop()
     stream: Stream = PlainStream()
     if server.scheme == "rfc2217":
-        settings = PortSettings(rules.baud, rules.parity, rules.stop_bits, rules.rtscts)
+        settings = PortSettings(options.baud, options.parity, options.stop_bits, options.rtscts)
         stream = cast("Stream", ComPort(settings))
-    line = ServerLine(stream, hearers)
+    line = ServerLine(stream, callbacks)
     try:
         connected = await connected_socket(loop, *server.address, CONNECT_S_MAX)
         _set_options(connected)
@@ -110,12 +112,12 @@ def _why_unreachable(server: PortServer, error: OSError) -> str:
 class ServerLine(asyncio.Protocol):
     """`settled`: done when the port has its settings, or failed with what is in the way."""
 
-    def __init__(self, stream: Stream, hearers: LineHearers) -> None:
+    def __init__(self, stream: Stream, callbacks: LineCallbacks) -> None:
         self.warning: str | None = None
         loop = asyncio.get_running_loop()
         self.settled: asyncio.Future[None] = loop.create_future()
         self._stream = stream
-        self._hearers = hearers
+        self._callbacks = callbacks
         self._transport: asyncio.Transport | None = None
         self._is_paused = False
         self._is_refused = False  # a write, since when somebody waits for room
@@ -135,7 +137,7 @@ class ServerLine(asyncio.Protocol):
         self._is_begun = True
         early, self._early = self._early, b""
         if early:
-            self._hearers.octets(early)
+            self._callbacks.octets(early)
 
     def write(self, octets: bytes) -> int:
         if self._transport is None or self._is_closing:
@@ -170,7 +172,7 @@ class ServerLine(asyncio.Protocol):
             self._transport.write(answers)
         self._settle()
         if self._is_begun and data and not self._is_closing:
-            self._hearers.octets(data)
+            self._callbacks.octets(data)
         elif self.is_settled and not self._is_begun:
             self._early += data
         self._resume()
@@ -191,7 +193,7 @@ class ServerLine(asyncio.Protocol):
             self.settled.set_exception(ConnectionError(why))
         elif not self._is_closing:
             self._is_closing = True
-            self._hearers.lost(why)
+            self._callbacks.lost(why)
 
     def _settle(self) -> None:
         if self._stream.refusal is not None:
@@ -204,9 +206,9 @@ class ServerLine(asyncio.Protocol):
             self.settled.set_exception(ConnectionError(refusal))
         elif not self._is_closing:
             self.close()
-            self._hearers.lost(refusal)
+            self._callbacks.lost(refusal)
 
     def _resume(self) -> None:
         if self._is_refused and not (self._is_paused or self._stream.is_suspended):
             self._is_refused = False
-            self._hearers.writable()
+            self._callbacks.writable()

@@ -15,7 +15,7 @@ from gateway.transports.clock import now
 GIVEN_WITHIN_S = 5.0  # else the kernel still waits for the adapter
 
 
-class Loan:
+class PortLoan:
     """Between who keeps the port open and who asks for it."""
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ RETRY_S_MIN, RETRY_S_MAX = 1.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class GroupHearers:
+class GroupCallbacks:
     """What the owner wants to know, in this order: joined, datagrams, left."""
 
     joined: Callable[[], None]
@@ -44,7 +44,7 @@ class GroupLink:
         self,
         listener: UdpLink,
         group: HostPort,
-        hearers: GroupHearers,
+        callbacks: GroupCallbacks,
         *,
         interface: str | None = None,
         hops: int = 1,
@@ -53,7 +53,7 @@ class GroupLink:
         """`interface`: its name, one of its addresses, or None; `hops`: as far as we are heard."""
         self.group = group
         self._listener = listener
-        self._hearers = hearers
+        self._callbacks = callbacks
         self._interface = interface
         self._hops = hops
         self._look_s = look_s
@@ -117,7 +117,7 @@ class GroupLink:
             self._loop.add_reader(opened, self._readable)
             self._tell(None)
             self._backoff.settled()
-            self._hearers.joined()
+            self._callbacks.joined()
         return self._look_s
 
     def _leave(self) -> None:
@@ -126,13 +126,13 @@ class GroupLink:
         self._loop.remove_reader(self._socket)
         self._socket.close()
         self._socket = self._place = None
-        self._hearers.left()
+        self._callbacks.left()
 
     def _readable(self) -> None:
         _, batch = self._calls.receive()
         others = [each for each in batch if not self._is_ours(each[0])]
         if others:
-            self._hearers.datagrams(others)
+            self._callbacks.datagrams(others)
 
     def _is_ours(self, address: bytes) -> bool:
         assert self._place is not None

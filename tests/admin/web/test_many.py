@@ -7,9 +7,9 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from gateway.admin.client_queries import Roster
+from gateway.admin.client_queries import ClientQueries
 from gateway.admin.http.server import AdminServer
-from gateway.core.effects import ClientId, Forward
+from gateway.core.effects import ClientId, Reading
 from gateway.frames import Disconnect
 from gateway.presence.latest import Latest
 from tests.admin.http_client import sources
@@ -31,15 +31,17 @@ def crowded() -> tuple[Bench, Latest]:
         bench.join(name.encode())
         if number % 100 == 0:
             bench.say(name.encode(), Disconnect(duration_s=600))
-        latest.hear(Forward(ClientId(name), f"site/{name}", b"%d" % number, 1, False, 0, 0, 0.0))
+        latest.hear(Reading(ClientId(name), f"site/{name}", b"%d" % number, 1, False, 0, 0, 0.0))
     return bench, latest
 
 
 @asynccontextmanager
 async def serving_many() -> AsyncIterator[str]:
     bench, latest = crowded()
-    roster = Roster(bench.engine, ["udp0"], lambda peer: peer.address.decode(), lambda: bench.at)
-    given = sources(clients=roster.clients, latest=latest, now=lambda: bench.at)
+    client_queries = ClientQueries(
+        bench.engine, ["udp0"], lambda peer: peer.address.decode(), lambda: bench.at
+    )
+    given = sources(clients=client_queries.clients, latest=latest, now=lambda: bench.at)
     server = AdminServer(("127.0.0.1", 0), given)
     await server.start()
     try:

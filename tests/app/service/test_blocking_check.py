@@ -151,10 +151,10 @@ def test_what_is_allowed_has_a_reason_and_covers_nothing_else() -> None:
 
 MISTAKE = """
 import sys
-from gateway.admin.event_log import News
+from gateway.admin.event_log import EventLog
 def flush(self):
     open({path!r}).close()
-News.flush = flush
+EventLog.flush = flush
 from gateway.__main__ import main
 sys.exit(main(sys.argv[1:]))
 """

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.app.credentials import read_credentials
 from gateway.app.service.notify import ServiceManager
-from gateway.app.service.reloading import InForce
+from gateway.app.service.reloading import CurrentConfiguration
 from gateway.app.service.supervision import Supervision
 from gateway.config import load
 from tests.admin.example import Clock
@@ -25,7 +25,7 @@ def test_a_part_that_is_stuck_starves_the_watchdog_until_it_goes_on(
     with SystemdSocket(tmp_path) as systemd, caplog.at_level(logging.INFO):
         supervision = Supervision(
             manager=ServiceManager.of(systemd.environment(watchdog_s=30), 7),
-            in_force=InForce(configuration, read_credentials(configuration.settings)),
+            in_force=CurrentConfiguration(configuration, read_credentials(configuration.settings)),
             fault=lambda: fault[0],
             status=lambda: "well",
             load=lambda: configuration,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.core.clients.admission import Admission, AdmissionRules, Refusal
+from gateway.core.clients.admission import Admission, AdmissionOptions, Refusal
 from gateway.core.effects import ClientId, Reason
 from gateway.frames import Connect, ReturnCode
 
@@ -31,7 +31,7 @@ def asking(client_id: bytes, *, clean: bool = False, protocol_id: int = 1) -> Co
     ],
 )
 def test_a_client_id_is_text_of_a_length_that_fits(client_id: bytes, admitted: bool) -> None:
-    found = Admission(AdmissionRules()).client_id_of(asking(client_id), NOBODY)
+    found = Admission(AdmissionOptions()).client_id_of(asking(client_id), NOBODY)
     if admitted:
         assert found == client_id.decode()
     else:
@@ -41,27 +41,27 @@ def test_a_client_id_is_text_of_a_length_that_fits(client_id: bytes, admitted: b
 
 
 def test_a_client_without_an_id_gets_one_that_is_free() -> None:
-    admission = Admission(AdmissionRules(assign_empty_client_id=True))
+    admission = Admission(AdmissionOptions(assign_empty_client_id=True))
     taken = {ClientId("auto-1"), ClientId("auto-3")}
     assert admission.client_id_of(asking(b"", clean=True), taken) == "auto-2"
     assert admission.client_id_of(asking(b"", clean=True), taken) == "auto-4"
 
 
 def test_a_session_that_is_kept_needs_an_id_to_come_back_with() -> None:
-    admission = Admission(AdmissionRules(assign_empty_client_id=True))
+    admission = Admission(AdmissionOptions(assign_empty_client_id=True))
     assert isinstance(admission.client_id_of(asking(b""), NOBODY), Refusal)
 
 
 @pytest.mark.parametrize("protocol_id", [0, 2, 255])
 def test_another_protocol_is_not_supported(protocol_id: int) -> None:
-    admission = Admission(AdmissionRules())
+    admission = Admission(AdmissionOptions())
     refusal = admission.judge(asking(b"s", protocol_id=protocol_id), 0, known=True)
     assert refusal is not None
     assert (refusal.return_code, refusal.reason) == (ReturnCode.NOT_SUPPORTED, Reason.PROTOCOL_ID)
 
 
 def test_when_all_places_are_taken_a_new_client_hears_congestion_and_a_known_one_comes_in() -> None:
-    admission = Admission(AdmissionRules(clients_max=2))
+    admission = Admission(AdmissionOptions(clients_max=2))
     assert admission.judge(asking(b"s"), 1, known=False) is None
     assert admission.judge(asking(b"s"), 2, known=True) is None
     refusal = admission.judge(asking(b"s"), 2, known=False)
@@ -70,7 +70,7 @@ def test_when_all_places_are_taken_a_new_client_hears_congestion_and_a_known_one
 
 
 def test_strangers_share_a_budget_of_answers_that_fills_again() -> None:
-    admission = Admission(AdmissionRules(answers_per_s_max=2))
-    heard = [admission.may_answer_stranger(now) for now in (9.0, 9.0, 9.0, 9.4, 9.5, 9.5, 99.0)]
+    admission = Admission(AdmissionOptions(answers_per_s_max=2))
+    heard = [admission.may_answer_unknown(now) for now in (9.0, 9.0, 9.0, 9.4, 9.5, 9.5, 99.0)]
     assert heard == [True, True, False, False, True, False, True]
-    assert [admission.may_answer_stranger(99.0) for _ in range(3)] == [True, False, False]
+    assert [admission.may_answer_unknown(99.0) for _ in range(3)] == [True, False, False]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import cycle
 
-from gateway.core.clients.disconnect_echo import ECHO_S, REMEMBERED_MAX, Farewells
+from gateway.core.clients.disconnect_echo import ECHO_S, REMEMBERED_MAX, DisconnectEchoes
 from gateway.core.effects import Dropped, Peer, Reason
 from gateway.frames import Disconnect, Frame, Pingreq
 from tests.support.engine_bench import Bench
@@ -44,17 +44,17 @@ def test_what_is_no_goodbye_is_answered_each_time() -> None:
 
 
 def test_an_echo_comes_soon_and_from_where_we_spoke_to() -> None:
-    farewells = Farewells()
-    farewells.told(Peer(0, b"x"), 1.0)
+    farewells = DisconnectEchoes()
+    farewells.sent(Peer(0, b"x"), 1.0)
     assert farewells.is_echo(Peer(0, b"x"), 1.0 + ECHO_S - 0.1)
     assert not farewells.is_echo(Peer(0, b"x"), 1.0 + ECHO_S)
     assert not farewells.is_echo(Peer(1, b"x"), 1.0)
 
 
 def test_no_more_than_so_many_are_remembered_and_the_latest_are() -> None:
-    farewells = Farewells()
+    farewells = DisconnectEchoes()
     peers = [Peer(0, b"%d" % number) for number in range(REMEMBERED_MAX + 1)]
     for peer in peers:
-        farewells.told(peer, 0.0)
-        farewells.told(peers[0], 0.0)
+        farewells.sent(peer, 0.0)
+        farewells.sent(peers[0], 0.0)
     assert [peer for peer in peers if not farewells.is_echo(peer, 0.0)] == [peers[1]]

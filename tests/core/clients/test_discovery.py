@@ -7,13 +7,13 @@ from math import inf
 
 import pytest
 
-from gateway.core.clients.discovery import IDS, TURNS_S, Answer, Discovery, DiscoveryRules
+from gateway.core.clients.discovery import IDS, TURNS_S, Discovery, DiscoveryOptions, SearchAnswer
 from gateway.core.effects import (
     Broadcast,
     DiscoveryChanged,
+    DiscoveryRole,
     Dropped,
     Effect,
-    Part,
     Peer,
     Reason,
     Send,
@@ -31,7 +31,7 @@ def turn_s(gateway_id: int, advertise_s: int = 900) -> float:
 class Gateway:
     """One on link 0, whose time moves; what it says to its group is in `said`, with the time."""
 
-    rules: DiscoveryRules
+    options: DiscoveryOptions
     serves: bool = True
     budget: int = 1000
     at: float = 0.0
@@ -40,7 +40,7 @@ class Gateway:
 
     def __post_init__(self) -> None:
         self.received: dict[type, int] = {}
-        self.discovery = Discovery(self.rules, self._may_answer, self.received)
+        self.discovery = Discovery(self.options, self._may_answer, self.received)
         if self.serves:
             self.take(self.discovery.set_serving(None, 0.0))
         self.discovery.joined(0, 0.0)
@@ -81,11 +81,11 @@ class Gateway:
 
     @property
     def advertised_at(self) -> list[float]:
-        expected = Advertise(self.rules.gateway_id, self.rules.advertise_s)
+        expected = Advertise(self.options.gateway_id, self.options.advertise_s)
         assert {frame for _, frame in self.said} <= {expected}
         return [at for at, _ in self.said]
 
-    def has(self, part: Part) -> bool:
+    def has(self, part: DiscoveryRole) -> bool:
         return self.discovery.part is part
 
     def reasons(self) -> list[Reason]:
@@ -97,11 +97,11 @@ def gateway(
     *,
     standby: bool = False,
     advertise_s: int = 900,
-    answer: Answer = Answer.UNICAST,
+    answer: SearchAnswer = SearchAnswer.UNICAST,
     serves: bool = True,
     trailing: bool = True,
 ) -> Gateway:
-    rules = DiscoveryRules(
+    options = DiscoveryOptions(
         gateway_id=gateway_id,
         advertise_s=advertise_s,
         answer=answer,
@@ -109,7 +109,7 @@ def gateway(
         has_groups=True,
         allow_trailing_octets=trailing,
     )
-    return Gateway(rules, serves)
+    return Gateway(options, serves)
 
 
 # ADVERTISE
@@ -154,14 +154,14 @@ def test_each_change_is_told_once_with_its_reason() -> None:
     for problem in (None, None, "the journal is full", "the journal cannot be written", None):
         ours.take(ours.discovery.set_serving(problem, 1.0))
     assert ours.news == [
-        DiscoveryChanged(Part.UNABLE, Part.ADVERTISING),
-        DiscoveryChanged(Part.ADVERTISING, Part.UNABLE, "the journal is full"),
-        DiscoveryChanged(Part.UNABLE, Part.ADVERTISING),
+        DiscoveryChanged(DiscoveryRole.UNABLE, DiscoveryRole.ADVERTISING),
+        DiscoveryChanged(DiscoveryRole.ADVERTISING, DiscoveryRole.UNABLE, "the journal is full"),
+        DiscoveryChanged(DiscoveryRole.UNABLE, DiscoveryRole.ADVERTISING),
     ]
 
 
 def test_without_a_group_there_is_nothing_to_tell() -> None:
-    discovery = Discovery(DiscoveryRules(), lambda _: True, {})
+    discovery = Discovery(DiscoveryOptions(), lambda _: True, {})
     assert discovery.set_serving(None, 0.0) == []
     assert discovery.due_at == inf
     assert discovery.search(Peer(0, SENSOR), 0.0) == [Send(Peer(0, SENSOR), GwInfo(1))]
@@ -181,7 +181,7 @@ def test_a_group_that_comes_back_hears_of_us_at_once_and_one_that_is_away_is_not
 
 
 def test_each_group_hears_it_also_one_that_comes_later() -> None:
-    discovery = Discovery(DiscoveryRules(gateway_id=0), lambda _: True, {})
+    discovery = Discovery(DiscoveryOptions(gateway_id=0), lambda _: True, {})
     discovery.set_serving(None, 0.0)
     discovery.joined(2, 0.0)
     frame = Advertise(0, 900)
@@ -202,13 +202,15 @@ def test_a_search_by_multicast_is_answered_to_the_one_who_asked() -> None:
 
 
 def test_or_to_the_group_within_the_radius_of_the_search() -> None:
-    ours = gateway(7, answer=Answer.MULTICAST)
+    ours = gateway(7, answer=SearchAnswer.MULTICAST)
     effects = ours.discovery.receive(0, [(SENSOR, encode(SearchGw(2)))], 0.0)
     assert effects == [Broadcast(0, GwInfo(7), radius=2)]
 
 
-@pytest.mark.parametrize("answer", Answer)
-def test_a_search_that_comes_to_our_own_address_is_answered_from_there(answer: Answer) -> None:
+@pytest.mark.parametrize("answer", SearchAnswer)
+def test_a_search_that_comes_to_our_own_address_is_answered_from_there(
+    answer: SearchAnswer,
+) -> None:
     ours = gateway(7, answer=answer)
     assert ours.searched() == [Send(Peer(0, SENSOR), GwInfo(7))]
 
@@ -225,8 +227,8 @@ def test_who_cannot_serve_is_not_found() -> None:
     assert ours.budget == 1000
 
 
-@pytest.mark.parametrize("answer", Answer)
-def test_searches_share_the_budget_of_strangers(answer: Answer) -> None:
+@pytest.mark.parametrize("answer", SearchAnswer)
+def test_searches_share_the_budget_of_strangers(answer: SearchAnswer) -> None:
     ours = gateway(answer=answer)
     ours.budget = 2
     for _ in range(5):
@@ -278,7 +280,7 @@ def test_a_gateway_that_serves_does_not_mind_others() -> None:
     for gateway_id in (1, 9):
         ours.hear(Advertise(gateway_id, 60))
     ours.pass_time(1000)
-    assert ours.has(Part.ADVERTISING)
+    assert ours.has(DiscoveryRole.ADVERTISING)
     assert len(ours.said) == 2
     assert ours.reasons() == []
 
@@ -306,7 +308,7 @@ def test_a_standby_that_hears_nobody_waits_as_long_as_it_takes_to_miss_one() -> 
     assert standby.advertised_at == [2700]
     assert standby.hear(SearchGw(0), SENSOR) == [Send(Peer(0, SENSOR), GwInfo(0))]
     assert standby.news[-1] == DiscoveryChanged(
-        Part.STANDBY, Part.ADVERTISING, "no other gateway is heard"
+        DiscoveryRole.STANDBY, DiscoveryRole.ADVERTISING, "no other gateway is heard"
     )
 
 
@@ -316,12 +318,12 @@ def test_it_waits_for_three_of_the_durations_that_the_other_one_says() -> None:
     standby.hear(Advertise(1, 60))
     silent_at = 29 + 3 * 60 + turn_s(2, 10)
     standby.pass_time(silent_at - 0.001)
-    assert standby.has(Part.STANDBY)
+    assert standby.has(DiscoveryRole.STANDBY)
     standby.pass_time(silent_at)
-    assert standby.has(Part.ADVERTISING)
+    assert standby.has(DiscoveryRole.ADVERTISING)
     assert standby.advertised_at == [silent_at]
     assert standby.news[-1] == DiscoveryChanged(
-        Part.STANDBY, Part.ADVERTISING, "gateway 1 is silent"
+        DiscoveryRole.STANDBY, DiscoveryRole.ADVERTISING, "gateway 1 is silent"
     )
 
 
@@ -357,12 +359,12 @@ def test_it_waits_for_the_last_of_several() -> None:
 def test_it_stops_when_the_one_that_it_stands_in_for_is_heard_again() -> None:
     standby = gateway(2, standby=True, advertise_s=10)
     standby.pass_time(100)
-    assert standby.has(Part.ADVERTISING)
+    assert standby.has(DiscoveryRole.ADVERTISING)
     count = len(standby.said)
     standby.hear(Advertise(1, 10))
-    assert standby.has(Part.STANDBY)
+    assert standby.has(DiscoveryRole.STANDBY)
     assert standby.news[-1] == DiscoveryChanged(
-        Part.ADVERTISING, Part.STANDBY, "gateway 1 is heard"
+        DiscoveryRole.ADVERTISING, DiscoveryRole.STANDBY, "gateway 1 is heard"
     )
     standby.pass_time(130)
     assert len(standby.said) == count
@@ -376,11 +378,11 @@ def test_an_active_gateway_with_a_higher_id_is_known_by_going_on() -> None:
     count = len(standby.said)
     standby.hear(Advertise(9, 10))
     standby.hear(Advertise(9, 10))  # a copy
-    assert standby.has(Part.ADVERTISING)
+    assert standby.has(DiscoveryRole.ADVERTISING)
     assert len(standby.said) == count + 1
     standby.pass_time(105)
     standby.hear(Advertise(9, 10))
-    assert standby.has(Part.STANDBY)
+    assert standby.has(DiscoveryRole.STANDBY)
 
 
 def test_its_word_to_a_higher_one_is_not_said_twice_in_a_second() -> None:
@@ -399,12 +401,12 @@ def test_of_two_standbys_that_stand_in_at_once_the_lower_id_stays() -> None:
     lower, higher = (gateway(number, standby=True, advertise_s=10) for number in (2, 3))
     for each in (lower, higher):
         each.pass_time(33)
-        assert each.has(Part.ADVERTISING)
+        assert each.has(DiscoveryRole.ADVERTISING)
     lower.hear(Advertise(3, 10))
     assert len(lower.said) == 2  # said once more, and the higher one hears it
     higher.hear(Advertise(2, 10))
-    assert lower.has(Part.ADVERTISING)
-    assert higher.has(Part.STANDBY)
+    assert lower.has(DiscoveryRole.ADVERTISING)
+    assert higher.has(DiscoveryRole.STANDBY)
 
 
 def test_of_two_standbys_the_lower_id_has_its_turn_first_and_the_other_hears_it() -> None:
@@ -425,7 +427,7 @@ def test_a_standby_that_cannot_serve_does_not_stand_in_and_later_at_once() -> No
     standby.pass_time(100)
     assert standby.discovery.due_at == inf
     standby.take(standby.discovery.set_serving(None, 100))
-    assert standby.has(Part.STANDBY)
+    assert standby.has(DiscoveryRole.STANDBY)
     standby.pass_time(100)
     assert standby.advertised_at == [100]
 

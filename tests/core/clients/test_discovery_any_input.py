@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from gateway.core.clients.discovery import IDS, Answer, Discovery, DiscoveryRules
-from gateway.core.effects import Broadcast, Effect, Part, Send
+from gateway.core.clients.discovery import IDS, Discovery, DiscoveryOptions, SearchAnswer
+from gateway.core.effects import Broadcast, DiscoveryRole, Effect, Send
 from gateway.frames import Advertise, Connect, Frame, GwInfo, Pingreq, SearchGw, encode
 
 STORIES, STEPS, OURS, BUDGET = 200, 200, 5, 20
@@ -20,14 +20,14 @@ class Story:
         self.dice = Random(seed)
         self.at = 0.0
         self.left = BUDGET
-        rules = DiscoveryRules(
+        options = DiscoveryOptions(
             gateway_id=OURS,
             advertise_s=self.dice.choice((1, 10, 900)),
-            answer=self.dice.choice(list(Answer)),
+            answer=self.dice.choice(list(SearchAnswer)),
             is_standby=self.dice.random() < 0.7,
             has_groups=True,
         )
-        self.discovery = Discovery(rules, self._may_answer, {})
+        self.discovery = Discovery(options, self._may_answer, {})
 
     def _may_answer(self, _now: float) -> bool:
         self.left -= 1
@@ -78,7 +78,7 @@ def test_only_searches_are_answered_and_by_who_advertises(seed: int) -> None:
     story = Story(seed)
     answers = 0
     for _ in range(STEPS):
-        could = story.discovery.part is Part.ADVERTISING
+        could = story.discovery.part is DiscoveryRole.ADVERTISING
         datagram, effects = story.step()
         found = [effect for effect in effects if is_answer(effect)]
         if found:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.core.clients.discovery import Discovery, DiscoveryRules
-from gateway.core.effects import Broadcast, Effect, Part
+from gateway.core.clients.discovery import Discovery, DiscoveryOptions
+from gateway.core.effects import Broadcast, DiscoveryRole, Effect
 from gateway.frames import Advertise, encode
 
 GROUP, LINE = 0, 1
 
 
 def serving(*, standby: bool) -> Discovery:
-    rules = DiscoveryRules(0, advertise_s=10, is_standby=standby, has_groups=True)
-    discovery = Discovery(rules, lambda _: True, {})
+    options = DiscoveryOptions(0, advertise_s=10, is_standby=standby, has_groups=True)
+    discovery = Discovery(options, lambda _: True, {})
     discovery.set_serving(None, 0.0)
     return discovery
 
@@ -41,7 +41,7 @@ def test_a_standby_learns_nothing_of_other_gateways_on_a_line(group_at: float | 
     discovery = serving(standby=True)
     discovery.joined(LINE, 0.0, hears=False)
     assert said_until(discovery, 500.0) == []
-    assert discovery.part is Part.STANDBY
+    assert discovery.part is DiscoveryRole.STANDBY
     if group_at is None:
         return
     discovery.joined(GROUP, group_at)

@@ -6,8 +6,8 @@ import mqtt5
 import pytest
 
 from gateway.core.effects import Dropped, Reason
-from gateway.core.engine import EngineRules
-from gateway.core.session.options import SessionRules
+from gateway.core.engine import EngineOptions
+from gateway.core.session.options import SessionOptions
 from gateway.frames import Disconnect, Pingreq, Publish
 from tests.support.engine_bench import UPSTREAM, Bench, granted_id
 
@@ -99,7 +99,7 @@ def test_messages_for_a_sleeper_wait_for_it_in_order() -> None:
 def test_a_message_too_large_for_the_frames_of_clients_is_dropped_once(
     octets: int, comes: bool
 ) -> None:
-    bench = Bench(EngineRules(UPSTREAM, session=SessionRules(payload_bytes_max=16)))
+    bench = Bench(EngineOptions(UPSTREAM, session=SessionOptions(payload_bytes_max=16)))
     for name in (b"s1", b"s2"):
         bench.join(name)
         bench.subscribe(name, b"#")

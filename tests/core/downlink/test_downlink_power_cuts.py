@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from gateway.core.downlink.downlink import Downlink
-from gateway.core.effects import Arrived, CompleteUpstream, Effect, Save, Send
-from gateway.core.mqtt.receiver import Receiving
-from gateway.core.session.outbound import Delivering
+from gateway.core.effects import Effect, Publication, Save, Send, UpstreamReleaseSaved
+from gateway.core.mqtt.receiver import Receiver
+from gateway.core.session.outbound import Outbound
 from gateway.core.session.outbox import Stage
 from gateway.frames import Pubrel
 from tests.support.power_cuts import World
@@ -75,68 +75,68 @@ def test_the_connection_to_the_broker_may_break_at_any_step_and_the_power_may_go
 
 
 def send_before_it_is_durable(monkeypatch: pytest.MonkeyPatch) -> None:
-    deliver = Delivering.deliver
+    deliver = Outbound.deliver
 
-    def mutant(self: Delivering, *given: Any) -> Any:
+    def mutant(self: Outbound, *given: Any) -> Any:
         self._durable_to = 1 << 60
         return sorted(deliver(self, *given), key=lambda effect: isinstance(effect, Save))
 
-    monkeypatch.setattr(Delivering, "deliver", mutant)
+    monkeypatch.setattr(Outbound, "deliver", mutant)
 
 
 def release_before_it_is_durable(monkeypatch: pytest.MonkeyPatch) -> None:
-    received = Delivering.receive_pubrec
+    received = Outbound.receive_pubrec
 
-    def mutant(self: Delivering, message_id: int, client_id: Any, peer: Any) -> Any:
+    def mutant(self: Outbound, message_id: int, client_id: Any, peer: Any) -> Any:
         effects = received(self, message_id, client_id, peer)
-        current = self.under_way
+        current = self.outstanding
         if current is not None and current.stage is Stage.RELEASING:
             current.stage = Stage.PUBCOMP
             effects.insert(0, Send(peer, Pubrel(message_id)))
         return effects
 
-    monkeypatch.setattr(Delivering, "receive_pubrec", mutant)
+    monkeypatch.setattr(Outbound, "receive_pubrec", mutant)
 
 
 def hand_back_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    def mutant(self: Downlink, arrived: Arrived, _now: float) -> list[Effect]:
+    def mutant(self: Downlink, arrived: Publication, _now: float) -> list[Effect]:
         return self._upstream.acknowledge(arrived)
 
     monkeypatch.setattr(Downlink, "_hand_back", mutant)
 
 
 def forget_packets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Receiving, "restore", lambda *_: None)
+    monkeypatch.setattr(Receiver, "restore", lambda *_: None)
 
 
 def complete_before_it_is_durable(monkeypatch: pytest.MonkeyPatch) -> None:
-    release = Receiving.release
+    release = Receiver.release
 
-    def mutant(self: Receiving, packet_id: int) -> Any:
+    def mutant(self: Receiver, packet_id: int) -> Any:
         release(self, packet_id)
-        return [CompleteUpstream(packet_id, self.connection, True)]
+        return [UpstreamReleaseSaved(packet_id, self.connection, True)]
 
-    monkeypatch.setattr(Receiving, "release", mutant)
+    monkeypatch.setattr(Receiver, "release", mutant)
 
 
 def begin_message_ids_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    restore = Delivering.restore
+    restore = Outbound.restore
 
-    def mutant(self: Delivering, saved: Any, next_position: int) -> None:
+    def mutant(self: Outbound, saved: Any, next_position: int) -> None:
         restore(self, saved, next_position)
-        if self.under_way is not None:
-            self.under_way.message_id += 1000
+        if self.outstanding is not None:
+            self.outstanding.message_id += 1000
 
-    monkeypatch.setattr(Delivering, "restore", mutant)
+    monkeypatch.setattr(Outbound, "restore", mutant)
 
 
 def forget_releases(monkeypatch: pytest.MonkeyPatch) -> None:
-    restore = Delivering.restore
+    restore = Outbound.restore
 
-    def mutant(self: Delivering, saved: Any, next_position: int) -> None:
+    def mutant(self: Outbound, saved: Any, next_position: int) -> None:
         restore(self, [replace(row, is_released=False) for row in saved], next_position)
 
-    monkeypatch.setattr(Delivering, "restore", mutant)
+    monkeypatch.setattr(Outbound, "restore", mutant)
 
 
 @pytest.mark.plain

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.core.downlink.downlink import REPLAY_WINDOW_S
 from gateway.core.effects import Dropped, Reason
-from gateway.core.engine import EngineRules
+from gateway.core.engine import EngineOptions
 from gateway.frames import Connect, Disconnect, Unsubscribe
 from tests.support.engine_bench import UPSTREAM, Bench, published
 
@@ -15,7 +15,7 @@ ON_LIVE = [(b"on", 0, False)]
 
 
 def bench_with_clients(*names: bytes, messages_max: int = 10) -> Bench:
-    bench = Bench(EngineRules(UPSTREAM, retained_messages_max=messages_max))
+    bench = Bench(EngineOptions(UPSTREAM, retained_messages_max=messages_max))
     for name in names:
         bench.join(name)
     return bench

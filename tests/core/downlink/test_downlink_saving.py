@@ -9,13 +9,13 @@ from gateway.core.downlink.write_behind import SOON_S
 from gateway.core.effects import Message, State
 from gateway.core.state_records import (
     ClientId,
-    MessageGone,
-    RetainedGone,
-    SavedMessage,
-    SavedPacket,
-    SavedRetained,
-    SavedSubscription,
-    SavedTopic,
+    MessageDeleted,
+    MessageRecord,
+    PacketRecord,
+    RetainedDeleted,
+    RetainedRecord,
+    SubscriptionRecord,
+    TopicRecord,
 )
 from gateway.frames import (
     Disconnect,
@@ -74,13 +74,13 @@ def test_suback_waits_until_what_is_retained_is_durable_too() -> None:
     bench.join(b"s1", clean=False)
     bench.holds_disk = True
     bench.subscribe(b"s1", b"cmd", 1)
-    for change in (SavedTopic, SavedSubscription):
+    for change in (TopicRecord, SubscriptionRecord):
         assert isinstance(bench.rows.pending.pop(0), change)
     waiting, bench.rows.waiting = bench.rows.waiting, []
     bench.take(bench.engine.durable(waiting, bench.at))
     assert bench.rows.pending == [
-        SavedMessage(ClientId("s0"), 0, "cmd", b"on", 1),  # came before, and takes its time
-        SavedMessage(S1, 0, "cmd", b"on", 1, retain=True),
+        MessageRecord(ClientId("s0"), 0, "cmd", b"on", 1),  # came before, and takes its time
+        MessageRecord(S1, 0, "cmd", b"on", 1, retain=True),
     ]
     assert bench.hear(b"s1") == []
     bench.let_disk_go()
@@ -118,7 +118,7 @@ def test_the_number_in_a_register_is_durable_before_the_client_hears_it() -> Non
     bench.holds_disk = True
     bench.publishes("cmd", by="#")
     assert bench.hear(b"s1") == []
-    assert bench.saved() == [SavedTopic(S1, 1, "cmd")]
+    assert bench.saved() == [TopicRecord(S1, 1, "cmd")]
     bench.wake(25.0)
     assert bench.hear(b"s1") == [], "our disk is no reason to repeat anything"
     bench.let_disk_go()
@@ -155,13 +155,13 @@ def test_for_a_client_that_takes_its_time_the_disk_answers() -> None:
     bench.wake(bench.at + SOON_S / 2)
     assert bench.saved() == []
     bench.wake(bench.at + SOON_S / 2)
-    assert bench.saved() == [SavedMessage(S1, 0, "cmd", b"on", 1)]
+    assert bench.saved() == [MessageRecord(S1, 0, "cmd", b"on", 1)]
     assert receipts(bench) == []
     bench.let_disk_go()
     assert len(receipts(bench)) == 1
     bench.holds_disk = True
     assert bench.hear_all(b"s1") == [(b"on", 1, False)]
-    assert bench.saved() == [MessageGone(S1, 0)]
+    assert bench.saved() == [MessageDeleted(S1, 0)]
     assert receipts(bench) == []
 
 
@@ -174,7 +174,7 @@ def test_of_many_clients_only_those_that_take_their_time_are_written_down() -> N
     bench.publishes("cmd", qos=1, by="cmd")
     bench.say(b"s2", Puback(1, 1, 0))
     bench.wake(bench.at + SOON_S)
-    assert bench.saved() == [SavedMessage(S1, 0, "cmd", b"on", 1)]
+    assert bench.saved() == [MessageRecord(S1, 0, "cmd", b"on", 1)]
 
 
 def test_what_came_before_is_saved_with_what_cannot_wait() -> None:
@@ -184,7 +184,7 @@ def test_what_came_before_is_saved_with_what_cannot_wait() -> None:
     bench.say(b"s1", Disconnect(600))
     bench.saved()
     bench.publishes("cmd", b"2", qos=1, by="cmd")
-    saved = [row.payload for row in bench.saved() if isinstance(row, SavedMessage)]
+    saved = [row.payload for row in bench.saved() if isinstance(row, MessageRecord)]
     assert saved == [b"1", b"2"]
 
 
@@ -193,15 +193,15 @@ def test_what_the_operator_says_and_what_is_retained_overtakes_nothing_either() 
     bench.publishes("cmd", b"1", qos=1, by="cmd")
     session = bench.engine.sessions[S1]
     bench.take(bench.engine.downlink.tell(session, Message("cmd", b"2", 1), bench.at))
-    saved = [row.payload for row in bench.saved() if isinstance(row, SavedMessage)]
+    saved = [row.payload for row in bench.saved() if isinstance(row, MessageRecord)]
     assert saved == [b"1", b"2"]
 
 
 def test_when_nobody_will_be_heard_any_more_it_is_saved_at_once() -> None:
     bench = bench_with_s1(subscribed=True)
     bench.publishes("cmd", qos=1, by="cmd")
-    bench.take(bench.engine.deafened(bench.at))
-    assert bench.saved() == [SavedMessage(S1, 0, "cmd", b"on", 1)]
+    bench.take(bench.engine.sensors_closed(bench.at))
+    assert bench.saved() == [MessageRecord(S1, 0, "cmd", b"on", 1)]
     bench.let_disk_go()
     assert len(receipts(bench)) == 1
 
@@ -272,7 +272,7 @@ def test_a_break_of_the_connection_costs_no_copy() -> None:
     assert receipts(bench) == []
     bench.let_disk_go()
     assert len(receipts(bench)) == 1
-    assert bench.engine.sessions[S1].delivering.waiting == 1
+    assert bench.engine.sessions[S1].outbound.waiting == 1
 
 
 # QoS 2
@@ -284,8 +284,8 @@ def test_qos_2_goes_out_when_it_is_durable_and_so_does_pubrel() -> None:
     assert bench.hear(b"s1") == []
     assert receipts(bench) == []
     message, packet = bench.rows.pending
-    assert isinstance(message, SavedMessage)
-    assert isinstance(packet, SavedPacket)
+    assert isinstance(message, MessageRecord)
+    assert isinstance(packet, PacketRecord)
     bench.let_disk_go()
     assert bench.hear(b"s1") == [Publish(1, 1, b"on", 2)]
     assert len(receipts(bench)) == 1
@@ -299,7 +299,7 @@ def test_qos_2_goes_out_when_it_is_durable_and_so_does_pubrel() -> None:
     assert bench.say(b"s1", Pubrec(1)) == [Pubrel(1)]
     bench.holds_disk = True
     bench.say(b"s1", Pubcomp(1))
-    assert bench.saved() == [MessageGone(S1, 0)]
+    assert bench.saved() == [MessageDeleted(S1, 0)]
 
 
 @pytest.mark.parametrize("topic", ["cmd", "unheard"])
@@ -309,7 +309,7 @@ def test_qos_2_that_no_client_is_to_have_surely_comes_once_whatever_the_power_do
     bench = bench_with_s1(subscribed=True, qos=0)
     bench.publishes(topic, qos=2, by="cmd")
     (packet,) = bench.rows.pending
-    assert isinstance(packet, SavedPacket)
+    assert isinstance(packet, PacketRecord)
     assert receipts(bench) == []
     bench.let_disk_go()
     assert len(receipts(bench)) == 1
@@ -402,13 +402,13 @@ def test_what_is_retained_is_saved_with_whether_its_qos_may_have_been_higher(
 ) -> None:
     bench = bench_with_s1(subscribed=True, qos=max(qos, 1))
     bench.publishes("cmd", qos=qos, retain=True, by="cmd")
-    (row,) = (each for each in bench.saved() if isinstance(each, SavedRetained))
-    assert row == SavedRetained("cmd", b"on", qos, is_exact)
+    (row,) = (each for each in bench.saved() if isinstance(each, RetainedRecord))
+    assert row == RetainedRecord("cmd", b"on", qos, is_exact)
 
 
 def test_what_is_retained_is_saved_as_it_changes() -> None:
     bench = bench_with_s1(subscribed=True)
     bench.publishes("cmd", retain=True, by="cmd")
-    assert bench.saved() == [SavedRetained("cmd", b"on", 0)]
+    assert bench.saved() == [RetainedRecord("cmd", b"on", 0)]
     bench.say(b"s1", Unsubscribe(2, b"cmd"))
-    assert RetainedGone("cmd") in bench.saved()
+    assert RetainedDeleted("cmd") in bench.saved()

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.downlink.retained import FULL, NEW, SAME, Found, Retained
+from gateway.core.downlink.retained import FULL, NEW, SAME, KeepResult, Retained
 from gateway.core.effects import Effect, Message, Save
-from gateway.core.state_records import Change, RetainedGone, SavedRetained
+from gateway.core.state_records import Change, RetainedDeleted, RetainedRecord
 from tests.core.topics import matches, names
 
 
@@ -16,7 +16,7 @@ def message(topic: str, payload: bytes, qos: int = 1) -> Message:
     return Message(topic, payload, qos, retain=True)
 
 
-def kept(retained: Retained, topic: str, payload: bytes, qos: int = 1) -> Found:
+def kept(retained: Retained, topic: str, payload: bytes, qos: int = 1) -> KeepResult:
     return retained.keep(message(topic, payload, qos), is_exact=True)[0]
 
 
@@ -57,18 +57,18 @@ def test_a_value_that_our_subscription_lowered_is_kept_back_from_who_asks_for_mo
     [
         # QoS and whether it is exact, as it comes; at which QoS it was had before it came last.
         ([(0, False), (0, False)], SAME, None),
-        ([(0, False), (1, False)], Found(0), SavedRetained("a", b"1", 1, is_exact=False)),
-        ([(0, False), (0, True)], Found(0), SavedRetained("a", b"1", 0)),
-        ([(1, False), (2, True)], Found(1), SavedRetained("a", b"1", 2)),
+        ([(0, False), (1, False)], KeepResult(0), RetainedRecord("a", b"1", 1, is_exact=False)),
+        ([(0, False), (0, True)], KeepResult(0), RetainedRecord("a", b"1", 0)),
+        ([(1, False), (2, True)], KeepResult(1), RetainedRecord("a", b"1", 2)),
         ([(1, False), (0, False)], SAME, None),  # we subscribe at a lower QoS than before
         ([(1, True), (0, False)], SAME, None),
-        ([(1, True), (0, True)], SAME, SavedRetained("a", b"1", 0)),  # published so
-        ([(0, True), (1, False)], SAME, SavedRetained("a", b"1", 1, is_exact=False)),
-        ([(1, True), (2, True)], SAME, SavedRetained("a", b"1", 2)),
+        ([(1, True), (0, True)], SAME, RetainedRecord("a", b"1", 0)),  # published so
+        ([(0, True), (1, False)], SAME, RetainedRecord("a", b"1", 1, is_exact=False)),
+        ([(1, True), (2, True)], SAME, RetainedRecord("a", b"1", 2)),
     ],
 )
 def test_a_value_that_is_known_better_than_before_is_new_to_those_that_asked_for_more(
-    steps: list[tuple[int, bool]], found: Found, row: SavedRetained | None
+    steps: list[tuple[int, bool]], found: KeepResult, row: RetainedRecord | None
 ) -> None:
     retained = store()
     for qos, is_exact in steps:
@@ -106,12 +106,12 @@ def test_what_is_not_confirmed_after_a_doubt_is_forgotten() -> None:
     retained = store()
     for topic in ("same", "changed", "gone", "cleared"):
         retained.keep(message(topic, b"1"), is_exact=True)
-    retained.doubt()
+    retained.require_validation()
     assert len(retained) == 4, "kept while nobody knows"
     assert kept(retained, "same", b"1") is SAME
     assert kept(retained, "changed", b"2") is NEW
     retained.keep(message("cleared", b""), is_exact=True)
-    assert saved(retained.forget_unconfirmed()) == [RetainedGone("gone")]
+    assert saved(retained.forget_unconfirmed()) == [RetainedDeleted("gone")]
     assert sorted(retained.topics_under("#")) == ["changed", "same"]
     assert retained.forget_unconfirmed() == []
 
@@ -126,14 +126,14 @@ def test_forgetting_what_was_never_kept_changes_nothing() -> None:
 def test_what_changes_is_to_be_saved() -> None:
     retained = store(bytes_max=10)
     for payload, qos, change in (
-        (b"1", 1, SavedRetained("a", b"1", 1)),
+        (b"1", 1, RetainedRecord("a", b"1", 1)),
         (b"1", 1, None),
-        (b"1", 0, SavedRetained("a", b"1", 0)),
-        (b"2", 0, SavedRetained("a", b"2", 0)),
-        (b"", 0, RetainedGone("a")),
+        (b"1", 0, RetainedRecord("a", b"1", 0)),
+        (b"2", 0, RetainedRecord("a", b"2", 0)),
+        (b"", 0, RetainedDeleted("a")),
         (b"", 0, None),
-        (b"1", 0, SavedRetained("a", b"1", 0)),
-        (b"too long for it", 0, RetainedGone("a")),
+        (b"1", 0, RetainedRecord("a", b"1", 0)),
+        (b"too long for it", 0, RetainedDeleted("a")),
         (b"too long for it", 0, None),
     ):
         _, effects = retained.keep(message("a", payload, qos), is_exact=True)
@@ -143,13 +143,13 @@ def test_what_changes_is_to_be_saved() -> None:
 def test_what_a_former_life_kept_is_there_until_the_broker_has_had_time_to_confirm_it() -> None:
     retained = store(messages_max=2)
     retained.restore(
-        [SavedRetained(topic, b"1", 1, is_exact=False) for topic in ("same", "gone", "too many")]
+        [RetainedRecord(topic, b"1", 1, is_exact=False) for topic in ("same", "gone", "too many")]
     )
     assert retained.matching("#", 2) == []
     assert retained.matching("#", 0) == [message("same", b"1"), message("gone", b"1")]
     assert retained.size_bytes == len("same1gone1")
-    assert kept(retained, "same", b"1") == Found(1), "known better now"
-    assert saved(retained.forget_unconfirmed()) == [RetainedGone("gone")]
+    assert kept(retained, "same", b"1") == KeepResult(1), "known better now"
+    assert saved(retained.forget_unconfirmed()) == [RetainedDeleted("gone")]
 
 
 @given(st.lists(st.tuples(names, st.binary(max_size=8))), st.sampled_from(["#", "a/+", "$s/#"]))

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from gateway.core.downlink import subscriptions as module
-from gateway.core.downlink.subscriptions import Change, Subscriptions
+from gateway.core.downlink.subscriptions import SubscriptionChange, Subscriptions
 from gateway.core.effects import ClientId
-from gateway.core.state_records import SavedSubscription
+from gateway.core.state_records import SubscriptionRecord
 from tests.core.topics import covers, filters, matches, names
 
 clients = st.sampled_from([ClientId("c1"), ClientId("c2"), ClientId("c3")])
@@ -28,7 +28,7 @@ class Wishes(RuleBasedStateMachine):
         self.highest: dict[str, int] = {}  # ever asked for while the filter lives
         self.broker: dict[str, int] = {}  # what the changes, taken in order, leave there
 
-    def take(self, change: Change) -> None:
+    def take(self, change: SubscriptionChange) -> None:
         self.broker |= change.wanted
         for topic_filter in change.unwanted:
             assert topic_filter not in change.wanted
@@ -66,7 +66,7 @@ class Wishes(RuleBasedStateMachine):
     @rule(client=clients, topic_filter=filters)
     def leave_what_was_never_joined(self, client: ClientId, topic_filter: str) -> None:
         if (client, topic_filter) not in self.joined:
-            assert self.subscriptions.leave(client, topic_filter) == Change()
+            assert self.subscriptions.leave(client, topic_filter) == SubscriptionChange()
 
     @invariant()
     def what_was_said_to_the_broker_is_the_covering_set(self) -> None:
@@ -122,22 +122,22 @@ def test_a_wider_filter_takes_the_place_of_narrower_ones() -> None:
     subscriptions = Subscriptions()
     subscriptions.ask("a/b", 1)
     subscriptions.ask("a/+", 0)
-    assert subscriptions.ask("a/#", 0) == Change({"a/#": 1}, ["a/+"])
-    assert subscriptions.withdraw("a/#") == Change({"a/+": 1}, ["a/#"])
+    assert subscriptions.ask("a/#", 0) == SubscriptionChange({"a/#": 1}, ["a/+"])
+    assert subscriptions.withdraw("a/#") == SubscriptionChange({"a/+": 1}, ["a/#"])
 
 
 def test_a_covered_filter_of_higher_quality_raises_its_cover() -> None:
     subscriptions = Subscriptions()
     subscriptions.ask("a/#", 0)
-    assert subscriptions.ask("a/b", 2) == Change({"a/#": 2}, [])
-    assert subscriptions.ask("a/c", 1) == Change()
+    assert subscriptions.ask("a/b", 2) == SubscriptionChange({"a/#": 2}, [])
+    assert subscriptions.ask("a/c", 1) == SubscriptionChange()
 
 
 def test_a_covered_filter_comes_and_goes_without_a_word_to_the_broker() -> None:
     subscriptions = Subscriptions()
     subscriptions.ask("a/#", 0)
-    assert subscriptions.ask("a/b", 0) == Change()
-    assert subscriptions.withdraw("a/b") == Change()
+    assert subscriptions.ask("a/b", 0) == SubscriptionChange()
+    assert subscriptions.withdraw("a/b") == SubscriptionChange()
     assert list(subscriptions) == ["a/#"]
 
 
@@ -147,7 +147,7 @@ def test_who_does_not_hear_by_a_filter_leaves_it_to_the_others(others: list[str]
     for other in others:
         subscriptions.ask("a/b", 1)
         subscriptions.join(ClientId(other), "a/b", 1)
-    assert subscriptions.leave(ClientId("c1"), "a/b") == Change()
+    assert subscriptions.leave(ClientId("c1"), "a/b") == SubscriptionChange()
     assert subscriptions.subscribers_of("a/b") == others
 
 
@@ -166,7 +166,7 @@ def test_the_memory_of_matches_is_bounded(topics: list[str]) -> None:
 
 def test_a_filter_of_a_former_life_is_restored_once_at_the_highest_qos() -> None:
     subscriptions = Subscriptions()
-    rows = [SavedSubscription(ClientId(f"c{qos}"), "a/b", qos) for qos in (1, 2, 0)]
+    rows = [SubscriptionRecord(ClientId(f"c{qos}"), "a/b", qos) for qos in (1, 2, 0)]
     subscriptions.restore(rows)
     assert dict(subscriptions.matching("a/b")) == {"c0": 0, "c1": 1, "c2": 2}
     assert dict(subscriptions.covering) == {"a/b": 2}

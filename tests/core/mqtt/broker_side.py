@@ -12,24 +12,24 @@ import mqtt5
 
 from gateway.core.effects import (
     ClientId,
-    ConnectUpstream,
+    ConnectRecorded,
     Effect,
-    Forward,
+    Reading,
     RecordConnect,
     Transmit,
     UpstreamUp,
 )
-from gateway.core.mqtt.options import UpstreamRules
-from gateway.core.mqtt.session import UpstreamSession
+from gateway.core.mqtt.options import MqttOptions
+from gateway.core.mqtt.session import MqttSession
 from tests.support.mqtt_packets import packets_in
 
 Packet = TypeVar("Packet")
 Kind = TypeVar("Kind")
 
 
-def rules(**changed: object) -> UpstreamRules:
+def options(**changed: object) -> MqttOptions:
     values: dict[str, object] = {"gateway_name": "gh", "epoch": 3, "client_id": "tidegate-gh"}
-    return UpstreamRules(**(values | changed))  # type: ignore[arg-type]
+    return MqttOptions(**(values | changed))  # type: ignore[arg-type]
 
 
 def packets(effects: Iterable[Effect]) -> list[object]:
@@ -57,11 +57,11 @@ def tag(packet: mqtt5.PublishPacket) -> dict[str, str]:
     return dict(packet.user_properties)
 
 
-def connected(session: UpstreamSession, now: float = 0.0, **connack: Any) -> list[Effect]:
+def connected(session: MqttSession, now: float = 0.0, **connack: Any) -> list[Effect]:
     """Open the connection and be accepted; what was written after that."""
     for effect in session.opened(now):
         if isinstance(effect, RecordConnect):
-            assert isinstance(effect.then, ConnectUpstream)
+            assert isinstance(effect.then, ConnectRecorded)
             session.connect(effect.then, now)
     packet = mqtt5.ConnAckPacket(**connack)
     effects = session.receive(packet.write(), now)
@@ -69,11 +69,11 @@ def connected(session: UpstreamSession, now: float = 0.0, **connack: Any) -> lis
     return effects
 
 
-def reading(
+def new_reading(
     payload: bytes = b"21.5", qos: int = 1, *, topic: str = "t", client: str = "s1",
     retain: bool = False, at: float = 1.0
-) -> Forward:  # fmt: skip
-    return Forward(ClientId(client), topic, payload, qos, retain, 1, 7, at)
+) -> Reading:  # fmt: skip
+    return Reading(ClientId(client), topic, payload, qos, retain, 1, 7, at)
 
 
 def puback(packet_id: int, code: int = 0, reason: str | None = None) -> bytes:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import mqtt5
 
 from gateway.core.effects import Effect, Save
-from gateway.core.mqtt.subscriber import UpstreamSubscriptions
+from gateway.core.mqtt.subscriber import Subscriber
 from gateway.core.state_records import Change
 from tests.core.mqtt.broker_side import only
 
 Asked = list[tuple[str, int | None, int, bool, int]]
 
 
-def subscriptions_up(*, identifiers: bool = True) -> UpstreamSubscriptions:
-    subscriptions = UpstreamSubscriptions("site/")
+def subscriptions_up(*, identifiers: bool = True) -> Subscriber:
+    subscriptions = Subscriber("site/")
     subscriptions.open(identifiers_available=identifiers)
     return subscriptions
 
 
 def wanting(
-    subscriptions: UpstreamSubscriptions, *filters: str, qos: int = 1, retained: bool = True
+    subscriptions: Subscriber, *filters: str, qos: int = 1, retained: bool = True
 ) -> list[Effect]:
     for topic_filter in filters:
         subscriptions.want(topic_filter, qos, retained=retained)
@@ -44,9 +44,7 @@ def given_up(effects: list[Effect]) -> list[str]:
     return [each for packet in only(mqtt5.UnsubscribePacket, effects) for each in packet.patterns]
 
 
-def grant(
-    subscriptions: UpstreamSubscriptions, effects: list[Effect], code: int = 2
-) -> list[Effect]:
+def grant(subscriptions: Subscriber, effects: list[Effect], code: int = 2) -> list[Effect]:
     """The broker's answers to all SUBSCRIBE packets."""
     answers: list[Effect] = []
     for packet in only(mqtt5.SubscribePacket, effects):

@@ -4,42 +4,42 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.core.effects import ClientId, Forward
+from gateway.core.effects import ClientId, Reading
 from gateway.core.mqtt import backlog as module
 from gateway.core.mqtt.backlog import READY_MAX, Backlog
-from tests.core.mqtt.broker_side import reading
+from tests.core.mqtt.broker_side import new_reading
 
 S1, S2 = ClientId("s1"), ClientId("s2")
 
 
-def parked(backlog: Backlog, *forwards: Forward, coalesce: bool = False) -> None:
-    for forward in forwards:
-        backlog.park(forward.client_id)
-        backlog.parked(forward, coalesce=coalesce)
+def queued(backlog: Backlog, *readings: Reading, coalesce: bool = False) -> None:
+    for reading in readings:
+        backlog.enqueue(reading.client_id)
+        backlog.queued(reading, coalesce=coalesce)
 
 
-def numbered(sequence: int, *, client: str = "s1", retain: bool = True, epoch: int = 3) -> Forward:
-    forward = reading(b"%d" % sequence, client=client, retain=retain)
-    forward.sequence, forward.epoch = sequence, epoch
-    return forward
+def numbered(sequence: int, *, client: str = "s1", retain: bool = True, epoch: int = 3) -> Reading:
+    reading = new_reading(b"%d" % sequence, client=client, retain=retain)
+    reading.sequence, reading.epoch = sequence, epoch
+    return reading
 
 
 def test_what_is_not_durable_yet_cannot_be_read_but_holds_its_client_back() -> None:
     backlog = Backlog()
-    backlog.park(S1)
+    backlog.enqueue(S1)
     assert not backlog.wants_more
     assert backlog.of_clients == {S1: 1}
-    backlog.parked(reading(), coalesce=False)
+    backlog.queued(new_reading(), coalesce=False)
     assert backlog.wants_more
     assert len(backlog) == 1
 
 
 def test_a_client_is_free_when_its_last_reading_has_gone_on() -> None:
     backlog = Backlog()
-    forwards = [reading(b"1"), reading(b"2"), reading(b"3", client="s2")]
-    parked(backlog, *forwards)
+    readings = [new_reading(b"1"), new_reading(b"2"), new_reading(b"3", client="s2")]
+    queued(backlog, *readings)
     backlog.is_reading = True
-    backlog.read_back(forwards)
+    backlog.read_back(readings)
     assert not backlog.is_reading
     assert not backlog.wants_more
     held = [(backlog.take().payload, dict(backlog.of_clients)) for _ in range(3)]
@@ -51,7 +51,7 @@ def test_one_look_at_a_time_and_none_while_enough_is_ready() -> None:
     backlog.restore({S1: 2 * READY_MAX})
     backlog.is_reading = True
     assert not backlog.wants_more
-    backlog.read_back([reading() for _ in range(READY_MAX)])
+    backlog.read_back([new_reading() for _ in range(READY_MAX)])
     assert not backlog.wants_more
     backlog.take()
     assert backlog.wants_more
@@ -69,33 +69,33 @@ def test_a_journal_that_has_less_than_was_counted_sets_all_free() -> None:
 def test_nothing_is_set_free_while_something_is_ready_or_on_its_way_to_the_disk() -> None:
     backlog = Backlog()
     backlog.restore({S1: 2})
-    backlog.read_back([reading()])
+    backlog.read_back([new_reading()])
     backlog.read_back([])
     assert backlog.of_clients == {S1: 2}, "one of them is ready"
     backlog.take()
-    backlog.park(S2)
+    backlog.enqueue(S2)
     backlog.read_back([])
     assert S2 in backlog.of_clients, "it is being written, and nothing of its client may pass it"
-    backlog.parked(reading(client="s2"), coalesce=False)
+    backlog.queued(new_reading(client="s2"), coalesce=False)
     assert backlog.wants_more
 
 
 def test_a_journal_that_brings_more_than_was_counted_counts_from_nothing() -> None:
     backlog = Backlog()
     backlog.restore({S1: 1})
-    backlog.read_back([reading(), reading()])
+    backlog.read_back([new_reading(), new_reading()])
     assert len(backlog) == 2
-    parked(backlog, reading())
+    queued(backlog, new_reading())
     assert len(backlog) == 3
 
 
 def test_what_could_not_be_stored_waits_no_longer() -> None:
     backlog = Backlog()
-    backlog.park(S1)
-    backlog.park(S1)
-    backlog.not_parked(S1)
+    backlog.enqueue(S1)
+    backlog.enqueue(S1)
+    backlog.not_queued(S1)
     assert backlog.of_clients == {S1: 1}
-    backlog.not_parked(S1)
+    backlog.not_queued(S1)
     assert backlog.of_clients == {}
 
 
@@ -115,25 +115,25 @@ def test_what_the_journal_dropped_is_neither_read_nor_waited_for() -> None:
 def test_only_the_newest_retained_value_of_a_topic_is_worth_sending() -> None:
     backlog = Backlog()
     old, new = numbered(1), numbered(2)
-    parked(backlog, old, new, coalesce=True)
+    queued(backlog, old, new, coalesce=True)
     assert backlog.is_outdated(old, epoch=3)
     assert not backlog.is_outdated(new, epoch=3)
 
 
 def test_what_is_not_retained_or_of_a_former_life_or_not_to_be_coalesced_is_sent() -> None:
     backlog = Backlog()
-    parked(backlog, numbered(5), coalesce=True)
+    queued(backlog, numbered(5), coalesce=True)
     assert not backlog.is_outdated(numbered(1, retain=False), epoch=3)
     assert not backlog.is_outdated(numbered(1, epoch=2), epoch=3)
     backlog = Backlog()
-    parked(backlog, numbered(5), coalesce=False)
+    queued(backlog, numbered(5), coalesce=False)
     assert not backlog.is_outdated(numbered(1), epoch=3)
 
 
 def test_newest_values_are_forgotten_when_nothing_is_parked_any_more() -> None:
     backlog = Backlog()
-    parked(backlog, numbered(5), coalesce=True)
-    backlog.unpark(S1)
+    queued(backlog, numbered(5), coalesce=True)
+    backlog.unqueue(S1)
     assert not backlog.is_outdated(numbered(1), epoch=3)
 
 
@@ -144,6 +144,6 @@ def test_newest_values_are_kept_for_so_many_topics_only(monkeypatch: pytest.Monk
     other.topic = "other"
     newer = [numbered(3), numbered(4)]
     newer[1].topic = "other"
-    parked(backlog, first, other, *newer, coalesce=True)
+    queued(backlog, first, other, *newer, coalesce=True)
     assert backlog.is_outdated(first, epoch=3)
     assert not backlog.is_outdated(other, epoch=3)

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.effects import ClientId, Forward
+from gateway.core.effects import ClientId, Reading
 from gateway.core.mqtt.codec import (
     BadPacketError,
-    PublishWriter,
+    PublishEncoder,
     packet_end,
     plain_publication,
     publication_of,
     read_packet,
     varint,
 )
-from tests.core.mqtt.broker_side import rules
+from tests.core.mqtt.broker_side import options
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="\0#+"), min_size=1, max_size=40)
 payloads = st.one_of(st.binary(max_size=40), st.integers(0, 5000).map(lambda size: b"x" * size))
@@ -34,11 +34,11 @@ def test_the_writer_agrees_with_the_codec_package_octet_by_octet(
     packet_id: int, qos: int, dup: bool, prefix: str, epoch: int,
 ) -> None:  # fmt: skip
     """Several readings by one writer, of two lives."""
-    writer = PublishWriter(rules(topic_prefix=prefix))
+    writer = PublishEncoder(options(topic_prefix=prefix))
     for topic, client, payload, retain, sequence, unix_ms in contents * 2:
-        forward = Forward(ClientId(client), topic, payload, qos, retain, 1, 7, 0.0)
-        forward.sequence, forward.unix_ms, forward.upstream_qos = sequence, unix_ms, qos
-        forward.epoch = epoch
+        reading = Reading(ClientId(client), topic, payload, qos, retain, 1, 7, 0.0)
+        reading.sequence, reading.unix_ms, reading.upstream_qos = sequence, unix_ms, qos
+        reading.epoch = epoch
         numbered = [("epoch", str(epoch)), ("seq", str(sequence))] if qos else []
         expected = mqtt5.PublishPacket(
             prefix + topic,
@@ -49,22 +49,22 @@ def test_the_writer_agrees_with_the_codec_package_octet_by_octet(
             packet_id=packet_id if qos else None,
             user_properties=[("gw", "gh"), ("client", client), *numbered, ("ts", str(unix_ms))],
         )
-        assert writer.write(forward, packet_id, dup=dup) == expected.write()
+        assert writer.write(reading, packet_id, dup=dup) == expected.write()
 
 
 def test_a_broker_without_retained_messages_is_sent_none() -> None:
-    writer = PublishWriter(rules())
+    writer = PublishEncoder(options())
     writer.retain_available = False
-    forward = Forward(ClientId("s1"), "t", b"", 0, True, 1, 7, 0.0)
-    assert writer.write(forward, 0)[0] == 0x30
-    assert forward.retain, "the next broker may keep it"
+    reading = Reading(ClientId("s1"), "t", b"", 0, True, 1, 7, 0.0)
+    assert writer.write(reading, 0)[0] == 0x30
+    assert reading.retain, "the next broker may keep it"
 
 
 @pytest.mark.parametrize("octets", [255, 256, 65_535])
 def test_long_names_have_their_length_as_well(octets: int) -> None:
     name = "n" * octets
-    packet = PublishWriter(rules()).write(
-        Forward(ClientId(name), name, b"", 0, False, 1, 7, 0.0), 0
+    packet = PublishEncoder(options()).write(
+        Reading(ClientId(name), name, b"", 0, False, 1, 7, 0.0), 0
     )
     read, _ = mqtt5.read(memoryview(packet))
     assert isinstance(read, mqtt5.PublishPacket)

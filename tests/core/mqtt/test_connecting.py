@@ -9,19 +9,27 @@ import pytest
 
 from gateway.core.effects import DropUpstream, Transmit, UpstreamRefused, UpstreamUp
 from gateway.core.mqtt.reason_codes import spoken
-from gateway.core.mqtt.session import Phase, UpstreamSession
-from tests.core.mqtt.broker_side import connected, news, only, packets, reading, readings, rules
+from gateway.core.mqtt.session import MqttSession, Phase
+from tests.core.mqtt.broker_side import (
+    connected,
+    new_reading,
+    news,
+    only,
+    options,
+    packets,
+    readings,
+)
 
 Code = mqtt5.ConnAckReasonCode
 
 
-def connect_packet(session: UpstreamSession) -> mqtt5.ConnectPacket:
+def connect_packet(session: MqttSession) -> mqtt5.ConnectPacket:
     (packet,) = packets(session.opened(0.0))
     assert isinstance(packet, mqtt5.ConnectPacket)
     return packet
 
 
-def refused_with(session: UpstreamSession, code: Code, reason: str | None = None) -> list[object]:
+def refused_with(session: MqttSession, code: Code, reason: str | None = None) -> list[object]:
     session.opened(0.0)
     packet = mqtt5.ConnAckPacket(reason_code=code, reason_str=reason)
     return list(session.receive(packet.write(), 0.0))
@@ -29,7 +37,7 @@ def refused_with(session: UpstreamSession, code: Code, reason: str | None = None
 
 def test_connect_asks_for_the_old_session_and_for_it_to_be_kept() -> None:
     packet = connect_packet(
-        UpstreamSession(rules(username="gw", password=b"\x00secret", session_expiry_s=3600))
+        MqttSession(options(username="gw", password=b"\x00secret", session_expiry_s=3600))
     )
     assert packet.clean_start is False
     assert packet.session_expiry_interval == 3600
@@ -41,7 +49,7 @@ def test_connect_asks_for_the_old_session_and_for_it_to_be_kept() -> None:
 
 
 def test_another_password_is_told_with_the_next_connection() -> None:
-    session = UpstreamSession(rules(username="gw", password=b"old"))
+    session = MqttSession(options(username="gw", password=b"old"))
     connected(session)
     session.use("gw-2", b"new")
     session.closed()
@@ -50,14 +58,14 @@ def test_another_password_is_told_with_the_next_connection() -> None:
 
 
 def test_the_will_says_that_the_gateway_is_offline() -> None:
-    will = connect_packet(UpstreamSession(rules(topic_prefix="site/"))).will
+    will = connect_packet(MqttSession(options(topic_prefix="site/"))).will
     assert will is not None
     assert (will.topic, will.payload) == ("site/tidegate/gh/state", b"offline")
     assert (int(will.qos), will.retain) == (1, True)
 
 
 def test_once_accepted_the_gateway_is_online() -> None:
-    up, *_ = effects = connected(UpstreamSession(rules()), session_present=True)
+    up, *_ = effects = connected(MqttSession(options()), session_present=True)
     assert up == UpstreamUp(session_present=True, resent=0)
     (presence,) = packets(effects)
     assert isinstance(presence, mqtt5.PublishPacket)
@@ -67,7 +75,7 @@ def test_once_accepted_the_gateway_is_online() -> None:
 
 
 def test_a_connection_begins_with_connack_octet_by_octet() -> None:
-    session = UpstreamSession(rules())
+    session = MqttSession(options())
     session.opened(0.0)
     octets = mqtt5.ConnAckPacket(receive_max=5).write()
     for octet in octets[:-1]:
@@ -87,7 +95,7 @@ def test_a_connection_begins_with_connack_octet_by_octet() -> None:
     ],
 )
 def test_a_refusal_says_what_to_do_and_gives_the_connection_up(code: Code, advice: str) -> None:
-    session = UpstreamSession(rules())
+    session = MqttSession(options())
     refusal, drop = refused_with(session, code, "go away")
     assert isinstance(refusal, UpstreamRefused)
     assert advice in refusal.reason
@@ -103,7 +111,7 @@ def test_an_unknown_reason_code_is_said_as_a_number() -> None:
 
 
 def test_a_broker_that_takes_no_will_at_qos_1_gets_one_at_qos_0() -> None:
-    session = UpstreamSession(rules())
+    session = MqttSession(options())
     refused_with(session, Code.QUALITY_NOT_SUPPORTED)
     will = connect_packet(session).will
     assert will is not None
@@ -111,7 +119,7 @@ def test_a_broker_that_takes_no_will_at_qos_1_gets_one_at_qos_0() -> None:
 
 
 def test_a_broker_that_retains_nothing_gets_presence_without_the_flag() -> None:
-    session = UpstreamSession(rules())
+    session = MqttSession(options())
     refused_with(session, Code.RETAIN_NOT_SUPPORTED)
     will = connect_packet(session).will
     assert will is not None
@@ -121,10 +129,10 @@ def test_a_broker_that_retains_nothing_gets_presence_without_the_flag() -> None:
 
 
 def test_a_broker_that_retains_nothing_gets_readings_without_the_flag() -> None:
-    session = UpstreamSession(rules())
+    session = MqttSession(options())
     connected(session, retain_available=False)
-    forward = reading(retain=True)
-    sent = session.readings.publish(forward)
+    reading = new_reading(retain=True)
+    sent = session.readings.publish(reading)
     assert isinstance(sent, Transmit)
     assert not readings([sent])[0].retain
     session.closed()
@@ -133,7 +141,7 @@ def test_a_broker_that_retains_nothing_gets_readings_without_the_flag() -> None:
 
 
 def test_a_broker_that_disconnects_says_why() -> None:
-    session = UpstreamSession(rules())
+    session = MqttSession(options())
     connected(session)
     packet = mqtt5.DisconnectPacket(reason_code=mqtt5.DisconnectReasonCode.SESSION_TAKEN_OVER)
     refusal, drop = session.receive(packet.write(), 1.0)
@@ -144,7 +152,7 @@ def test_a_broker_that_disconnects_says_why() -> None:
 
 
 def test_goodbye_is_presence_and_disconnect() -> None:
-    session = UpstreamSession(rules())
+    session = MqttSession(options())
     assert session.stop() == []
     session.opened(0.0)
     assert session.stop() == [], "nobody has accepted us yet"

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from gateway.core.effects import DropUpstream, Effect, Transmit
 from gateway.core.mqtt.codec import BadPacketError, read_packet
-from gateway.core.mqtt.session import Phase, UpstreamSession
+from gateway.core.mqtt.session import MqttSession, Phase
 from tests.core.mqtt.broker_side import (
     connected,
+    new_reading,
     news,
+    options,
     puback,
     pubcomp,
     publication,
     pubrec,
-    reading,
-    rules,
     suback,
     unsuback,
 )
@@ -48,11 +48,13 @@ STREAM = [
 ]
 
 
-def session_with_readings() -> UpstreamSession:
-    session = UpstreamSession(rules(packet_bytes_max=1000))
+def session_with_readings() -> MqttSession:
+    session = MqttSession(options(packet_bytes_max=1000))
     session.opened(0.0)
     for number, qos in enumerate((1, 1, 2, 1, 1)):
-        session.readings.publish(reading(qos=qos, client=f"s{number}"))  # none waits for another
+        session.readings.publish(
+            new_reading(qos=qos, client=f"s{number}")
+        )  # none waits for another
     session.subscriptions.want("a", 1, retained=True)
     session.subscriptions.want("b", 1, retained=True)
     session.subscriptions.want("c", 1, retained=True)
@@ -109,7 +111,7 @@ def test_a_stream_may_come_in_any_pieces(sizes: list[int]) -> None:
     ],
 )
 def test_what_a_broker_may_not_send_ends_the_connection(octets: str, reason: str) -> None:
-    session = UpstreamSession(rules(packet_bytes_max=1000))
+    session = MqttSession(options(packet_bytes_max=1000))
     connected(session)
     (drop,) = session.receive(bytes.fromhex(octets), 1.0)
     assert isinstance(drop, DropUpstream)
@@ -119,9 +121,9 @@ def test_what_a_broker_may_not_send_ends_the_connection(octets: str, reason: str
 
 @pytest.mark.parametrize("packet", [each for each in STREAM if each != CONNACK])
 def test_nothing_may_come_before_connack(packet: bytes) -> None:
-    session = UpstreamSession(rules())
+    session = MqttSession(options())
     connected(session)
-    session.readings.publish(reading())
+    session.readings.publish(new_reading())
     session.closed()
     session.opened(1.0)
     (drop,) = session.receive(packet + CONNACK, 1.0)
@@ -135,7 +137,7 @@ def test_after_the_end_nothing_more_is_read_or_written() -> None:
     session.receive(CONNACK, 1.0)
     session.receive(b"\x00\x00", 1.0)
     assert session.receive(puback(1) + puback(2), 1.0) == []
-    assert session.readings.publish(reading()) is None
+    assert session.readings.publish(new_reading()) is None
     assert session.subscriptions.advance() == []
     assert len(session.readings.in_flight) == 5
 
@@ -144,7 +146,11 @@ def test_what_came_before_the_garbage_counts() -> None:
     session = session_with_readings()
     session.receive(CONNACK, 1.0)
     effects = session.receive(puback(1) + publication("a") + b"\x00\x00", 1.0)
-    assert [type(effect).__name__ for effect in effects] == ["Settled", "Arrived", "DropUpstream"]
+    assert [type(effect).__name__ for effect in effects] == [
+        "ReadingsAcknowledged",
+        "Publication",
+        "DropUpstream",
+    ]
 
 
 def test_a_mistake_of_ours_is_not_blamed_on_the_broker() -> None:

@@ -14,11 +14,11 @@ from typing import Any
 import mqtt5
 import pytest
 
-from gateway.core.effects import ClientId, Forward
-from gateway.core.mqtt.codec import PublishWriter
+from gateway.core.effects import ClientId, Reading
+from gateway.core.mqtt.codec import PublishEncoder
 from gateway.core.mqtt.inflight import InFlight
 from gateway.core.state_records import PACKET_IDS
-from tests.core.mqtt.broker_side import rules, tag
+from tests.core.mqtt.broker_side import options, tag
 from tests.support.mqtt_packets import packets_in
 
 FILE = Path(__file__).parents[2] / "golden" / "upstream.jsonl"
@@ -26,23 +26,23 @@ ROWS = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines
 EVERY_ROW = pytest.mark.parametrize("row", ROWS, ids=lambda row: row["name"])
 
 
-def forward_of(row: dict[str, Any]) -> Forward:
+def forward_of(row: dict[str, Any]) -> Reading:
     payload = bytes.fromhex(row["payload_hex"])
-    forward = Forward(
+    reading = Reading(
         ClientId(row["client"]), row["topic"], payload, row["qos"], row["retain"], 1, 7, 0.0
     )
-    forward.upstream_qos, forward.unix_ms = row["qos"], row["ts"]
-    forward.sequence = -1 if row["seq"] is None else row["seq"]
-    forward.epoch, forward.packet_id = row["epoch"] or 0, forward.sequence % PACKET_IDS + 1
-    return forward
+    reading.upstream_qos, reading.unix_ms = row["qos"], row["ts"]
+    reading.sequence = -1 if row["seq"] is None else row["seq"]
+    reading.epoch, reading.packet_id = row["epoch"] or 0, reading.sequence % PACKET_IDS + 1
+    return reading
 
 
 @EVERY_ROW
 def test_a_reading_is_written_as_the_row_says(row: dict[str, Any]) -> None:
-    forward = forward_of(row)
-    writer = PublishWriter(rules(gateway_name=row["gw"], epoch=row["epoch"] or 1))
-    packet_id = InFlight(1, 1).publish(forward) if row["qos"] else 0
-    assert writer.write(forward, packet_id).hex() == row["packet_hex"]
+    reading = forward_of(row)
+    writer = PublishEncoder(options(gateway_name=row["gw"], epoch=row["epoch"] or 1))
+    packet_id = InFlight(1, 1).publish(reading) if row["qos"] else 0
+    assert writer.write(reading, packet_id).hex() == row["packet_hex"]
 
 
 @EVERY_ROW

@@ -7,21 +7,21 @@ import pytest
 
 from gateway.core.effects import Effect
 from gateway.core.mqtt import subscriber
-from gateway.core.mqtt.subscriber import UNASKED, UpstreamSubscriptions
+from gateway.core.mqtt.subscriber import UNASKED, Subscriber
 from tests.core.mqtt.broker_side import only
 from tests.core.mqtt.subscribing_stories import grant, subscriptions_up, wanting
 
 TOPIC = "a/b"
 
 
-def having(qos: int) -> UpstreamSubscriptions:
+def having(qos: int) -> Subscriber:
     """The broker has granted the topic's own filter at this QoS."""
     subscriptions = subscriptions_up()
     grant(subscriptions, wanting(subscriptions, TOPIC, qos=qos))
     return subscriptions
 
 
-def break_off(subscriptions: UpstreamSubscriptions) -> list[Effect]:
+def break_off(subscriptions: Subscriber) -> list[Effect]:
     subscriptions.close()
     return subscriptions.open(identifiers_available=True)
 
@@ -90,7 +90,7 @@ def test_a_broker_that_forgot_has_none_from_before() -> None:
 
 
 def test_a_new_life_knows_what_is_wanted_only() -> None:
-    subscriptions = UpstreamSubscriptions("site/")
+    subscriptions = Subscriber("site/")
     subscriptions.want(TOPIC, 1, retained=True)
     subscriptions.restore([TOPIC, "given/up"])
     subscriptions.open(identifiers_available=True)

@@ -7,23 +7,31 @@ from typing import Any
 import mqtt5
 import pytest
 
-from gateway.core.effects import ClientId, Forward, Refused
+from gateway.core.effects import ClientId, Reading, ReadingRefused
 from gateway.core.mqtt import qos_order as module
 from gateway.core.mqtt.inflight import InFlight
-from gateway.core.mqtt.qos_order import Turns
-from gateway.core.mqtt.session import UpstreamSession
-from tests.core.mqtt.broker_side import connected, puback, pubcomp, pubrec, reading, readings, rules
+from gateway.core.mqtt.qos_order import QosOrder
+from gateway.core.mqtt.session import MqttSession
+from tests.core.mqtt.broker_side import (
+    connected,
+    new_reading,
+    options,
+    puback,
+    pubcomp,
+    pubrec,
+    readings,
+)
 
 
-def session_up(**connack: Any) -> UpstreamSession:
-    session = UpstreamSession(rules())
+def session_up(**connack: Any) -> MqttSession:
+    session = MqttSession(options())
     connected(session, **connack)
     return session
 
 
-def publish(session: UpstreamSession, *forwards: Forward) -> list[bytes]:
+def publish(session: MqttSession, *readings: Reading) -> list[bytes]:
     """What of it goes out at once."""
-    sent = [session.readings.publish(forward) for forward in forwards]
+    sent = [session.readings.publish(reading) for reading in readings]
     return payloads([each for each in sent if each is not None])
 
 
@@ -31,7 +39,7 @@ def payloads(effects: list[Any]) -> list[bytes]:
     return [packet.payload or b"" for packet in readings(effects)]
 
 
-def complete(session: UpstreamSession, packet_id: int) -> list[bytes]:
+def complete(session: MqttSession, packet_id: int) -> list[bytes]:
     """The broker completes a QoS 2 reading; returns what goes out for it."""
     effects = session.receive(pubrec(packet_id), 0.0)
     return payloads([*effects, *session.receive(pubcomp(packet_id), 0.0)])
@@ -39,7 +47,7 @@ def complete(session: UpstreamSession, packet_id: int) -> list[bytes]:
 
 def test_qos_1_waits_until_qos_2_before_it_is_complete() -> None:
     session = session_up()
-    assert publish(session, reading(b"1", 2), reading(b"2", 1)) == [b"1"]
+    assert publish(session, new_reading(b"1", 2), new_reading(b"2", 1)) == [b"1"]
     assert complete(session, 1) == [b"2"]
 
 
@@ -47,10 +55,10 @@ def test_others_do_not_wait() -> None:
     session = session_up()
     sent = publish(
         session,
-        reading(b"1", 2),
-        reading(b"held", 1),
-        reading(b"another topic", 1, topic="u"),
-        reading(b"another client", 1, client="s2"),
+        new_reading(b"1", 2),
+        new_reading(b"held", 1),
+        new_reading(b"another topic", 1, topic="u"),
+        new_reading(b"another client", 1, client="s2"),
     )
     assert sent + payloads(session.readings.pump(0.0)) == [
         b"1", b"another topic", b"another client",
@@ -60,7 +68,7 @@ def test_others_do_not_wait() -> None:
 def test_everything_of_the_client_on_the_topic_goes_behind_what_waits() -> None:
     session = session_up()
     qualities = (2, 1, 2, 0, 1, 1)
-    sent = publish(session, *(reading(b"%d" % n, qos) for n, qos in enumerate(qualities)))
+    sent = publish(session, *(new_reading(b"%d" % n, qos) for n, qos in enumerate(qualities)))
     assert sent == [b"0"]
     assert complete(session, 1) == [b"1", b"2", b"3"]
     assert complete(session, 3) == [b"4", b"5"]
@@ -68,23 +76,23 @@ def test_everything_of_the_client_on_the_topic_goes_behind_what_waits() -> None:
 
 def test_qos_2_follows_qos_2_at_once() -> None:
     session = session_up()
-    assert publish(session, reading(b"1", 2), reading(b"2", 2)) == [b"1", b"2"]
-    assert publish(session, reading(b"3", 1)) == []
+    assert publish(session, new_reading(b"1", 2), new_reading(b"2", 2)) == [b"1", b"2"]
+    assert publish(session, new_reading(b"3", 1)) == []
     assert complete(session, 1) == []
     assert complete(session, 2) == [b"3"]
 
 
 def test_at_a_broker_without_qos_2_nobody_waits() -> None:
     session = session_up(max_qos=mqtt5.QoS.AT_LEAST_ONCE)
-    assert publish(session, reading(b"1", 2), reading(b"2", 1)) == [b"1", b"2"]
+    assert publish(session, new_reading(b"1", 2), new_reading(b"2", 1)) == [b"1", b"2"]
 
 
 @pytest.mark.parametrize("session_present", [True, False])
 def test_what_waits_goes_out_in_its_turn_after_a_break(session_present: bool) -> None:
     session = session_up()
-    publish(session, reading(b"1", 2), reading(b"2", 1), reading(b"3", 2))
+    publish(session, new_reading(b"1", 2), new_reading(b"2", 1), new_reading(b"3", 2))
     session.closed()
-    publish(session, reading(b"4", 1))
+    publish(session, new_reading(b"4", 1))
     assert payloads(connected(session, session_present=session_present)) == [b"1"]
     assert complete(session, 1) == [b"2", b"3"]
     assert complete(session, 3) == [b"4"]
@@ -92,13 +100,15 @@ def test_what_waits_goes_out_in_its_turn_after_a_break(session_present: bool) ->
 
 def test_a_refused_qos_2_reading_sets_those_behind_it_free() -> None:
     session = session_up()
-    publish(session, reading(b"1", 2), reading(b"2", 1))
+    publish(session, new_reading(b"1", 2), new_reading(b"2", 1))
     assert payloads(session.receive(pubrec(1, 0x97), 0.0)) == [b"2"]
 
 
 def test_the_window_holds_for_those_that_were_aside() -> None:
     session = session_up(receive_max=1)
-    assert publish(session, reading(b"1", 2), reading(b"2", 1), reading(b"3", 1)) == [b"1"]
+    assert publish(session, new_reading(b"1", 2), new_reading(b"2", 1), new_reading(b"3", 1)) == [
+        b"1"
+    ]
     assert complete(session, 1) == [b"2"]
     assert len(session.readings.in_flight) == 1
 
@@ -108,29 +118,31 @@ def test_beyond_the_limit_what_would_come_aside_stays_in_its_queue(
 ) -> None:
     monkeypatch.setattr(module, "ASIDE_MAX", 2)
     session = session_up()
-    held = [reading(b"%d" % number, 1) for number in range(4)]
-    publish(session, reading(b"first", 2), *held)
+    held = [new_reading(b"%d" % number, 1) for number in range(4)]
+    publish(session, new_reading(b"first", 2), *held)
     assert session.readings.pump(0.0) == []
     in_flight = session.readings.in_flight
-    assert (in_flight.turns.count, len(in_flight.waiting)) == (2, 2)
+    assert (in_flight.qos_order.count, len(in_flight.waiting)) == (2, 2)
     assert complete(session, 1) == [b"0", b"1", b"2", b"3"]
-    assert not in_flight.turns.is_busy
+    assert not in_flight.qos_order.is_busy
 
 
 def test_what_is_aside_takes_a_place_among_those_that_wait() -> None:
-    session = UpstreamSession(rules(waiting_messages_max=2))
+    session = MqttSession(options(waiting_messages_max=2))
     connected(session)
-    assert publish(session, reading(b"first", 2), reading(b"1", 1), reading(b"2", 1)) == [b"first"]
+    assert publish(
+        session, new_reading(b"first", 2), new_reading(b"1", 1), new_reading(b"2", 1)
+    ) == [b"first"]
     session.readings.pump(0.0)
-    assert session.readings.in_flight.turns.count == 2
-    assert isinstance(session.readings.publish(reading(b"3", 1)), Refused)
+    assert session.readings.in_flight.qos_order.count == 2
+    assert isinstance(session.readings.publish(new_reading(b"3", 1)), ReadingRefused)
 
 
 def test_what_was_free_waits_again_behind_another_qos_2_reading() -> None:
-    turns = Turns()
-    first, second = reading(b"1", 2), reading(b"2", 2)
+    turns = QosOrder()
+    first, second = new_reading(b"1", 2), new_reading(b"2", 2)
     turns.begin(first)
-    turns.set_aside(reading(b"held", 1))
+    turns.set_aside(new_reading(b"held", 1))
     turns.end(first)
     turns.begin(second)
     assert turns.next_free() is None
@@ -140,9 +152,9 @@ def test_what_was_free_waits_again_behind_another_qos_2_reading() -> None:
 
 def test_what_waits_for_nothing_any_more_still_waits_for_room() -> None:
     session = session_up(receive_max=2)
-    held = reading(b"1", 1), reading(b"2", 1)
-    assert publish(session, reading(b"0", 2), *held) == [b"0"]
-    publish(session, reading(b"other", 1, client="s2"))
+    held = new_reading(b"1", 1), new_reading(b"2", 1)
+    assert publish(session, new_reading(b"0", 2), *held) == [b"0"]
+    publish(session, new_reading(b"other", 1, client="s2"))
     assert payloads(session.readings.pump(0.0)) == [b"other"]
     assert complete(session, 1) == [b"1"], "the second place is taken"
     assert payloads(session.receive(puback(2), 0.0)) == [b"2"]
@@ -152,9 +164,9 @@ def test_what_was_read_back_and_what_came_now_go_in_turns() -> None:
     in_flight = InFlight(waiting_messages_max=10, waiting_bytes_max=10_000)
     in_flight.window = 10
     for n in range(2):
-        in_flight.wait(reading(b"new %d" % n, 1, client="s2"), ahead=False)
+        in_flight.wait(new_reading(b"new %d" % n, 1, client="s2"), ahead=False)
     in_flight.backlog.restore({ClientId("s1"): 2})
-    in_flight.backlog.read_back([reading(b"old %d" % n, 1) for n in range(2)])
+    in_flight.backlog.read_back([new_reading(b"old %d" % n, 1) for n in range(2)])
     went = [in_flight.next_waiting() for _ in range(5)]
     assert [each and each.payload for each in went] == [
         b"new 0",

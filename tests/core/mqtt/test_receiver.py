@@ -10,26 +10,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.effects import (
-    Arrived,
-    CompleteUpstream,
+    DeliveryComplete,
     DropUpstream,
     Effect,
-    InGoodHands,
     Message,
+    Publication,
     Save,
+    UpstreamReleaseSaved,
     WhenSaved,
     contents_of,
 )
-from gateway.core.mqtt.overlap_dedup import CONTENTS_MAX, Twins
-from gateway.core.mqtt.session import UpstreamSession
-from gateway.core.state_records import PacketGone, PacketsGone, SavedPacket
+from gateway.core.mqtt.overlap_dedup import CONTENTS_MAX, OverlapDedup
+from gateway.core.mqtt.session import MqttSession
+from gateway.core.state_records import PacketDeleted, PacketRecord, PacketsDeleted
 from tests.core.mqtt.broker_side import (
     connected,
     news,
     only,
+    options,
     packets,
     publication,
-    rules,
     suback,
     unsuback,
 )
@@ -39,13 +39,13 @@ FIRST, SECOND, THIRD = EPOCH | 2, EPOCH | 4, EPOCH | 6
 PUBREL = mqtt5.PubRelPacket(7).write()
 
 
-def session_up(prefix: str = "") -> UpstreamSession:
-    session = UpstreamSession(rules(topic_prefix=prefix))
+def session_up(prefix: str = "") -> MqttSession:
+    session = MqttSession(options(topic_prefix=prefix))
     connected(session)
     return session
 
 
-def overlapping() -> UpstreamSession:
+def overlapping() -> MqttSession:
     """Two filters that may match the same message, though none covers the other."""
     session = session_up()
     for topic_filter in ("a/+", "+/b"):
@@ -56,13 +56,13 @@ def overlapping() -> UpstreamSession:
 
 
 def payloads(effects: list[Effect]) -> list[bytes]:
-    return [arrived.message.payload for arrived in news(Arrived, effects)]
+    return [arrived.message.payload for arrived in news(Publication, effects)]
 
 
 def test_a_message_arrives_as_it_was_published() -> None:
     octets = publication("a/b", b"on", 1, 7, by=[FIRST], retain=True)
     (arrived,) = session_up().receive(octets, 1.0)
-    assert arrived == Arrived(Message("a/b", b"on", 1, retain=True), 7, is_replay=False)
+    assert arrived == Publication(Message("a/b", b"on", 1, retain=True), 7, is_replay=False)
 
 
 @pytest.mark.parametrize(
@@ -80,18 +80,18 @@ def test_retained_before_is_told_from_published_just_now(
     by: list[int], retain: bool, is_replay: bool
 ) -> None:
     (arrived,) = session_up().receive(publication("a", by=by, retain=retain), 1.0)
-    assert isinstance(arrived, Arrived)
+    assert isinstance(arrived, Publication)
     assert arrived.is_replay is is_replay
 
 
-def arrivals(effects: list[Effect]) -> list[Arrived]:
-    return news(Arrived, effects)
+def arrivals(effects: list[Effect]) -> list[Publication]:
+    return news(Publication, effects)
 
 
-def completed(session: UpstreamSession, effects: list[Effect]) -> mqtt5.PubCompPacket:
+def completed(session: MqttSession, effects: list[Effect]) -> mqtt5.PubCompPacket:
     """The PUBCOMP that follows once these are durable."""
     (word,) = [one for each in news(WhenSaved, effects) for one in each.effects]
-    assert isinstance(word, CompleteUpstream)
+    assert isinstance(word, UpstreamReleaseSaved)
     (pubcomp,) = only(mqtt5.PubCompPacket, session.complete(word))
     return pubcomp
 
@@ -153,12 +153,12 @@ def test_a_qos_2_message_arrives_once_for_its_packet_id() -> None:
     octets = publication("a", b"on", 2, 7)
     (arrived,) = arrivals(session.receive(octets, 1.0))
     assert session.receive(octets, 1.0) == []
-    assert session.keep(arrived)[0] == Save(SavedPacket(7, contents_of("a", b"on", 2)))
+    assert session.keep(arrived)[0] == Save(PacketRecord(7, contents_of("a", b"on", 2)))
     assert len(session.acknowledge(arrived)) == 1
     (pubrec,) = only(mqtt5.PubRecPacket, session.receive(octets, 1.0))
     assert pubrec.packet_id == 7
     effects = session.receive(PUBREL, 1.0)
-    assert effects[0] == Save(PacketGone(7))
+    assert effects[0] == Save(PacketDeleted(7))
     pubcomp = completed(session, effects)
     assert (pubcomp.packet_id, int(pubcomp.reason_code)) == (7, 0)
     assert payloads(session.receive(octets, 1.0)) == [b"on"], "a new message under an old id"
@@ -176,7 +176,7 @@ def test_pubcomp_is_not_said_on_another_connection() -> None:
     session.closed()
     connected(session, session_present=True)
     (word,) = waiting.effects
-    assert isinstance(word, CompleteUpstream)
+    assert isinstance(word, UpstreamReleaseSaved)
     assert session.complete(word) == []
 
 
@@ -189,19 +189,19 @@ def test_a_repeat_after_a_break_is_one_only_for_a_broker_that_knows_the_session(
     session.keep(arrived)
     session.closed()
     effects = connected(session, session_present=session_present)
-    assert (Save(PacketsGone()) in effects) is not session_present
+    assert (Save(PacketsDeleted()) in effects) is not session_present
     effects = session.receive(publication("a", b"on", 2, 7, dup=session_present), 2.0)
     assert payloads(effects) == ([] if session_present else [b"on"])
 
 
 def test_what_a_former_life_had_in_its_hands_is_passed_on_no_second_time() -> None:
-    session = UpstreamSession(rules())
-    session.restore([SavedPacket(7, contents_of("a", b"on", 2))], [])
+    session = MqttSession(options())
+    session.restore([PacketRecord(7, contents_of("a", b"on", 2))], [])
     connected(session, session_present=True)
     (pubrec,) = packets(session.receive(publication("a", b"on", 2, 7, dup=True), 1.0))
     assert isinstance(pubrec, mqtt5.PubRecPacket)
     effects = session.receive(PUBREL, 1.0)
-    assert effects[0] == Save(PacketGone(7))
+    assert effects[0] == Save(PacketDeleted(7))
 
 
 def test_other_contents_under_a_known_packet_id_are_another_message() -> None:
@@ -210,7 +210,7 @@ def test_other_contents_under_a_known_packet_id_are_another_message() -> None:
     session.closed()
     connected(session, session_present=True)
     (arrived,) = arrivals(session.receive(publication("a", b"off", 2, 7), 2.0))
-    assert session.keep(arrived)[0] == Save(SavedPacket(7, contents_of("a", b"off", 2)))
+    assert session.keep(arrived)[0] == Save(PacketRecord(7, contents_of("a", b"off", 2)))
 
 
 def test_what_comes_for_a_subscription_of_an_earlier_life_is_as_good_as_any() -> None:
@@ -222,7 +222,7 @@ def test_what_comes_for_a_subscription_of_an_earlier_life_is_as_good_as_any() ->
     [("site/a", "a"), ("site/", None), ("site", None), ("a", None), ("site/site/", "site/")],
 )
 def test_the_prefix_is_the_brokers_side_only(topic: str, arrives_as: str | None) -> None:
-    arrived = news(Arrived, session_up("site/").receive(publication(topic), 1.0))
+    arrived = news(Publication, session_up("site/").receive(publication(topic), 1.0))
     assert [each.message.topic for each in arrived] == ([arrives_as] if arrives_as else [])
 
 
@@ -270,11 +270,11 @@ def test_a_qos_2_copy_is_acknowledged_when_its_packet_id_is_durable() -> None:
     session = overlapping()
     session.receive(publication("a/b", b"on", 2, 7, by=[FIRST]), 2.0)
     saved, waiting = session.receive(publication("a/b", b"on", 2, 8, by=[SECOND]), 2.0)
-    assert saved == Save(SavedPacket(8, contents_of("a/b", b"on", 2), SECOND))
+    assert saved == Save(PacketRecord(8, contents_of("a/b", b"on", 2), SECOND))
     assert isinstance(waiting, WhenSaved)
     (word,) = waiting.effects
-    assert isinstance(word, InGoodHands)
-    (pubrec,) = only(mqtt5.PubRecPacket, session.acknowledge(word.arrived))
+    assert isinstance(word, DeliveryComplete)
+    (pubrec,) = only(mqtt5.PubRecPacket, session.acknowledge(word.publication))
     assert pubrec.packet_id == 8
 
 
@@ -288,16 +288,16 @@ def test_a_copy_of_what_comes_again_is_one_too() -> None:
     assert payloads(session.receive(octets + copy, 3.0)) == []
 
 
-def after_a_break(session: UpstreamSession) -> UpstreamSession:
+def after_a_break(session: MqttSession) -> MqttSession:
     session.closed()
     connected(session, session_present=True)
     return session
 
 
-def after_a_power_cut(session: UpstreamSession) -> UpstreamSession:
+def after_a_power_cut(session: MqttSession) -> MqttSession:
     """All that was received and not released is saved."""
-    packets = [*session._receiving._unreleased.values()]
-    session = UpstreamSession(rules())
+    packets = [*session._receiver._unreleased.values()]
+    session = MqttSession(options())
     session.restore(packets, ["a/+", "+/b"])
     connected(session, session_present=True)
     return session
@@ -305,7 +305,7 @@ def after_a_power_cut(session: UpstreamSession) -> UpstreamSession:
 
 @pytest.mark.parametrize("after", [after_a_break, after_a_power_cut])
 def test_a_qos_2_copy_that_comes_when_the_first_one_is_released_is_one_too(
-    after: Callable[[UpstreamSession], UpstreamSession],
+    after: Callable[[MqttSession], MqttSession],
 ) -> None:
     session = overlapping()
     session.receive(publication("a/b", b"on", 2, 7, by=[FIRST]), 2.0)
@@ -320,7 +320,7 @@ def test_a_qos_2_copy_that_comes_when_the_first_one_is_released_is_one_too(
 
 @pytest.mark.parametrize("after", [after_a_break, after_a_power_cut])
 def test_what_was_not_sent_before_is_no_copy_of_what_came_before(
-    after: Callable[[UpstreamSession], UpstreamSession],
+    after: Callable[[MqttSession], MqttSession],
 ) -> None:
     session = overlapping()
     session.receive(publication("a/b", b"on", 2, 7, by=[FIRST]), 2.0)
@@ -333,12 +333,12 @@ def test_what_was_retained_before_has_no_copies() -> None:
     session = overlapping()
     retained = publication("a/b", b"on", 2, 7, retain=True, by=[FIRST | 1])
     (arrived,) = arrivals(session.receive(retained, 2.0))
-    assert session.keep(arrived)[0] == Save(SavedPacket(7, contents_of("a/b", b"on", 2)))
+    assert session.keep(arrived)[0] == Save(PacketRecord(7, contents_of("a/b", b"on", 2)))
 
 
 def test_what_did_not_say_for_which_subscription_it_came_has_no_copies() -> None:
-    session = UpstreamSession(rules())
-    session.restore([SavedPacket(7, contents_of("a/b", b"on", 2))], ["a/+", "+/b"])
+    session = MqttSession(options())
+    session.restore([PacketRecord(7, contents_of("a/b", b"on", 2))], ["a/+", "+/b"])
     connected(session, session_present=True)
     equal = publication("a/b", b"on", 2, 8, dup=True, by=[SECOND])
     assert payloads(session.receive(equal, 3.0)) == [b"on"]
@@ -369,7 +369,7 @@ def test_without_an_overlap_nothing_is_taken_for_a_copy() -> None:
 def test_a_former_life_may_have_subscribed_to_what_a_crash_kept_from_being_saved(
     session_present: bool,
 ) -> None:
-    session = UpstreamSession(rules())
+    session = MqttSession(options())
     session.restore([], [])
     connected(session, session_present=session_present)
     octets = publication("a/b", by=[FIRST]) + publication("a/b", by=[SECOND])
@@ -396,16 +396,16 @@ def test_a_message_before_a_break_and_an_equal_one_after_it_are_two() -> None:
 
 @given(st.lists(st.integers(1, 4), max_size=CONTENTS_MAX), st.data())
 def test_copies_in_any_order_are_passed_on_once(copies: list[int], data: st.DataObject) -> None:
-    under_way = [
+    outstanding = [
         (number, identifier)
         for number, count in enumerate(copies)
         for identifier in range(2, 2 + 2 * count, 2)
     ]
-    twins = Twins()
+    overlap_dedup = OverlapDedup()
     passed = [
         number
-        for number, identifier in data.draw(st.permutations(under_way))
-        if not twins.is_one(("t", b"%d" % number), [identifier])
+        for number, identifier in data.draw(st.permutations(outstanding))
+        if not overlap_dedup.is_one(("t", b"%d" % number), [identifier])
     ]
     assert sorted(passed) == list(range(len(copies)))
 
@@ -415,23 +415,27 @@ def test_equal_messages_with_their_copies_behind_them_are_each_passed_on(
     published: list[tuple[int, int]],
 ) -> None:
     """A topic has as many subscriptions each time; contents come again and again."""
-    twins = Twins()
+    overlap_dedup = OverlapDedup()
     for topic, contents in published:
         message = (f"t{topic}", b"%d" % contents)
-        passed = [not twins.is_one(message, [2 + 2 * number]) for number in range(topic + 1)]
+        passed = [
+            not overlap_dedup.is_one(message, [2 + 2 * number]) for number in range(topic + 1)
+        ]
         assert passed == [True] + [False] * topic
 
 
 def test_the_memory_of_copies_is_bounded() -> None:
-    twins = Twins()
+    overlap_dedup = OverlapDedup()
     for number in range(CONTENTS_MAX + 1):
-        assert not twins.is_one(("t", b"%d" % number), [FIRST])
-    assert len(twins._brought_by) == CONTENTS_MAX
-    assert twins.is_one(("t", b"1"), [SECOND])
-    assert not twins.is_one(("t", b"0"), [SECOND]), "forgotten, so it may come twice"
+        assert not overlap_dedup.is_one(("t", b"%d" % number), [FIRST])
+    assert len(overlap_dedup._brought_by) == CONTENTS_MAX
+    assert overlap_dedup.is_one(("t", b"1"), [SECOND])
+    assert not overlap_dedup.is_one(("t", b"0"), [SECOND]), "forgotten, so it may come twice"
 
 
 def test_the_two_identifiers_of_a_filter_are_one_subscription() -> None:
-    twins = Twins()
-    assert not twins.is_one(("t", b"on"), [FIRST | 1])
-    assert not twins.is_one(("t", b"on"), [FIRST]), "a message between the two, and one after"
+    overlap_dedup = OverlapDedup()
+    assert not overlap_dedup.is_one(("t", b"on"), [FIRST | 1])
+    assert not overlap_dedup.is_one(("t", b"on"), [FIRST]), (
+        "a message between the two, and one after"
+    )

@@ -8,45 +8,45 @@ import mqtt5
 import pytest
 
 from gateway.core.effects import (
-    ConnectUpstream,
+    ConnectRecorded,
     DropUpstream,
     Effect,
-    Forward,
+    Reading,
+    ReadingRefused,
+    ReceiptRecorded,
     RecordConnect,
     RecordReceived,
-    Refused,
-    ReleaseUpstream,
 )
-from gateway.core.mqtt.session import RECORD_S, UpstreamSession
+from gateway.core.mqtt.session import RECORD_S, MqttSession
 from tests.core.mqtt.broker_side import (
     connected,
+    new_reading,
     news,
     only,
+    options,
     pubcomp,
     pubrec,
-    reading,
     readings,
-    rules,
     tag,
 )
 
 
-def stored(payload: bytes = b"21.5", qos: int = 2, record: int = 0) -> Forward:
-    forward = reading(payload, qos)
-    forward.record = record
-    return forward
+def stored(payload: bytes = b"21.5", qos: int = 2, record: int = 0) -> Reading:
+    reading = new_reading(payload, qos)
+    reading.record = record
+    return reading
 
 
-def session_up(*, trust_session: bool = True, **connack: Any) -> UpstreamSession:
-    session = UpstreamSession(rules(trust_session=trust_session))
+def session_up(*, trust_session: bool = True, **connack: Any) -> MqttSession:
+    session = MqttSession(options(trust_session=trust_session))
     connected(session, **connack)
     return session
 
 
-def asked(effects: list[Effect]) -> ReleaseUpstream:
+def asked(effects: list[Effect]) -> ReceiptRecorded:
     """What the one RecordReceived hands out when it is durable."""
     (record,) = news(RecordReceived, effects)
-    assert isinstance(record.then, ReleaseUpstream)
+    assert isinstance(record.then, ReceiptRecorded)
     return record.then
 
 
@@ -101,17 +101,17 @@ def test_connect_waits_until_what_the_broker_received_counts_no_more() -> None:
     session.closed()
     (record,) = session.opened(2.0)
     assert isinstance(record, RecordConnect)
-    assert isinstance(record.then, ConnectUpstream)
+    assert isinstance(record.then, ConnectRecorded)
     assert len(only(mqtt5.ConnectPacket, session.connect(record.then, 3.0))) == 1
     assert session.connect(record.then, 3.0) == [], "once"
-    assert session.wake_at() == 3.0 + rules().connack_timeout_s
+    assert session.wake_at() == 3.0 + options().connack_timeout_s
 
 
 def test_connect_waits_for_what_waits_again_with_half_of_it_at_the_broker() -> None:
     session = session_up()
-    forwards = [stored(b"%d" % number, record=number) for number in range(2)]
-    for forward in forwards:
-        session.readings.publish(forward)
+    readings = [stored(b"%d" % number, record=number) for number in range(2)]
+    for reading in readings:
+        session.readings.publish(reading)
     asked(session.receive(pubrec(2), 1.0))
     session.closed()
     connected(session, session_present=True, receive_max=1)
@@ -151,8 +151,8 @@ def test_a_record_for_a_transport_that_is_gone_lets_no_other_connect() -> None:
     (first,) = news(RecordConnect, session.opened(2.0))
     session.closed()
     (second,) = news(RecordConnect, session.opened(3.0))
-    assert isinstance(first.then, ConnectUpstream)
-    assert isinstance(second.then, ConnectUpstream)
+    assert isinstance(first.then, ConnectRecorded)
+    assert isinstance(second.then, ConnectRecorded)
     assert session.connect(first.then, 3.0) == []
     assert len(only(mqtt5.ConnectPacket, session.connect(second.then, 3.0))) == 1
 
@@ -204,15 +204,15 @@ def test_a_record_for_a_reading_that_the_broker_refused_meanwhile_releases_nothi
     session = session_up()
     session.readings.publish(stored())
     release = asked(session.receive(pubrec(1), 1.0))
-    assert len(news(Refused, session.receive(pubrec(1, 0x97), 1.0))) == 1
+    assert len(news(ReadingRefused, session.receive(pubrec(1, 0x97), 1.0))) == 1
     assert session.readings.recorded(release) == []
 
 
 def test_what_a_former_life_had_on_record_is_released_and_nothing_is_numbered_like_it() -> None:
-    session = UpstreamSession(rules(trust_session=True, epoch=4))
-    forward = stored()
-    forward.epoch, forward.sequence, forward.packet_id = 3, 6, 7
-    session.readings.restore([forward], last_packet_id=9)
+    session = MqttSession(options(trust_session=True, epoch=4))
+    reading = stored()
+    reading.epoch, reading.sequence, reading.packet_id = 3, 6, 7
+    session.readings.restore([reading], last_packet_id=9)
     effects = connected(session, session_present=True)
     assert pubrels(effects) == [], "CONNECT has made the record void"
     assert pubrels(session.readings.recorded(asked(effects))) == [7]
@@ -222,27 +222,27 @@ def test_what_a_former_life_had_on_record_is_released_and_nothing_is_numbered_li
 
 
 def test_what_a_former_life_had_on_record_is_void_from_connect_on_whatever_the_trust() -> None:
-    session = UpstreamSession(rules(trust_session=False, epoch=4))
-    forward = stored()
-    forward.epoch, forward.sequence, forward.packet_id = 3, 6, 7
-    session.readings.restore([forward], last_packet_id=7)
+    session = MqttSession(options(trust_session=False, epoch=4))
+    reading = stored()
+    reading.epoch, reading.sequence, reading.packet_id = 3, 6, 7
+    session.readings.restore([reading], last_packet_id=7)
     assert len(news(RecordConnect, session.opened(0.0))) == 1
 
 
 def test_what_a_former_life_had_on_record_is_published_as_new_to_a_broker_that_forgot() -> None:
-    session = UpstreamSession(rules(trust_session=True, epoch=4))
-    forward = stored()
-    forward.epoch, forward.sequence, forward.packet_id = 3, 6, 7
-    session.readings.restore([forward], last_packet_id=7)
+    session = MqttSession(options(trust_session=True, epoch=4))
+    reading = stored()
+    reading.epoch, reading.sequence, reading.packet_id = 3, 6, 7
+    session.readings.restore([reading], last_packet_id=7)
     (packet,) = readings(connected(session, session_present=False))
     assert (packet.packet_id, tag(packet)["epoch"], tag(packet)["seq"]) == (7, "3", "6")
     assert not packet.duplicate
 
 
 def test_a_reading_of_a_former_life_is_a_duplicate_to_a_broker_that_remembers() -> None:
-    session = UpstreamSession(rules(epoch=4))
+    session = MqttSession(options(epoch=4))
     connected(session, session_present=True)
-    forward = stored(qos=1)
-    forward.epoch, forward.sequence, forward.packet_id = 3, 6, 7
-    (packet,) = readings([session.readings.publish(forward) or pytest.fail("it may go")])
+    reading = stored(qos=1)
+    reading.epoch, reading.sequence, reading.packet_id = 3, 6, 7
+    (packet,) = readings([session.readings.publish(reading) or pytest.fail("it may go")])
     assert packet.duplicate

@@ -9,35 +9,42 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.effects import Effect, Forward, Reason, Refused, Settled, UpstreamUp
-from gateway.core.mqtt.session import UpstreamSession
+from gateway.core.effects import (
+    Effect,
+    Reading,
+    ReadingRefused,
+    ReadingsAcknowledged,
+    Reason,
+    UpstreamUp,
+)
+from gateway.core.mqtt.session import MqttSession
 from tests.core.mqtt.broker_side import (
     connected,
+    new_reading,
     news,
+    options,
     packets,
     puback,
     pubcomp,
     pubrec,
-    reading,
     readings,
-    rules,
     tag,
 )
 
 
-def session_up(*, trust_session: bool = False, **connack: Any) -> UpstreamSession:
-    session = UpstreamSession(rules(trust_session=trust_session))
+def session_up(*, trust_session: bool = False, **connack: Any) -> MqttSession:
+    session = MqttSession(options(trust_session=trust_session))
     connected(session, **connack)
     return session
 
 
-def at_every_stage(session: UpstreamSession) -> list[Forward]:
+def at_every_stage(session: MqttSession) -> list[Reading]:
     """A QoS 1 reading, a QoS 2 one without PUBREC and one with, all on the wire."""
-    forwards = [reading(b"one", 1), reading(b"two", 2), reading(b"released", 2)]
-    for forward in forwards:
-        session.readings.publish(forward)
+    readings = [new_reading(b"one", 1), new_reading(b"two", 2), new_reading(b"released", 2)]
+    for reading in readings:
+        session.readings.publish(reading)
     session.receive(pubrec(3), 1.0)
-    return forwards
+    return readings
 
 
 def described(effects: list[Effect]) -> list[tuple[str, int | None, bool]]:
@@ -95,23 +102,23 @@ def test_a_session_that_may_be_another_is_not_trusted_with_what_was_released() -
 @pytest.mark.parametrize("trust_session", [False, True])
 def test_what_went_out_again_is_settled_as_ever(trust_session: bool, session_present: bool) -> None:
     session = session_up(trust_session=trust_session)
-    forwards = at_every_stage(session)
+    readings = at_every_stage(session)
     session.closed()
     connected(session, session_present=session_present)
     octets = puback(1) + pubrec(2) + pubcomp(2) + pubrec(3) + pubcomp(3)
-    settled = news(Settled, session.receive(octets, 2.0))
-    assert [forward for each in settled for forward in each.forwards] == forwards
+    acknowledged = news(ReadingsAcknowledged, session.receive(octets, 2.0))
+    assert [reading for each in acknowledged for reading in each.readings] == readings
     assert len(session.readings.in_flight) == 0
     assert session.readings.in_flight._qos2 == 0
 
 
 @pytest.mark.parametrize("session_present", [False, True])
 def test_the_delivery_tag_is_the_same_each_time(session_present: bool) -> None:
-    session = UpstreamSession(rules())
+    session = MqttSession(options())
     session.readings.unix_ms_at_zero = 1_000_000.0
     effects = connected(session)
     for payload in (b"a", b"b"):
-        session.readings.publish(reading(payload, 2, at=5.0))
+        session.readings.publish(new_reading(payload, 2, at=5.0))
     first = readings(session.readings.pump(0.0) + effects)
     tags = []
     for _ in range(3):
@@ -126,8 +133,8 @@ def test_the_delivery_tag_is_the_same_each_time(session_present: bool) -> None:
 
 
 def test_a_reading_that_waited_for_the_broker_gets_its_time_from_the_clock_as_it_is_then() -> None:
-    session = UpstreamSession(rules())
-    session.readings.publish(reading(at=5.0))
+    session = MqttSession(options())
+    session.readings.publish(new_reading(at=5.0))
     session.readings.unix_ms_at_zero = 1_000_000.0  # set while the reading waited
     (packet,) = readings(connected(session))
     assert tag(packet)["ts"] == "1005000"
@@ -136,9 +143,9 @@ def test_a_reading_that_waited_for_the_broker_gets_its_time_from_the_clock_as_it
 def test_readings_taken_while_the_broker_was_away_follow_those_that_were_on_the_wire() -> None:
     session = session_up(receive_max=1)
     for payload in (b"0", b"1"):
-        session.readings.publish(reading(payload))
+        session.readings.publish(new_reading(payload))
     session.closed()
-    session.readings.publish(reading(b"2"))
+    session.readings.publish(new_reading(b"2"))
     effects = connected(session, receive_max=10)
     assert [payload for payload, _, _ in described(effects)] == ["0", "1", "2"]
     assert [tag(packet)["seq"] for packet in readings(effects)] == ["0", "1", "2"]
@@ -168,7 +175,7 @@ def test_what_was_released_goes_on_beyond_a_smaller_receive_maximum_and_nothing_
     """A PUBREL needs no place in the window, and cannot be taken back (MQTT 5, 4.9)."""
     session = session_up(trust_session=True, receive_max=2)
     for payload in (b"one", b"two", b"three"):
-        session.readings.publish(reading(payload, 2))
+        session.readings.publish(new_reading(payload, 2))
     session.receive(pubrec(1) + pubrec(2), 1.0)
     session.closed()
     effects = connected(session, session_present=True, receive_max=1)
@@ -191,12 +198,12 @@ def test_a_broker_that_takes_less_than_before_gets_everything_anew() -> None:
 
 def test_what_the_next_broker_finds_too_large_is_refused() -> None:
     session = session_up()
-    session.readings.publish(large := reading(b"x" * 500, 2))
-    session.readings.publish(reading(b"small", 2))
+    session.readings.publish(large := new_reading(b"x" * 500, 2))
+    session.readings.publish(new_reading(b"small", 2))
     session.closed()
     effects = connected(session, session_present=True, max_packet_size=300)
-    (refused,) = news(Refused, effects)
-    assert (refused.forward, refused.reason) == (large, Reason.PAYLOAD_TOO_LARGE)
+    (refused,) = news(ReadingRefused, effects)
+    assert (refused.reading, refused.reason) == (large, Reason.PAYLOAD_TOO_LARGE)
     assert described(effects) == [("small", 2, True)]
     assert session.readings.in_flight._qos2 == 1
 
@@ -215,7 +222,7 @@ def test_whatever_breaks_each_reading_is_settled_once_under_one_tag_and_in_order
     for step in [*steps, *["puback", "pubrec", "pubcomp"] * (len(steps) * 4)]:
         if step == "publish":
             came.append(b"%d" % len(came))
-            sent = session.readings.publish(reading(came[-1], data.draw(st.integers(1, 2))))
+            sent = session.readings.publish(new_reading(came[-1], data.draw(st.integers(1, 2))))
             effects += [] if sent is None else [sent]
         elif step == "break":
             session.closed()
@@ -226,8 +233,10 @@ def test_whatever_breaks_each_reading_is_settled_once_under_one_tag_and_in_order
             effects += session.receive(oldest(session, step), 1.0)
         # A narrower window cannot take back a PUBREL, which needs no place in it (MQTT 5, 4.9).
         assert len(in_flight) <= receive_max or not in_flight.published
-    settled = [forward.payload for each in news(Settled, effects) for forward in each.forwards]
-    assert sorted(settled) == sorted(came)
+    acknowledged = [
+        reading.payload for each in news(ReadingsAcknowledged, effects) for reading in each.readings
+    ]
+    assert sorted(acknowledged) == sorted(came)
     assert len(in_flight) == in_flight._qos2 == in_flight.waiting_bytes == 0
     tags = {packet.payload: tag(packet)["seq"] for packet in readings(effects)}
     assert [tags[payload] for payload in came] == [str(number) for number in range(len(came))]
@@ -237,11 +246,11 @@ def test_whatever_breaks_each_reading_is_settled_once_under_one_tag_and_in_order
     assert first_tries == came
 
 
-def oldest(session: UpstreamSession, step: str) -> bytes:
+def oldest(session: MqttSession, step: str) -> bytes:
     """The broker's answer to the oldest reading that waits for one of this kind."""
     in_flight = session.readings.in_flight
     if step == "pubcomp":
         return b"".join(pubcomp(packet_id) for packet_id in list(in_flight.released)[:1])
     qos, answer = (1, puback) if step == "puback" else (2, pubrec)
-    ids = [key for key, forward in in_flight.published.items() if forward.upstream_qos == qos]
+    ids = [key for key, reading in in_flight.published.items() if reading.upstream_qos == qos]
     return b"".join(answer(packet_id) for packet_id in ids[:1])

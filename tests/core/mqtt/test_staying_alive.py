@@ -9,14 +9,14 @@ import mqtt5
 import pytest
 
 from gateway.core.effects import DropUpstream
-from gateway.core.mqtt.session import Phase, UpstreamSession
-from tests.core.mqtt.broker_side import connected, packets, rules
+from gateway.core.mqtt.session import MqttSession, Phase
+from tests.core.mqtt.broker_side import connected, options, packets
 
 PINGRESP = mqtt5.PingRespPacket().write()
 
 
-def session_with(keep_alive_s: int, **connack: Any) -> UpstreamSession:
-    session = UpstreamSession(rules(keep_alive_s=keep_alive_s))
+def session_with(keep_alive_s: int, **connack: Any) -> MqttSession:
+    session = MqttSession(options(keep_alive_s=keep_alive_s))
     connected(session, now=100.0, **connack)
     return session
 
@@ -74,7 +74,7 @@ def test_without_a_keep_alive_there_is_no_ping(ours: int, connack: dict[str, obj
 
 
 def test_without_connack_in_time_the_connection_is_given_up() -> None:
-    session = UpstreamSession(rules(connack_timeout_s=5.0))
+    session = MqttSession(options(connack_timeout_s=5.0))
     assert session.wake_at() == inf
     session.opened(100.0)
     assert session.wake_at() == 105.0

@@ -7,13 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.effects import DropUpstream, Effect, Granted, Save, SubscriptionRefused
+from gateway.core.effects import (
+    DropUpstream,
+    Effect,
+    Save,
+    SubscriptionGranted,
+    SubscriptionRefused,
+)
 from gateway.core.mqtt import subscriber
 from gateway.core.mqtt.options import CONTROL_ID_FIRST, CONTROL_ID_LAST
-from gateway.core.mqtt.session import UpstreamSession
-from gateway.core.mqtt.subscriber import PLAIN, UpstreamSubscriptions, identifier_of
-from gateway.core.state_records import FilterGone, SavedFilter
-from tests.core.mqtt.broker_side import connected, news, only, rules, suback, unsuback
+from gateway.core.mqtt.session import MqttSession
+from gateway.core.mqtt.subscriber import PLAIN, Subscriber, identifier_of
+from gateway.core.state_records import FilterDeleted, FilterRecord
+from tests.core.mqtt.broker_side import connected, news, only, options, suback, unsuback
 from tests.core.mqtt.subscribing_stories import (
     asked,
     given_up,
@@ -44,7 +50,7 @@ def test_a_broker_without_identifiers_gets_the_first_form_only() -> None:
     assert not subscriptions.tells_retained
     effects = wanting(subscriptions, "a/b")
     assert asked(effects) == [("site/a/b", None, 1, False, 0)]
-    assert grant(subscriptions, effects) == [Granted("a/b")]
+    assert grant(subscriptions, effects) == [SubscriptionGranted("a/b")]
 
 
 def test_the_answer_to_the_second_form_is_the_grant() -> None:
@@ -52,7 +58,7 @@ def test_the_answer_to_the_second_form_is_the_grant() -> None:
     first, second = only(mqtt5.SubscribePacket, wanting(subscriptions, "a/b"))
     assert subscriptions.receive_suback(first.packet_id, [1]) == []
     assert not subscriptions.is_granted("a/b")
-    assert subscriptions.receive_suback(second.packet_id, [1]) == [Granted("a/b")]
+    assert subscriptions.receive_suback(second.packet_id, [1]) == [SubscriptionGranted("a/b")]
     assert subscriptions.is_granted("a/b")
 
 
@@ -141,7 +147,7 @@ def test_what_gives_way_to_a_wider_filter_brings_no_copy_at_a_lower_qos_meanwhil
         ("site/a/b", 2, 2), ("site/c", 2, 2), ("site/a/+", 2, 2), ("site/c/#", 2, 2),
     ]  # fmt: skip
     answers = grant(subscriptions, effects)
-    assert Granted("a/b") not in answers
+    assert SubscriptionGranted("a/b") not in answers
     assert given_up(answers) == ["site/a/b", "site/c"]
 
 
@@ -154,7 +160,7 @@ def test_a_filter_that_is_raised_and_wanted_again_is_granted_anew() -> None:
     assert subscriptions.receive_suback(raising.packet_id, [0x87]) == []
     subscriptions.want("a/b", 0, retained=False)
     assert not subscriptions.is_granted("a/b")
-    assert grant(subscriptions, subscriptions.advance())[0] == Granted("a/b")
+    assert grant(subscriptions, subscriptions.advance())[0] == SubscriptionGranted("a/b")
 
 
 def test_what_just_ends_and_what_gives_way_without_identifiers_is_not_raised() -> None:
@@ -221,7 +227,7 @@ def test_a_filter_that_is_wanted_again_in_time_is_not_given_up() -> None:
 
 
 def test_a_filter_that_was_never_asked_for_needs_no_unsubscribe() -> None:
-    subscriptions = UpstreamSubscriptions("")
+    subscriptions = Subscriber("")
     assert wanting(subscriptions, "a") == [], "the broker is away"
     subscriptions.unwant("a")
     assert subscriptions.open(identifiers_available=True) == []
@@ -235,7 +241,7 @@ def test_a_refused_filter_is_reported_with_advice_and_not_asked_for_again() -> N
     effects = wanting(subscriptions, "a", "b")
     _, second = only(mqtt5.SubscribePacket, effects)
     granted, gone, refused = subscriptions.receive_suback(second.packet_id, [1, 0x87])
-    assert (granted, gone) == (Granted("a"), Save(FilterGone("b")))
+    assert (granted, gone) == (SubscriptionGranted("a"), Save(FilterDeleted("b")))
     assert isinstance(refused, SubscriptionRefused)
     assert refused.topic_filter == "b"
     assert "SUBACK 0x87: not authorised" in refused.reason
@@ -257,11 +263,11 @@ def test_two_answers_for_a_filter_of_which_the_first_refuses_count_once() -> Non
     effects += wanting(subscriptions, "a", retained=False)
     answers = grant(subscriptions, effects, 0x80)
     assert len(news(SubscriptionRefused, answers)) == 1
-    assert saved(answers) == [FilterGone("a")]
+    assert saved(answers) == [FilterDeleted("a")]
 
 
 def test_a_suback_with_too_few_codes_ends_the_connection() -> None:
-    session = UpstreamSession(rules())
+    session = MqttSession(options())
     connected(session)
     effects = wanting(session.subscriptions, "a", "b", retained=False)
     (packet,) = only(mqtt5.SubscribePacket, effects)
@@ -271,7 +277,7 @@ def test_a_suback_with_too_few_codes_ends_the_connection() -> None:
 
 
 def test_answers_to_nothing_change_nothing() -> None:
-    session = UpstreamSession(rules())
+    session = MqttSession(options())
     connected(session)
     assert session.receive(suback(9, 1) + unsuback(9), 1.0) == []
 
@@ -282,18 +288,20 @@ def test_answers_to_nothing_change_nothing() -> None:
 def test_packet_ids_stay_clear_of_those_of_readings_and_of_those_in_use() -> None:
     subscriptions = subscriptions_up()
     filters = [f"f{number}/#" for number in range(400)]
-    under_way = only(mqtt5.SubscribePacket, wanting(subscriptions, *filters))
-    assert len(under_way) == subscriber.ASKED_MAX + 1, "the rest waits for answers"
+    outstanding = only(mqtt5.SubscribePacket, wanting(subscriptions, *filters))
+    assert len(outstanding) == subscriber.ASKED_MAX + 1, "the rest waits for answers"
     granted: list[Effect] = []
-    while under_way:
-        ids = [packet.packet_id for packet in under_way]
+    while outstanding:
+        ids = [packet.packet_id for packet in outstanding]
         assert len(set(ids)) == len(ids)
         assert all(CONTROL_ID_FIRST <= each <= CONTROL_ID_LAST for each in ids)
-        packet = under_way.pop(len(under_way) // 2)  # in no particular order
+        packet = outstanding.pop(len(outstanding) // 2)  # in no particular order
         answers = subscriptions.receive_suback(packet.packet_id, [2])
-        granted += news(Granted, answers)
-        under_way += only(mqtt5.SubscribePacket, answers)
-    assert sorted(each.topic_filter for each in news(Granted, granted)) == sorted(filters)
+        granted += news(SubscriptionGranted, answers)
+        outstanding += only(mqtt5.SubscribePacket, answers)
+    assert sorted(each.topic_filter for each in news(SubscriptionGranted, granted)) == sorted(
+        filters
+    )
 
 
 # Breaks
@@ -352,7 +360,7 @@ def test_what_was_given_up_and_is_wanted_again_survives_a_break() -> None:
 def test_a_filter_is_saved_before_it_is_asked_for_the_first_time_until_it_is_given_up() -> None:
     subscriptions = subscriptions_up()
     effects = wanting(subscriptions, "a")
-    assert effects[0] == Save(SavedFilter("a"))
+    assert effects[0] == Save(FilterRecord("a"))
     grant(subscriptions, effects)
     subscriptions.close()
     again = subscriptions.open(identifiers_available=True)
@@ -360,7 +368,7 @@ def test_a_filter_is_saved_before_it_is_asked_for_the_first_time_until_it_is_giv
     grant(subscriptions, again)
     subscriptions.unwant("a")
     (packet,) = only(mqtt5.UnsubscribePacket, subscriptions.advance())
-    assert saved(subscriptions.receive_unsuback(packet.packet_id)) == [FilterGone("a")]
+    assert saved(subscriptions.receive_unsuback(packet.packet_id)) == [FilterDeleted("a")]
 
 
 def test_a_filter_that_is_wanted_again_before_unsuback_stays_saved() -> None:
@@ -373,7 +381,7 @@ def test_a_filter_that_is_wanted_again_before_unsuback_stays_saved() -> None:
 
 
 def test_what_a_former_life_subscribed_to_is_kept_or_given_up_as_it_is_wanted() -> None:
-    subscriptions = UpstreamSubscriptions("")
+    subscriptions = Subscriber("")
     subscriptions.want("a/+", 1, retained=True)
     subscriptions.restore(["a/+", "+/b"])
     assert subscriptions.overlapping, "their messages may be copies"
@@ -383,7 +391,7 @@ def test_what_a_former_life_subscribed_to_is_kept_or_given_up_as_it_is_wanted() 
     answers = grant(subscriptions, effects)
     assert given_up(answers) == ["+/b"]
     (packet,) = only(mqtt5.UnsubscribePacket, answers)
-    assert saved(subscriptions.receive_unsuback(packet.packet_id)) == [FilterGone("+/b")]
+    assert saved(subscriptions.receive_unsuback(packet.packet_id)) == [FilterDeleted("+/b")]
     assert subscriptions.overlapping, "there may be one that was not saved"
     subscriptions.close()
     subscriptions.open(identifiers_available=True, is_resumed=False)
@@ -392,7 +400,7 @@ def test_what_a_former_life_subscribed_to_is_kept_or_given_up_as_it_is_wanted() 
 
 def test_what_a_former_life_had_is_raised_before_what_it_gives_way_to() -> None:
     """It may have ended between the two."""
-    subscriptions = UpstreamSubscriptions("")
+    subscriptions = Subscriber("")
     subscriptions.want("a/#", 1, retained=False)
     subscriptions.restore(["a/b", "a/+"])
     effects = subscriptions.open(identifiers_available=True)
@@ -401,7 +409,7 @@ def test_what_a_former_life_had_is_raised_before_what_it_gives_way_to() -> None:
 
 
 def test_what_is_not_wanted_any_more_when_the_broker_comes_is_given_up_too() -> None:
-    subscriptions = UpstreamSubscriptions("")
+    subscriptions = Subscriber("")
     subscriptions.want("a/+", 1, retained=True)
     subscriptions.restore(["a/+"])
     subscriptions.want("a/#", 1, retained=True)

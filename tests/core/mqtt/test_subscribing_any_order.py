@@ -7,9 +7,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from gateway.core.effects import Effect, Granted
-from gateway.core.mqtt.subscriber import UpstreamSubscriptions
-from gateway.core.state_records import FilterGone, SavedFilter
+from gateway.core.effects import Effect, SubscriptionGranted
+from gateway.core.mqtt.subscriber import Subscriber
+from gateway.core.state_records import FilterDeleted, FilterRecord
 from tests.core.mqtt.broker_side import news, packets
 from tests.core.mqtt.subscribing_stories import (
     saved,
@@ -23,23 +23,25 @@ class Wishes(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.subscriptions = UpstreamSubscriptions("")
+        self.subscriptions = Subscriber("")
         self.wanted: dict[str, int] = {}
         self.granted: set[str] = set()  # and wanted ever since
         self.at_broker: dict[str, int] = {}
         self.saved: set[str] = set()
-        self.under_way: list[object] = []
+        self.outstanding: list[object] = []
 
     def take(self, effects: list[Effect]) -> None:
         """The broker hears at once; its answers come later."""
         for change in saved(effects):
-            if isinstance(change, SavedFilter):
+            if isinstance(change, FilterRecord):
                 self.saved.add(change.topic_filter)
-            elif isinstance(change, FilterGone):
+            elif isinstance(change, FilterDeleted):
                 self.saved.discard(change.topic_filter)
-        self.granted |= {each.topic_filter for each in news(Granted, effects)} & set(self.wanted)
+        self.granted |= {each.topic_filter for each in news(SubscriptionGranted, effects)} & set(
+            self.wanted
+        )
         for packet in packets(effects):
-            self.under_way.append(packet)
+            self.outstanding.append(packet)
             if isinstance(packet, mqtt5.SubscribePacket):
                 for each in packet.topic_filters:
                     self.at_broker[each.pattern] = int(each.max_qos)
@@ -62,8 +64,8 @@ class Wishes(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 100))
     def answer(self, which: int) -> None:
-        if self.under_way:
-            packet = self.under_way.pop(which % len(self.under_way))
+        if self.outstanding:
+            packet = self.outstanding.pop(which % len(self.outstanding))
             if isinstance(packet, mqtt5.SubscribePacket):
                 codes = [2] * len(packet.topic_filters)
                 self.take(self.subscriptions.receive_suback(packet.packet_id, codes))
@@ -73,7 +75,7 @@ class Wishes(RuleBasedStateMachine):
     @rule(session_present=st.booleans(), identifiers=st.booleans())
     def break_and_open(self, session_present: bool, identifiers: bool) -> None:
         self.subscriptions.close()
-        self.under_way.clear()
+        self.outstanding.clear()
         self.granted.clear()
         if not session_present:
             self.at_broker.clear()
@@ -83,7 +85,7 @@ class Wishes(RuleBasedStateMachine):
     def answer_everything(self) -> None:
         if not self.subscriptions.is_open:
             return
-        while self.under_way:
+        while self.outstanding:
             self.answer(0)
         assert set(self.at_broker) == set(self.wanted)
         assert all(self.at_broker[key] >= qos for key, qos in self.wanted.items())

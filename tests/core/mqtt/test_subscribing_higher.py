@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.core.effects import Granted
+from gateway.core.effects import SubscriptionGranted
 from gateway.core.mqtt import subscriber
 from tests.core.mqtt.broker_side import news
 from tests.core.mqtt.subscribing_stories import grant, subscriptions_up, wanting
@@ -20,7 +20,7 @@ def test_a_filter_that_is_asked_for_again_at_a_higher_qos_is_granted_at_that(
     higher = wanting(subscriptions, "a", qos=2, retained=False)
     assert grant(subscriptions, lower, first_code) == []
     assert not subscriptions.is_granted("a")
-    assert grant(subscriptions, higher) == [Granted("a")]
+    assert grant(subscriptions, higher) == [SubscriptionGranted("a")]
     assert subscriptions.is_granted("a")
 
 
@@ -45,8 +45,8 @@ def test_a_filter_that_is_to_be_asked_for_at_a_higher_qos_is_not_granted_at_the_
     lower = wanting(subscriptions, "a", qos=0, retained=False)
     assert wanting(subscriptions, "a", qos=2, retained=False) == []
     effects = grant(subscriptions, lower)
-    assert news(Granted, effects) == []
-    assert grant(subscriptions, effects) == [Granted("a")]
+    assert news(SubscriptionGranted, effects) == []
+    assert grant(subscriptions, effects) == [SubscriptionGranted("a")]
 
 
 def test_one_that_is_granted_is_not_when_a_higher_qos_is_wanted(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from gateway.core.effects import (
-    Admit,
-    Bequeath,
     ClientId,
+    ConnectSaved,
+    DeliverySaved,
     Dropped,
     Effect,
-    Forward,
-    Kept,
     Message,
     Peer,
+    PublishWill,
+    Reading,
     Reason,
     Save,
     Send,
@@ -20,7 +20,7 @@ from gateway.core.effects import (
     SubscribeTo,
     WhenSaved,
 )
-from gateway.core.session.options import PredefinedTopics, SessionRules
+from gateway.core.session.options import PredefinedTopics, SessionOptions
 from gateway.core.session.session import Session
 from gateway.core.state_records import Change
 from gateway.frames import (
@@ -49,9 +49,9 @@ class Client:
     """
 
     def __init__(
-        self, rules: SessionRules | None = None, predefined: PredefinedTopics = PREDEFINED
+        self, options: SessionOptions | None = None, predefined: PredefinedTopics = PREDEFINED
     ) -> None:
-        self.session = Session(DEV1, HERE, rules or SessionRules(), predefined)
+        self.session = Session(DEV1, HERE, options or SessionOptions(), predefined)
         self.effects: list[Effect] = []
         self.saved: list[Change] = []
 
@@ -98,17 +98,19 @@ class Client:
         return done
 
     def _follows(self, waited: Effect) -> list[Effect]:
-        if isinstance(waited, Admit):
-            return self.session.admitted(waited, self.session.heard_at)
-        assert isinstance(waited, Kept)
-        return self.session.kept(waited, self.session.heard_at)
+        if isinstance(waited, ConnectSaved):
+            return self.session.admitted(waited, self.session.last_received_at)
+        assert isinstance(waited, DeliverySaved)
+        return self.session.kept(waited, self.session.last_received_at)
 
     # What else the last call brought
 
     @property
-    def forwards(self) -> list[Forward]:
-        readings = [effect for effect in self.effects if isinstance(effect, Forward)]
-        return readings + [effect.will for effect in self.effects if isinstance(effect, Bequeath)]
+    def readings(self) -> list[Reading]:
+        readings = [effect for effect in self.effects if isinstance(effect, Reading)]
+        return readings + [
+            effect.will for effect in self.effects if isinstance(effect, PublishWill)
+        ]
 
     @property
     def wishes(self) -> list[SubscribeTo]:
@@ -126,13 +128,13 @@ class Client:
 
     def reads(
         self, payload: bytes, message_id: int = 1, qos: int = 1, at: float = 0.0, dup: bool = False
-    ) -> list[Forward]:
+    ) -> list[Reading]:
         """PUBLISH to topic id 1, and the readings that go on because of it."""
         self.says(Publish(1, message_id, payload, qos, dup=dup), at)
-        return self.forwards
+        return self.readings
 
-    def settles(self, forward: Forward) -> list[Frame]:
-        return self.heard(self.session.settled(forward))
+    def settles(self, reading: Reading) -> list[Frame]:
+        return self.heard(self.session.acknowledged(reading))
 
     def subscribes(
         self,
@@ -154,10 +156,10 @@ class Client:
 
 
 def connected(
-    keep_alive_s: int = 0, rules: SessionRules | None = None, topics: tuple[str, ...] = ("a/b",)
+    keep_alive_s: int = 0, options: SessionOptions | None = None, topics: tuple[str, ...] = ("a/b",)
 ) -> Client:
     """Active, in a session that stays, with topics registered as 1, 2, ..."""
-    client = Client(rules)
+    client = Client(options)
     client.says(Connect(DEV1.encode(), keep_alive_s))
     for topic_id, topic in enumerate(topics, 1):
         answer = client.says(Register(0, topic_id, topic.encode()))
@@ -166,14 +168,14 @@ def connected(
     return client
 
 
-def asleep(duration_s: int = 600, rules: SessionRules | None = None) -> Client:
-    return connected(rules=rules).sleeps(duration_s)
+def asleep(duration_s: int = 600, options: SessionOptions | None = None) -> Client:
+    return connected(options=options).sleeps(duration_s)
 
 
 def asleep_with(
-    *payloads: bytes, duration_s: int = 600, rules: SessionRules | None = None
+    *payloads: bytes, duration_s: int = 600, options: SessionOptions | None = None
 ) -> Client:
-    client = asleep(duration_s, rules)
+    client = asleep(duration_s, options)
     for payload in payloads:
         assert client.is_sent("a/b", payload) == []
     return client

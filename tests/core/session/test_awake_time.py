@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from gateway.core.effects import State
-from gateway.core.session.options import SessionRules, WhenOutboxFull
+from gateway.core.session.options import SessionOptions, WhenOutboxFull
 from gateway.frames import Connect, Frame, Pingresp, Publish, Unsubscribe
 from tests.core.session.client import Client, acked, asleep_with, published
 
 T_RETRY = 10.0
-AWAKE_S = SessionRules().awake_s_max
-NO_LONGER = SessionRules(awake_s_max=0.0)
+AWAKE_S = SessionOptions().awake_s_max
+NO_LONGER = SessionOptions(awake_s_max=0.0)
 
 
 def test_a_stream_of_messages_keeps_a_client_awake_for_so_long_and_the_rest_waits() -> None:
@@ -42,7 +42,7 @@ def test_what_is_under_way_then_is_acknowledged_before_pingresp() -> None:
 
 
 def test_what_waited_at_the_asking_comes_however_long_that_takes() -> None:
-    client = asleep_with(b"1", b"2", b"3", rules=NO_LONGER)
+    client = asleep_with(b"1", b"2", b"3", options=NO_LONGER)
     client.wakes(at=60.0)
     client.is_sent("a/b", b"4", at=60.0)
     for number in (1, 2):
@@ -53,8 +53,8 @@ def test_what_waited_at_the_asking_comes_however_long_that_takes() -> None:
 
 
 def test_of_qos_0_too_comes_what_waited_at_the_asking() -> None:
-    rules = SessionRules(awake_s_max=0.0, queues_qos_0_for_sleepers=True)
-    client = asleep_with(b"1", rules=rules)
+    options = SessionOptions(awake_s_max=0.0, queues_qos_0_for_sleepers=True)
+    client = asleep_with(b"1", options=options)
     client.is_sent("a/b", b"2", qos=0)
     client.wakes(at=60.0)
     client.is_sent("a/b", b"3", qos=0, at=60.0)
@@ -72,8 +72,8 @@ def test_of_qos_0_too_comes_what_waited_at_the_asking() -> None:
 def test_what_gives_way_meanwhile_is_not_made_up_for_by_what_came_later(
     policy: WhenOutboxFull, first: list[bytes], second: list[bytes]
 ) -> None:
-    rules = SessionRules(awake_s_max=0.0, outbox_messages_max=3, outbox_when_full=policy)
-    client = asleep_with(b"1", b"2", b"3", rules=rules)
+    options = SessionOptions(awake_s_max=0.0, outbox_messages_max=3, outbox_when_full=policy)
+    client = asleep_with(b"1", b"2", b"3", options=options)
     client.wakes(at=60.0)  # 1 is under way
     client.is_sent("a/b", b"4", at=60.0)
     client.is_sent("a/b", b"5", at=60.0)
@@ -98,7 +98,7 @@ def test_to_ask_again_does_not_begin_the_time_anew() -> None:
 
 
 def test_one_that_answered_nothing_gets_all_when_it_asks_the_next_time() -> None:
-    client = asleep_with(b"1", b"2", rules=NO_LONGER)
+    client = asleep_with(b"1", b"2", options=NO_LONGER)
     client.wakes(at=0.0)
     client.is_sent("a/b", b"3", at=1.0)
     client.waits(until=100.0)
@@ -109,7 +109,7 @@ def test_one_that_answered_nothing_gets_all_when_it_asks_the_next_time() -> None
 
 
 def test_one_that_connects_meanwhile_gets_all_that_comes() -> None:
-    client = asleep_with(b"1", rules=NO_LONGER)
+    client = asleep_with(b"1", options=NO_LONGER)
     client.wakes(at=60.0)
     client.says(Connect(b"dev1", 60), at=60.0)
     client.is_sent("a/b", b"2", at=60.0)
@@ -118,8 +118,8 @@ def test_one_that_connects_meanwhile_gets_all_that_comes() -> None:
 
 def awake_and_out_of_rate() -> Client:
     """It has acknowledged what it asked for; what came meanwhile waits until its rate allows it."""
-    rules = SessionRules(awake_s_max=0.5, egress_bytes_per_s_max=10)
-    client = asleep_with(b"1" * 30, rules=rules)
+    options = SessionOptions(awake_s_max=0.5, egress_bytes_per_s_max=10)
+    client = asleep_with(b"1" * 30, options=options)
     client.wakes(at=60.0)
     client.is_sent("a/b", b"2", at=60.0)
     assert client.says(acked(1), at=60.1) == []

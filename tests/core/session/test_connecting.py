@@ -7,7 +7,7 @@ from math import inf
 import pytest
 
 from gateway.core.effects import Send, State, StateChanged
-from gateway.core.session.options import PredefinedTopics, SessionRules, deadline_s
+from gateway.core.session.options import PredefinedTopics, SessionOptions, deadline_s
 from gateway.core.session.session import Session
 from gateway.frames import Connack, Connect, Disconnect, Pingreq, ReturnCode
 from tests.core.session.client import DEV1, ELSEWHERE, HERE, Client, connected
@@ -62,7 +62,7 @@ def test_clean_session_is_that_of_the_last_connect() -> None:
 
 
 def test_a_session_that_has_not_begun_waits_for_nothing() -> None:
-    session = Session(DEV1, HERE, SessionRules(), PredefinedTopics())
+    session = Session(DEV1, HERE, SessionOptions(), PredefinedTopics())
     assert session.wake_at() == session.scheduled_at == inf
     assert (session.clean, session.will, session.keep_alive_s, session.sleep_s) == (
         False,

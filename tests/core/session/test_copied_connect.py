@@ -58,10 +58,10 @@ def test_one_that_is_silent_after_the_copy_is_lost_when_its_keep_alive_is_over()
     client = with_will()
     client.says(CONNECT)
     client.waits(until=LOST_AT - 0.1)
-    assert (client.state(), client.forwards) == (State.ACTIVE, [])
+    assert (client.state(), client.readings) == (State.ACTIVE, [])
     client.waits(until=LOST_AT)
     assert client.state() is State.LOST
-    assert [will.payload for will in client.forwards] == [b"bye"]
+    assert [will.payload for will in client.readings] == [b"bye"]
 
 
 def test_with_a_short_keep_alive_it_is_lost_when_the_handshake_would_be_over() -> None:
@@ -73,7 +73,7 @@ def test_with_a_short_keep_alive_it_is_lost_when_the_handshake_would_be_over() -
     assert client.state() is State.CONNECTING
     client.waits(until=50.0)
     assert client.moves == [State.ACTIVE, State.LOST]
-    assert [will.payload for will in client.forwards] == [b"bye"]
+    assert [will.payload for will in client.readings] == [b"bye"]
 
 
 def test_the_message_under_way_is_sent_again_and_its_late_answer_counts() -> None:

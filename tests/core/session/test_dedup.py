@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from gateway.core.session.dedup import RECENT_MAX, Recents
+from gateway.core.session.dedup import RECENT_MAX, RecentReadings
 
 # In order, all over the place, few that come again, and such as look alike at first.
 IDS: dict[str, Callable[[Random, int], int]] = {
@@ -32,7 +32,7 @@ class Model:
         self.kept[message_id] = contents, until
 
 
-def found(recents: Recents, message_id: int) -> tuple[int, float] | None:
+def found(recents: RecentReadings, message_id: int) -> tuple[int, float] | None:
     one = recents.find(message_id)
     return None if one is None else (one.contents, one.until)
 
@@ -41,7 +41,7 @@ def found(recents: Recents, message_id: int) -> tuple[int, float] | None:
 @pytest.mark.parametrize("seed", range(5))
 def test_found_is_what_a_dictionary_would_have(kind: str, seed: int) -> None:
     dice = Random(seed)
-    recents, model, now = Recents(), Model(), 0.0
+    recents, model, now = RecentReadings(), Model(), 0.0
     for turn in range(2000):
         now += dice.choice((0.0, 1.0, 30.0))
         message_id = IDS[kind](dice, turn)
@@ -58,7 +58,7 @@ def test_found_is_what_a_dictionary_would_have(kind: str, seed: int) -> None:
 
 
 def test_nothing_is_left_of_what_is_outdated() -> None:
-    recents = Recents()
+    recents = RecentReadings()
     recents.remember(1, 2, 0.0, 90.0)
     assert recents.at(89.9) is not None
     assert recents.at(90.0) is None

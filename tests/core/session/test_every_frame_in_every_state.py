@@ -13,7 +13,7 @@ import pytest
 from gateway.core.effects import (
     Dropped,
     Effect,
-    Forward,
+    Reading,
     Save,
     Send,
     State,
@@ -90,14 +90,14 @@ WORDS = {
     "-": "out_of_turn",
     "nothing": "",
     # What is saved before an answer is what the answer promises.
-    "REGACK": "+SavedTopic,REGACK",
-    "WILLTOPICRESP": "+SavedSession,WILLTOPICRESP",
-    "finishes": "+MessageGone",
+    "REGACK": "+TopicRecord,REGACK",
+    "WILLTOPICRESP": "+SessionRecord,WILLTOPICRESP",
+    "finishes": "+MessageDeleted",
     "gone": "stranger,DISCONNECT",  # the client must connect again
     "no-will": "out_of_turn,WILLMSGRESP",
     "gives-up": "DISCONNECT,>disconnected",  # as what it was saved when it began
-    "leaves": "DISCONNECT,>disconnected,+SavedSession",
-    "sleeps": "+MessageGone,>asleep,PINGRESP",
+    "leaves": "DISCONNECT,>disconnected,+SessionRecord",
+    "sleeps": "+MessageDeleted,>asleep,PINGRESP",
     "wakes": ">awake,PUBLISH",
 }
 HEAD, *ROWS = (line.split() for line in EXPECTED.strip().splitlines())
@@ -196,7 +196,7 @@ def word_for(effect: Effect) -> str:
             return f">{after.value}"
         case Dropped(reason):
             return reason.value
-        case Forward():
+        case Reading():
             return "forward"
         case SubscribeTo():
             return "ask"

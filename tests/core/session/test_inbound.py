@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.core.effects import Forward, Reason, RecordRelease
+from gateway.core.effects import Reading, Reason, RecordRelease
 from gateway.core.session.inbound import (
     COPY_S,
     HOLD_DOWN_S,
     RECENT_MAX,
     RELEASES_MAX,
-    UNSETTLED_MAX,
+    UNACKNOWLEDGED_MAX,
 )
-from gateway.core.session.options import SessionRules
+from gateway.core.session.options import SessionOptions
 from gateway.frames import (
     Connack,
     Connect,
@@ -46,14 +46,14 @@ def settled_long_ago(qos: int, payload: bytes = b"21.5") -> Client:
 def test_puback_waits_for_settlement() -> None:
     client = connected()
     assert client.says(Publish(1, 7, b"21.5", qos=1), at=0.0) == []
-    (reading,) = client.forwards
+    (reading,) = client.readings
     assert client.settles(reading) == [Puback(1, 7, ACCEPTED)]
 
 
 def test_pubrec_waits_for_settlement() -> None:
     client = connected()
     assert client.says(Publish(1, 8, b"21.5", qos=2), at=0.0) == []
-    (reading,) = client.forwards
+    (reading,) = client.readings
     assert client.settles(reading) == [Pubrec(8)]
     assert client.says(Pubrel(8), at=1.0) == [Pubcomp(8)]
 
@@ -61,7 +61,7 @@ def test_pubrec_waits_for_settlement() -> None:
 def test_a_reading_is_forwarded_as_it_came() -> None:
     client = connected()
     client.says(Publish(1, 7, b"21.5", qos=2, retain=True), at=3.0)
-    (reading,) = client.forwards
+    (reading,) = client.readings
     assert (reading.client_id, reading.topic, reading.payload) == (DEV1, "a/b", b"21.5")
     assert (reading.qos, reading.retain, reading.received_at) == (2, True, 3.0)
 
@@ -69,7 +69,7 @@ def test_a_reading_is_forwarded_as_it_came() -> None:
 def test_a_reading_of_qos_0_is_forwarded_and_not_answered() -> None:
     client = connected()
     assert client.says(Publish(1, 0, b"21.5")) == []
-    (reading,) = client.forwards
+    (reading,) = client.readings
     assert client.settles(reading) == []
     assert client.heard(client.session.refused(reading, CONGESTION)) == []
 
@@ -118,8 +118,8 @@ def test_readings_may_be_settled_in_any_order() -> None:
 def test_a_topic_may_be_named_in_three_ways(topic_id: int, kind: TopicIdType, topic: str) -> None:
     client = connected()
     client.says(Publish(topic_id, 5, b"x", qos=1, topic_id_type=kind))
-    assert [reading.topic for reading in client.forwards] == [topic]
-    assert client.settles(client.forwards[0]) == [Puback(topic_id, 5, ACCEPTED)]
+    assert [reading.topic for reading in client.readings] == [topic]
+    assert client.settles(client.readings[0]) == [Puback(topic_id, 5, ACCEPTED)]
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
@@ -143,11 +143,11 @@ def test_an_unknown_topic_is_answered_at_every_qos(
     answer = client.says(Publish(topic_id, 5, b"x", qos, topic_id_type=kind))
     assert answer == [Puback(topic_id, 5, INVALID_TOPIC_ID)]
     assert client.drops == [Reason.UNKNOWN_TOPIC_ID]
-    assert client.forwards == []
+    assert client.readings == []
 
 
 def test_a_payload_may_be_as_large_as_the_limit_and_no_larger() -> None:
-    client = connected(rules=SessionRules(payload_bytes_max=4))
+    client = connected(options=SessionOptions(payload_bytes_max=4))
     assert len(client.reads(b"21.5", 1)) == 1
     assert client.says(Publish(1, 2, b"21.55", qos=1)) == [Puback(1, 2, NOT_SUPPORTED)]
     assert client.drops == [Reason.PAYLOAD_TOO_LARGE]
@@ -162,7 +162,7 @@ def test_a_copy_of_an_unsettled_reading_is_forwarded_once(qos: int, dup: bool) -
     client = connected()
     (reading,) = client.reads(b"21.5", 7, qos)
     assert client.says(Publish(1, 7, b"21.5", qos, dup=dup), at=10.0) == []
-    assert client.forwards == []
+    assert client.readings == []
     assert client.drops == [Reason.REPEATED]
     assert len(client.settles(reading)) == 1
 
@@ -171,7 +171,7 @@ def test_a_copy_of_a_settled_reading_is_acknowledged_again() -> None:
     client = settled_long_ago(qos=1)
     again = Publish(1, 1, b"21.5", qos=1, dup=True)
     assert client.says(again, at=COPY_S - 0.1) == [Puback(1, 1, ACCEPTED)]
-    assert client.forwards == []
+    assert client.readings == []
 
 
 def test_a_client_that_goes_on_sending_copies_is_known_all_the_while() -> None:
@@ -224,7 +224,7 @@ def test_a_copy_before_pubrel_gets_pubrec_again_and_is_not_forwarded() -> None:
     client = connected()
     client.settles(client.reads(b"21.5", 8, qos=2)[0])
     assert client.says(Publish(1, 8, b"21.5", qos=2, dup=True), at=5000.0) == [Pubrec(8)]
-    assert client.forwards == []
+    assert client.readings == []
 
 
 def test_a_new_reading_under_an_id_that_waits_for_pubrel_is_forwarded() -> None:
@@ -238,7 +238,7 @@ def test_a_late_copy_is_held_down_after_pubrel() -> None:
     client = settled_long_ago(qos=2)
     late = Publish(1, 1, b"21.5", qos=2)
     assert client.says(late, at=HOLD_DOWN_S - 0.1) == [Pubrec(1)]
-    assert client.forwards == []
+    assert client.readings == []
     assert client.says(Pubrel(1), at=HOLD_DOWN_S) == [Pubcomp(1)]
 
 
@@ -311,7 +311,7 @@ def test_a_client_that_still_waits_after_reconnecting_asks_by_a_copy(
     reconnected(after)
     after.settles(reading)
     assert after.says(Publish(1, 1, b"21.5", qos, dup=True), at=21.0) == [answer]
-    assert after.forwards == []
+    assert after.readings == []
 
 
 def test_only_the_readings_before_the_reconnect_are_not_acknowledged() -> None:
@@ -355,20 +355,20 @@ def test_a_sleeper_that_published_is_acknowledged_where_it_is_now() -> None:
 
 def test_more_unsettled_readings_than_the_limit_are_congestion() -> None:
     client = connected()
-    readings: list[Forward] = []
-    for message_id in range(1, UNSETTLED_MAX + 1):
+    readings: list[Reading] = []
+    for message_id in range(1, UNACKNOWLEDGED_MAX + 1):
         readings += client.reads(b"%d" % message_id, message_id)
     one_more = Publish(1, 1000, b"x", qos=1)
     assert client.says(one_more) == [Puback(1, 1000, CONGESTION)]
     assert client.drops == [Reason.UNSETTLED_FULL]
     client.settles(readings[0])
     assert client.says(one_more) == []
-    assert len(client.forwards) == 1
+    assert len(client.readings) == 1
 
 
 def test_at_the_limit_a_new_reading_may_take_the_place_of_one_under_its_id() -> None:
     client = connected()
-    for message_id in range(1, UNSETTLED_MAX + 1):
+    for message_id in range(1, UNACKNOWLEDGED_MAX + 1):
         client.reads(b"before", message_id)
     (reading,) = client.reads(b"after", 1, at=20.0)
     assert client.settles(reading) == [Puback(1, 1, ACCEPTED)]

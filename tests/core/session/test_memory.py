@@ -6,13 +6,13 @@ import gc
 import tracemalloc
 from collections.abc import Callable
 
-from gateway.core.effects import Admit, ClientId, Forward, Message, Peer, State
-from gateway.core.session.options import PredefinedTopics, SessionRules
+from gateway.core.effects import ClientId, ConnectSaved, Message, Peer, Reading, State
+from gateway.core.session.options import PredefinedTopics, SessionOptions
 from gateway.core.session.session import Session
 from gateway.frames import Connect, Disconnect, Pingreq, Puback, Publish, Register
 
 SESSIONS = 1000
-RULES, PREDEFINED = SessionRules(), PredefinedTopics()
+RULES, PREDEFINED = SessionOptions(), PredefinedTopics()
 
 
 def with_one_topic(number: int) -> Session:
@@ -21,7 +21,7 @@ def with_one_topic(number: int) -> Session:
     address = number.to_bytes(16, "big")
     session = Session(ClientId(client_id), Peer(0, address), RULES, PREDEFINED)
     session.connect(Connect(client_id.encode(), 60), session.peer, 0.0)
-    session.admitted(Admit(session.client_id, session.peer), 0.0)
+    session.admitted(ConnectSaved(session.client_id, session.peer), 0.0)
     session.receive(Register(0, 1, b"greenhouse/%05d/temperature" % number), 0.0)
     return session
 
@@ -30,10 +30,10 @@ def after_a_day_of_readings(number: int) -> Session:
     session = with_one_topic(number)
     for minute in range(24 * 60):
         message_id = 1000 + minute
-        reading = Publish(1, message_id, b"%d" % message_id, qos=1)
-        (forward,) = session.receive(reading, minute * 60.0)
-        assert isinstance(forward, Forward)
-        session.settled(forward)
+        publish = Publish(1, message_id, b"%d" % message_id, qos=1)
+        (reading,) = session.receive(publish, minute * 60.0)
+        assert isinstance(reading, Reading)
+        session.acknowledged(reading)
     return session
 
 

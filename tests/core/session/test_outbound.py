@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.core.effects import Kept, Message, Reason, State
-from gateway.core.session.options import SessionRules
+from gateway.core.effects import DeliverySaved, Message, Reason, State
+from gateway.core.session.options import SessionOptions
 from gateway.frames import (
     Connack,
     Connect,
@@ -182,7 +182,7 @@ def test_a_refused_name_is_wanted_again_when_the_client_asks_or_reconnects(
 
 
 def test_beyond_the_limit_of_names_a_message_is_dropped_and_the_next_goes_on() -> None:
-    client = connected(rules=SessionRules(topics_max=1))
+    client = connected(options=SessionOptions(topics_max=1))
     assert client.is_sent("x/y") == []
     assert client.drops == [Reason.TOPICS_FULL]
     assert client.is_sent("a/b") == [Publish(1, 1, b"on", qos=1)]
@@ -214,7 +214,7 @@ def test_a_client_that_never_learns_a_number_loses_the_message_and_not_the_rest(
 
 def test_a_client_that_answers_the_last_repeat_with_a_forgotten_number_keeps_its_message() -> None:
     client = with_one_under_way()
-    assert len(client.waits(until=45.0)) == SessionRules().retry_count_max
+    assert len(client.waits(until=45.0)) == SessionOptions().retry_count_max
     assert client.says(Puback(1, 1, INVALID_TOPIC_ID), at=46.0) == [Register(1, 1, b"a/b")]
     assert client.drops == []
 
@@ -281,7 +281,7 @@ def test_an_unknown_predefined_id_is_not_sent_again() -> None:
     client.is_sent("sensors/boot")
     assert client.says(Puback(7, 1, INVALID_TOPIC_ID)) == []
     assert client.drops == [Reason.CLIENT_REFUSED]
-    assert client.session.delivering.waiting == 0
+    assert client.session.outbound.waiting == 0
 
 
 def test_an_acknowledgement_that_crosses_a_second_register_counts() -> None:
@@ -401,5 +401,5 @@ def test_the_retries_begin_anew_in_the_next_connection() -> None:
 
 def test_what_is_durable_of_a_message_that_waits_for_nothing_changes_nothing() -> None:
     client = with_one_under_way()
-    assert client.session.kept(Kept(DEV1, 0, is_released=False), 0.0) == []
-    assert client.session.delivering.under_way is not None
+    assert client.session.kept(DeliverySaved(DEV1, 0, is_released=False), 0.0) == []
+    assert client.session.outbound.outstanding is not None

@@ -8,18 +8,18 @@ from dataclasses import replace
 import pytest
 
 from gateway.core.effects import (
-    Arrived,
+    DeliveryComplete,
     Dropped,
-    InGoodHands,
     Message,
+    Publication,
     Reason,
     Save,
     State,
     UnsubscribeFrom,
 )
-from gateway.core.session.options import SessionRules, WhenOutboxFull
+from gateway.core.session.options import SessionOptions, WhenOutboxFull
 from gateway.core.session.outbox import OVERHEAD_BYTES
-from gateway.core.state_records import MessageGone, SavedMessage, SessionGone
+from gateway.core.state_records import MessageDeleted, MessageRecord, SessionDeleted
 from gateway.frames import Connect, Disconnect, Pingresp, Puback, Publish, Register, Subscribe
 from tests.core.session.client import DEV1, Client, acknowledged, asleep, connected
 
@@ -37,7 +37,7 @@ def kept(client: Client) -> list[bytes]:
 
 
 def test_a_sleeper_gets_what_came_in_order_of_coming() -> None:
-    client = asleep(rules=SessionRules(queues_qos_0_for_sleepers=True))
+    client = asleep(options=SessionOptions(queues_qos_0_for_sleepers=True))
     for number, qos in enumerate((1, 0, 1, 1)):
         assert client.is_sent("a/b", b"%d" % number, qos) == []
         assert client.drops == []
@@ -60,33 +60,35 @@ def test_qos_0_for_a_client_that_is_awake_waits_for_its_turn() -> None:
 
 
 def test_what_is_kept_of_qos_0_is_not_saved() -> None:
-    client = asleep(rules=SessionRules(queues_qos_0_for_sleepers=True))
+    client = asleep(options=SessionOptions(queues_qos_0_for_sleepers=True))
     client.is_sent("a/b", b"0", qos=0)
     assert client.saved == []
 
 
-DROP_NEWEST = SessionRules(outbox_messages_max=2, outbox_when_full=WhenOutboxFull.DROP_NEWEST)
+DROP_NEWEST = SessionOptions(outbox_messages_max=2, outbox_when_full=WhenOutboxFull.DROP_NEWEST)
 
 
 def test_by_choice_the_newest_is_dropped_and_what_waits_stays() -> None:
-    client = asleep(rules=DROP_NEWEST)
+    client = asleep(options=DROP_NEWEST)
     for payload in (b"1", b"2", b"3"):
         client.is_sent("a/b", payload)
     assert client.effects == [Dropped(Reason.OUTBOX_FULL, DEV1, "more than 2 messages")]
-    saved = [change.position for change in client.saved if isinstance(change, SavedMessage)]
-    assert [MessageGone(DEV1, position) for position in saved] == client.saved[len(saved) :]
+    saved = [change.position for change in client.saved if isinstance(change, MessageRecord)]
+    assert [MessageDeleted(DEV1, position) for position in saved] == client.saved[len(saved) :]
     assert kept(client) == [b"1", b"2"]
 
 
 def test_the_broker_hears_at_once_of_the_newest_that_was_dropped() -> None:
-    session = asleep(rules=SessionRules(outbox_messages_max=1)).session
-    refusing = asleep(rules=replace(DROP_NEWEST, outbox_messages_max=1)).session
+    session = asleep(options=SessionOptions(outbox_messages_max=1)).session
+    refusing = asleep(options=replace(DROP_NEWEST, outbox_messages_max=1)).session
     for one, told in ((session, 0), (refusing, 1)):
-        copies = [Arrived(Message("a/b", b"%d" % number, 1), number, copies=1) for number in (0, 1)]
+        copies = [
+            Publication(Message("a/b", b"%d" % number, 1), number, copies=1) for number in (0, 1)
+        ]
         answers = [one.deliver(copy.message, 0.0, copy) for copy in copies]
         assert [each.copies for each in copies] == [told, 1 - told]
-        assert InGoodHands(copies[1 - told]) not in answers[1]
-        assert InGoodHands(copies[told]) in answers[1]
+        assert DeliveryComplete(copies[1 - told]) not in answers[1]
+        assert DeliveryComplete(copies[told]) in answers[1]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +102,7 @@ def test_qos_0_gives_way_before_anything_that_was_promised(
     policy: WhenOutboxFull, left: list[bytes]
 ) -> None:
     client = asleep(
-        rules=SessionRules(
+        options=SessionOptions(
             outbox_messages_max=3, outbox_when_full=policy, queues_qos_0_for_sleepers=True
         )
     )
@@ -111,7 +113,7 @@ def test_qos_0_gives_way_before_anything_that_was_promised(
 
 
 def test_beyond_the_limit_of_messages_the_oldest_is_dropped_and_counted() -> None:
-    client = asleep(rules=SessionRules(outbox_messages_max=2))
+    client = asleep(options=SessionOptions(outbox_messages_max=2))
     for payload in (b"1", b"2", b"3"):
         client.is_sent("a/b", payload)
     assert client.effects == [Dropped(Reason.OUTBOX_FULL, DEV1, "more than 2 messages")]
@@ -120,7 +122,7 @@ def test_beyond_the_limit_of_messages_the_oldest_is_dropped_and_counted() -> Non
 
 def test_beyond_the_limit_of_bytes_as_many_of_the_oldest_are_dropped_as_needed() -> None:
     small = len("a/b") + 1 + OVERHEAD_BYTES
-    client = asleep(rules=SessionRules(outbox_bytes_max=3 * small))
+    client = asleep(options=SessionOptions(outbox_bytes_max=3 * small))
     for payload in (b"1", b"2", b"3"):
         client.is_sent("a/b", payload)
         assert client.effects == []
@@ -131,7 +133,7 @@ def test_beyond_the_limit_of_bytes_as_many_of_the_oldest_are_dropped_as_needed()
 
 
 def test_one_message_is_kept_however_large_it_is() -> None:
-    client = asleep(rules=SessionRules(outbox_bytes_max=1))
+    client = asleep(options=SessionOptions(outbox_bytes_max=1))
     client.is_sent("a/b", b"1")
     client.is_sent("a/b", b"2")
     assert client.drops == [Reason.OUTBOX_FULL]
@@ -139,7 +141,7 @@ def test_one_message_is_kept_however_large_it_is() -> None:
 
 
 def test_what_was_sent_leaves_its_room_to_others() -> None:
-    client = asleep(rules=SessionRules(outbox_bytes_max=2 * (len("a/b") + 1 + OVERHEAD_BYTES)))
+    client = asleep(options=SessionOptions(outbox_bytes_max=2 * (len("a/b") + 1 + OVERHEAD_BYTES)))
     for payloads in ([b"1", b"2"], [b"3", b"4"]):
         for payload in payloads:
             client.is_sent("a/b", payload)
@@ -148,7 +150,7 @@ def test_what_was_sent_leaves_its_room_to_others() -> None:
 
 
 def test_the_message_under_way_is_never_dropped() -> None:
-    client = connected(rules=SessionRules(outbox_messages_max=1))
+    client = connected(options=SessionOptions(outbox_messages_max=1))
     client.is_sent("a/b", b"1")
     client.is_sent("a/b", b"2")
     client.is_sent("a/b", b"3")
@@ -174,7 +176,7 @@ def test_qos_1_is_kept_for_a_client_that_is_away(go: Callable[[Client], None]) -
     go(client)
     assert client.is_sent("a/b", qos=1) == []
     assert client.drops == []
-    assert client.session.delivering.waiting == 1
+    assert client.session.outbound.waiting == 1
 
 
 @pytest.mark.parametrize("go", [leave, be_lost])
@@ -189,7 +191,7 @@ def test_qos_0_is_kept_for_a_client_that_is_about_to_be_there() -> None:
     client = connected()
     shake_hands(client)
     client.is_sent("a/b", qos=0)
-    assert (client.drops, client.session.delivering.waiting) == ([], 1)
+    assert (client.drops, client.session.outbound.waiting) == ([], 1)
 
 
 def test_what_waited_goes_out_when_the_client_comes_back() -> None:
@@ -209,12 +211,12 @@ def test_the_end_of_a_session_counts_what_is_lost_and_leaves_nothing() -> None:
     assert client.session.end() == [
         UnsubscribeFrom(DEV1, "x/#"),
         Dropped(Reason.SESSION_ENDED, DEV1, count=2),
-        Save(SessionGone(DEV1)),
+        Save(SessionDeleted(DEV1)),
     ]
 
 
 def test_the_end_of_an_idle_session_is_quiet() -> None:
-    assert connected().session.end() == [Save(SessionGone(DEV1))]
+    assert connected().session.end() == [Save(SessionDeleted(DEV1))]
     assert Client().session.end() == [], "it never came to be"
 
 

@@ -6,8 +6,17 @@ import random
 
 import pytest
 
-from gateway.core.effects import Admit, ClientId, Effect, Forward, Message, Peer, State, WhenSaved
-from gateway.core.session.options import SessionRules
+from gateway.core.effects import (
+    ClientId,
+    ConnectSaved,
+    Effect,
+    Message,
+    Peer,
+    Reading,
+    State,
+    WhenSaved,
+)
+from gateway.core.session.options import SessionOptions
 from gateway.core.session.session import Session
 from gateway.frames import (
     Connect,
@@ -37,7 +46,7 @@ def both() -> tuple[Session, Session]:
 
 
 def twin() -> Client:
-    client = Client(SessionRules(payload_bytes_max=PAYLOAD_MAX), PREDEFINED)
+    client = Client(SessionOptions(payload_bytes_max=PAYLOAD_MAX), PREDEFINED)
     client.says(Connect(b"dev1", clean_session=True, duration_s=60))
     client.says(Register(0, 1, b"a/b"))
     client.says(Register(0, 2, b"own"))
@@ -45,10 +54,10 @@ def twin() -> Client:
 
 
 def short_way(session: Session, datagram: bytes, at: float) -> list[Effect]:
-    forward = session.plain(datagram, at)
-    if forward is not None:
+    reading = session.plain(datagram, at)
+    if reading is not None:
         COUNTED["reading"] = COUNTED.get("reading", 0) + 1
-        return [forward]
+        return [reading]
     answered = session.plain_answer(datagram, at)
     if answered is not None:
         kind = type(decode(datagram)).__name__
@@ -60,8 +69,8 @@ def short_way(session: Session, datagram: bytes, at: float) -> list[Effect]:
 def something(dice: random.Random, session: Session) -> bytes:
     """Of few ids, so that they meet again; sometimes in the long form, or with octets behind it."""
     number = dice.randint(1, 4)
-    current = session.delivering.under_way
-    under_way = number if current is None else current.message_id
+    current = session.outbound.outstanding
+    outstanding = number if current is None else current.message_id
     kind = dice.choice((*range(10), 8, 8, 8)) if current is not None else dice.randrange(10)
     if kind < 5:
         topic_id, topic_kind = dice.choice(
@@ -78,11 +87,11 @@ def something(dice: random.Random, session: Session) -> bytes:
         datagram = encode(Pubrel(number))
     elif kind < 9:
         code = dice.choice([ReturnCode.ACCEPTED] * 4 + [ReturnCode.INVALID_TOPIC_ID])
-        datagram = encode(Puback(2, dice.choice((under_way, under_way, number)), code))
+        datagram = encode(Puback(2, dice.choice((outstanding, outstanding, number)), code))
     else:
         others: list[Frame] = [Disconnect(30)]
         others += [Pingreq() for _ in range(5)]
-        others += [Regack(2, under_way, ReturnCode.ACCEPTED) for _ in range(5)]
+        others += [Regack(2, outstanding, ReturnCode.ACCEPTED) for _ in range(5)]
         datagram = encode(dice.choice(others))
     if dice.random() < 0.1:
         return datagram + b"x"
@@ -91,15 +100,15 @@ def something(dice: random.Random, session: Session) -> bytes:
     return datagram
 
 
-def admissions(effects: list[Effect]) -> list[Admit]:
+def admissions(effects: list[Effect]) -> list[ConnectSaved]:
     waited = [each for one in effects if isinstance(one, WhenSaved) for each in one.effects]
-    return [each for each in waited if isinstance(each, Admit)]
+    return [each for each in waited if isinstance(each, ConnectSaved)]
 
 
 def play(seed: int) -> None:
     dice = random.Random(seed)
     short, long = both()
-    waiting: list[tuple[Forward, Forward]] = []
+    waiting: list[tuple[Reading, Reading]] = []
     at = 1.0
     for _ in range(STEPS):
         at += dice.choice((0.0, 0.1, 5.0))
@@ -114,17 +123,17 @@ def play(seed: int) -> None:
             record = dice.choice((-1, 5))
             left, right = waiting.pop(dice.randrange(len(waiting)))
             left.record = right.record = record
-            pair = short.settled(left), long.settled(right)
+            pair = short.acknowledged(left), long.acknowledged(right)
         elif chance < 0.3:
             message = Message("own", b"on", dice.choice((0, 1, 1, 1, 2)))
             pair = short.deliver(message, at), long.deliver(message, at)
         else:
             datagram = something(dice, short)
             pair = short_way(short, datagram, at), long.receive(decode(datagram), at)
-            forwards = [[each for each in one if isinstance(each, Forward)] for one in pair]
-            waiting += zip(*forwards, strict=True)
+            readings = [[each for each in one if isinstance(each, Reading)] for one in pair]
+            waiting += zip(*readings, strict=True)
         assert repr(pair[0]) == repr(pair[1]), seed
-        assert (short.state, short.heard_at) == (long.state, long.heard_at), seed
+        assert (short.state, short.last_received_at) == (long.state, long.last_received_at), seed
         assert short.wake_at() == long.wake_at(), seed
 
 
@@ -145,7 +154,7 @@ def test_the_short_ways_are_gone() -> None:
 
 @pytest.mark.parametrize("state", [State.ASLEEP, State.LOST, State.CONNECTING])
 def test_who_is_not_active_goes_the_long_way(state: State) -> None:
-    session = Session(ClientId("dev1"), Peer(0, b"here"), SessionRules(), PREDEFINED)
+    session = Session(ClientId("dev1"), Peer(0, b"here"), SessionOptions(), PREDEFINED)
     session.state = state
     reading = encode(Publish(7, 1, b"x", 1, topic_id_type=TopicIdType.PREDEFINED))
     assert session.plain(reading, 1.0) is None

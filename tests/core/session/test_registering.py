@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.core.effects import Reason
-from gateway.core.session.options import SessionRules
+from gateway.core.session.options import SessionOptions
 from gateway.frames import Connect, Publish, Regack, Register, ReturnCode
 from tests.core.session.client import DEV1, connected
 
@@ -24,7 +24,7 @@ def test_each_number_stands_for_its_own_name() -> None:
     topics = []
     for topic_id in (1, 2, 3):
         client.says(Publish(topic_id, 0, b"x"))
-        topics += [reading.topic for reading in client.forwards]
+        topics += [reading.topic for reading in client.readings]
     assert topics == ["a/b", "c/d", "e/f"]
 
 
@@ -44,7 +44,7 @@ def test_a_name_that_mqtt_forbids_is_not_registered(name: bytes) -> None:
 
 
 def test_beyond_the_limit_a_name_is_refused_and_the_others_stay() -> None:
-    client = connected(rules=SessionRules(topics_max=2), topics=("a/b", "c/d"))
+    client = connected(options=SessionOptions(topics_max=2), topics=("a/b", "c/d"))
     assert client.says(Register(0, 9, b"e/f")) == [Regack(0, 9, CONGESTION)]
     assert client.drops == [Reason.TOPICS_FULL]
     assert client.says(Register(0, 10, b"c/d")) == [Regack(2, 10, ACCEPTED)]
@@ -53,4 +53,4 @@ def test_beyond_the_limit_a_name_is_refused_and_the_others_stay() -> None:
 def test_a_name_of_two_letters_that_is_registered_is_a_normal_name() -> None:
     client = connected(topics=("tp",))
     client.reads(b"x")
-    assert [reading.topic for reading in client.forwards] == ["tp"]
+    assert [reading.topic for reading in client.readings] == ["tp"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.core.effects import Message, Reason, Send, State
-from gateway.core.session.options import SessionRules
+from gateway.core.session.options import SessionOptions
 from gateway.frames import (
     Connack,
     Connect,
@@ -40,7 +40,7 @@ from tests.core.session.client import (
 
 ACCEPTED, CONGESTION, INVALID_TOPIC_ID, NOT_SUPPORTED = ReturnCode
 T_RETRY, N_RETRY = 10.0, 4
-KEEPS_QOS_0 = SessionRules(queues_qos_0_for_sleepers=True)
+KEEPS_QOS_0 = SessionOptions(queues_qos_0_for_sleepers=True)
 
 
 # Going to sleep
@@ -117,14 +117,14 @@ def test_pingresp_waits_for_the_last_acknowledgement_of_qos_2() -> None:
 
 
 def test_qos_0_is_fetched_too_and_needs_no_acknowledgement() -> None:
-    client = asleep(rules=KEEPS_QOS_0)
+    client = asleep(options=KEEPS_QOS_0)
     client.is_sent("a/b", b"1", qos=0)
     client.is_sent("a/b", b"2", qos=0)
     assert client.wakes() == [Publish(1, 0, b"1"), Publish(1, 0, b"2"), Pingresp()]
 
 
 def test_a_name_is_registered_while_awake() -> None:
-    client = asleep(rules=KEEPS_QOS_0)
+    client = asleep(options=KEEPS_QOS_0)
     client.is_sent("x/y", b"1", qos=0)
     assert client.wakes() == [Register(2, 1, b"x/y")]
     assert client.says(Regack(2, 1, ACCEPTED)) == [Publish(2, 0, b"1"), Pingresp()]
@@ -209,7 +209,7 @@ def test_pingreq_of_another_client_does_not_fetch_what_waits_for_this_one() -> N
 
 
 def test_a_name_that_the_client_registers_itself_while_awake_ends_in_pingresp() -> None:
-    client = asleep(rules=KEEPS_QOS_0)
+    client = asleep(options=KEEPS_QOS_0)
     client.is_sent("x/y", b"1", qos=0)
     client.wakes(at=0.0)
     client.says(Register(0, 9, b"x/y"), at=1.0)

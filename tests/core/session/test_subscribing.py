@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 
 from gateway.core.effects import Reason, Save, SubscribeTo, UnsubscribeFrom
-from gateway.core.session.options import SessionRules
-from gateway.core.state_records import SavedSubscription, SavedTopic, SessionGone, SubscriptionGone
+from gateway.core.session.options import SessionOptions
+from gateway.core.state_records import (
+    SessionDeleted,
+    SubscriptionDeleted,
+    SubscriptionRecord,
+    TopicRecord,
+)
 from gateway.frames import (
     Connect,
     Disconnect,
@@ -24,7 +29,7 @@ from tests.core.session.client import DEV1, Client, connected
 
 ACCEPTED, CONGESTION, INVALID_TOPIC_ID, NOT_SUPPORTED = ReturnCode
 NORMAL, PREDEFINED, SHORT, RESERVED = TopicIdType
-OVER = [Save(SessionGone(DEV1))]
+OVER = [Save(SessionDeleted(DEV1))]
 SHORT_TP = int.from_bytes(b"tp", "big")
 
 
@@ -272,7 +277,7 @@ def test_a_wish_is_answered_to_a_client_that_went_to_sleep() -> None:
 
 
 def test_beyond_the_limit_a_filter_is_refused_and_those_it_has_may_be_repeated() -> None:
-    client = connected(rules=SessionRules(subscriptions_max=2))
+    client = connected(options=SessionOptions(subscriptions_max=2))
     client.subscribes(b"c/#")
     client.subscribes(b"d/#")
     assert client.says(Subscribe(3, b"e/#", qos=1)) == [Suback(0, 3, CONGESTION, qos=1)]
@@ -281,13 +286,13 @@ def test_beyond_the_limit_a_filter_is_refused_and_those_it_has_may_be_repeated()
 
 
 def test_what_waits_for_the_broker_counts_towards_the_limit() -> None:
-    client = connected(rules=SessionRules(subscriptions_max=1))
+    client = connected(options=SessionOptions(subscriptions_max=1))
     client.says(Subscribe(3, b"c/#"))
     assert client.says(Subscribe(4, b"d/#")) == [Suback(0, 4, CONGESTION)]
 
 
 def test_a_name_beyond_the_limit_of_names_is_refused_and_a_wildcard_is_not() -> None:
-    client = connected(rules=SessionRules(topics_max=1))
+    client = connected(options=SessionOptions(topics_max=1))
     assert client.says(Subscribe(3, b"c/d")) == [Suback(0, 3, CONGESTION)]
     assert client.drops == [Reason.TOPICS_FULL]
     assert client.subscribes(b"c/#") == [Suback(0, 100, ACCEPTED, qos=1)]
@@ -335,18 +340,18 @@ def test_unsuback_comes_whatever_was_subscribed(frame: Unsubscribe) -> None:
 def test_what_is_subscribed_is_saved_as_the_client_spells_it() -> None:
     client = connected()
     for topic, kind, row in (
-        (b"c/+", NORMAL, SavedSubscription(DEV1, "c/+", 1, 0, 0)),
-        (b"c/d", NORMAL, SavedSubscription(DEV1, "c/d", 1, 0, 0)),
-        (b"\x00\x07", PREDEFINED, SavedSubscription(DEV1, "sensors/boot", 1, 1, 7)),
-        (b"tp", SHORT, SavedSubscription(DEV1, "tp", 1, 2, SHORT_TP)),
+        (b"c/+", NORMAL, SubscriptionRecord(DEV1, "c/+", 1, 0, 0)),
+        (b"c/d", NORMAL, SubscriptionRecord(DEV1, "c/d", 1, 0, 0)),
+        (b"\x00\x07", PREDEFINED, SubscriptionRecord(DEV1, "sensors/boot", 1, 1, 7)),
+        (b"tp", SHORT, SubscriptionRecord(DEV1, "tp", 1, 2, SHORT_TP)),
     ):
         client.says(Subscribe(3, topic, 1, topic_id_type=kind))
-        topics = [SavedTopic(DEV1, 2, "c/d")] if row.topic_filter == "c/d" else []
+        topics = [TopicRecord(DEV1, 2, "c/d")] if row.topic_filter == "c/d" else []
         assert client.saved == topics, "before it is asked for"
         assert client.session.subscription_row(client.wishes[0]) == row
         is_granted(client, client.wishes[0])
         client.says(Unsubscribe(9, topic, kind))
-        assert client.saved == [SubscriptionGone(DEV1, row.topic_filter)]
+        assert client.saved == [SubscriptionDeleted(DEV1, row.topic_filter)]
 
 
 def test_unsubscribe_waits_until_the_wish_for_its_filter_is_answered() -> None:

@@ -6,11 +6,11 @@ import pytest
 
 from gateway.app.core_options import LIVES_TOLD_APART, first_topic_id
 from gateway.core.effects import Save
-from gateway.core.engine import EngineRules
-from gateway.core.mqtt.options import UpstreamRules
+from gateway.core.engine import EngineOptions
+from gateway.core.mqtt.options import MqttOptions
 from gateway.core.session.options import PredefinedTopics
-from gateway.core.session.topic_registry import FEW_TOPICS, Told, TopicRegistry
-from gateway.core.state_records import SavedTopic
+from gateway.core.session.topic_registry import FEW_TOPICS, Announced, TopicRegistry
+from gateway.core.state_records import TopicRecord
 from gateway.frames import (
     Connack,
     Connect,
@@ -46,21 +46,21 @@ def test_topic_ids_begin_again_before_they_run_out(first_id: int, given: int) ->
 
 def test_the_topics_of_a_former_life_are_found_among_gaps_and_are_not_saved_again() -> None:
     registry = TopicRegistry(PredefinedTopics(), topics_max=10, first_id=20)
-    rows = [SavedTopic(DEV1, topic_id, f"t{topic_id}") for topic_id in (9, 2, 3)]
-    registry.restore(rows, 1, Told.NUMBER)
+    rows = [TopicRecord(DEV1, topic_id, f"t{topic_id}") for topic_id in (9, 2, 3)]
+    registry.restore(rows, 1, Announced.NUMBER)
     assert [registry.number(name) for name in ("t9", "new", "newer")] == [9, 20, 21]
     for topic_id, name in ((2, "t2"), (3, "t3"), (9, "t9"), (20, "new"), (4, None), (22, None)):
         assert registry.topic_of(topic_id, TopicIdType.NORMAL) == name
     assert registry.take_fresh(DEV1) == [
-        Save(SavedTopic(DEV1, 20, "new")),
-        Save(SavedTopic(DEV1, 21, "newer")),
+        Save(TopicRecord(DEV1, 20, "new")),
+        Save(TopicRecord(DEV1, 21, "newer")),
     ]
     assert registry.take_fresh(DEV1) == []
 
 
 def test_a_gateway_that_restarted_numbers_elsewhere() -> None:
-    rules = EngineRules(UpstreamRules("gh", 2, "tidegate-gh"), first_topic_id=first_topic_id(2))
-    bench = Bench(rules)
+    options = EngineOptions(MqttOptions("gh", 2, "tidegate-gh"), first_topic_id=first_topic_id(2))
+    bench = Bench(options)
     bench.say(b"here", CLEAN)
     assert bench.say(b"here", Register(0, 1, b"a")) == [Regack(513, 1, 0)]
 
@@ -74,7 +74,7 @@ def test_the_first_life_numbers_from_1_and_all_lives_within_the_topic_ids() -> N
 
 def test_ids_that_begin_again_are_found_before_those_of_a_former_life() -> None:
     registry = TopicRegistry(PredefinedTopics(), topics_max=10)
-    registry.restore([SavedTopic(DEV1, 0xFFFD, "old")], 1, Told.NUMBER)
+    registry.restore([TopicRecord(DEV1, 0xFFFD, "old")], 1, Announced.NUMBER)
     assert [registry.number(name) for name in ("new", "newer")] == [1, 2]
     for topic_id, name in ((1, "new"), (2, "newer"), (0xFFFD, "old")):
         assert registry.topic_of(topic_id, TopicIdType.NORMAL) == name

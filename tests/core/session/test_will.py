@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.core.effects import Reason, State
-from gateway.core.session.options import SessionRules
+from gateway.core.session.options import SessionOptions
 from gateway.core.session.will import Will
 from gateway.frames import (
     Connack,
@@ -29,8 +29,8 @@ CONNECT = Connect(DEV1.encode(), 60, will=True)
 STORED = Will("lw/dev1", b"bye", 1, retain=True)
 
 
-def shaking_hands(*, rules: SessionRules | None = None) -> Client:
-    client = Client(rules)
+def shaking_hands(*, options: SessionOptions | None = None) -> Client:
+    client = Client(options)
     assert client.says(CONNECT) == [WillTopicReq()]
     assert client.moves == [State.CONNECTING]
     return client
@@ -46,7 +46,7 @@ def with_will(keep_alive_s: int = 60) -> Client:
 
 
 def published(client: Client) -> list[tuple[str, bytes, int, bool]]:
-    return [(will.topic, will.payload, will.qos, will.retain) for will in client.forwards]
+    return [(will.topic, will.payload, will.qos, will.retain) for will in client.readings]
 
 
 # The handshake
@@ -161,7 +161,7 @@ def test_a_will_that_mqtt_would_not_take_refuses_the_connection(
 
 
 def test_a_will_message_above_the_limit_refuses_the_connection() -> None:
-    client = shaking_hands(rules=SessionRules(payload_bytes_max=3))
+    client = shaking_hands(options=SessionOptions(payload_bytes_max=3))
     client.says(WillTopic(b"lw/dev1"))
     assert client.says(WillMsg(b"bye")) == [Connack(ACCEPTED)]
     client.says(CONNECT)
@@ -231,7 +231,7 @@ def test_a_client_whose_address_another_one_took_has_no_will_published() -> None
 def test_nobody_waits_for_the_acknowledgement_of_a_will() -> None:
     client = with_will()
     client.waits(until=90.0)
-    (will,) = client.forwards
+    (will,) = client.readings
     client.says(Connect(DEV1.encode(), 60), at=100.0)
     assert client.settles(will) == []
 

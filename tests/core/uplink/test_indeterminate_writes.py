@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import mqtt5
 
-from gateway.core.effects import ClientId, Forward, Reason
-from gateway.core.uplink.indeterminate_writes import HELD_MAX, HELD_S, STORE_AGAIN_S, Unsure
+from gateway.core.effects import ClientId, Reading, Reason
+from gateway.core.uplink.indeterminate_writes import (
+    HELD_MAX,
+    HELD_S,
+    STORE_AGAIN_S,
+    IndeterminateWrites,
+)
 from gateway.frames import Pubrec
 from gateway.storage.journal.options import RETRY_AFTER_S
 from tests.simulation.simulated_files import Faults
 from tests.support.engine_bench import short
-from tests.support.journal_bench import JournalBench, rules_of
+from tests.support.journal_bench import JournalBench, options_of
 from tests.support.uplink_stories import AUTO, JOURNAL, bench_of, hold, puback, reasons, sent
 
 
@@ -41,7 +46,7 @@ def killed(bench: JournalBench) -> JournalBench:
     """The next life, which finds what is in the page cache."""
     bench.files.kill()
     heal(bench)
-    return JournalBench(rules_of(AUTO, epoch=4), connected=False, files=bench.files, at=bench.at)
+    return JournalBench(options_of(AUTO, epoch=4), connected=False, files=bench.files, at=bench.at)
 
 
 def tags(bench: JournalBench) -> dict[bytes, tuple[str, str]]:
@@ -140,7 +145,7 @@ def test_after_a_while_the_broker_alone_settles_it() -> None:
     outlast(bench)
     assert sent(bench) == [b"hi"]
     assert bench.hear(b"s1") == [Pubrec(7)]
-    assert bench.engine.uplink._unsure.due(bench.at + 1000.0) == []
+    assert bench.engine.uplink._indeterminate.due(bench.at + 1000.0) == []
 
 
 def test_after_a_while_with_the_broker_away_its_sensor_keeps_it() -> None:
@@ -179,7 +184,7 @@ def test_a_reading_that_is_on_its_way_to_the_broker_is_not_held() -> None:
     lose_syncs(bench)
     bench.wake(0.05)
     bench.flush()
-    assert bench.engine.uplink._unsure.due(1000.0) == []
+    assert bench.engine.uplink._indeterminate.due(1000.0) == []
     heal(bench)
     bench.wake(bench.at + RETRY_AFTER_S + 0.1)
     bench.flush()
@@ -199,15 +204,15 @@ def test_what_the_broker_has_released_is_not_stored_as_if_it_had_not_received_it
     bench.from_broker(mqtt5.PubRecPacket(first.packet_id or 0).write())
     bench.stores.clear()
     bench.lose_broker()
-    assert [forward.payload for forward in bench.stores] == [b"sent"]
+    assert [reading.payload for reading in bench.stores] == [b"sent"]
 
 
 def test_no_more_are_held_than_the_limit() -> None:
-    unsure = Unsure()
+    indeterminate = IndeterminateWrites()
     readings = [
-        Forward(ClientId("s1"), "t", b"", 2, False, 1, number, 0.0)
+        Reading(ClientId("s1"), "t", b"", 2, False, 1, number, 0.0)
         for number in range(HELD_MAX + 1)
     ]
-    held = [unsure.hold(reading, 0.0) for reading in readings]
+    held = [indeterminate.hold(reading, 0.0) for reading in readings]
     assert held == [True] * HELD_MAX + [False]
-    assert unsure.due(STORE_AGAIN_S) == readings[:HELD_MAX]
+    assert indeterminate.due(STORE_AGAIN_S) == readings[:HELD_MAX]

@@ -8,19 +8,19 @@ from typing import Any
 import mqtt5
 import pytest
 
-from gateway.core.effects import Dropped, Forward, Reason, Save, State
-from gateway.core.state_records import ClientId, DueWillGone, SavedDueWill
+from gateway.core.effects import Dropped, Reading, Reason, Save, State
+from gateway.core.state_records import ClientId, DueWillDeleted, DueWillRecord
 from gateway.core.uplink import pending_wills
-from gateway.core.uplink.pending_wills import Bequests
-from gateway.core.uplink.policy import Acknowledge, ReadingRules
+from gateway.core.uplink.pending_wills import PendingWills
+from gateway.core.uplink.policy import Acknowledge, ReadingOptions
 from gateway.frames import Connack, Connect, Disconnect, Frame, ReturnCode, WillMsg, WillTopic
 from tests.support.crash_bench import CrashBench
 from tests.support.engine_bench import Bench, short
-from tests.support.journal_bench import JournalBench, rules_of
+from tests.support.journal_bench import JournalBench, options_of
 
-AUTO = ReadingRules(Acknowledge.AUTO)
-JOURNAL = ReadingRules(Acknowledge.JOURNAL)
-UPSTREAM = ReadingRules(Acknowledge.UPSTREAM)
+AUTO = ReadingOptions(Acknowledge.AUTO)
+JOURNAL = ReadingOptions(Acknowledge.JOURNAL)
+UPSTREAM = ReadingOptions(Acknowledge.UPSTREAM)
 LOST_AT = 15.0  # with a keep-alive of 10 s
 NOT_AUTHORIZED = mqtt5.PubAckReasonCode.NOT_AUTHORIZED
 
@@ -38,9 +38,9 @@ def connects(
     )
 
 
-def life(rules: ReadingRules = AUTO, *, clean: bool = False, qos: int = 1) -> CrashBench:
+def life(options: ReadingOptions = AUTO, *, clean: bool = False, qos: int = 1) -> CrashBench:
     """Connected to a broker that keeps its answers, with one client that gave a will."""
-    bench = CrashBench(rules_of(rules))
+    bench = CrashBench(options_of(options))
     bench.connect_broker()
     assert Connack(0) in connects(bench, clean=clean, qos=qos)
     bench.commit()
@@ -58,7 +58,7 @@ def next_life(bench: CrashBench) -> CrashBench:
     return following
 
 
-def due(bench: CrashBench) -> list[SavedDueWill]:
+def due(bench: CrashBench) -> list[DueWillRecord]:
     return bench._store.load().due_wills
 
 
@@ -95,13 +95,13 @@ def test_a_will_is_saved_as_due_with_the_loss_and_no_more_when_the_broker_has_it
     assert due(bench) == []
 
 
-@pytest.mark.parametrize("rules", [AUTO, UPSTREAM, JOURNAL])
+@pytest.mark.parametrize("options", [AUTO, UPSTREAM, JOURNAL])
 @pytest.mark.parametrize("clean", [False, True])
 @pytest.mark.parametrize("qos", [1, 2])
 def test_killed_between_the_loss_and_the_broker_the_will_comes_with_the_same_tag(
-    rules: ReadingRules, clean: bool, qos: int
+    options: ReadingOptions, clean: bool, qos: int
 ) -> None:
-    bench = life(rules, clean=clean, qos=qos)
+    bench = life(options, clean=clean, qos=qos)
     bench.wake(LOST_AT)
     bench.commit()
     (row,) = due(bench)
@@ -139,11 +139,11 @@ def test_a_crash_between_the_journal_and_the_state_repeats_the_will_under_its_ta
 
 
 def test_one_that_the_journal_knows_at_the_broker_is_not_sent_again() -> None:
-    row = SavedDueWill(ClientId("s1"), "lw", b"bye", 2, True, 1, 7, 8, 0)
-    kept = Bequests(lambda _: None)
+    row = DueWillRecord(ClientId("s1"), "lw", b"bye", 2, True, 1, 7, 8, 0)
+    kept = PendingWills(lambda _: None)
     kept.restore([row, replace(row, client_id=ClientId("s2"), sequence=9)], 0.0)
-    received = Forward(row.client_id, "lw", b"bye", 2, True, 0, 0, 0.0, sequence=7, epoch=1)
-    assert kept.received([received]) == [Save(DueWillGone(row.client_id))]
+    received = Reading(row.client_id, "lw", b"bye", 2, True, 0, 0, 0.0, sequence=7, epoch=1)
+    assert kept.received([received]) == [Save(DueWillDeleted(row.client_id))]
     assert [will.sequence for will in kept.offer(0.0)] == [9]
 
 
@@ -164,9 +164,9 @@ def test_a_goodbye_leaves_nothing_due() -> None:
 # Nowhere to go
 
 
-def full(rules: ReadingRules) -> JournalBench:
+def full(options: ReadingOptions) -> JournalBench:
     """Neither memory nor broker takes anything."""
-    bench = JournalBench(replace(rules_of(rules, waiting_messages_max=1)))
+    bench = JournalBench(replace(options_of(options, waiting_messages_max=1)))
     connects(bench, b"s0")
     connects(bench)
     bench.seen()
@@ -197,7 +197,7 @@ def test_a_will_that_nobody_takes_is_offered_again_after_a_minute() -> None:
 
 
 def test_a_sequence_that_a_will_keeps_is_not_given_to_a_reading() -> None:
-    bench = JournalBench(rules_of(JOURNAL))
+    bench = JournalBench(options_of(JOURNAL))
     connects(bench)
     bench.lose_broker()
     bench.wake(LOST_AT)
@@ -210,10 +210,10 @@ def test_a_sequence_that_a_will_keeps_is_not_given_to_a_reading() -> None:
 
 def test_only_so_many_are_offered_at_once() -> None:
     rows = [
-        SavedDueWill(ClientId(f"s{number}"), "lw", b"bye", 1, True, 1, number, 1 + number, 0)
+        DueWillRecord(ClientId(f"s{number}"), "lw", b"bye", 1, True, 1, number, 1 + number, 0)
         for number in range(pending_wills.OFFERS_MAX + 1)
     ]
-    kept = Bequests(lambda _: None)
+    kept = PendingWills(lambda _: None)
     kept.restore(rows, 5.0)
     assert kept.due_at == 5.0
     assert [each.sequence for each in kept.offer(5.0)] == list(range(pending_wills.OFFERS_MAX))
@@ -227,16 +227,16 @@ def test_beyond_the_limit_the_oldest_is_given_up_and_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(pending_wills, "DUE_MAX", 2)
-    kept = Bequests(lambda _: None)
+    kept = PendingWills(lambda _: None)
     first, second, third = (
-        Forward(ClientId(name), "lw", b"bye", 1, True, 0, 0, 0.0) for name in ("s1", "s2", "s3")
+        Reading(ClientId(name), "lw", b"bye", 1, True, 0, 0, 0.0) for name in ("s1", "s2", "s3")
     )
     kept.begin(first)
     kept.begin(second)
     dropped, gone, *_ = kept.begin(third)
     assert isinstance(dropped, Dropped)
     assert (dropped.reason, dropped.client_id) == (Reason.WAITING_FULL, first.client_id)
-    assert gone == Save(DueWillGone(first.client_id))
+    assert gone == Save(DueWillDeleted(first.client_id))
     assert [each in kept for each in (first, second, third)] == [False, True, True]
 
 
@@ -264,11 +264,11 @@ def test_a_will_of_qos_0_is_forwarded_and_not_saved() -> None:
 
 
 def test_the_next_will_of_a_client_takes_the_place_of_one_that_is_due() -> None:
-    kept = Bequests(lambda _: None)
-    first, second = (Forward(ClientId("s1"), "lw", b"bye", 1, True, 0, 0, 0.0) for _ in range(2))
+    kept = PendingWills(lambda _: None)
+    first, second = (Reading(ClientId("s1"), "lw", b"bye", 1, True, 0, 0, 0.0) for _ in range(2))
     kept.begin(first)
     kept.refused(first, ReturnCode.CONGESTION, 0.0)
     kept.begin(second)
-    assert kept.refused(first, ReturnCode.CONGESTION, 0.0) == kept.settled(first) == []
+    assert kept.refused(first, ReturnCode.CONGESTION, 0.0) == kept.acknowledged(first) == []
     assert kept.offer(1000.0) == []
     assert second in kept

@@ -10,11 +10,11 @@ import mqtt5
 import pytest
 
 from gateway.core.effects import Reason
-from gateway.core.uplink.policy import Acknowledge, ReadingRules
+from gateway.core.uplink.policy import Acknowledge, ReadingOptions
 from gateway.core.uplink.qos0_order import FOLLOWERS_MAX
 from gateway.frames import Frame, Pubcomp, Publish, Pubrec, Pubrel, Regack, Register
 from tests.support.engine_bench import short
-from tests.support.journal_bench import JournalBench, rules_of
+from tests.support.journal_bench import JournalBench, options_of
 from tests.support.uplink_stories import (
     AUTO,
     JOURNAL,
@@ -44,7 +44,7 @@ def test_auto_stores_what_is_unsettled_for_too_long_and_the_disk_acknowledges_it
     bench.wake(SPILL_AFTER_S - 0.001)
     assert bench.stores == []
     bench.wake(SPILL_AFTER_S)
-    assert [forward.payload for forward in bench.stores] == [b"hi"]
+    assert [reading.payload for reading in bench.stores] == [b"hi"]
     assert bench.hear(b"s1") == [], "it is not on the disk yet"
     bench.flush()
     assert bench.hear(b"s1") == [puback(7)]
@@ -60,9 +60,9 @@ def test_a_reading_that_comes_later_is_spilled_later() -> None:
     bench.wake(0.03)
     bench.say(b"s2", short(b"second", 1, 7))
     bench.wake(SPILL_AFTER_S)
-    assert [forward.payload for forward in bench.stores] == [b"first"]
+    assert [reading.payload for reading in bench.stores] == [b"first"]
     bench.wake(0.03 + SPILL_AFTER_S)
-    assert [forward.payload for forward in bench.stores] == [b"first", b"second"]
+    assert [reading.payload for reading in bench.stores] == [b"first", b"second"]
 
 
 def test_nothing_is_spilled_while_the_broker_settles_others() -> None:
@@ -76,7 +76,7 @@ def test_nothing_is_spilled_while_the_broker_settles_others() -> None:
     bench.wake(SPILL_AFTER_S)
     assert bench.stores == []
     bench.wake(0.03 + SPILL_AFTER_S)
-    assert [forward.payload for forward in bench.stores] == [b"held"], "it has fallen silent"
+    assert [reading.payload for reading in bench.stores] == [b"held"], "it has fallen silent"
     bench.answer(held)
     assert bench.hear(b"s1") == [puback(7)]
 
@@ -94,7 +94,7 @@ def test_auto_is_acknowledged_by_the_broker_if_it_is_faster_than_the_disk() -> N
 
 
 @pytest.mark.parametrize(
-    ("rules", "qos", "answer"),
+    ("options", "qos", "answer"),
     [
         pytest.param(AUTO, 2, Pubrec(7), id="QoS 2 in auto"),
         pytest.param(JOURNAL, 1, puback(7), id="QoS 1 in journal"),
@@ -102,9 +102,9 @@ def test_auto_is_acknowledged_by_the_broker_if_it_is_faster_than_the_disk() -> N
     ],
 )
 def test_stored_first_is_acknowledged_and_sent_when_it_is_durable(
-    rules: ReadingRules, qos: int, answer: Frame
+    options: ReadingOptions, qos: int, answer: Frame
 ) -> None:
-    bench = bench_of(rules)
+    bench = bench_of(options)
     hold(bench)
     assert bench.say(b"s1", short(b"hi", qos, 7)) == []
     assert sent(bench) == [], "a crash now must not leave it at the broker"
@@ -115,7 +115,7 @@ def test_stored_first_is_acknowledged_and_sent_when_it_is_durable(
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_upstream_waits_for_the_broker_and_stores_nothing(qos: int) -> None:
-    bench = bench_of(ReadingRules(Acknowledge.UPSTREAM))
+    bench = bench_of(ReadingOptions(Acknowledge.UPSTREAM))
     hold(bench)
     bench.say(b"s1", short(b"hi", qos, 7))
     bench.wake(10.0)
@@ -127,7 +127,7 @@ def test_upstream_waits_for_the_broker_and_stores_nothing(qos: int) -> None:
 
 
 def test_the_topic_decides_who_must_have_a_reading() -> None:
-    bench = JournalBench(rules_of(JOURNAL, ("tp", ReadingRules(Acknowledge.UPSTREAM))))
+    bench = JournalBench(options_of(JOURNAL, ("tp", ReadingOptions(Acknowledge.UPSTREAM))))
     bench.join(b"s1")
     assert bench.say(b"s1", short(b"hi", 2, 7)) == [Pubrec(7)]
     assert bench.stores == []
@@ -151,7 +151,7 @@ def test_what_is_stored_first_takes_along_what_its_client_sent_before() -> None:
     bench.say(b"s1", short(b"first", 1, 7))
     bench.say(b"s2", short(b"another's", 1, 7))
     bench.say(b"s1", short(b"second", 2, 8))
-    assert [forward.payload for forward in bench.stores] == [b"first", b"second"]
+    assert [reading.payload for reading in bench.stores] == [b"first", b"second"]
     bench.flush()
     assert bench.hear(b"s1") == [puback(7), Pubrec(8)]
 
@@ -160,13 +160,13 @@ def test_it_takes_them_along_as_they_came_though_the_first_is_settled() -> None:
     bench = bench_of(AUTO)
     hold(bench)
     bench.say(b"s1", short(b"settled", 1, 7))
-    (settled,) = bench.seen_of(mqtt5.PublishPacket)
+    (acknowledged,) = bench.seen_of(mqtt5.PublishPacket)
     bench.say(b"s1", short(b"first", 1, 8))
-    bench.answer(settled)
+    bench.answer(acknowledged)
     assert bench.hear(b"s1") == [puback(7)]
     bench.say(b"s1", short(b"second", 1, 9))
     bench.say(b"s1", short(b"third", 2, 10))
-    assert [forward.payload for forward in bench.stores] == [b"first", b"second", b"third"]
+    assert [reading.payload for reading in bench.stores] == [b"first", b"second", b"third"]
 
 
 @pytest.mark.parametrize("is_lost", [False, True], ids=["too late", "no broker"])
@@ -181,7 +181,7 @@ def test_what_a_client_left_behind_is_not_written_behind_what_came_after(*, is_l
         bench.lose_broker()
     bench.wake(1.0)
     bench.flush()
-    assert [forward.payload for forward in bench.stores] == [b"later"]
+    assert [reading.payload for reading in bench.stores] == [b"later"]
     if is_lost:
         bench.seen()
         bench.connect_broker()
@@ -224,11 +224,11 @@ def test_pubcomp_waits_until_the_release_of_a_stored_reading_is_durable() -> Non
 # While the broker is away
 
 
-@pytest.mark.parametrize("rules", [AUTO, JOURNAL], ids=["auto", "journal"])
+@pytest.mark.parametrize("options", [AUTO, JOURNAL], ids=["auto", "journal"])
 def test_readings_are_acknowledged_from_the_disk_while_the_broker_is_away(
-    rules: ReadingRules,
+    options: ReadingOptions,
 ) -> None:
-    bench = bench_of(rules, connected=False)
+    bench = bench_of(options, connected=False)
     for number in range(5):
         bench.say(b"s1", short(b"%d" % number, 1 + number % 2, 7 + number))
     bench.flush()
@@ -327,12 +327,15 @@ def test_qos_0_is_dropped_while_the_broker_is_away() -> None:
 
 
 @pytest.mark.parametrize(
-    "rules",
-    [ReadingRules(Acknowledge.AUTO, stores_qos_0_offline=True), ReadingRules(stores_qos_0=True)],
+    "options",
+    [
+        ReadingOptions(Acknowledge.AUTO, stores_qos_0_offline=True),
+        ReadingOptions(stores_qos_0=True),
+    ],
     ids=["offline", "always"],
 )
-def test_qos_0_is_stored_if_the_operator_wants_it(rules: ReadingRules) -> None:
-    bench = bench_of(rules, connected=False)
+def test_qos_0_is_stored_if_the_operator_wants_it(options: ReadingOptions) -> None:
+    bench = bench_of(options, connected=False)
     bench.say(b"s1", short(b"hi", 0, 0))
     bench.flush()
     assert bench.hear(b"s1") == []
@@ -343,16 +346,16 @@ def test_qos_0_is_stored_if_the_operator_wants_it(rules: ReadingRules) -> None:
 
 
 def test_a_stored_qos_0_reading_that_the_broker_is_too_slow_for_is_dropped_and_finished() -> None:
-    bench = bench_of(ReadingRules(Acknowledge.AUTO, stores_qos_0=True))
+    bench = bench_of(ReadingOptions(Acknowledge.AUTO, stores_qos_0=True))
     bench.say(b"s1", short(b"hi", 0, 0))
-    bench.engine.clogged()
+    bench.engine.congested()
     bench.flush()
     assert reasons(bench) == [Reason.BROKER_SLOW]
     assert bench.journal.numbers.depth == 0
 
 
 def test_qos_0_goes_through_the_journal_always_if_the_operator_wants_it() -> None:
-    bench = bench_of(ReadingRules(Acknowledge.AUTO, stores_qos_0=True))
+    bench = bench_of(ReadingOptions(Acknowledge.AUTO, stores_qos_0=True))
     bench.say(b"s1", short(b"hi", 0, 0))
     assert sent(bench) == []
     bench.flush()
@@ -364,7 +367,7 @@ def test_qos_0_goes_through_the_journal_always_if_the_operator_wants_it() -> Non
 def test_qos_0_of_a_topic_that_is_never_stored_does_not_wait_for_the_backlog() -> None:
     """Or a QoS 1 reading of its topic would overtake it."""
     bench = JournalBench(
-        rules_of(JOURNAL, ("tp", ReadingRules(Acknowledge.UPSTREAM))), connected=False
+        options_of(JOURNAL, ("tp", ReadingOptions(Acknowledge.UPSTREAM))), connected=False
     )
     bench.join(b"s1")
     register = Register(0, 1, b"t")

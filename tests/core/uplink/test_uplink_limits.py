@@ -8,10 +8,10 @@ import pytest
 from gateway.core.effects import Dropped, Reason
 from gateway.core.mqtt import backlog
 from gateway.core.uplink import deferred, uplink
-from gateway.core.uplink.policy import Acknowledge, ReadingRules
+from gateway.core.uplink.policy import Acknowledge, ReadingOptions
 from gateway.storage.journal import reading
 from tests.support.engine_bench import short
-from tests.support.journal_bench import JournalBench, rules_of
+from tests.support.journal_bench import JournalBench, options_of
 from tests.support.uplink_stories import (
     AUTO,
     JOURNAL,
@@ -111,7 +111,7 @@ def test_a_reading_refused_while_it_is_being_stored_is_answered_by_the_refusal()
 
 
 def test_a_reading_that_waited_too_long_is_dropped_and_counted() -> None:
-    bench = bench_of(ReadingRules(Acknowledge.AUTO, expiry_s=60.0), connected=False)
+    bench = bench_of(ReadingOptions(Acknowledge.AUTO, expiry_s=60.0), connected=False)
     bench.say(b"s1", short(b"old", 1, 7))
     bench.flush()
     bench.at += 30.0
@@ -126,7 +126,7 @@ def test_a_reading_that_waited_too_long_is_dropped_and_counted() -> None:
 
 
 def test_so_is_one_that_is_stored_and_waits_for_the_window() -> None:
-    bench = bench_of(ReadingRules(Acknowledge.JOURNAL, expiry_s=60.0), connected=False)
+    bench = bench_of(ReadingOptions(Acknowledge.JOURNAL, expiry_s=60.0), connected=False)
     bench.connect_broker(receive_max=1)
     hold(bench)
     for number in range(4):
@@ -141,8 +141,8 @@ def test_so_is_one_that_is_stored_and_waits_for_the_window() -> None:
 
 
 def test_what_never_waited_on_the_disk_does_not_expire() -> None:
-    rules = (ReadingRules(Acknowledge.UPSTREAM, expiry_s=1.0),)
-    bench = JournalBench(rules_of(*rules), connected=False)
+    options = (ReadingOptions(Acknowledge.UPSTREAM, expiry_s=1.0),)
+    bench = JournalBench(options_of(*options), connected=False)
     bench.join(b"s1")
     bench.say(b"s1", short(b"kept by its sensor", 1, 7))
     bench.at += 60.0
@@ -151,7 +151,7 @@ def test_what_never_waited_on_the_disk_does_not_expire() -> None:
 
 
 def test_of_a_retained_topic_only_the_newest_value_is_sent() -> None:
-    bench = bench_of(ReadingRules(Acknowledge.AUTO, coalesce_retained=True), connected=False)
+    bench = bench_of(ReadingOptions(Acknowledge.AUTO, coalesce_retained=True), connected=False)
     for number in range(3):
         bench.say(b"s1", short(b"%d" % number, 1, 7 + number, retain=True))
         bench.say(b"s1", short(b"event %d" % number, 1, 17 + number))
@@ -188,7 +188,7 @@ def test_what_exceeds_memory_goes_through_the_journal_in_order(
         bench.say(b"s%d" % (1 + number % 2), short(b"%d" % number, 1, 7 + number))
     assert len(bench.engine.upstream.readings.in_flight.waiting) == 3
     # What each client sent before comes first on the disk as well.
-    assert [int(forward.payload) for forward in bench.stores] == [0, 2, 4, 1, 3, 5, 6, 7]
+    assert [int(reading.payload) for reading in bench.stores] == [0, 2, 4, 1, 3, 5, 6, 7]
     bench.flush()
     bench.release()
     bench.flush()
@@ -210,10 +210,10 @@ def test_it_ends_when_nothing_stored_waits_any_more_though_more_is_being_stored(
     bench.say(b"s1", short(b"behind", 1, 20))
     assert bench.say(b"s2", short(b"free", 1, 21)) == [puback(21)]
     stores = [b"0", b"1", b"2", b"3", b"4", b"behind"]
-    assert [forward.payload for forward in bench.stores] == stores
+    assert [reading.payload for reading in bench.stores] == stores
     bench.flush()
     assert sent(bench) == [b"1", b"2", b"free", b"3", b"4", b"behind"]
-    assert bench.journal.numbers.parked == bench.journal.numbers.depth == 0
+    assert bench.journal.numbers.queued == bench.journal.numbers.depth == 0
 
 
 def test_what_was_being_parked_when_the_broker_came_back_is_not_read_back() -> None:
@@ -225,7 +225,7 @@ def test_what_was_being_parked_when_the_broker_came_back_is_not_read_back() -> N
     assert held_reading(bench).payload == b"hi"
     assert not bench.read()
     numbers = bench.journal.numbers
-    assert (numbers.parked, numbers.depth) == (0, 1)
+    assert (numbers.queued, numbers.depth) == (0, 1)
 
 
 def test_but_it_is_behind_another_that_is_parked() -> None:
@@ -247,7 +247,7 @@ def test_nor_does_it_go_on_while_the_drain_is_paused() -> None:
         bench.connect_broker()
         bench.flush()
         assert sent(bench) == []
-        assert bench.journal.numbers.parked == 1
+        assert bench.journal.numbers.queued == 1
     bench.flush()
     assert sent(bench) == [b"hi"]
 
@@ -306,12 +306,12 @@ def test_readings_go_on_when_a_clogged_connection_is_free_again() -> None:
     bench.say(b"s1", short(b"hi", 1, 7))
     bench.flush()
     bench.connect_broker()
-    bench.engine.clogged()
+    bench.engine.congested()
     bench.flush()
     assert sent(bench) == []
-    assert bench.engine.is_clogged
-    bench.take(bench.engine.unclogged(bench.at))
-    assert not bench.engine.is_clogged
+    assert bench.engine.is_congested
+    bench.take(bench.engine.uncongested(bench.at))
+    assert not bench.engine.is_congested
     assert sent(bench) == [b"hi"]
 
 

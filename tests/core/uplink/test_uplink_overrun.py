@@ -11,18 +11,18 @@ from typing import Any
 import mqtt5
 import pytest
 
-from gateway.core.effects import Effect, ReadBacklog, Store, Unpark
+from gateway.core.effects import Effect, ReadBacklog, Store, Unqueue
 from gateway.core.uplink import uplink
-from gateway.core.uplink.policy import Acknowledge, ReadingRules
+from gateway.core.uplink.policy import Acknowledge, ReadingOptions
 from gateway.frames import Puback
-from gateway.storage.journal.journal import Group
+from gateway.storage.journal.journal import CommitGroup
 from tests.support.engine_bench import short
-from tests.support.journal_bench import JournalBench, rules_of
+from tests.support.journal_bench import JournalBench, options_of
 
 CLIENTS = (b"s1", b"s2", b"s3")
 OVERFLOWS, WINDOW = (1, 4, 100), 2
 RUNS, STEPS = 60, 400
-UNSETTLED_MAX = 12  # of a client; it is not what is tested
+UNACKNOWLEDGED_MAX = 12  # of a client; it is not what is tested
 
 
 class Overrun(JournalBench):
@@ -34,10 +34,10 @@ class Overrun(JournalBench):
         self.said = dict.fromkeys(CLIENTS, 0)
         self.may_go: set[bytes] = set()  # of QoS 0
         self.acknowledged: set[bytes] = set()
-        self.arrived: dict[bytes, list[int]] = {client: [] for client in CLIENTS}
+        self.publication: dict[bytes, list[int]] = {client: [] for client in CLIENTS}
         self.on_the_wire: list[int] = []  # packet ids
-        self.group: Group | None = None
-        super().__init__(rules_of(ReadingRules(acknowledge)), connected=False)
+        self.group: CommitGroup | None = None
+        super().__init__(options_of(ReadingOptions(acknowledge)), connected=False)
         for client in CLIENTS:
             self.join(client)
         self.holds = True
@@ -51,8 +51,8 @@ class Overrun(JournalBench):
 
     def note(self, packet: Any) -> None:
         client, _, number = (packet.payload or b"").partition(b" ")
-        if client in self.arrived:
-            self.arrived[client].append(int(number))
+        if client in self.publication:
+            self.publication[client].append(int(number))
             if packet.packet_id:
                 self.on_the_wire.append(packet.packet_id)
 
@@ -72,8 +72,8 @@ class Overrun(JournalBench):
     def publish(self) -> None:
         client = self.dice.choice(CLIENTS)
         number = self.said[client] + 1
-        settled = sum(each.startswith(client) for each in self.acknowledged | self.may_go)
-        if number - settled > UNSETTLED_MAX:
+        acknowledged = sum(each.startswith(client) for each in self.acknowledged | self.may_go)
+        if number - acknowledged > UNACKNOWLEDGED_MAX:
             return
         self.said[client] = number
         reading = b"%b %d" % (client, number)
@@ -98,12 +98,12 @@ class Overrun(JournalBench):
     def settle(self) -> None:
         """Some of what is on the wire, in its order."""
         count = self.dice.randint(1, WINDOW)
-        settled, self.on_the_wire = self.on_the_wire[:count], self.on_the_wire[count:]
-        self.from_broker(b"".join(mqtt5.PubAckPacket(each).write() for each in settled))
+        acknowledged, self.on_the_wire = self.on_the_wire[:count], self.on_the_wire[count:]
+        self.from_broker(b"".join(mqtt5.PubAckPacket(each).write() for each in acknowledged))
 
     def pause(self) -> None:
         is_paused = self.dice.random() < 0.3
-        self.take(self.engine.desk.pause_drain(is_paused=is_paused))
+        self.take(self.engine.operator.pause_drain(is_paused=is_paused))
 
     def lose(self) -> None:
         if self.dice.random() < 0.3:
@@ -125,7 +125,7 @@ class Overrun(JournalBench):
                     self.acknowledged.add(b"%b %d" % (client, frame.message_id))
 
     def come_to_rest(self) -> None:
-        self.take(self.engine.desk.pause_drain(is_paused=False))
+        self.take(self.engine.operator.pause_drain(is_paused=False))
         self.end_group()
         while self.on_the_wire or self.write() or self.read():
             self.settle()
@@ -133,7 +133,7 @@ class Overrun(JournalBench):
 
     def assert_all_is_well(self) -> None:
         for client in CLIENTS:
-            came = list(dict.fromkeys(self.arrived[client]))  # after a break some come again
+            came = list(dict.fromkeys(self.publication[client]))  # after a break some come again
             assert came == sorted(came)
             everything = set(range(1, self.said[client] + 1))
             missing = {b"%b %d" % (client, number) for number in everything - set(came)}
@@ -160,4 +160,4 @@ def test_in_any_order_of_what_happens(
         run.asked.clear()
         run.say(CLIENTS[0], short(b"later", 1, 60_000))
         assert run.asked[Store] == (acknowledge is Acknowledge.JOURNAL), "all is as before"
-    assert min(asked[ReadBacklog], asked[Unpark]) > 2 * RUNS, "both ways were gone"
+    assert min(asked[ReadBacklog], asked[Unqueue]) > 2 * RUNS, "both ways were gone"

@@ -92,6 +92,6 @@ def test_a_spill_that_failed_is_tried_again_and_nothing_is_said_meanwhile() -> N
 def test_a_reading_that_no_segment_can_hold_is_refused_for_good() -> None:
     bench = bench_of(AUTO, connected=False)
     bench.say(b"s1", short(b"x" * 1024, 1, 7))
-    (forward,) = bench.stores
-    bench.take(bench.engine.not_stored([forward], Reason.PAYLOAD_TOO_LARGE, bench.at))
+    (reading,) = bench.stores
+    bench.take(bench.engine.not_stored([reading], Reason.PAYLOAD_TOO_LARGE, bench.at))
     assert bench.hear(b"s1") == [puback(7, 3)]

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_ingest.payload.record import Delivery
 from spark_ingest.segments.shelf import SEGMENTS
 from spark_ingest.spark.columns import segment_schema
-from spark_ingest.spark.job import Job, JobRules
+from spark_ingest.spark.job import Job, JobOptions
 from spark_ingest.spark.job_counters import JobCounters
 from tests.spark_ingest.examples import TAKEN_ON_MS, tagged
 from tests.support.lakes import write_segments
@@ -67,7 +67,7 @@ def rows_per_s(frames: Mapping[str, Callable[[], DataFrame]], rows: int) -> dict
 def job(spark: SparkSession, lake: Path, rows: int) -> float:
     """Lake to all tables."""
     return rows / _seconds(
-        Job(spark, JobRules(lake, rows_max=200_000, once=True), JobCounters()).run
+        Job(spark, JobOptions(lake, rows_max=200_000, once=True), JobCounters()).run
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import inf
 
-from spark_ingest.collect.batch import MESSAGE_BYTES, Batch, RotationRules
+from spark_ingest.collect.batch import MESSAGE_BYTES, Batch, RotationOptions
 from tests.spark_ingest.examples import delivery
 
-RULES = RotationRules(messages_max=10, bytes_max=100_000, linger_s=1.0, held_bytes_max=10**6)
+RULES = RotationOptions(messages_max=10, bytes_max=100_000, linger_s=1.0, held_bytes_max=10**6)
 
 
 def batch_of(messages: int, *, receive_max: int = 1000, payload: bytes = b"1") -> Batch:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_ingest.collect import receipts
-from spark_ingest.collect.receipts import REPEAT_S, Receipt, ReceiptRules, Receipts, ranges_of
+from spark_ingest.collect.receipts import REPEAT_S, Receipt, ReceiptOptions, Receipts, ranges_of
 from spark_ingest.segments.sequences import Encoded, Sequences
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "receipts.jsonl"
@@ -28,7 +28,7 @@ def told(receipt: Receipt) -> dict[str, list[list[int]]]:
 
 
 def receipts_of(**rules: Any) -> Receipts:
-    return Receipts(ReceiptRules(collector="c1", every_s=EVERY_S, **rules))
+    return Receipts(ReceiptOptions(collector="c1", every_s=EVERY_S, **rules))
 
 
 @given(st.sets(st.integers(0, 5000)))
@@ -41,7 +41,7 @@ def test_ranges_are_the_numbers_of_the_bits(numbers: set[int]) -> None:
 @pytest.mark.parametrize("line", GOLDEN.read_text().splitlines())
 def test_receipts_are_as_gateways_read_them(line: str) -> None:
     row = json.loads(line)
-    found = Receipts(ReceiptRules(collector=row["collector"]))
+    found = Receipts(ReceiptOptions(collector=row["collector"]))
     for epoch, first, last in row["ranges"]:
         found.add(ids(*range(first, last + 1), life=f"{row['gw']}/{epoch}"), 0.0)
     assert found.due(0.0) == [Receipt(row["topic"], row["payload"].encode())]

@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 
 from spark_ingest.collect.packets import BadPacketError, read_packet
 from spark_ingest.collect.session import (
-    Arrived,
     CollectorSession,
     Drop,
     Effect,
     Phase,
-    SessionRules,
+    Received,
+    SessionOptions,
     Subscribed,
     Transmit,
     Unsubscribed,
 )
 from spark_ingest.payload.record import Delivery
 
-RULES = SessionRules(
+RULES = SessionOptions(
     client_id="ingest-c1",
     filters=("farm/#", "barn/+"),
     group="ingest",
@@ -76,7 +76,7 @@ def said(effects: Sequence[Effect]) -> list[object]:
 
 
 def arrived(effects: Sequence[Effect]) -> list[Delivery]:
-    return [each.delivery for each in effects if isinstance(each, Arrived)]
+    return [each.delivery for each in effects if isinstance(each, Received)]
 
 
 def acknowledged(effects: Sequence[Effect]) -> list[int]:
@@ -183,7 +183,7 @@ def test_messages_of_an_old_session_may_come_before_suback() -> None:
     session.opened(0.0)
     session.receive(connack(session_present=True), 0.0, 0)
     effects = session.receive(publish(7) + SUBACK, 0.0, 0)
-    assert [type(each) for each in effects] == [Arrived, Subscribed]
+    assert [type(each) for each in effects] == [Received, Subscribed]
 
 
 def test_packets_cut_anywhere_are_put_together() -> None:

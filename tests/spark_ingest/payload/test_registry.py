@@ -12,10 +12,10 @@ from spark_ingest.payload.registry import (
     Kind,
     Registry,
     Schema,
-    SchemaRules,
+    SchemaOptions,
 )
 
-CLIMATE = SchemaRules(
+CLIMATE = SchemaOptions(
     "climate", "farm/+/climate", fields={"t": Field(Kind.NUMBER, "Cel", -40.0, 85.0)}
 )
 
@@ -27,7 +27,7 @@ def refused(schema: Schema, point: Point) -> UndecodableError:
 
 
 def test_the_first_filter_that_matches_decides() -> None:
-    anything = SchemaRules("anything", "farm/#")
+    anything = SchemaOptions("anything", "farm/#")
     registry = Registry([CLIMATE, anything])
     names = {
         topic: schema and schema.rules.name
@@ -74,12 +74,12 @@ def test_a_new_field_is_learned_and_later_values_must_be_like_the_first() -> Non
 
 
 def test_a_strict_schema_takes_no_other_fields() -> None:
-    schema = Schema(SchemaRules("strict", "#", takes_other_fields=False))
+    schema = Schema(SchemaOptions("strict", "#", takes_other_fields=False))
     assert refused(schema, Point("t", 1.0)).fault is Fault.UNKNOWN_FIELD
 
 
 def test_beyond_the_limit_values_are_taken_unchecked() -> None:
-    schema = Schema(SchemaRules("wide", "#"))
+    schema = Schema(SchemaOptions("wide", "#"))
     for number in range(FIELDS_MAX):
         schema.checked(Point(f"f{number}", 1.0))
     assert schema.checked(Point("one more", 1.0)).value == 1.0
@@ -99,7 +99,7 @@ def test_what_was_learned_outlasts_a_restart() -> None:
 
 
 def test_the_configuration_overrides_what_was_learned() -> None:
-    before = Registry([SchemaRules("climate", "#")])
+    before = Registry([SchemaOptions("climate", "#")])
     before.schemas[0].checked(Point("t", 70.0, unit="Far"))
     after = Registry([CLIMATE])
     after.restore(before.described())
@@ -118,7 +118,7 @@ def test_collectors_that_know_the_same_fields_have_the_same_id() -> None:
 
 
 def test_what_is_configured_no_more_is_forgotten() -> None:
-    before = Registry([SchemaRules("old", "#")])
+    before = Registry([SchemaOptions("old", "#")])
     before.schemas[0].checked(Point("t", 1.0))
     after = Registry([CLIMATE])
     after.restore(before.described())

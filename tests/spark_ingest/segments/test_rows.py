@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from spark_ingest.payload.decoding import decode
 from spark_ingest.payload.record import Fault
-from spark_ingest.payload.registry import Field, Kind, SchemaRules
-from spark_ingest.segments.rows import RowRules
+from spark_ingest.payload.registry import Field, Kind, SchemaOptions
+from spark_ingest.segments.rows import RowOptions
 from tests.spark_ingest.examples import RECEIVED_US, TAKEN_ON_MS, delivery, rows_of, tagged
 
 HOUR_US = 3_600_000_000
@@ -84,7 +84,7 @@ def test_a_payload_that_nobody_decodes_is_one_row_with_its_octets() -> None:
 
 
 def test_one_bad_value_does_not_take_the_good_ones_with_it() -> None:
-    climate = SchemaRules("climate", "#", fields={"t": Field(Kind.NUMBER, "Cel", -40, 85)})
+    climate = SchemaOptions("climate", "#", fields={"t": Field(Kind.NUMBER, "Cel", -40, 85)})
     columns, _ = rows_of(delivery({"t": 400, "h": 50}, tagged(1)), schemas=(climate,)).finished(
         "c1", 0
     )
@@ -94,7 +94,7 @@ def test_one_bad_value_does_not_take_the_good_ones_with_it() -> None:
 
 
 def test_rows_name_the_schema_as_it_is_at_the_end_of_the_segment() -> None:
-    climate = SchemaRules("climate", "#")
+    climate = SchemaOptions("climate", "#")
     columns, footer = rows_of(delivery({"t": 1}), delivery({"h": 1}), schemas=(climate,)).finished(
         "c1", 0
     )
@@ -104,7 +104,7 @@ def test_rows_name_the_schema_as_it_is_at_the_end_of_the_segment() -> None:
 
 
 def test_payloads_of_good_messages_are_kept_where_that_is_wished() -> None:
-    columns, _ = rows_of(delivery({"t": 1, "h": 2}), rules=RowRules(keep_payload=True)).finished(
+    columns, _ = rows_of(delivery({"t": 1, "h": 2}), rules=RowOptions(keep_payload=True)).finished(
         "c1", 0
     )
     assert columns.payload_of == [0, 0]

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_ingest.payload.record import COLUMNS
-from spark_ingest.payload.registry import SchemaRules
+from spark_ingest.payload.registry import SchemaOptions
 from spark_ingest.segments.footer import Footer, FooterError
 from spark_ingest.segments.segment import octets_of, read_footer, schema
 from tests.spark_ingest.examples import delivery, rows_of, tagged
@@ -23,7 +23,7 @@ def segment(path: Path) -> Footer:
     rows = rows_of(
         delivery(PACK, tagged(7)),
         delivery(b"\xff", tagged(8)),
-        schemas=(SchemaRules("all", "#"),),
+        schemas=(SchemaOptions("all", "#"),),
     )
     columns, footer = rows.finished("c1", 12)
     path.write_bytes(octets_of(columns, footer))

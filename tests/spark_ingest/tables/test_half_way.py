@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from spark_ingest.payload.decoding import Format
-from spark_ingest.payload.registry import Field, Kind, SchemaRules
-from spark_ingest.segments.rows import RowRules
+from spark_ingest.payload.registry import Field, Kind, SchemaOptions
+from spark_ingest.segments.rows import RowOptions
 from spark_ingest.tables.checkpoint import CheckpointError
 from spark_ingest.tables.half_way import FILE, Intent
 
-CLIMATE = SchemaRules(
+CLIMATE = SchemaOptions(
     "climate",
     "site/+/climate",
     Format.JSON,
@@ -26,7 +26,7 @@ CLIMATE = SchemaRules(
 def test_what_was_begun_comes_back_as_it_was(tmp_path: Path) -> None:
     assert Intent.left_in(tmp_path) is None
     for version in (7, 8):
-        intent = Intent.of(version, [CLIMATE, SchemaRules("rest", "#")], RowRules(True, 5.0))
+        intent = Intent.of(version, [CLIMATE, SchemaOptions("rest", "#")], RowOptions(True, 5.0))
         intent.record(tmp_path)
         assert Intent.left_in(tmp_path) == intent
     assert [each.name for each in tmp_path.iterdir()] == [FILE]

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_ingest.kafka.topic import KafkaRules
+from spark_ingest.kafka.topic import KafkaOptions
 from spark_ingest.kafka.writer import KafkaWriter
 from spark_ingest.payload.record import Delivery
 from spark_ingest.payload.registry import Registry
-from spark_ingest.segments.rows import RowRules
-from spark_ingest.spark.audit import SilenceRules
+from spark_ingest.segments.rows import RowOptions
+from spark_ingest.spark.audit import SilenceOptions
 from spark_ingest.spark.inputs import InputError
-from spark_ingest.spark.job import Job, JobError, JobRules
+from spark_ingest.spark.job import Job, JobError, JobOptions
 from spark_ingest.spark.job_counters import JobCounters
 from spark_ingest.spark.kafka_input import KafkaInput
 from spark_ingest.spark.upkeep import Upkeep
@@ -45,9 +45,9 @@ class Site:
         self.lake = lake
         self.spark = spark
 
-    def write(self, *batches: Sequence[Delivery], rules: RowRules | None = None) -> None:
-        settings = KafkaRules(self.kafka.servers, self.topic, "c1", partitions=2)
-        rules = rules or RowRules(clock_ahead_s_max=1e9)
+    def write(self, *batches: Sequence[Delivery], rules: RowOptions | None = None) -> None:
+        settings = KafkaOptions(self.kafka.servers, self.topic, "c1", partitions=2)
+        rules = rules or RowOptions(clock_ahead_s_max=1e9)
         writer = KafkaWriter(settings, Registry([]), rules, self.lake)
         for batch in batches:
             writer.write(list(batch))
@@ -56,7 +56,7 @@ class Site:
         """Until all is read."""
         counters = JobCounters()
         source = KafkaInput(self.kafka.servers, self.topic, records_max)
-        all_rules = JobRules(self.lake, once=True, input=source)
+        all_rules = JobOptions(self.lake, once=True, input=source)
         Job(self.spark, replace(all_rules, **rules), counters).run()
         return counters
 
@@ -78,7 +78,7 @@ def site(spark: SparkSession, kafka: KafkaBroker, topic: str, tmp_path: Path) ->
 
 def gaps_of(site: Site) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = (
-        Upkeep(site.spark, site.lake).audit(SilenceRules())[GAPS].read().to_pylist()
+        Upkeep(site.spark, site.lake).audit(SilenceOptions())[GAPS].read().to_pylist()
     )
     return found
 
@@ -114,12 +114,12 @@ def test_tables_are_the_same_as_from_segments(site: Site, spark: SparkSession) -
     foreign = delivery(b"21.5", [], topic="other/t", qos=0)
     half = delivery(b"7", [("gw", "gh"), ("client", "c"), ("ts", "1799999000000")])
     messages = [pack, plain, foreign, half, replace(BAD, retain=True)]
-    rules = RowRules(keep_payload=True, clock_ahead_s_max=1e9)
+    rules = RowOptions(keep_payload=True, clock_ahead_s_max=1e9)
     site.write(messages, rules=rules)
     site.run()
     other = site.lake.parent / "other"
     write_segments(other, "c1", messages)
-    Job(spark, JobRules(other, once=True), JobCounters()).run()
+    Job(spark, JobOptions(other, once=True), JobCounters()).run()
     for name in ("bronze", "quarantine"):
         by_kafka, by_lake = (
             sorted(table_rows(lake, name), key=lambda row: (row["topic"], str(row["metric"])))
@@ -197,7 +197,7 @@ def test_a_checkpoint_of_segments_is_not_continued_with_a_topic(
     site: Site, spark: SparkSession
 ) -> None:
     write_segments(site.lake, "c1", READINGS[:10])
-    Job(spark, JobRules(site.lake, once=True), JobCounters()).run()
+    Job(spark, JobOptions(site.lake, once=True), JobCounters()).run()
     with pytest.raises(InputError, match="reads segments, and this one reads a Kafka topic"):
         site.run()
 
@@ -209,7 +209,7 @@ def test_a_checkpoint_of_a_topic_is_not_continued_with_segments(
     site.run()
     write_segments(site.lake, "c1", READINGS[:10])
     with pytest.raises(InputError, match="reads a Kafka topic, and this one reads segments"):
-        Job(spark, JobRules(site.lake, once=True), JobCounters()).run()
+        Job(spark, JobOptions(site.lake, once=True), JobCounters()).run()
     assert len(table_rows(site.lake, "bronze")) == 10
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_ingest.spark.audit import SilenceRules, arrived, completeness, gaps, silences
+from spark_ingest.spark.audit import SilenceOptions, arrived, completeness, gaps, silences
 from tests.spark_ingest.with_spark.frames import at, naive, readings, rows_of
 
 GAP = ("gw", "epoch", "first_seq", "last_seq", "missing", "after_ts", "before_ts")
@@ -54,7 +54,7 @@ def test_who_says_nothing_for_five_of_its_periods_is_silent(spark: SparkSession)
     rows = spoken(spark, 0, 60, 120, 180, 480, 540).unionByName(
         spoken(spark, 0, 200, 400, 600, device="n2")
     )
-    found = rows_of(silences(rows, SilenceRules(4.9)), "device", "since", "until", "silent_s")
+    found = rows_of(silences(rows, SilenceOptions(4.9)), "device", "since", "until", "silent_s")
     assert found == [("n1", naive(180), naive(480), 300.0)]
 
 
@@ -62,13 +62,13 @@ def test_who_fell_silent_is_silent_up_to_the_newest_reading_of_all(spark: SparkS
     rows = spoken(spark, 0, 60, 120, 180).unionByName(
         spoken(spark, 0, 300, 600, 900, 1200, device="n2")
     )
-    found = rows_of(silences(rows, SilenceRules()), "device", "since", "until", "silent_s")
+    found = rows_of(silences(rows, SilenceOptions()), "device", "since", "until", "silent_s")
     assert found == [("n1", naive(180), None, 1020.0)]
 
 
 def test_a_period_that_is_given_counts_instead_of_the_device_s_own(spark: SparkSession) -> None:
     rows = spoken(spark, 0, 60, 120, 180)
-    assert rows_of(silences(rows, SilenceRules(5, 10.0)), "since") == [
+    assert rows_of(silences(rows, SilenceOptions(5, 10.0)), "since") == [
         (naive(0),), (naive(60),), (naive(120),),
     ]  # fmt: skip
 
@@ -77,13 +77,13 @@ def test_of_a_device_that_spoke_twice_nobody_knows_how_often_it_speaks(
     spark: SparkSession,
 ) -> None:
     rows = spoken(spark, 0, 1).unionByName(spoken(spark, 0, 500, 1000, 1500, device="n2"))
-    assert rows_of(silences(rows, SilenceRules()), "device") == []
+    assert rows_of(silences(rows, SilenceOptions()), "device") == []
 
 
 def test_an_hour_is_as_complete_as_its_share_of_readings(spark: SparkSession) -> None:
     minutes = [60 * n for n in range(181) if not 60 <= n < 90 and not 120 <= n < 180]
     found = rows_of(
-        completeness(spoken(spark, *minutes), SilenceRules()),
+        completeness(spoken(spark, *minutes), SilenceOptions()),
         *("device", "hour", "readings", "expected", "percent"),
     )
     assert found == [

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from hil.rig.small_disk import SmallDisk, small_disk
 from spark_ingest.segments.consumers import Consumers
-from spark_ingest.spark.job import Job, JobError, JobRules
+from spark_ingest.spark.job import Job, JobError, JobOptions
 from spark_ingest.spark.job_counters import JobCounters
 from spark_ingest.spark.pipeline import RouteError
 from spark_ingest.tables.checkpoint import Checkpoint, CheckpointError
@@ -43,7 +43,7 @@ def lake(tmp_path: Path) -> Path:
 def run(spark: SparkSession, lake: Path, **rules: Any) -> JobCounters:
     """Until all is read; one segment is one batch."""
     counters = JobCounters()
-    Job(spark, replace(JobRules(lake, rows_max=1, once=True), **rules), counters).run()
+    Job(spark, replace(JobOptions(lake, rows_max=1, once=True), **rules), counters).run()
     return counters
 
 

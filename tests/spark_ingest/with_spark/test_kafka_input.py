@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_ingest.spark.inputs import InputError
-from spark_ingest.spark.job import Job, JobRules
+from spark_ingest.spark.job import Job, JobOptions
 from spark_ingest.spark.job_counters import JobCounters, summary
 from spark_ingest.spark.kafka_input import KafkaInput
 
@@ -16,7 +16,7 @@ from spark_ingest.spark.kafka_input import KafkaInput
 def test_without_spark_s_connector_it_says_which_jar_to_take(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    rules = JobRules(tmp_path, once=True, input=KafkaInput("127.0.0.1:1", "readings"))
+    rules = JobOptions(tmp_path, once=True, input=KafkaInput("127.0.0.1:1", "readings"))
     with pytest.raises(InputError) as error:
         Job(spark, rules, JobCounters()).run()
     packages = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"

@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 from hil.rig.gateway import GatewayProcess
 from hil.rig.mosquitto import Mosquitto
 from spark_ingest.spark import rollups
-from spark_ingest.spark.audit import SilenceRules
-from spark_ingest.spark.job import Job, JobRules
+from spark_ingest.spark.audit import SilenceOptions
+from spark_ingest.spark.job import Job, JobOptions
 from spark_ingest.spark.job_counters import JobCounters
 from spark_ingest.spark.upkeep import Upkeep
 from spark_ingest.tables.tables import COMPLETENESS, GAPS
@@ -45,7 +45,7 @@ class Filling:
 
     def __init__(self, spark: SparkSession, lake: Path) -> None:
         self.errors: list[Exception] = []
-        self._job = Job(spark, JobRules(lake, trigger_s=1.0), JobCounters())
+        self._job = Job(spark, JobOptions(lake, trigger_s=1.0), JobCounters())
         self._thread = threading.Thread(target=self._run)
 
     def __enter__(self) -> Filling:
@@ -125,12 +125,12 @@ def test_twenty_thousand_readings_are_in_the_tables_once_and_a_hole_is_found(
             until(lambda: len(rows_in(lake, "c1", "c2")) >= SENSORS * READINGS + repeats, 60)
             until(lambda: bool(filling.errors) or readings_in(lake) >= Counter(EXPECTED), 60)
         assert filling.errors == []
-    Job(spark, JobRules(lake, once=True), JobCounters()).run()
+    Job(spark, JobOptions(lake, once=True), JobCounters()).run()
     assert readings_in(lake) == EXPECTED
     bronze = table_rows(lake, "bronze")
     assert sorted({(row["gw"], row["epoch"]) for row in bronze}) == [("under-test", 1)]
     assert_rollups_are(spark, lake, bronze)
-    audit = Upkeep(spark, lake).audit(SilenceRules())
+    audit = Upkeep(spark, lake).audit(SilenceOptions())
     assert audit[GAPS].read().to_pylist() == []
     assert {row["device"] for row in audit[COMPLETENESS].read().to_pylist()} == {
         f"farm-{n}" for n in range(SENSORS)
@@ -145,6 +145,6 @@ def test_a_hole_in_a_gateway_s_numbering_is_found(
         with Publisher(broker.port) as publisher:
             publisher.publish([n for n in range(500) if not 40 <= n < 45])
         until(lambda: len(rows_in(collector.lake)) == 495)
-    Job(spark, JobRules(collector.lake, once=True), JobCounters()).run()
-    (gap,) = Upkeep(spark, collector.lake).audit(SilenceRules())[GAPS].read().to_pylist()
+    Job(spark, JobOptions(collector.lake, once=True), JobCounters()).run()
+    (gap,) = Upkeep(spark, collector.lake).audit(SilenceOptions())[GAPS].read().to_pylist()
     assert (gap["gw"], gap["epoch"], gap["first_seq"], gap["last_seq"]) == ("gh", 1, 40, 44)

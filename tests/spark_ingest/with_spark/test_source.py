@@ -19,7 +19,7 @@ from spark_ingest.segments.consumers import Consumers
 from spark_ingest.segments.footer import Footer
 from spark_ingest.segments.shelf import segment_path
 from spark_ingest.spark.errors import first_line
-from spark_ingest.spark.source import Rules
+from spark_ingest.spark.source import SourceOptions
 from tests.spark_ingest.examples import delivery, tagged
 from tests.spark_ingest.with_spark.frames import rows_of
 from tests.support.lakes import write_segments
@@ -106,7 +106,7 @@ def test_tasks_of_a_batch_are_alike_and_as_many_as_are_of_use(
         Planned("c1", number, replace(FOOTER, number=number, rows=rows), {})
         for number, rows in enumerate(segments)
     ]
-    parts = Rules({"path": str(lake), **options}).parts(plan, ["seq"])
+    parts = SourceOptions({"path": str(lake), **options}).parts(plan, ["seq"])
     paths = [path for part in parts for path, _ in part.segments]
     assert paths == [str(segment_path(lake, "c1", each.number)) for each in plan], "all, in order"
     rows = dict(zip(paths, segments, strict=True))

@@ -12,11 +12,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from spark_ingest.payload.registry import Field, Kind, SchemaRules
-from spark_ingest.segments.rows import RowRules
+from spark_ingest.payload.registry import Field, Kind, SchemaOptions
+from spark_ingest.segments.rows import RowOptions
 from spark_ingest.spark import rollups
-from spark_ingest.spark.audit import SilenceRules
-from spark_ingest.spark.job import Job, JobRules
+from spark_ingest.spark.audit import SilenceOptions
+from spark_ingest.spark.job import Job, JobOptions
 from spark_ingest.spark.job_counters import JobCounters
 from spark_ingest.spark.upkeep import Upkeep
 from spark_ingest.tables.checkpoint import Checkpoint
@@ -33,14 +33,14 @@ READINGS = [
     delivery({"t": float(n)}, tagged(n, ts=TAKEN_ON_MS + (n % 2) * DAY_MS + n * 60_000))
     for n in range(120)
 ]
-NARROW = SchemaRules("narrow", "#", fields={"t": Field(Kind.NUMBER, "Cel", 0.0, 99.0)})
-WIDE = SchemaRules("wide", "#", fields={"t": Field(Kind.NUMBER, "Cel", 0.0, 109.0)})
-OPEN = SchemaRules("open", "#", fields={"t": Field(Kind.NUMBER, "Cel", 0.0, 119.0)})
+NARROW = SchemaOptions("narrow", "#", fields={"t": Field(Kind.NUMBER, "Cel", 0.0, 99.0)})
+WIDE = SchemaOptions("wide", "#", fields={"t": Field(Kind.NUMBER, "Cel", 0.0, 109.0)})
+OPEN = SchemaOptions("open", "#", fields={"t": Field(Kind.NUMBER, "Cel", 0.0, 119.0)})
 
 
 def fill(spark: SparkSession, lake: Path) -> None:
     """One segment is one batch."""
-    Job(spark, JobRules(lake, rows_max=1, once=True), JobCounters()).run()
+    Job(spark, JobOptions(lake, rows_max=1, once=True), JobCounters()).run()
 
 
 def rolled_up(spark: SparkSession, lake: Path) -> dict[str, list[dict[str, Any]]]:
@@ -136,9 +136,9 @@ def test_quarantine_is_decoded_anew_by_other_schemas_and_what_is_good_counts(
     assert len(table_rows(narrow, "quarantine")) == 22
     with checkpoint_of(narrow) as checkpoint:
         upkeep = Upkeep(spark, narrow)
-        replayed = upkeep.replay_quarantine(checkpoint, [WIDE], RowRules())
+        replayed = upkeep.replay_quarantine(checkpoint, [WIDE], RowOptions())
         assert (replayed.good, replayed.left) == (11, 11)
-        again = upkeep.replay_quarantine(checkpoint, [WIDE], RowRules())
+        again = upkeep.replay_quarantine(checkpoint, [WIDE], RowOptions())
         assert (again.good, again.left) == (0, 11)
     bronze = sorted((row["seq"], row["part"], row["value"]) for row in table_rows(narrow, "bronze"))
     assert bronze == [*((n, 0, float(n)) for n in range(110)), (121, 0, 105.0), (121, 1, 1.0)]
@@ -163,9 +163,9 @@ def test_a_backfill_that_was_killed_is_finished_by_the_schemas_that_it_had(
         upkeep = Upkeep(spark, tmp_path)
         monkeypatch.setattr(upkeep.tables[table], "_commit", killed)
         with pytest.raises(KeyboardInterrupt):
-            upkeep.replay_quarantine(checkpoint, [WIDE], RowRules())
+            upkeep.replay_quarantine(checkpoint, [WIDE], RowOptions())
         assert len(table_rows(tmp_path, "quarantine")) == 20
-        replayed = Upkeep(spark, tmp_path).replay_quarantine(checkpoint, [OPEN], RowRules())
+        replayed = Upkeep(spark, tmp_path).replay_quarantine(checkpoint, [OPEN], RowOptions())
         assert replayed.left == 0
     bronze = sorted((row["seq"], row["value"]) for row in table_rows(tmp_path, "bronze"))
     assert bronze == [(n, float(n)) for n in range(120)]
@@ -176,11 +176,11 @@ def test_the_audit_is_made_anew_each_time(spark: SparkSession, lake: Path) -> No
     write_segments(lake, "c1", [delivery({"t": 1.0}, tagged(125))])
     fill(spark, lake)
     upkeep = Upkeep(spark, lake)
-    (gap,) = upkeep.audit(SilenceRules())[GAPS].read().to_pylist()
+    (gap,) = upkeep.audit(SilenceOptions())[GAPS].read().to_pylist()
     assert (gap["first_seq"], gap["last_seq"]) == (120, 124)
     write_segments(lake, "c1", [delivery({"t": 1.0}, tagged(n)) for n in range(120, 125)])
     fill(spark, lake)
-    tables = upkeep.audit(SilenceRules(period_s=60))
+    tables = upkeep.audit(SilenceOptions(period_s=60))
     assert tables[GAPS].read().to_pylist() == []
     assert tables[SILENCES].read().num_rows > 0
 

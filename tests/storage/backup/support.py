@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tests.cli.stored import reading, store
+from tests.cli.stored import new_reading, store
 from tests.cli.tidegate import tidegate
 
 
@@ -21,7 +21,7 @@ def gateway_folder(folder: Path, more: str = "", readings: int = 5) -> Path:
         f'[[udp]]\nlisten = "127.0.0.1:0"\n[upstream]\nurl = "mqtt://127.0.0.1:1"\n{more}'
     )
     if readings:
-        waiting = [reading(b"%d" % number, sequence=number) for number in range(readings)]
+        waiting = [new_reading(b"%d" % number, sequence=number) for number in range(readings)]
         store(folder / "state" / "journal", waiting)
     return config
 

@@ -12,10 +12,10 @@ from random import Random
 
 import pytest
 
-from gateway.storage.backup.archive import FORMAT, BackupError, Head, Reader, Writer
+from gateway.storage.backup.archive import FORMAT, BackupError, BackupHeader, Reader, Writer
 from gateway.storage.backup.restore import look
 
-HEAD = Head(FORMAT, "1.2.3", "greenhouse", 1_790_000_000, has_secrets=False)
+HEAD = BackupHeader(FORMAT, "1.2.3", "greenhouse", 1_790_000_000, has_secrets=False)
 PARTS = {
     "config.toml": b"[gateway]\n",
     "files/upstream.ca_file": b"-----BEGIN CERTIFICATE-----",

@@ -13,9 +13,9 @@ import pytest
 
 from gateway.cli.buffer.on_disk import waiting
 from gateway.core.effects import ClientId
-from gateway.presence.queue import Entry
-from gateway.presence.retained_ledger import FILE, AnnouncedFile
-from gateway.storage.backup.archive import FORMAT, Head, Writer
+from gateway.presence.queue import QueueEntry
+from gateway.presence.retained_ledger import FILE, RetainedLedgerFile
+from gateway.storage.backup.archive import FORMAT, BackupHeader, Writer
 from gateway.storage.state.errors import StateError
 from gateway.storage.state.folder import RESTORE_MARK, open_state
 from tests.cli.test_init import nobody_in_particular
@@ -100,12 +100,12 @@ def test_a_state_that_is_there_is_replaced_only_by_force_and_kept(tmp_path: Path
 
 def said(state: Path, *topics: str) -> None:
     """The gateway notes what the broker has; a topic with - was cleared there."""
-    ledger = AnnouncedFile(state)
+    ledger = RetainedLedgerFile(state)
     for topic in topics:
         if topic.startswith("-"):
             ledger.cleared(topic[1:])
         else:
-            ledger.told(topic, Entry(ClientId(topic)))
+            ledger.told(topic, QueueEntry(ClientId(topic)))
     ledger.flush()
 
 
@@ -116,13 +116,13 @@ def test_what_the_broker_may_have_retained_is_known_from_both(tmp_path: Path) ->
     backup = backup_of(config)
     new = tmp_path / "new" / "config.toml"
     assert tidegate("restore", backup, "--config", new, folder=tmp_path).returncode == 0
-    assert set(AnnouncedFile(tmp_path / "new" / "state").load()) == {"a", "b"}
+    assert set(RetainedLedgerFile(tmp_path / "new" / "state").load()) == {"a", "b"}
     said(state, "-a", "c")
     (state / FILE).write_text((state / FILE).read_text() + '["torn')
     for _ in range(2):
         done = tidegate("restore", backup, "--config", config, "--force", folder=tmp_path)
         assert done.returncode == 0, done.stderr
-        assert set(AnnouncedFile(state).load()) == {"b", "c"}
+        assert set(RetainedLedgerFile(state).load()) == {"b", "c"}
 
 
 def test_readings_can_be_left_out(tmp_path: Path) -> None:
@@ -157,7 +157,9 @@ def test_a_configuration_that_is_there_is_kept_beside(tmp_path: Path) -> None:
 
 
 def test_a_configuration_that_is_not_right_here_changes_nothing(tmp_path: Path) -> None:
-    writer = Writer(tmp_path / "b", Head(FORMAT, "9", "gh", int(time.time()), has_secrets=False))
+    writer = Writer(
+        tmp_path / "b", BackupHeader(FORMAT, "9", "gh", int(time.time()), has_secrets=False)
+    )
     writer.add("config.toml", b"[gateway]\nidd = 1\n")
     writer.close()
     done = tidegate("restore", "b", "--config", "c.toml", folder=tmp_path)
@@ -182,7 +184,7 @@ def test_a_damaged_backup_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_clock_before_the_backup_is_refused(tmp_path: Path) -> None:
     writer = Writer(
-        tmp_path / "b", Head(FORMAT, "1", "gh", int(time.time()) + 9000, has_secrets=False)
+        tmp_path / "b", BackupHeader(FORMAT, "1", "gh", int(time.time()) + 9000, has_secrets=False)
     )
     writer.add("config.toml", b'[gateway]\nstate_dir = "s"\n')
     writer.close()

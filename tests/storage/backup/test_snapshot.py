@@ -12,19 +12,19 @@ from random import Random
 
 import pytest
 
-from gateway.core.effects import Forward
+from gateway.core.effects import Reading
 from gateway.storage.backup import snapshot
 from gateway.storage.backup.archive import BackupError
 from gateway.storage.backup.snapshot import copy_database, segments
 from gateway.storage.journal.boot import read_boot_id
 from gateway.storage.journal.files import OsFiles
-from gateway.storage.journal.inspect import Look
+from gateway.storage.journal.inspect import Inspection
 from gateway.storage.journal.journal import Journal
-from gateway.storage.journal.options import JournalRules
+from gateway.storage.journal.options import JournalOptions
 from gateway.storage.journal.recovery import Clocks
 from gateway.storage.state.store import DATABASE_FILE, DISTRUST_FILE
 from gateway.transports.clock import now, unix_ms_at_zero
-from tests.cli.stored import reading
+from tests.cli.stored import new_reading
 
 PAYLOAD = bytes(900)
 ROWS = 4000
@@ -35,17 +35,17 @@ class World:
     """A journal of small segments that goes on: it stores, and finishes what is old."""
 
     def __init__(self, folder: Path) -> None:
-        self.journal = Journal(folder, OsFiles(), JournalRules(size_max_bytes=512 << 10))
+        self.journal = Journal(folder, OsFiles(), JournalOptions(size_max_bytes=512 << 10))
         self.journal.open(now(), unix_ms_at_zero(), read_boot_id())
-        self.waiting: list[Forward] = []
+        self.waiting: list[Reading] = []
         self._next = 0
 
     def go_on(self, readings: int) -> None:
         for _ in range(readings):
-            forward = reading(PAYLOAD, sequence=self._next)
+            reading = new_reading(PAYLOAD, sequence=self._next)
             self._next += 1
-            assert self.journal.store(forward, is_parked=False) is None
-            self.waiting.append(forward)
+            assert self.journal.store(reading, is_queued=False) is None
+            self.waiting.append(reading)
             self._write()
             while len(self.waiting) > 150:
                 self.journal.finish(self.waiting.pop(0))
@@ -53,7 +53,7 @@ class World:
 
     @property
     def sequences(self) -> set[int]:
-        return {forward.sequence for forward in self.waiting}
+        return {reading.sequence for reading in self.waiting}
 
     def _write(self) -> None:
         group = self.journal.begin_group(now(), is_stopping=True)
@@ -66,9 +66,9 @@ def found_in(folder: Path, copied: Iterator[tuple[str, bytes]]) -> set[int]:
     folder.mkdir()
     for name, octets in copied:
         (folder / name).write_bytes(octets)
-    look = Look(folder, Clocks(now(), unix_ms_at_zero(), read_boot_id(), recent_s=0.0))
+    look = Inspection(folder, Clocks(now(), unix_ms_at_zero(), read_boot_id(), recent_s=0.0))
     assert look.report.damaged == []
-    return {forward.sequence for forward in look.unfinished()}
+    return {reading.sequence for reading in look.unfinished()}
 
 
 @pytest.mark.parametrize("moves_on_after", range(5))

@@ -10,10 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from gateway.core.effects import Forward, contents_of
+from gateway.core.effects import Reading, contents_of
 from gateway.storage.journal.options import JournalError, WhenFull
 from gateway.storage.journal.segment_index import ExchangeKey
-from tests.storage.journal.support import SMALL, Driven, FaultyFiles, Killed, Total, reading, rules
+from tests.storage.journal.support import (
+    SMALL,
+    Driven,
+    FaultyFiles,
+    Killed,
+    Total,
+    new_reading,
+    options,
+)
 
 LIVES = 6
 
@@ -33,13 +41,13 @@ class Lives:
         self.folder = folder
         self.weather = weather
         self.kills = 0
-        self.stored: dict[int, Forward] = {}  # by sequence
+        self.stored: dict[int, Reading] = {}  # by sequence
         self.finished: set[int] = set()  # also on disk, or perhaps not
         self.surely_finished: set[int] = set()
         self.unreleased: dict[ExchangeKey, int] = {}
         self.in_doubt: set[ExchangeKey] = set()  # of these, asked for but not confirmed
-        self.held: list[Forward] = []  # taken by the core
-        self.parked: list[Forward] = []
+        self.held: list[Reading] = []  # taken by the core
+        self.queued: list[Reading] = []
         self.next_sequence = 0
 
     def play(self) -> int:
@@ -68,8 +76,8 @@ class Lives:
             return dice.random() < 0.05
 
         size, recent_s = dice.choice([SMALL // 2, SMALL]), dice.choice([0.0, 90.0])
-        journal_rules = rules(size, weather.when_full, recent_s)
-        self.driven = Driven(self.folder, journal_rules, FaultyFiles(fault))
+        journal_options = options(size, weather.when_full, recent_s)
+        self.driven = Driven(self.folder, journal_options, FaultyFiles(fault))
         self._check()
         for _ in range(dice.randint(1, 60)):
             self._step()
@@ -80,21 +88,21 @@ class Lives:
         recovered = self.driven.recovered
         assert self.weather.failing or recovered.report.damaged == []
         waiting = recovered.received + self.driven.read()
-        found = {forward.sequence: forward for forward in waiting}
+        found = {reading.sequence: reading for reading in waiting}
         assert len(found) == len(waiting), "a reading came twice"
         # What waited when it was killed may have been dropped, with nobody left to be told.
         is_dropping = self.weather.when_full is WhenFull.DROP_OLDEST
-        droppable = {forward.sequence for forward in self.parked} if is_dropping else set()
-        for sequence, forward in self.stored.items():
+        droppable = {reading.sequence for reading in self.queued} if is_dropping else set()
+        for sequence, reading in self.stored.items():
             if sequence in droppable - found.keys():
                 continue
             assert sequence in found, f"{sequence} was stored and is lost"
-            assert found[sequence].payload == forward.payload
+            assert found[sequence].payload == reading.payload
         assert not self.surely_finished & found.keys(), "finished, and there again"
         self._check_exchanges()
         self.stored = dict(found)
         self.finished -= found.keys()
-        self.held, self.parked = list(found.values()), []
+        self.held, self.queued = list(found.values()), []
 
     def _check_exchanges(self) -> None:
         unreleased = {
@@ -113,9 +121,9 @@ class Lives:
     def _step(self) -> None:
         dice, driven = self.dice, self.driven
         driven.now += dice.random()
-        new = [forward for _ in range(dice.randint(0, 12)) if (forward := self._store())]
-        for forward in dice.sample(self.held, min(len(self.held), dice.randint(0, 14))):
-            self._finish(forward)
+        new = [reading for _ in range(dice.randint(0, 12)) if (reading := self._store())]
+        for reading in dice.sample(self.held, min(len(self.held), dice.randint(0, 14))):
+            self._finish(reading)
         total = Total()
         for key in list(self.unreleased):
             if key not in self.in_doubt and dice.random() < 0.4:
@@ -125,48 +133,48 @@ class Lives:
             self.surely_finished |= self.finished
         for client_id, count in total.dropped.items():
             self._drop(client_id, count)
-        for forward in new:
-            self._settle(forward, is_stored=forward.record >= 0)
+        for reading in new:
+            self._settle(reading, is_stored=reading.record >= 0)
         if dice.random() < 0.3:
             self._read_back()
 
-    def _store(self) -> Forward | None:
+    def _store(self) -> Reading | None:
         dice = self.dice
-        forward = reading(
+        reading = new_reading(
             self.next_sequence,
             client=f"sensor-{dice.randint(0, 3)}",
             payload=dice.randbytes(dice.choice([1, 100, 3000])),
             qos=dice.choice([1, 2]),
             received_at=self.driven.now,
         )
-        forward.message_id = dice.randint(1, 30)
-        key = forward.client_id, forward.message_id
-        if forward.qos == 2 and key in self.unreleased:
+        reading.message_id = dice.randint(1, 30)
+        key = reading.client_id, reading.message_id
+        if reading.qos == 2 and key in self.unreleased:
             return None
-        forward.retain = dice.random() < 0.5  # stands for "parked"
-        if self.driven.journal.store(forward, is_parked=forward.retain) is not None:
+        reading.retain = dice.random() < 0.5  # stands for "parked"
+        if self.driven.journal.store(reading, is_queued=reading.retain) is not None:
             return None
         self.next_sequence += 1
-        if forward.qos == 2:
-            self.unreleased[key] = contents_of(forward.topic, forward.payload, 2)
+        if reading.qos == 2:
+            self.unreleased[key] = contents_of(reading.topic, reading.payload, 2)
             self.in_doubt.add(key)
-        return forward
+        return reading
 
-    def _settle(self, forward: Forward, *, is_stored: bool) -> None:
-        key = forward.client_id, forward.message_id
+    def _settle(self, reading: Reading, *, is_stored: bool) -> None:
+        key = reading.client_id, reading.message_id
         if is_stored:
-            self.stored[forward.sequence] = forward
-            (self.parked if forward.retain else self.held).append(forward)
-        if forward.qos == 2:
+            self.stored[reading.sequence] = reading
+            (self.queued if reading.retain else self.held).append(reading)
+        if reading.qos == 2:
             self.in_doubt.discard(key)
             if not is_stored:
                 self.in_doubt.add(key)  # it may be on disk though nobody was told so
 
-    def _finish(self, forward: Forward) -> None:
-        self.held.remove(forward)
-        self.driven.journal.finish(forward)
-        del self.stored[forward.sequence]
-        self.finished.add(forward.sequence)
+    def _finish(self, reading: Reading) -> None:
+        self.held.remove(reading)
+        self.driven.journal.finish(reading)
+        del self.stored[reading.sequence]
+        self.finished.add(reading.sequence)
 
     def _release(self, key: ExchangeKey, total: Total) -> None:
         journal = self.driven.journal
@@ -181,14 +189,14 @@ class Lives:
 
     def _drop(self, client_id: str, count: int) -> None:
         """The oldest parked ones of this client."""
-        for forward in [kept for kept in self.parked if kept.client_id == client_id][:count]:
-            self.parked.remove(forward)
-            del self.stored[forward.sequence]
+        for reading in [kept for kept in self.queued if kept.client_id == client_id][:count]:
+            self.queued.remove(reading)
+            del self.stored[reading.sequence]
 
     def _read_back(self) -> None:
-        forwards = self.driven.read()
-        assert [forward.sequence for forward in forwards] == [
-            forward.sequence for forward in self.parked
+        readings = self.driven.read()
+        assert [reading.sequence for reading in readings] == [
+            reading.sequence for reading in self.queued
         ]
-        self.held += forwards
-        self.parked = []
+        self.held += readings
+        self.queued = []

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from gateway.core.effects import Forward, Reason
+from gateway.core.effects import Reading, Reason
 from gateway.core.state_records import ClientId
 from gateway.storage.journal.files import Files, OsFiles
-from gateway.storage.journal.journal import Group, Journal, Outcome
-from gateway.storage.journal.options import JournalRules, WhenFull
+from gateway.storage.journal.journal import CommitGroup, Journal, Outcome
+from gateway.storage.journal.options import JournalOptions, WhenFull
 from gateway.storage.journal.recovered import Recovered
 
 BOOT = b"first boot......"
@@ -26,7 +26,7 @@ SMALL = 512 << 10  # eight segments of 64 KiB
 OPEN: list[Journal] = []  # on real files; conftest.py closes them
 
 
-def reading(
+def new_reading(
     position: int,
     *,
     client: str = "sensor-001",
@@ -34,8 +34,8 @@ def reading(
     payload: bytes = b"x" * 100,
     qos: int = 1,
     received_at: float = NOW,
-) -> Forward:
-    return Forward(
+) -> Reading:
+    return Reading(
         client_id=ClientId(client),
         topic=topic,
         payload=payload,
@@ -51,10 +51,10 @@ def reading(
     )
 
 
-def rules(
+def options(
     size: int = SMALL, when_full: WhenFull = WhenFull.REJECT, recent_s: float = 90.0
-) -> JournalRules:
-    return JournalRules(size, when_full, recent_s, salt=lambda: SALTS.getrandbits(32))
+) -> JournalOptions:
+    return JournalOptions(size, when_full, recent_s, salt=lambda: SALTS.getrandbits(32))
 
 
 class Killed(BaseException):
@@ -109,8 +109,8 @@ class FaultyFiles(OsFiles):
 class Total:
     """What several groups came to."""
 
-    stored: list[Forward] = field(default_factory=list)
-    not_stored: list[Forward] = field(default_factory=list)
+    stored: list[Reading] = field(default_factory=list)
+    not_stored: list[Reading] = field(default_factory=list)
     reasons: set[Reason] = field(default_factory=set)
     dropped: dict[ClientId, int] = field(default_factory=dict)
 
@@ -118,10 +118,10 @@ class Total:
         self.stored += other.stored
         self.not_stored += other.not_stored
         if isinstance(other, Outcome):
-            self.not_stored += other.unsure
+            self.not_stored += other.indeterminate
         if isinstance(other, Total):
             self.reasons |= other.reasons
-        elif other.not_stored or other.unsure:
+        elif other.not_stored or other.indeterminate:
             self.reasons.add(other.reason)
         for client_id, count in other.dropped.items():
             self.dropped[client_id] = self.dropped.get(client_id, 0) + count
@@ -133,7 +133,7 @@ class Driven:
     def __init__(
         self,
         folder: Path,
-        journal_rules: JournalRules | None = None,
+        journal_options: JournalOptions | None = None,
         files: Files | None = None,
         now: float = NOW,
         boot: bytes = BOOT,
@@ -141,15 +141,15 @@ class Driven:
     ) -> None:
         self.files: Files = files or OsFiles()
         self.now = now
-        self.journal = Journal(folder, self.files, journal_rules or rules())
+        self.journal = Journal(folder, self.files, journal_options or options())
         self.recovered: Recovered = self.journal.open(now, unix_ms_at_zero, boot)
         if isinstance(self.files, OsFiles):
             OPEN.append(self.journal)
 
-    def store(self, *forwards: Forward, is_parked: bool = False) -> list[Forward]:
+    def store(self, *readings: Reading, is_queued: bool = False) -> list[Reading]:
         """Returns those that are stored; all that were taken on are written at once."""
-        for forward in forwards:
-            assert self.journal.store(forward, is_parked=is_parked) is None
+        for reading in readings:
+            assert self.journal.store(reading, is_queued=is_queued) is None
         return self.run().stored
 
     def run(self, *, is_stopping: bool = False) -> Total:
@@ -164,7 +164,7 @@ class Driven:
         if group is not None:
             self.write(group)
 
-    def _groups(self, *, is_stopping: bool) -> Iterator[Group]:
+    def _groups(self, *, is_stopping: bool) -> Iterator[CommitGroup]:
         for _ in range(1000):
             group = self.journal.begin_group(self.now, is_stopping=is_stopping)
             if group is None:
@@ -172,20 +172,20 @@ class Driven:
             yield group
         raise AssertionError("the journal never comes to rest")
 
-    def write(self, group: Group) -> Outcome:
+    def write(self, group: CommitGroup) -> Outcome:
         try:
             self.journal.write(group)
         except OSError as error:
             return self.journal.end_group(group, error)
         return self.journal.end_group(group, None)
 
-    def read(self) -> list[Forward]:
+    def read(self) -> list[Reading]:
         """The whole backlog."""
-        forwards: list[Forward] = []
+        readings: list[Reading] = []
         while (request := self.journal.begin_read(self.now)) is not None:
-            forwards += self.journal.end_read(request, self.journal.read(request))
+            readings += self.journal.end_read(request, self.journal.read(request))
             assert request.failed is None
-        return forwards
+        return readings
 
     def look(self) -> int:
         """As once a second; returns how many readings are in reach again."""
@@ -193,9 +193,9 @@ class Driven:
         self.journal.look(look)
         return self.journal.end_look(look, self.now)
 
-    def finish(self, *forwards: Forward) -> None:
-        for forward in forwards:
-            self.journal.finish(forward)
+    def finish(self, *readings: Reading) -> None:
+        for reading in readings:
+            self.journal.finish(reading)
         self.run()
 
     def stop(self) -> None:

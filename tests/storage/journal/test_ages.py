@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.storage.journal.support import NOW, UNIX_MS_AT_ZERO, Driven, reading
+from tests.storage.journal.support import NOW, UNIX_MS_AT_ZERO, Driven, new_reading
 
 
 @pytest.fixture
@@ -32,18 +32,18 @@ def test_in_the_same_boot_the_younger_age_counts(
     folder: Path, monotonic_s: float, wall_s: float, age_s: float
 ) -> None:
     """What the two clocks say since the reading was written by a previous run."""
-    Driven(folder).store(reading(0, received_at=NOW))
+    Driven(folder).store(new_reading(0, received_at=NOW))
     now, at_zero = NOW + monotonic_s, UNIX_MS_AT_ZERO + (wall_s - monotonic_s) * 1000
-    (forward,) = Driven(folder, now=now, unix_ms_at_zero=at_zero).read()
-    assert now - forward.received_at == pytest.approx(age_s, abs=0.01)
+    (reading,) = Driven(folder, now=now, unix_ms_at_zero=at_zero).read()
+    assert now - reading.received_at == pytest.approx(age_s, abs=0.01)
 
 
 def test_a_clock_that_was_not_set_says_nothing_of_the_age(folder: Path) -> None:
-    early = reading(0, received_at=NOW)
+    early = new_reading(0, received_at=NOW)
     early.unix_ms = 60_000
     Driven(folder).store(early)
-    (forward,) = Driven(folder, now=NOW + 60.0).read()
-    assert forward.received_at == pytest.approx(NOW)
+    (reading,) = Driven(folder, now=NOW + 60.0).read()
+    assert reading.received_at == pytest.approx(NOW)
 
 
 @pytest.mark.parametrize("jump_s", [-DECADE_S, -HOUR_S, HOUR_S, DECADE_S])
@@ -51,11 +51,11 @@ def test_a_wall_clock_that_jumps_while_the_gateway_runs_changes_no_age(
     folder: Path, jump_s: float
 ) -> None:
     driven = Driven(folder)
-    driven.store(reading(0, received_at=NOW), is_parked=True)
+    driven.store(new_reading(0, received_at=NOW), is_queued=True)
     driven.now += 60.0
     driven.journal.unix_ms_at_zero += jump_s * 1000
-    (forward,) = driven.read()
-    assert forward.received_at == pytest.approx(NOW)
+    (reading,) = driven.read()
+    assert reading.received_at == pytest.approx(NOW)
 
 
 def test_files_have_the_time_of_the_machine_and_the_core_its_own(folder: Path) -> None:
@@ -63,10 +63,12 @@ def test_files_have_the_time_of_the_machine_and_the_core_its_own(folder: Path) -
     driven.journal.pauses.beat(NOW)
     driven.now = NOW + 1000.0
     core_at = driven.journal.pauses.now(driven.now)
-    driven.store(reading(0, received_at=NOW), reading(1, received_at=core_at), is_parked=True)
+    driven.store(
+        new_reading(0, received_at=NOW), new_reading(1, received_at=core_at), is_queued=True
+    )
     request = driven.journal.begin_again((0, 1), driven.now)
-    for forwards in (driven.read(), driven.journal.end_again(driven.journal.read(request))):
-        assert [each.received_at for each in forwards] == pytest.approx([NOW, core_at])
+    for readings in (driven.read(), driven.journal.end_again(driven.journal.read(request))):
+        assert [each.received_at for each in readings] == pytest.approx([NOW, core_at])
     again = Driven(folder, now=driven.now + 5.0)
     assert [each.received_at for each in again.read()] == pytest.approx([NOW, driven.now])
     assert again.recovered.newest_epoch == 3

@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
-from gateway.core.effects import Forward
+from gateway.core.effects import Reading
 from gateway.core.state_records import ClientId
 from gateway.storage.journal.options import SEGMENT_BYTES_MIN
 from tests.simulation.simulated_files import PowerCutError, SimulatedFiles
-from tests.storage.journal.support import SMALL, Driven, reading
+from tests.storage.journal.support import SMALL, Driven, new_reading
 
 FOLDER = Path("journal")
 
@@ -33,14 +33,14 @@ def test_a_spare_that_lost_its_length_is_not_used() -> None:
     files.kill()
     driven = opened(files)
     assert all(size >= SEGMENT_BYTES_MIN for size in files.sizes().values())
-    assert len(driven.store(reading(0))) == 1
+    assert len(driven.store(new_reading(0))) == 1
 
 
 def test_a_tail_that_cannot_be_read_is_told_and_kept() -> None:
     files = SimulatedFiles(Random(1))
     driven = opened(files)
     for number in range(40):
-        driven.store(reading(number, payload=bytes(300)))
+        driven.store(new_reading(number, payload=bytes(300)))
     files.kill()
     files.spoil(segments(files)[-1], 12_000)
     driven = opened(files)
@@ -52,9 +52,9 @@ def test_a_tail_that_cannot_be_read_is_told_and_kept() -> None:
 def test_a_disk_that_goes_on_failing_costs_no_more_than_the_budget() -> None:
     files = SimulatedFiles(Random(1))
     driven = opened(files)
-    driven.store(reading(0), is_parked=True)
+    driven.store(new_reading(0), is_queued=True)
     files.faults.write_fails = 1.0
-    driven.journal.store(reading(1), is_parked=True)
+    driven.journal.store(new_reading(1), is_queued=True)
     driven.run()
     files.faults.write_fails = 0.0
     for _ in range(100):
@@ -67,20 +67,20 @@ def test_a_disk_that_goes_on_failing_costs_no_more_than_the_budget() -> None:
         assert sum(files.sizes().values()) <= SMALL + 2 * SEGMENT_BYTES_MIN
     driven.now += 1.1
     driven.run()
-    assert len(driven.store(reading(2))) == 1
+    assert len(driven.store(new_reading(2))) == 1
 
 
 def test_segments_into_which_nothing_came_do_not_pile_up_behind_one_with_marks() -> None:
     files = SimulatedFiles(Random(1))
     driven = opened(files)
-    finished, _ = driven.store(reading(0), reading(1), is_parked=True)
+    finished, _ = driven.store(new_reading(0), new_reading(1), is_queued=True)
     files.faults.sync_fails = 1.0
-    driven.journal.store(reading(2), is_parked=True)
+    driven.journal.store(new_reading(2), is_queued=True)
     driven.run()
     files.faults.sync_fails = 0.0
     driven.now += 1.1
     driven.run()
-    driven.finish(*driven.store(reading(3), is_parked=True))
+    driven.finish(*driven.store(new_reading(3), is_queued=True))
     driven.journal.finish(finished)
     driven.run_once()
 
@@ -90,7 +90,7 @@ def test_segments_into_which_nothing_came_do_not_pile_up_behind_one_with_marks()
     files.trace = fail_to_sync_data
     for number in range(4, 50):
         driven.now += 1.1
-        driven.journal.store(reading(number), is_parked=True)
+        driven.journal.store(new_reading(number), is_queued=True)
         driven.run_once()
         driven.run_once()
         assert sum(files.sizes().values()) <= SMALL + 2 * SEGMENT_BYTES_MIN, number
@@ -100,10 +100,12 @@ def flaky(driven: Driven, files: SimulatedFiles, dice: Random) -> None:
     """Three hundred readings come while the disk fails now and then, and few are taken."""
     fails, taken = dice.choice((0.2, 0.4)), dice.choice((0.1, 0.2))
     files.trace = lambda call: files.faults.fail("sync_data" in call and dice.random() < fails)
-    held: list[Forward] = []
+    held: list[Reading] = []
     for number in range(300):
         driven.now += dice.choice((0.01, 0.5, 1.1))
-        driven.journal.store(reading(number, payload=bytes(dice.choice((10, 300)))), is_parked=True)
+        driven.journal.store(
+            new_reading(number, payload=bytes(dice.choice((10, 300)))), is_queued=True
+        )
         if held and dice.random() < taken:
             driven.journal.finish(held.pop(dice.randrange(len(held))))
         group = driven.journal.begin_group(driven.now)
@@ -112,8 +114,8 @@ def flaky(driven: Driven, files: SimulatedFiles, dice: Random) -> None:
         assert sum(files.sizes().values()) <= SMALL + 2 * SEGMENT_BYTES_MIN, number
     files.trace = None
     files.faults.fail(False)
-    for forward in held:
-        driven.journal.finish(forward)
+    for reading in held:
+        driven.journal.finish(reading)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -125,7 +127,7 @@ def test_a_disk_that_fails_now_and_then_costs_no_more_than_the_budget_either(see
         driven.now += 1.1
         driven.run()
     assert sum(files.sizes().values()) <= SMALL
-    assert len(driven.store(reading(999))) == 1
+    assert len(driven.store(new_reading(999))) == 1
 
 
 def test_the_newest_segment_stays_if_a_group_landed_there_though_it_was_empty() -> None:
@@ -134,13 +136,13 @@ def test_the_newest_segment_stays_if_a_group_landed_there_though_it_was_empty() 
     driven = opened(files)
     number = 0
     while len(segments(files)) < 2:  # the first one is full, and waits
-        driven.store(reading(number, payload=bytes(900)), is_parked=True)
+        driven.store(new_reading(number, payload=bytes(900)), is_queued=True)
         number += 1
-    driven.finish(*driven.store(reading(number)), *driven.read()[-1:])
+    driven.finish(*driven.store(new_reading(number)), *driven.read()[-1:])
 
     def fail() -> None:
         files.faults.write_fails = 1.0
-        driven.journal.store(reading(number + 1), is_parked=True)
+        driven.journal.store(new_reading(number + 1), is_queued=True)
         driven.run_once()
         files.faults.write_fails = 0.0
         driven.now += 1.1
@@ -150,7 +152,7 @@ def test_the_newest_segment_stays_if_a_group_landed_there_though_it_was_empty() 
     used = driven.journal._next
     fail()
     driven.run()
-    assert driven.journal._ledger.segments[-1].first >= used
+    assert driven.journal._segment_index.segments[-1].first >= used
     fail()
     for _ in range(3):
         driven.run_once()
@@ -163,7 +165,7 @@ def test_of_segments_into_which_nothing_came_one_stays() -> None:
     files = SimulatedFiles(Random(1))
     driven = opened(files)
     files.trace = lambda call: files.faults.fail("sync_data" in call)
-    driven.journal.store(reading(0), is_parked=True)
+    driven.journal.store(new_reading(0), is_queued=True)
     driven.run_once()
     files.trace = None
     files.faults.fail(False)
@@ -171,14 +173,14 @@ def test_of_segments_into_which_nothing_came_one_stays() -> None:
         assert segments(files)
         driven.now += 1.1
         driven.run_once()
-    assert len(driven.store(reading(1))) == 1
+    assert len(driven.store(new_reading(1))) == 1
 
 
 def test_what_only_the_page_cache_has_of_the_last_but_one_segment_is_written_again() -> None:
     for seed in range(20):
         files = SimulatedFiles(Random(seed))
         driven = opened(files)
-        driven.store(reading(6, qos=2))
+        driven.store(new_reading(6, qos=2))
 
         def fail_to_sync_data(call: str, files: SimulatedFiles = files) -> None:
             files.faults.sync_fails = 1.0 if "sync_data" in call else 0.0

@@ -12,22 +12,27 @@ from gateway.core.effects import (
     Effect,
     Finish,
     FinishRun,
-    Forward,
-    Keep,
+    KeepRecord,
     ReadAgain,
     ReadBacklog,
+    Reading,
     Reason,
     RecordReceived,
     RecordRelease,
     Store,
 )
 from gateway.core.state_records import ClientId
-from gateway.storage.journal.committer import GROUP_MIN, LINGER_S, Hearers, JournalCommitter
+from gateway.storage.journal.committer import (
+    GROUP_MIN,
+    LINGER_S,
+    JournalCallbacks,
+    JournalCommitter,
+)
 from gateway.storage.journal.files import OsFiles
 from gateway.storage.journal.journal import Journal
 from gateway.storage.journal.numbers import JournalState
 from gateway.storage.journal.options import LOOK_S
-from tests.storage.journal.support import BOOT, UNIX_MS_AT_ZERO, FaultyFiles, reading, rules
+from tests.storage.journal.support import BOOT, UNIX_MS_AT_ZERO, FaultyFiles, new_reading, options
 
 T = TypeVar("T")
 THEN = Dropped(Reason.REPEATED)
@@ -38,12 +43,12 @@ LONG_S = 60.0  # longer than any test waits
 class Heard:
     """All that the core was told, in order; `wait` returns when `count` of a kind are there."""
 
-    stored: list[Forward] = field(default_factory=list)
-    unsure: list[tuple[Forward, Reason]] = field(default_factory=list)
-    not_stored: list[tuple[Forward, Reason]] = field(default_factory=list)
+    stored: list[Reading] = field(default_factory=list)
+    indeterminate: list[tuple[Reading, Reason]] = field(default_factory=list)
+    not_stored: list[tuple[Reading, Reason]] = field(default_factory=list)
     durable: list[Effect] = field(default_factory=list)
-    backlogs: list[list[Forward]] = field(default_factory=list)
-    read_again: list[list[Forward]] = field(default_factory=list)
+    backlogs: list[list[Reading]] = field(default_factory=list)
+    read_again: list[list[Reading]] = field(default_factory=list)
     dropped: dict[ClientId, int] = field(default_factory=dict)
     states: list[JournalState] = field(default_factory=list)
     in_reach_again: list[int] = field(default_factory=list)
@@ -55,14 +60,14 @@ class Heard:
         keep(what)
         self._news.set()
 
-    def hearers(self) -> Hearers:
-        return Hearers(
-            stored=lambda forwards: self._say(self.stored.extend, forwards),
-            unsure=self._hear_unsure,
+    def callbacks(self) -> JournalCallbacks:
+        return JournalCallbacks(
+            stored=lambda readings: self._say(self.stored.extend, readings),
+            indeterminate=self._hear_unsure,
             not_stored=self._hear_not_stored,
             durable=lambda effects: self._say(self.durable.extend, effects),
-            backlog=lambda forwards: self._say(self.backlogs.append, forwards),
-            read_again=lambda forwards: self._say(self.read_again.append, forwards),
+            backlog=lambda readings: self._say(self.backlogs.append, readings),
+            read_again=lambda readings: self._say(self.read_again.append, readings),
             dropped_oldest=lambda counts: self._say(self.dropped.update, counts),
             state_changed=lambda state, _: self._say(self.states.append, state),
             in_reach_again=lambda count: self._say(self.in_reach_again.append, count),
@@ -70,11 +75,11 @@ class Heard:
             lost=lambda count: self._say(self.lost.append, count),
         )
 
-    def _hear_unsure(self, forwards: list[Forward], reason: Reason) -> None:
-        self._say(self.unsure.extend, [(forward, reason) for forward in forwards])
+    def _hear_unsure(self, readings: list[Reading], reason: Reason) -> None:
+        self._say(self.indeterminate.extend, [(reading, reason) for reading in readings])
 
-    def _hear_not_stored(self, forwards: list[Forward], reason: Reason) -> None:
-        self._say(self.not_stored.extend, [(forward, reason) for forward in forwards])
+    def _hear_not_stored(self, readings: list[Reading], reason: Reason) -> None:
+        self._say(self.not_stored.extend, [(reading, reason) for reading in readings])
 
     def has_backlogs(self, count: int) -> bool:
         return len(self.backlogs) >= count
@@ -96,12 +101,12 @@ class Running:
         linger_s: float = LINGER_S,
         look_s: float = LOOK_S,
     ) -> None:
-        self.journal = Journal(folder, files or OsFiles(), rules())
+        self.journal = Journal(folder, files or OsFiles(), options())
         loop = asyncio.get_running_loop()
         self.recovered = self.journal.open(loop.time(), UNIX_MS_AT_ZERO, BOOT)
         self.heard = Heard()
         self.committer = JournalCommitter(
-            self.journal, loop, self.heard.hearers(), linger_s, look_s=look_s
+            self.journal, loop, self.heard.callbacks(), linger_s, look_s=look_s
         )
 
     async def __aenter__(self) -> "Running":
@@ -140,18 +145,18 @@ def now() -> float:
 async def test_what_comes_together_is_stored_by_one_fdatasync(tmp_path: Path) -> None:
     async with Running(tmp_path / "journal") as running:
         before = running.committer.numbers.syncs
-        forwards = [reading(position, received_at=now()) for position in range(20)]
-        for forward in forwards:
-            running.committer.perform([Store(forward)])
+        readings = [new_reading(position, received_at=now()) for position in range(20)]
+        for reading in readings:
+            running.committer.perform([Store(reading)])
         await running.heard.until(lambda: len(running.heard.stored) == 20)
-        assert running.heard.stored == forwards
+        assert running.heard.stored == readings
         assert running.committer.numbers.syncs == before + 1
 
 
 @on_loop
 async def test_a_single_reading_waits_no_longer_than_the_linger(tmp_path: Path) -> None:
     async with Running(tmp_path / "journal") as running:
-        running.committer.perform([Store(reading(0, received_at=now()))])
+        running.committer.perform([Store(new_reading(0, received_at=now()))])
         await running.heard.until(lambda: bool(running.heard.stored))
         assert running.committer.check() is None
 
@@ -159,25 +164,27 @@ async def test_a_single_reading_waits_no_longer_than_the_linger(tmp_path: Path) 
 @on_loop
 async def test_who_comes_with_enough_others_does_not_linger(tmp_path: Path) -> None:
     async with Running(tmp_path / "journal", linger_s=LONG_S) as running:
-        forwards = [reading(position, qos=2, received_at=now()) for position in range(GROUP_MIN)]
-        running.committer.perform([Store(forward) for forward in forwards])
-        await running.heard.until(lambda: running.heard.stored == forwards)
-        running.committer.perform([RecordReceived(forward, THEN) for forward in forwards])
+        readings = [
+            new_reading(position, qos=2, received_at=now()) for position in range(GROUP_MIN)
+        ]
+        running.committer.perform([Store(reading) for reading in readings])
+        await running.heard.until(lambda: running.heard.stored == readings)
+        running.committer.perform([RecordReceived(reading, THEN) for reading in readings])
         await running.heard.until(lambda: len(running.heard.durable) == GROUP_MIN)
 
 
 @on_loop
 async def test_as_many_as_the_last_group_was_for_do_not_linger(tmp_path: Path) -> None:
     async with Running(tmp_path / "journal", linger_s=LONG_S) as running:
-        forwards = [reading(position, qos=2, received_at=now()) for position in range(12)]
-        running.committer.perform([Store(forward) for forward in forwards])
-        await running.heard.until(lambda: running.heard.stored == forwards)
-        running.committer.perform([RecordReceived(forward, THEN) for forward in forwards[:11]])
+        readings = [new_reading(position, qos=2, received_at=now()) for position in range(12)]
+        running.committer.perform([Store(reading) for reading in readings])
+        await running.heard.until(lambda: running.heard.stored == readings)
+        running.committer.perform([RecordReceived(reading, THEN) for reading in readings[:11]])
         begun = running.committer.mark()
         for _ in range(5):  # turns of the loop
             await asyncio.sleep(0)
         assert running.committer.mark() == begun
-        running.committer.perform([RecordReceived(forwards[11], THEN)])
+        running.committer.perform([RecordReceived(readings[11], THEN)])
         await running.heard.until(lambda: len(running.heard.durable) == 12)
 
 
@@ -186,10 +193,10 @@ async def test_what_is_there_when_a_group_ends_joins_the_next(tmp_path: Path) ->
     files = TellingFiles()
     async with Running(tmp_path / "journal", files, LONG_S) as running:
         files.written.clear()
-        first = [reading(position, received_at=now()) for position in range(GROUP_MIN)]
-        during, after = reading(20, received_at=now()), reading(21, received_at=now())
+        first = [new_reading(position, received_at=now()) for position in range(GROUP_MIN)]
+        during, after = new_reading(20, received_at=now()), new_reading(21, received_at=now())
         before = running.committer.numbers.syncs
-        running.committer.perform([Store(forward) for forward in first])
+        running.committer.perform([Store(reading) for reading in first])
         await files.written.wait()
         running.committer.perform([Store(during)])
         await running.heard.until(lambda: running.heard.stored == first)
@@ -201,7 +208,7 @@ async def test_what_is_there_when_a_group_ends_joins_the_next(tmp_path: Path) ->
 @on_loop
 async def test_a_refusal_never_comes_from_inside_perform(tmp_path: Path) -> None:
     async with Running(tmp_path / "journal") as running:
-        huge = reading(0, payload=bytes(70_000), received_at=now())
+        huge = new_reading(0, payload=bytes(70_000), received_at=now())
         running.committer.perform([Store(huge)])
         assert running.heard.not_stored == []
         await running.heard.until(lambda: bool(running.heard.not_stored))
@@ -211,15 +218,15 @@ async def test_a_refusal_never_comes_from_inside_perform(tmp_path: Path) -> None
 @on_loop
 async def test_a_mark_is_durable_before_what_waits_for_it(tmp_path: Path) -> None:
     async with Running(tmp_path / "journal") as running:
-        forward = reading(0, qos=2, received_at=now())
-        running.committer.perform([Store(forward)])
+        reading = new_reading(0, qos=2, received_at=now())
+        running.committer.perform([Store(reading)])
         await running.heard.until(lambda: bool(running.heard.stored))
         syncs = running.committer.numbers.syncs
-        running.committer.perform([RecordReceived(forward, THEN)])
+        running.committer.perform([RecordReceived(reading, THEN)])
         assert running.heard.durable == []
         await running.heard.until(lambda: running.heard.durable == [THEN])
         assert running.committer.numbers.syncs == syncs + 1
-        running.committer.perform([RecordRelease(forward.client_id, forward.message_id, THEN)])
+        running.committer.perform([RecordRelease(reading.client_id, reading.message_id, THEN)])
         await running.heard.until(lambda: running.heard.durable == [THEN, THEN])
         assert running.committer.numbers.syncs == syncs + 2
 
@@ -235,9 +242,9 @@ async def test_a_release_of_what_is_not_known_is_answered_at_once(tmp_path: Path
 @on_loop
 async def test_the_backlog_is_read_in_order_and_its_end_is_told(tmp_path: Path) -> None:
     async with Running(tmp_path / "journal") as running:
-        forwards = [reading(position, received_at=now()) for position in range(1200)]
-        for forward in forwards:
-            running.committer.perform([Store(forward, is_parked=True)])
+        readings = [new_reading(position, received_at=now()) for position in range(1200)]
+        for reading in readings:
+            running.committer.perform([Store(reading, is_queued=True)])
         await running.heard.until(lambda: len(running.heard.stored) == 1200)
         heard = running.heard
         while not heard.backlogs or heard.backlogs[-1]:
@@ -245,21 +252,21 @@ async def test_the_backlog_is_read_in_order_and_its_end_is_told(tmp_path: Path) 
             running.committer.perform([ReadBacklog()])
             await heard.until(partial(heard.has_backlogs, count + 1))
         assert [len(part) for part in heard.backlogs] == [512, 512, 176, 0]
-        sequences = [forward.sequence for part in heard.backlogs for forward in part]
+        sequences = [reading.sequence for part in heard.backlogs for reading in part]
         assert sequences == list(range(1200))
 
 
 @on_loop
 async def test_what_nobody_waits_for_is_written_without_fdatasync(tmp_path: Path) -> None:
     async with Running(tmp_path / "journal") as running:
-        forwards = [reading(position, received_at=now()) for position in range(8)]
-        for forward in forwards:
-            running.committer.perform([Store(forward)])
+        readings = [new_reading(position, received_at=now()) for position in range(8)]
+        for reading in readings:
+            running.committer.perform([Store(reading)])
         await running.heard.until(lambda: len(running.heard.stored) == 8)
         numbers = running.committer.numbers
         syncs, written = numbers.syncs, numbers.bytes_written
-        for forward in forwards:
-            running.committer.perform([Finish(forward)])
+        for reading in readings:
+            running.committer.perform([Finish(reading)])
         # A read is the next job after the group that the beat begins.
         while running.committer.numbers.bytes_written == written:
             running.heard.backlogs.clear()
@@ -272,11 +279,11 @@ async def test_what_nobody_waits_for_is_written_without_fdatasync(tmp_path: Path
 async def test_stop_writes_what_is_pending(tmp_path: Path) -> None:
     folder = tmp_path / "journal"
     async with Running(folder) as running:
-        forwards = [reading(position, received_at=now()) for position in range(5)]
-        for forward in forwards:
-            running.committer.perform([Store(forward)])
-        for forward in forwards[:3]:
-            running.committer.perform([Finish(forward)])
+        readings = [new_reading(position, received_at=now()) for position in range(5)]
+        for reading in readings:
+            running.committer.perform([Store(reading)])
+        for reading in readings[:3]:
+            running.committer.perform([Finish(reading)])
     async with Running(folder) as again:
         assert again.recovered.report.waiting == 2
 
@@ -292,16 +299,18 @@ async def test_a_failing_disk_is_told_and_its_return_as_well(tmp_path: Path) -> 
 
     async with Running(tmp_path / "journal", FaultyFiles(fault)) as running:
         broken = True
-        first = reading(0, received_at=now())
+        first = new_reading(0, received_at=now())
         running.committer.perform([Store(first)])
         heard = running.heard
-        await heard.until(lambda: bool(heard.unsure))
-        assert heard.unsure == [(first, Reason.JOURNAL_FAILED)], "it may have reached the disk"
+        await heard.until(lambda: bool(heard.indeterminate))
+        assert heard.indeterminate == [(first, Reason.JOURNAL_FAILED)], (
+            "it may have reached the disk"
+        )
         assert heard.states == [JournalState.FAILED]
         assert "the disk fails" in str(running.committer.check())
         broken = False
         await heard.until(lambda: heard.states[-1] is not JournalState.FAILED)
-        second = reading(1, received_at=now())
+        second = new_reading(1, received_at=now())
         running.committer.perform([Store(second)])
         await heard.until(lambda: heard.stored == [second])
 
@@ -309,12 +318,12 @@ async def test_a_failing_disk_is_told_and_its_return_as_well(tmp_path: Path) -> 
 @on_loop
 async def test_kept_readings_are_read_again(tmp_path: Path) -> None:
     async with Running(tmp_path / "journal") as running:
-        forwards = [reading(position, received_at=now()) for position in range(3)]
-        for forward in forwards:
-            running.committer.perform([Store(forward)])
+        readings = [new_reading(position, received_at=now()) for position in range(3)]
+        for reading in readings:
+            running.committer.perform([Store(reading)])
         await running.heard.until(lambda: len(running.heard.stored) == 3)
-        for forward in forwards:
-            running.committer.perform([Keep(forward.record)])
+        for reading in readings:
+            running.committer.perform([KeepRecord(reading.record)])
         running.committer.perform([ReadAgain((0, 2))])
         running.committer.perform([FinishRun(1, 1)])
         await running.heard.until(lambda: bool(running.heard.read_again))

@@ -14,7 +14,7 @@ import pytest
 from gateway.storage.journal import file_identity
 from gateway.storage.journal.file_identity import Identity
 from gateway.storage.journal.files import OsFiles
-from tests.storage.journal.support import Driven, reading
+from tests.storage.journal.support import Driven, new_reading
 
 Look = Callable[[str], Identity]
 
@@ -97,7 +97,7 @@ def test_the_journal_never_asks_for_the_times_of_what_it_writes_to(
     if file_identity._by_statx() is None:
         pytest.skip("no statx here")
     driven = Driven(tmp_path / "journal")
-    driven.store(reading(1))
+    driven.store(new_reading(1))
     asked = []
     stat, fstat = os.stat, os.fstat
 
@@ -111,6 +111,6 @@ def test_the_journal_never_asks_for_the_times_of_what_it_writes_to(
     monkeypatch.setattr(os, "stat", noted(stat))
     monkeypatch.setattr(os, "fstat", noted(fstat))
     for number in range(2, 10):
-        driven.store(reading(number))
+        driven.store(new_reading(number))
     driven.journal.look(driven.journal.begin_look())
     assert asked == []

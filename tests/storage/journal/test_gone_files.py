@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway.core.effects import Forward, ReadAgain, ReadBacklog, Store
+from gateway.core.effects import ReadAgain, ReadBacklog, Reading, Store
 from gateway.host.causes import brief
 from gateway.storage.journal.files import OsFiles
 from gateway.storage.journal.held_files import HELD_MAX
 from gateway.storage.journal.numbers import JournalState
 from gateway.storage.journal.options import RETRY_AFTER_S, UNREADABLE_S, WhenFull
-from tests.storage.journal.support import Driven, reading, rules
+from tests.storage.journal.support import Driven, new_reading, options
 from tests.storage.journal.test_committer import Running, now, on_loop
 
 LOOK_S = 0.02
@@ -66,9 +66,9 @@ TAKEN_AWAY: dict[str, Callable[[Path], object]] = {
 def test_nothing_is_stored_in_a_folder_that_is_not_in_its_place(tmp_path: Path, how: str) -> None:
     folder = tmp_path / "state" / "journal"
     driven = Driven(folder)
-    assert len(driven.store(reading(0))) == 1
+    assert len(driven.store(new_reading(0))) == 1
     TAKEN_AWAY[how](folder)
-    driven.journal.store(reading(1), is_parked=True)
+    driven.journal.store(new_reading(1), is_queued=True)
     total = driven.run()
     assert total.stored == []
     assert len(total.not_stored) == 1
@@ -79,7 +79,7 @@ def test_nothing_is_stored_in_a_folder_that_is_not_in_its_place(tmp_path: Path, 
 def test_a_look_sees_it_before_a_reading_comes(tmp_path: Path, how: str) -> None:
     folder = tmp_path / "state" / "journal"
     driven = Driven(folder)
-    driven.store(reading(0), is_parked=True)
+    driven.store(new_reading(0), is_queued=True)
     TAKEN_AWAY[how](folder)
     driven.look()
     assert state_of(driven) is JournalState.FAILED
@@ -90,9 +90,9 @@ def test_a_look_sees_it_before_a_reading_comes(tmp_path: Path, how: str) -> None
 
 def test_a_folder_that_is_put_back_is_used_again_and_all_is_read(folder: Path) -> None:
     driven = Driven(folder)
-    driven.store(reading(0), reading(1), is_parked=True)
+    driven.store(new_reading(0), new_reading(1), is_queued=True)
     folder.rename(folder.with_name("moved"))
-    driven.journal.store(reading(2), is_parked=True)
+    driven.journal.store(new_reading(2), is_queued=True)
     assert driven.run().stored == []
     folder.with_name("moved").rename(folder)
     driven.now += RETRY_AFTER_S
@@ -100,20 +100,20 @@ def test_a_folder_that_is_put_back_is_used_again_and_all_is_read(folder: Path) -
     driven.look()
     assert state_of(driven) in (JournalState.OK, JournalState.DEGRADED)
     assert driven.journal.numbers.backlog_problem == ""
-    assert len(driven.store(reading(3), is_parked=True)) == 1
+    assert len(driven.store(new_reading(3), is_queued=True)) == 1
     assert [each.sequence for each in driven.read()] == [0, 1, 3]
 
 
 @pytest.mark.parametrize("how", ["removed", "replaced"])
 def test_a_segment_that_goes_while_it_is_written_to_is_left(folder: Path, how: str) -> None:
     driven = Driven(folder)
-    driven.store(reading(0))
+    driven.store(new_reading(0))
     (segment,) = segments(folder)
     octets = segment.read_bytes()
     segment.unlink()
     if how == "replaced":
         segment.write_bytes(octets)
-    (stored,) = driven.store(reading(1), is_parked=True)
+    (stored,) = driven.store(new_reading(1), is_queued=True)
     assert driven.journal.numbers.failures == 1
     driven.stop()
     again = Driven(folder)
@@ -122,7 +122,7 @@ def test_a_segment_that_goes_while_it_is_written_to_is_left(folder: Path, how: s
 
 def test_a_removed_file_with_waiting_readings_is_reported_at_once(folder: Path) -> None:
     driven = Driven(folder)
-    driven.store(*(reading(each, payload=bytes(4000)) for each in range(30)), is_parked=True)
+    driven.store(*(new_reading(each, payload=bytes(4000)) for each in range(30)), is_queued=True)
     assert len(segments(folder)) > 1
     oldest = segments(folder)[0]
     oldest.unlink()
@@ -135,22 +135,22 @@ def test_a_removed_file_with_waiting_readings_is_reported_at_once(folder: Path) 
 # The backlog
 
 
-def backlog_of(driven: Driven, count: int = 48) -> list[Forward]:
+def backlog_of(driven: Driven, count: int = 48) -> list[Reading]:
     """More segments than descriptors are held."""
-    forwards = [reading(each, payload=bytes(8000)) for each in range(count)]
-    for forward in forwards:
-        driven.store(forward, is_parked=True)
+    readings = [new_reading(each, payload=bytes(8000)) for each in range(count)]
+    for reading in readings:
+        driven.store(reading, is_queued=True)
     assert driven.journal.numbers.segments > HELD_MAX
-    return forwards
+    return readings
 
 
 def test_what_was_written_last_is_read_though_its_file_is_removed(folder: Path) -> None:
     driven = Driven(folder)
-    forwards = [reading(each, payload=bytes(4000)) for each in range(30)]
-    driven.store(*forwards, is_parked=True)
+    readings = [new_reading(each, payload=bytes(4000)) for each in range(30)]
+    driven.store(*readings, is_queued=True)
     for segment in segments(folder):
         segment.unlink()
-    assert [each.sequence for each in driven.read()] == [each.sequence for each in forwards]
+    assert [each.sequence for each in driven.read()] == [each.sequence for each in readings]
 
 
 class Guarded(OsFiles):
@@ -171,7 +171,7 @@ def test_a_file_that_cannot_be_opened_is_reported_and_waited_for(folder: Path, e
     files = Guarded()
     files.error = error
     driven = Driven(folder, files=files)
-    forwards = backlog_of(driven)
+    readings = backlog_of(driven)
     files.closed = {segments(folder)[1].name}
     first = read_once(driven)
     assert 0 < len(first) < 20
@@ -182,7 +182,7 @@ def test_a_file_that_cannot_be_opened_is_reported_and_waited_for(folder: Path, e
     assert brief(OSError(error, os.strerror(error))) in numbers.backlog_problem
     files.closed = set()
     rest = driven.read()
-    assert [each.sequence for each in first + rest] == [each.sequence for each in forwards]
+    assert [each.sequence for each in first + rest] == [each.sequence for each in readings]
     assert driven.journal.numbers.backlog_problem == ""
     assert driven.journal.numbers.lost == 0
 
@@ -190,7 +190,7 @@ def test_a_file_that_cannot_be_opened_is_reported_and_waited_for(folder: Path, e
 def test_what_is_behind_a_file_that_cannot_be_opened_goes_on_after_a_while(folder: Path) -> None:
     files = Guarded()
     driven = Driven(folder, files=files)
-    forwards = backlog_of(driven)
+    readings = backlog_of(driven)
     files.closed = {segments(folder)[1].name}
     first = read_once(driven)
     driven.now += UNREADABLE_S - 0.1
@@ -198,8 +198,8 @@ def test_what_is_behind_a_file_that_cannot_be_opened_goes_on_after_a_while(folde
     driven.now += 0.2
     assert read_once(driven) == []
     behind = driven.read()
-    assert behind[-1].sequence == forwards[-1].sequence
-    missing = {each.sequence for each in forwards} - {each.sequence for each in first + behind}
+    assert behind[-1].sequence == readings[-1].sequence
+    missing = {each.sequence for each in readings} - {each.sequence for each in first + behind}
     assert driven.journal.numbers.out_of_reach == len(missing) > 0
     assert driven.journal.numbers.backlog_problem != ""
     assert driven.look() == 0
@@ -214,16 +214,16 @@ def test_the_oldest_is_not_dropped_when_nobody_knows_whose_it_is(folder: Path) -
     """`drop_oldest` reads a segment before it goes."""
     files = Guarded()
 
-    driven = Driven(folder, rules(4 * (64 << 10), WhenFull.DROP_OLDEST), files)
+    driven = Driven(folder, options(4 * (64 << 10), WhenFull.DROP_OLDEST), files)
     position = 0
     while driven.journal.numbers.dropped == 0:
-        driven.journal.store(reading(position, payload=bytes(4000)), is_parked=True)
+        driven.journal.store(new_reading(position, payload=bytes(4000)), is_queued=True)
         driven.run()
         position += 1
     files.closed = {each.name for each in segments(folder)}
     driven.journal._volume.held.close()
     for _ in range(100):
-        driven.journal.store(reading(position, payload=bytes(4000)), is_parked=True)
+        driven.journal.store(new_reading(position, payload=bytes(4000)), is_queued=True)
         driven.run()
         driven.now += 0.1
         position += 1
@@ -231,13 +231,13 @@ def test_the_oldest_is_not_dropped_when_nobody_knows_whose_it_is(folder: Path) -
     files.closed = set()
     driven.now += 2.0
     while driven.journal.numbers.dropped == dropped:
-        driven.journal.store(reading(position, payload=bytes(4000)), is_parked=True)
+        driven.journal.store(new_reading(position, payload=bytes(4000)), is_queued=True)
         driven.run()
         position += 1
         assert position < 1000
 
 
-def read_once(driven: Driven) -> list[Forward]:
+def read_once(driven: Driven) -> list[Reading]:
     request = driven.journal.begin_read(driven.now)
     assert request is not None
     return driven.journal.end_read(request, driven.journal.read(request))
@@ -256,7 +256,7 @@ async def test_the_committer_looks_by_itself(tmp_path: Path) -> None:
         assert "is gone" in (running.committer.check() or "")
         (tmp_path / "moved").rename(folder)
         await heard.until(lambda: heard.states[-1] is not JournalState.FAILED)
-        running.committer.perform([Store(reading(0, received_at=now()))])
+        running.committer.perform([Store(new_reading(0, received_at=now()))])
         await heard.until(lambda: len(heard.stored) == 1)
 
 
@@ -264,7 +264,7 @@ async def test_the_committer_looks_by_itself(tmp_path: Path) -> None:
 async def test_a_backlog_out_of_reach_is_told_once_and_read_when_it_is_back(tmp_path: Path) -> None:
     folder, files = tmp_path / "journal", Guarded()
     driven = Driven(folder)
-    forwards = backlog_of(driven)
+    readings = backlog_of(driven)
     driven.stop()
     async with Running(folder, files, look_s=LOOK_S) as running:
         heard = running.heard
@@ -276,7 +276,7 @@ async def test_a_backlog_out_of_reach_is_told_once_and_read_when_it_is_back(tmp_
         assert "Permission denied" in problem
         files.closed = set()
         await heard.until(lambda: heard.has_backlogs(1))
-        assert heard.backlogs[0][0].sequence == forwards[0].sequence
+        assert heard.backlogs[0][0].sequence == readings[0].sequence
         await heard.until(lambda: heard.out_of_reach[-1] == (0, ""))
         assert len(heard.out_of_reach) == 2
 

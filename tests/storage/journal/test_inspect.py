@@ -3,10 +3,18 @@ from pathlib import Path
 import pytest
 
 from gateway.storage.journal.boot import read_boot_id
-from gateway.storage.journal.inspect import Look
+from gateway.storage.journal.inspect import Inspection
 from gateway.storage.journal.options import JournalError
 from gateway.storage.journal.recovery import Clocks
-from tests.storage.journal.support import BOOT, NOW, SMALL, UNIX_MS_AT_ZERO, Driven, reading, rules
+from tests.storage.journal.support import (
+    BOOT,
+    NOW,
+    SMALL,
+    UNIX_MS_AT_ZERO,
+    Driven,
+    new_reading,
+    options,
+)
 
 CLOCKS = Clocks(NOW + 10, UNIX_MS_AT_ZERO, BOOT, 90.0)
 
@@ -16,10 +24,10 @@ def test_the_unfinished_readings_are_shown_in_order_while_the_gateway_writes(
 ) -> None:
     folder = tmp_path / "journal"
     driven = Driven(folder)
-    stored = driven.store(*(reading(n) for n in range(1000)))
+    stored = driven.store(*(new_reading(n) for n in range(1000)))
     driven.finish(*stored[:500], stored[700])
     before = {path: path.read_bytes() for path in folder.iterdir()}
-    look = Look(folder, CLOCKS)
+    look = Inspection(folder, CLOCKS)
     shown = list(look.unfinished())
     assert [f.sequence for f in shown] == [n for n in range(500, 1000) if n != 700]
     assert shown[0].received_at == NOW
@@ -29,15 +37,15 @@ def test_the_unfinished_readings_are_shown_in_order_while_the_gateway_writes(
 
 def test_a_segment_that_goes_meanwhile_is_passed_over(tmp_path: Path) -> None:
     folder = tmp_path / "journal"
-    driven = Driven(folder, rules(SMALL, recent_s=0.0))
+    driven = Driven(folder, options(SMALL, recent_s=0.0))
     for start in range(0, 1000, 50):
-        driven.store(*(reading(start + n) for n in range(50)), is_parked=True)
-    look = Look(folder, CLOCKS)
+        driven.store(*(new_reading(start + n) for n in range(50)), is_queued=True)
+    look = Inspection(folder, CLOCKS)
     back = driven.read()
     driven.finish(*back[:900])
     for start in range(1000, 1300, 50):
-        driven.store(*(reading(start + n) for n in range(50)), is_parked=True)
-    shown = [forward.sequence for forward in look.unfinished()]
+        driven.store(*(new_reading(start + n) for n in range(50)), is_queued=True)
+    shown = [reading.sequence for reading in look.unfinished()]
     assert set(range(900, 1000)) <= set(shown)
     assert shown == sorted(shown)
     assert len(shown) < 1000
@@ -45,17 +53,17 @@ def test_a_segment_that_goes_meanwhile_is_passed_over(tmp_path: Path) -> None:
 
 def test_a_damaged_record_is_passed_over(tmp_path: Path) -> None:
     folder = tmp_path / "journal"
-    Driven(folder).store(*(reading(n) for n in range(10)))
+    Driven(folder).store(*(new_reading(n) for n in range(10)))
     (path,) = folder.glob("*.segment")
     octets = bytearray(path.read_bytes())
     octets[300] ^= 1
     path.write_bytes(octets)
-    assert [f.sequence for f in Look(folder, CLOCKS).unfinished()] == [0, *range(2, 10)]
+    assert [f.sequence for f in Inspection(folder, CLOCKS).unfinished()] == [0, *range(2, 10)]
 
 
 def test_a_folder_without_a_journal_is_said(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="there is no journal in"):
-        Look(tmp_path / "journal", CLOCKS)
+        Inspection(tmp_path / "journal", CLOCKS)
 
 
 def test_the_boot_is_named_or_made_up(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.core.effects import KeptRun, Reason, contents_of
+from gateway.core.effects import KeptRecords, Reason, contents_of
 from gateway.core.state_records import ClientId
 from gateway.storage.journal.numbers import JournalState
-from gateway.storage.journal.options import JournalError, JournalRules
+from gateway.storage.journal.options import JournalError, JournalOptions
 from tests.storage.journal.support import (
     NEXT_BOOT,
     NOW,
@@ -16,8 +16,8 @@ from tests.storage.journal.support import (
     UNIX_MS_AT_ZERO,
     Driven,
     FaultyFiles,
-    reading,
-    rules,
+    new_reading,
+    options,
 )
 
 
@@ -30,23 +30,23 @@ def test_a_group_costs_one_write_and_one_fdatasync(folder: Path) -> None:
     files = FaultyFiles()
     driven = Driven(folder, files=files)
     files.calls.clear()
-    driven.store(*(reading(position) for position in range(64)))
+    driven.store(*(new_reading(position) for position in range(64)))
     assert files.calls == ["write", "sync_data"]
 
 
 def test_numbers_are_contiguous_over_lives(folder: Path) -> None:
     for life in range(3):
         driven = Driven(folder)
-        stored = driven.store(*(reading(position) for position in range(5)))
-        assert [forward.record for forward in stored] == list(range(life * 5, life * 5 + 5))
+        stored = driven.store(*(new_reading(position) for position in range(5)))
+        assert [reading.record for reading in stored] == list(range(life * 5, life * 5 + 5))
         driven.stop()
 
 
 def test_what_was_stored_comes_back_in_order_as_it_was(folder: Path) -> None:
-    before = [reading(position, client=f"s{position % 3}") for position in range(600)]
+    before = [new_reading(position, client=f"s{position % 3}") for position in range(600)]
     Driven(folder).store(*before)
     driven = Driven(folder)
-    assert driven.recovered.parked == {"s0": 200, "s1": 200, "s2": 200}
+    assert driven.recovered.queued == {"s0": 200, "s1": 200, "s2": 200}
     assert driven.recovered.last_packet_id == 600
     assert driven.recovered.report.waiting == 600
     after = driven.read()
@@ -58,47 +58,47 @@ def test_what_was_stored_comes_back_in_order_as_it_was(folder: Path) -> None:
 
 def test_a_will_has_no_message_id_that_somebody_would_release(folder: Path) -> None:
     driven = Driven(folder)
-    will = replace(reading(0, qos=2), message_id=0)
-    driven.finish(*driven.store(will, reading(1, qos=2)))
+    will = replace(new_reading(0, qos=2), message_id=0)
+    driven.finish(*driven.store(will, new_reading(1, qos=2)))
     (exchanges,) = Driven(folder).recovered.exchanges.values()
     assert [message_id for message_id, _ in exchanges.unreleased] == [2]
 
 
 def test_the_newest_packet_id_is_that_of_the_newest_reading_that_has_one(folder: Path) -> None:
-    Driven(folder).store(reading(40), replace(reading(41, qos=0), packet_id=0, sequence=-1))
+    Driven(folder).store(new_reading(40), replace(new_reading(41, qos=0), packet_id=0, sequence=-1))
     assert Driven(folder).recovered.last_packet_id == 41
 
 
 def test_a_reading_stored_late_does_not_take_the_newest_packet_id_back(
     folder: Path,
 ) -> None:
-    Driven(folder).store(reading(64_998), reading(2), reading(64_999), reading(1))
+    Driven(folder).store(new_reading(64_998), new_reading(2), new_reading(64_999), new_reading(1))
     assert Driven(folder).recovered.last_packet_id == 3
 
 
 def test_each_reading_is_read_back_once(folder: Path) -> None:
     driven = Driven(folder)
-    parked, live = reading(0), reading(1)
-    driven.store(parked, is_parked=True)
+    queued, live = new_reading(0), new_reading(1)
+    driven.store(queued, is_queued=True)
     driven.store(live)
-    assert [forward.sequence for forward in driven.read()] == [0]
+    assert [reading.sequence for reading in driven.read()] == [0]
     assert driven.read() == []
-    driven.store(reading(2), is_parked=True)
-    assert [forward.sequence for forward in driven.read()] == [2]
+    driven.store(new_reading(2), is_queued=True)
+    assert [reading.sequence for reading in driven.read()] == [2]
 
 
 def test_what_is_finished_does_not_come_back(folder: Path) -> None:
     driven = Driven(folder)
-    stored = driven.store(*(reading(position) for position in range(10)))
+    stored = driven.store(*(new_reading(position) for position in range(10)))
     driven.finish(*stored[:4], *stored[6:8])
     assert driven.journal.numbers.depth == 4
-    assert [forward.sequence for forward in Driven(folder).read()] == [4, 5, 8, 9]
+    assert [reading.sequence for reading in Driven(folder).read()] == [4, 5, 8, 9]
 
 
 def test_a_reading_finished_before_it_was_stored_does_not_come_back(folder: Path) -> None:
     driven = Driven(folder)
-    early = reading(0)
-    assert driven.journal.store(early, is_parked=False) is None
+    early = new_reading(0)
+    assert driven.journal.store(early, is_queued=False) is None
     driven.journal.finish(early)
     assert driven.run().stored == [early]
     assert driven.journal.numbers.depth == 0
@@ -108,18 +108,18 @@ def test_a_reading_finished_before_it_was_stored_does_not_come_back(folder: Path
 def test_a_run_is_finished_over_segments_and_into_what_is_not_stored_yet(folder: Path) -> None:
     driven = Driven(folder)
     stored = [one for start in range(0, 1000, 50)
-              for one in driven.store(*(reading(start + n) for n in range(50)))]  # fmt: skip
+              for one in driven.store(*(new_reading(start + n) for n in range(50)))]  # fmt: skip
     assert driven.journal.numbers.segments > 2
-    early = [reading(1000), reading(1001)]
-    for forward in early:
-        assert driven.journal.store(forward, is_parked=True) is None
+    early = [new_reading(1000), new_reading(1001)]
+    for reading in early:
+        assert driven.journal.store(reading, is_queued=True) is None
     driven.journal.finish(stored[500])
     driven.journal.finish_run(stored[1].record, 1000)  # to the first of those
     assert driven.journal.numbers.finished == 999, "one was before, one is not stored yet"
     assert driven.run().stored == early
     assert (driven.journal.numbers.depth, driven.journal.numbers.finished) == (2, 1000)
     again = Driven(folder)
-    assert [forward.sequence for forward in again.read()] == [0, 1001]
+    assert [reading.sequence for reading in again.read()] == [0, 1001]
     again.journal.finish_run(0, 0)
     assert again.journal.numbers.depth == 2
 
@@ -127,7 +127,7 @@ def test_a_run_is_finished_over_segments_and_into_what_is_not_stored_yet(folder:
 def test_finishing_alone_is_not_synced_until_some_time_has_passed(folder: Path) -> None:
     files = FaultyFiles()
     driven = Driven(folder, files=files)
-    stored = driven.store(reading(0), reading(1))
+    stored = driven.store(new_reading(0), new_reading(1))
     files.calls.clear()
     driven.finish(stored[0])
     assert files.calls == ["write"]
@@ -141,7 +141,7 @@ def test_finishing_alone_is_not_synced_until_some_time_has_passed(folder: Path) 
 def test_stopping_syncs_what_was_only_written(folder: Path) -> None:
     files = FaultyFiles()
     driven = Driven(folder, files=files)
-    driven.finish(*driven.store(reading(0)))
+    driven.finish(*driven.store(new_reading(0)))
     files.calls.clear()
     driven.run(is_stopping=True)
     assert files.calls == ["sync_data"]
@@ -149,13 +149,13 @@ def test_stopping_syncs_what_was_only_written(folder: Path) -> None:
 
 def test_a_reading_that_the_broker_received_goes_to_the_core_at_once(folder: Path) -> None:
     driven = Driven(folder)
-    first, second = driven.store(reading(0, qos=2), reading(1, qos=2))
+    first, second = driven.store(new_reading(0, qos=2), new_reading(1, qos=2))
     mark = driven.journal.receive(first)
     driven.run()
     assert driven.journal.durable_mark == mark
     again = Driven(folder)
-    assert [forward.sequence for forward in again.recovered.received] == [0]
-    assert [forward.sequence for forward in again.read()] == [1]
+    assert [reading.sequence for reading in again.recovered.received] == [0]
+    assert [reading.sequence for reading in again.read()] == [1]
     again.finish(again.recovered.received[0])
     assert Driven(folder).recovered.received == []
     assert second.record == 1
@@ -163,14 +163,14 @@ def test_a_reading_that_the_broker_received_goes_to_the_core_at_once(folder: Pat
 
 def test_a_message_id_is_known_until_it_is_released(folder: Path) -> None:
     driven = Driven(folder)
-    forward = reading(0, qos=2, received_at=NOW - 200)
-    driven.finish(*driven.store(forward))
-    contents = contents_of(forward.topic, forward.payload, 2)
+    reading = new_reading(0, qos=2, received_at=NOW - 200)
+    driven.finish(*driven.store(reading))
+    contents = contents_of(reading.topic, reading.payload, 2)
     again = Driven(folder, now=NOW + 500)
-    exchanges = again.recovered.exchanges[forward.client_id]
-    assert exchanges.unreleased == [(forward.message_id, contents)]
+    exchanges = again.recovered.exchanges[reading.client_id]
+    assert exchanges.unreleased == [(reading.message_id, contents)]
     assert exchanges.recent == []
-    mark = again.journal.release(forward.client_id, forward.message_id)
+    mark = again.journal.release(reading.client_id, reading.message_id)
     again.run()
     assert again.journal.durable_mark == mark
     assert Driven(folder, now=NOW + 500).recovered.exchanges == {}
@@ -178,7 +178,7 @@ def test_a_message_id_is_known_until_it_is_released(folder: Path) -> None:
 
 def test_a_message_id_used_again_is_that_of_the_newer_reading(folder: Path) -> None:
     driven = Driven(folder)
-    old, new = reading(0, qos=2), reading(1, qos=2, payload=b"new")
+    old, new = new_reading(0, qos=2), new_reading(1, qos=2, payload=b"new")
     new.message_id = old.message_id
     driven.finish(*driven.store(old, new))
     for _ in range(2):
@@ -191,15 +191,17 @@ def test_a_message_id_used_again_is_that_of_the_newer_reading(folder: Path) -> N
 def test_marks_of_what_is_not_stored_are_nothing(folder: Path) -> None:
     driven = Driven(folder)
     journal = driven.journal
-    assert journal.receive(reading(0, qos=2)) == 0
+    assert journal.receive(new_reading(0, qos=2)) == 0
     assert journal.release(ClientId("nobody"), 7) == 0
-    journal.finish(reading(0))
+    journal.finish(new_reading(0))
     assert not journal.has_pending
 
 
 def test_recent_readings_are_known_as_copies_for_90_seconds(folder: Path) -> None:
     driven = Driven(folder)
-    stored = driven.store(*(reading(position, received_at=NOW + position) for position in (0, 60)))
+    stored = driven.store(
+        *(new_reading(position, received_at=NOW + position) for position in (0, 60))
+    )
     driven.finish(*stored)
     driven.stop()
     contents = contents_of(stored[0].topic, stored[0].payload, 1)
@@ -211,33 +213,33 @@ def test_recent_readings_are_known_as_copies_for_90_seconds(folder: Path) -> Non
 
 
 def test_after_a_reboot_age_is_told_by_the_wall_clock(folder: Path) -> None:
-    Driven(folder).store(reading(0, received_at=NOW))
+    Driven(folder).store(new_reading(0, received_at=NOW))
     later = UNIX_MS_AT_ZERO + NOW * 1000 + 60_000 - 5000  # a minute later, five seconds up
-    (forward,) = Driven(folder, now=5.0, boot=NEXT_BOOT, unix_ms_at_zero=later).read()
-    assert forward.received_at == pytest.approx(5.0 - 60.0)
+    (reading,) = Driven(folder, now=5.0, boot=NEXT_BOOT, unix_ms_at_zero=later).read()
+    assert reading.received_at == pytest.approx(5.0 - 60.0)
 
 
 @pytest.mark.parametrize("unix_ms_at_zero", [0.0, UNIX_MS_AT_ZERO - 1e9])
 def test_after_a_reboot_without_a_clock_a_reading_is_as_new(
     folder: Path, unix_ms_at_zero: float
 ) -> None:
-    Driven(folder).store(reading(0))
+    Driven(folder).store(new_reading(0))
     driven = Driven(folder, now=5.0, boot=NEXT_BOOT, unix_ms_at_zero=unix_ms_at_zero)
     assert driven.read()[0].received_at == 5.0
 
 
 def test_a_boot_in_the_middle_of_a_segment_is_noticed(folder: Path) -> None:
-    Driven(folder).store(reading(0))
+    Driven(folder).store(new_reading(0))
     unset = 0.0
     driven = Driven(folder, now=5.0, boot=NEXT_BOOT, unix_ms_at_zero=unset)
-    driven.store(reading(1, received_at=4.0))
+    driven.store(new_reading(1, received_at=4.0))
     again = Driven(folder, now=50.0, boot=NEXT_BOOT, unix_ms_at_zero=unset)
-    assert [forward.received_at for forward in again.read()] == [50.0, 4.0]
+    assert [reading.received_at for reading in again.read()] == [50.0, 4.0]
 
 
 def test_starting_again_and_again_takes_no_more_room(folder: Path) -> None:
     for life in range(20):
-        Driven(folder).store(reading(life), is_parked=True)
+        Driven(folder).store(new_reading(life), is_queued=True)
     driven = Driven(folder)
     assert driven.journal.numbers.segments == 1
     assert len(driven.read()) == 20
@@ -245,28 +247,28 @@ def test_starting_again_and_again_takes_no_more_room(folder: Path) -> None:
 
 def test_what_is_larger_than_a_segment_is_refused(folder: Path) -> None:
     driven = Driven(folder)
-    huge = reading(0, payload=bytes(62_000))
-    assert driven.journal.store(huge, is_parked=False) is Reason.PAYLOAD_TOO_LARGE
+    huge = new_reading(0, payload=bytes(62_000))
+    assert driven.journal.store(huge, is_queued=False) is Reason.PAYLOAD_TOO_LARGE
     assert huge.record == -1
-    large = Driven(folder.parent / "large", JournalRules())
-    largest = reading(0, topic="t" * 65_535, payload=bytes(65_535))
-    large.store(largest, is_parked=True)
+    large = Driven(folder.parent / "large", JournalOptions())
+    largest = new_reading(0, topic="t" * 65_535, payload=bytes(65_535))
+    large.store(largest, is_queued=True)
     assert large.read()[0].payload == largest.payload
 
 
 def test_too_much_at_once_is_refused(folder: Path) -> None:
-    journal = Driven(folder, JournalRules(pending_bytes_max=1000)).journal
-    assert [journal.store(reading(n), is_parked=False) for n in range(6)] == [
+    journal = Driven(folder, JournalOptions(pending_bytes_max=1000)).journal
+    assert [journal.store(new_reading(n), is_queued=False) for n in range(6)] == [
         *[None] * 5,
         Reason.JOURNAL_FULL,
     ]
 
 
 def test_drained_segments_are_used_again_and_given_back(folder: Path) -> None:
-    driven = Driven(folder, rules(SMALL, recent_s=0.0))
+    driven = Driven(folder, options(SMALL, recent_s=0.0))
     made = 0
     for start in range(0, 6000, 50):
-        stored = driven.store(*(reading(start + n) for n in range(50)))
+        stored = driven.store(*(new_reading(start + n) for n in range(50)))
         driven.finish(*stored)
         made = max(made, sum(1 for _ in folder.iterdir()))
     assert made <= 4
@@ -278,7 +280,7 @@ def test_drained_segments_are_used_again_and_given_back(folder: Path) -> None:
 def test_drained_segments_are_kept_for_copies_within_their_share(folder: Path) -> None:
     driven = Driven(folder)
     for start in range(0, 2000, 50):
-        driven.finish(*driven.store(*(reading(start + n) for n in range(50))))
+        driven.finish(*driven.store(*(new_reading(start + n) for n in range(50))))
     kept = driven.journal.numbers.segments
     assert 2 <= kept <= 4
     driven.now += 91
@@ -289,7 +291,7 @@ def test_drained_segments_are_kept_for_copies_within_their_share(folder: Path) -
 def test_the_oldest_unfinished_reading_is_told(folder: Path) -> None:
     driven = Driven(folder)
     assert driven.journal.numbers.oldest_received_at is None
-    stored = driven.store(*(reading(n, received_at=NOW + n) for n in range(5)))
+    stored = driven.store(*(new_reading(n, received_at=NOW + n) for n in range(5)))
     driven.finish(stored[0], stored[2])
     numbers = driven.journal.numbers
     assert (numbers.oldest_received_at, numbers.depth) == (NOW + 1, 3)
@@ -298,7 +300,7 @@ def test_the_oldest_unfinished_reading_is_told(folder: Path) -> None:
 
 def test_a_budget_too_small_to_work_is_refused(folder: Path) -> None:
     with pytest.raises(JournalError, match="at least 262144"):
-        Driven(folder, JournalRules(size_max_bytes=100_000))
+        Driven(folder, JournalOptions(size_max_bytes=100_000))
 
 
 def test_a_file_in_place_of_the_folder_is_said(tmp_path: Path) -> None:
@@ -311,14 +313,14 @@ def test_what_is_not_ours_stays(folder: Path) -> None:
     folder.mkdir()
     (folder / "notes.txt").write_text("mine")
     (folder / "making").write_text("left by a crash")
-    Driven(folder).store(reading(0))
+    Driven(folder).store(new_reading(0))
     assert (folder / "notes.txt").read_text() == "mine"
     assert not (folder / "making").exists()
 
 
 def test_what_is_kept_waits_for_nobody_and_frees_nothing(folder: Path) -> None:
     driven = Driven(folder)
-    first, second, third = driven.store(*(reading(position) for position in range(3)))
+    first, second, third = driven.store(*(new_reading(position) for position in range(3)))
     driven.journal.keep(first.record)
     driven.journal.keep(first.record)
     numbers = driven.journal.numbers
@@ -335,7 +337,7 @@ def test_what_is_kept_waits_for_nobody_and_frees_nothing(folder: Path) -> None:
 
 def test_the_oldest_that_waits_is_not_one_that_is_kept(folder: Path) -> None:
     driven = Driven(folder)
-    old, new = driven.store(reading(0, received_at=NOW - 60), reading(1, received_at=NOW))
+    old, new = driven.store(new_reading(0, received_at=NOW - 60), new_reading(1, received_at=NOW))
     assert driven.journal.numbers.oldest_received_at == NOW - 60
     driven.journal.keep(old.record)
     assert driven.journal.numbers.oldest_received_at == new.received_at
@@ -343,23 +345,23 @@ def test_the_oldest_that_waits_is_not_one_that_is_kept(folder: Path) -> None:
 
 def test_what_was_kept_is_told_in_runs_and_not_read_back(folder: Path) -> None:
     driven = Driven(folder)
-    driven.store(*(reading(position) for position in range(10)))
+    driven.store(*(new_reading(position) for position in range(10)))
     for record in (0, 1, 2, 5, 9):
         driven.journal.keep(record)
     driven.journal.finish_run(1, 1)
     driven.stop()
     driven = Driven(folder)
     assert driven.recovered.kept == [
-        KeptRun(epoch=3, first=first, record=first, count=count)
+        KeptRecords(epoch=3, first=first, record=first, count=count)
         for first, count in ((0, 1), (2, 1), (5, 1), (9, 1))
     ]
     assert (driven.recovered.report.waiting, driven.journal.numbers.kept) == (5, 4)
-    assert [forward.sequence for forward in driven.read()] == [3, 4, 6, 7, 8]
+    assert [reading.sequence for reading in driven.read()] == [3, 4, 6, 7, 8]
 
 
 def test_neighbours_that_were_kept_are_one_run(folder: Path) -> None:
     driven = Driven(folder)
-    driven.store(*(reading(position) for position in range(600)))
+    driven.store(*(new_reading(position) for position in range(600)))
     for record in range(600):
         driven.journal.keep(record)
     driven.stop()
@@ -371,23 +373,23 @@ def test_neighbours_that_were_kept_are_one_run(folder: Path) -> None:
 def test_what_is_kept_outlasts_the_segment_that_says_so(folder: Path) -> None:
     """Its mark is written again before the segment that has it goes."""
     driven = Driven(folder)
-    kept = driven.store(reading(0, payload=b"k"))[0]
+    kept = driven.store(new_reading(0, payload=b"k"))[0]
     others = 0
     driven.journal.keep(kept.record)
     for _ in range(40):
-        driven.finish(*driven.store(*(reading(1 + others + each) for each in range(64))))
+        driven.finish(*driven.store(*(new_reading(1 + others + each) for each in range(64))))
         others += 64
         driven.now += 200.0
     driven.stop()
     driven = Driven(folder, now=driven.now)
-    assert driven.recovered.kept == [KeptRun(3, 0, kept.record, 1)]
-    assert driven.recovered.parked == {}
+    assert driven.recovered.kept == [KeptRecords(3, 0, kept.record, 1)]
+    assert driven.recovered.queued == {}
 
 
 def test_kept_ones_are_read_again_whenever_they_are_asked_for(folder: Path) -> None:
     driven = Driven(folder)
-    driven.store(*(reading(position) for position in range(600)), is_parked=True)
+    driven.store(*(new_reading(position) for position in range(600)), is_queued=True)
     driven.read()
     for _ in range(2):
         request = driven.journal.begin_again((3, 599, 7000), driven.now)
-        assert [forward.sequence for forward in driven.journal.read(request)] == [3, 599]
+        assert [reading.sequence for reading in driven.journal.read(request)] == [3, 599]

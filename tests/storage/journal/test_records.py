@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.effects import Forward, contents_of
+from gateway.core.effects import Reading, contents_of
 from gateway.core.state_records import ClientId
 from gateway.storage.journal.checksums import extend_crc32
 from gateway.storage.journal.records import (
@@ -26,7 +26,7 @@ from gateway.storage.journal.records import (
     encode_reading,
     encode_record,
     exchange_body,
-    is_parked,
+    is_queued,
     marks_body,
     number_body,
     qos_of,
@@ -38,11 +38,11 @@ from gateway.storage.journal.records import (
     run_body,
     with_durable_before,
 )
-from tests.storage.journal.support import reading
+from tests.storage.journal.support import new_reading
 
 SALT = 0x5EED5EED
 
-ROW = Forward(
+ROW = Reading(
     client_id=ClientId("s1"),
     topic="t/a",
     payload=b"21.5",
@@ -67,10 +67,10 @@ ROW_OCTETS = bytes.fromhex(
 )
 
 
-def encoded(forward: Forward, number: int = 0, *, parked: bool = False) -> bytes:
-    flags = reading_flags(forward, parked=parked)
+def encoded(reading: Reading, number: int = 0, *, queued: bool = False) -> bytes:
+    flags = reading_flags(reading, queued=queued)
     return encode_reading(
-        number, flags, reading_body(forward, forward.received_at), SALT, extend_crc32
+        number, flags, reading_body(reading, reading.received_at), SALT, extend_crc32
     )
 
 
@@ -79,22 +79,22 @@ def found_in(octets: bytes) -> list[Found | Gap]:
 
 
 def test_a_reading_is_laid_out_as_its_module_says() -> None:
-    octets = encoded(ROW, 5, parked=True)
+    octets = encoded(ROW, 5, queued=True)
     assert octets[4:] == ROW_OCTETS
     assert octets[:4] == extend_crc32(SALT, ROW_OCTETS).to_bytes(4, "big")
 
 
 def test_a_reading_of_100_octets_takes_173_on_disk() -> None:
-    forward = reading(0, topic="sensors/001/climates")
-    assert (len(forward.client_id), len(forward.topic), len(forward.payload)) == (10, 20, 100)
-    assert len(encoded(forward)) == 173
-    assert len(encoded(forward)) == len(reading_body(forward, forward.received_at)) + FRAME_BYTES
+    reading = new_reading(0, topic="sensors/001/climates")
+    assert (len(reading.client_id), len(reading.topic), len(reading.payload)) == (10, 20, 100)
+    assert len(encoded(reading)) == 173
+    assert len(encoded(reading)) == len(reading_body(reading, reading.received_at)) + FRAME_BYTES
     assert READING_BYTES_MIN + 130 == 173
 
 
 names = st.text(max_size=255).filter(lambda name: len(name.encode()) <= 255)
-forwards = st.builds(
-    Forward,
+readings = st.builds(
+    Reading,
     client_id=names.map(ClientId),
     topic=st.text(max_size=300),
     payload=st.binary(max_size=300),
@@ -111,24 +111,24 @@ forwards = st.builds(
 )
 
 
-@given(forwards, st.integers(0, 2**24 - 1), st.booleans())
-def test_a_reading_comes_back_as_it_was(forward: Forward, number: int, parked: bool) -> None:
-    octets = b"before" + encoded(forward, number, parked=parked) + b"behind"
+@given(readings, st.integers(0, 2**24 - 1), st.booleans())
+def test_a_reading_comes_back_as_it_was(reading: Reading, number: int, queued: bool) -> None:
+    octets = b"before" + encoded(reading, number, queued=queued) + b"behind"
     (found,) = [item for item in found_in(octets) if isinstance(item, Found)]
     again = decode_reading(octets, found.offset, found.end)
     assert again.record == number
-    for field in fields(Forward):
+    for field in fields(Reading):
         if field.name not in ("record", "received_at"):
-            assert getattr(again, field.name) == getattr(forward, field.name)
-    assert again.received_at == pytest.approx(forward.received_at, abs=0.001)
+            assert getattr(again, field.name) == getattr(reading, field.name)
+    assert again.received_at == pytest.approx(reading.received_at, abs=0.001)
     keys = decode_keys(octets, found.offset)
     assert keys[0] == number
-    assert (qos_of(keys[1]), is_parked(keys[1])) == (forward.qos, parked)
-    assert keys[2] == forward.message_id
+    assert (qos_of(keys[1]), is_queued(keys[1])) == (reading.qos, queued)
+    assert keys[2] == reading.message_id
     assert keys[3] / 1000 == again.received_at
-    assert keys[4:] == (forward.unix_ms, forward.packet_id, forward.client_id.encode())
+    assert keys[4:] == (reading.unix_ms, reading.packet_id, reading.client_id.encode())
     contents = decode_contents(octets, found.offset, found.end)
-    assert contents == contents_of(forward.topic, forward.payload, forward.qos)
+    assert contents == contents_of(reading.topic, reading.payload, reading.qos)
 
 
 def test_marks_come_back_as_they_were() -> None:

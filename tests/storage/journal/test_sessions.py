@@ -7,25 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from gateway.core.effects import Forward
+from gateway.core.effects import Reading
 from gateway.storage.journal.checksums import CHECKSUMS
 from gateway.storage.journal.records import Kind, encode_record, number_body, record_at
 from gateway.storage.journal.segment import HEADER_BYTES, VERSION, decode_header
 from gateway.storage.journal.segment_index import RECEIVED
-from tests.storage.journal.support import Driven, reading
+from tests.storage.journal.support import Driven, new_reading
 
 
 def received_in(life: Driven) -> list[int]:
-    return [forward.sequence for forward in life.recovered.received]
+    return [reading.sequence for reading in life.recovered.received]
 
 
-def with_two_readings(folder: Path) -> tuple[Driven, list[Forward]]:
+def with_two_readings(folder: Path) -> tuple[Driven, list[Reading]]:
     life = Driven(folder)
-    return life, life.store(reading(0, qos=2), reading(1, qos=2))
+    return life, life.store(new_reading(0, qos=2), new_reading(1, qos=2))
 
 
-def receive(life: Driven, forward: Forward) -> None:
-    mark = life.journal.receive(forward)
+def receive(life: Driven, reading: Reading) -> None:
+    mark = life.journal.receive(reading)
     life.run()
     assert life.journal.durable_mark >= mark
 
@@ -40,7 +40,7 @@ def recycle(life: Driven) -> None:
     """Use every segment anew but those that hold what is unfinished."""
     for start in range(2, 12_000, 100):
         numbers = range(start, start + 100)
-        life.finish(*life.store(*(reading(number, received_at=life.now) for number in numbers)))
+        life.finish(*life.store(*(new_reading(number, received_at=life.now) for number in numbers)))
         life.now += 1.0
 
 
@@ -50,14 +50,14 @@ def test_what_was_received_before_connect_counts_no_more(tmp_path: Path) -> None
     connect(life)
     recovered = Driven(tmp_path).recovered
     assert recovered.received == []
-    assert sum(recovered.parked.values()) == 2
+    assert sum(recovered.queued.values()) == 2
 
 
 def test_what_is_received_again_after_connect_counts(tmp_path: Path) -> None:
     life, (first, second) = with_two_readings(tmp_path)
-    for forward in (first, second, first):
+    for reading in (first, second, first):
         connect(life)
-        receive(life, forward)
+        receive(life, reading)
     assert received_in(Driven(tmp_path)) == [0]
 
 
@@ -130,7 +130,7 @@ def with_mark_of_format_1(folder: Path, kind: Kind, body: bytes) -> None:
     header = decode_header(bytes(octets))
     assert header is not None
     life = Driven(folder)
-    end = life.journal._ledger.segments[0].end
+    end = life.journal._segment_index.segments[0].end
     life.journal.close()
     record = encode_record(kind, body, header.salt, CHECKSUMS[header.algorithm])
     octets[end : end + len(record)] = record

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.core.effects import Forward, Reason
+from gateway.core.effects import Reading, Reason
 from gateway.storage.journal.numbers import JournalState
 from gateway.storage.journal.options import JournalError, WhenFull
 from gateway.storage.journal.segment import HEADER_BYTES, VERSION, decode_header
-from tests.storage.journal.support import SMALL, Driven, FaultyFiles, reading, rules
+from tests.storage.journal.support import SMALL, Driven, FaultyFiles, new_reading, options
 
 ROOM = 4 * (64 << 10)  # the least
 
@@ -28,12 +28,12 @@ def state_of(driven: Driven) -> JournalState:
     return driven.journal.numbers.state
 
 
-def fill(driven: Driven, start: int = 0) -> list[Forward]:
+def fill(driven: Driven, start: int = 0) -> list[Reading]:
     """Parked readings until one is refused."""
-    stored: list[Forward] = []
+    stored: list[Reading] = []
     for position in range(start, start + 100_000):
-        forward = reading(position)
-        if driven.journal.store(forward, is_parked=True) is not None:
+        reading = new_reading(position)
+        if driven.journal.store(reading, is_queued=True) is not None:
             return stored
         if position % 20 == 19:
             total = driven.run()
@@ -61,7 +61,7 @@ class Failing(FaultyFiles):
 
 
 def test_a_full_journal_refuses_and_lets_go_on_finishing(folder: Path) -> None:
-    driven = Driven(folder, rules(ROOM, recent_s=0.0))
+    driven = Driven(folder, options(ROOM, recent_s=0.0))
     stored = fill(driven)
     assert state_of(driven) is JournalState.FULL
     assert driven.journal.numbers.bytes <= ROOM
@@ -69,33 +69,33 @@ def test_a_full_journal_refuses_and_lets_go_on_finishing(folder: Path) -> None:
     assert len(back) == len(stored)
     driven.finish(*back)
     assert driven.journal.numbers.depth == 0
-    assert driven.store(reading(99_999)) != []
+    assert driven.store(new_reading(99_999)) != []
     assert state_of(driven) is JournalState.OK
 
 
 def test_a_full_journal_drops_its_oldest_parked_readings_if_told_so(folder: Path) -> None:
-    driven = Driven(folder, rules(ROOM, WhenFull.DROP_OLDEST))
+    driven = Driven(folder, options(ROOM, WhenFull.DROP_OLDEST))
     dropped = 0
     for start in range(0, 4000, 20):
         for position in range(start, start + 20):
-            assert driven.journal.store(reading(position), is_parked=True) is None
+            assert driven.journal.store(new_reading(position), is_queued=True) is None
         total = driven.run()
         assert len(total.stored) == 20
         dropped += sum(total.dropped.values())
     back = driven.read()
     assert dropped == driven.journal.numbers.dropped > 1000
-    assert [forward.sequence for forward in back] == list(range(dropped, 4000))
+    assert [reading.sequence for reading in back] == list(range(dropped, 4000))
     assert driven.journal.numbers.bytes <= ROOM
 
 
 def test_what_the_core_holds_is_never_dropped(folder: Path) -> None:
-    driven = Driven(folder, rules(ROOM, WhenFull.DROP_OLDEST))
-    (held,) = driven.store(reading(0))
+    driven = Driven(folder, options(ROOM, WhenFull.DROP_OLDEST))
+    (held,) = driven.store(new_reading(0))
     for start in range(1, 4001, 20):
         for position in range(start, start + 20):
-            driven.journal.store(reading(position), is_parked=True)
+            driven.journal.store(new_reading(position), is_queued=True)
         driven.run()
-    waiting = Driven(folder, rules(ROOM)).read()
+    waiting = Driven(folder, options(ROOM)).read()
     assert waiting[0].sequence == held.sequence
     assert driven.journal.numbers.dropped > 1000
 
@@ -103,7 +103,7 @@ def test_what_the_core_holds_is_never_dropped(folder: Path) -> None:
 def test_a_full_disk_is_a_full_journal_until_there_is_room_again(folder: Path) -> None:
     files = Failing("create", error=errno.ENOSPC)
     files.broken.clear()
-    driven = Driven(folder, rules(SMALL, recent_s=0.0), files)
+    driven = Driven(folder, options(SMALL, recent_s=0.0), files)
     files.broken.add("create")
     stored = fill(driven)
     assert state_of(driven) is JournalState.FULL
@@ -113,19 +113,19 @@ def test_a_full_disk_is_a_full_journal_until_there_is_room_again(folder: Path) -
     assert "create" not in files.calls  # not more than once a second
     files.broken.clear()
     driven.now += 1.0
-    driven.journal.store(reading(5000), is_parked=False)
+    driven.journal.store(new_reading(5000), is_queued=False)
     driven.run()
-    assert driven.store(reading(5001)) != []
+    assert driven.store(new_reading(5001)) != []
 
 
 def test_a_start_on_a_full_disk_succeeds(folder: Path) -> None:
     files = Failing("create", error=errno.ENOSPC)
     driven = Driven(folder, files=files)
-    assert driven.journal.store(reading(0), is_parked=False) is Reason.JOURNAL_FULL
+    assert driven.journal.store(new_reading(0), is_queued=False) is Reason.JOURNAL_FULL
     files.broken.clear()
     driven.now += 1
     driven.run()
-    assert len(driven.store(reading(1))) == 1
+    assert len(driven.store(new_reading(1))) == 1
 
 
 def test_a_small_disk_gets_small_segments(folder: Path) -> None:
@@ -135,9 +135,9 @@ def test_a_small_disk_gets_small_segments(folder: Path) -> None:
                 raise OSError(errno.ENOSPC, "the disk is full")
             return super().write(file, octets, offset)
 
-    driven = Driven(folder, rules(4 << 20), Small())
+    driven = Driven(folder, options(4 << 20), Small())
     assert [path.stat().st_size for path in segments(folder)] == [128 << 10]
-    assert len(driven.store(reading(0))) == 1
+    assert len(driven.store(new_reading(0))) == 1
 
 
 # Failing
@@ -147,7 +147,7 @@ def test_a_small_disk_gets_small_segments(folder: Path) -> None:
 def test_a_group_that_fails_is_saved_in_another_segment(folder: Path, call: str) -> None:
     files = Failing()
     driven = Driven(folder, files=files)
-    driven.store(reading(0), is_parked=True)
+    driven.store(new_reading(0), is_queued=True)
     fails = [True]
 
     def once(name: str) -> object:
@@ -159,16 +159,16 @@ def test_a_group_that_fails_is_saved_in_another_segment(folder: Path, call: str)
     files.fault = once
     group = driven.journal.begin_group(driven.now)
     assert group is None
-    driven.journal.store(reading(1), is_parked=True)
+    driven.journal.store(new_reading(1), is_queued=True)
     group = driven.journal.begin_group(driven.now)
     assert group is not None
     outcome = driven.write(group)
-    assert [forward.sequence for forward in outcome.stored] == [1]
+    assert [reading.sequence for reading in outcome.stored] == [1]
     assert state_of(driven) is JournalState.DEGRADED
     assert files.calls.count("sync_data") <= 3
     driven.run()
     assert state_of(driven) is JournalState.OK
-    assert [forward.sequence for forward in Driven(folder).read()] == [0, 1]
+    assert [reading.sequence for reading in Driven(folder).read()] == [0, 1]
 
 
 def test_a_failed_sync_is_never_tried_again_on_its_file(folder: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_failed_sync_is_never_tried_again_on_its_file(folder: Path) -> None:
     files = Watching()
     driven = Driven(folder, files=files)
     files.broken = {"sync_data"}
-    driven.journal.store(reading(0), is_parked=False)
+    driven.journal.store(new_reading(0), is_queued=False)
     total = driven.run()
     assert total.reasons == {Reason.JOURNAL_FAILED}
     assert total.not_stored[0].record == -1
@@ -196,24 +196,24 @@ def test_after_a_failed_group_new_readings_wait_for_a_second(folder: Path) -> No
     files = Failing()
     driven = Driven(folder, files=files)
     files.broken = {"sync_data"}
-    driven.journal.store(reading(0), is_parked=True)
+    driven.journal.store(new_reading(0), is_queued=True)
     driven.run()
     files.broken.clear()
     assert state_of(driven) is JournalState.FAILED
-    assert driven.journal.store(reading(1), is_parked=True) is Reason.JOURNAL_FAILED
+    assert driven.journal.store(new_reading(1), is_queued=True) is Reason.JOURNAL_FAILED
     assert driven.journal.begin_group(driven.now + 0.5) is None
     assert driven.journal.wake_at() == driven.now + 1.0
     driven.now += 1.0
     driven.run()
-    assert [f.sequence for f in driven.store(reading(2), is_parked=True)] == [2]
+    assert [f.sequence for f in driven.store(new_reading(2), is_queued=True)] == [2]
     # The first one reached the file though nobody was told so: it must not come back.
-    assert [forward.sequence for forward in Driven(folder).read()] == [2]
+    assert [reading.sequence for reading in Driven(folder).read()] == [2]
 
 
 def test_a_failed_group_keeps_its_marks(folder: Path) -> None:
     files = Failing()
     driven = Driven(folder, files=files)
-    first, second = driven.store(reading(0, qos=2), reading(1))
+    first, second = driven.store(new_reading(0, qos=2), new_reading(1))
     files.broken = {"sync_data"}
     mark = driven.journal.release(first.client_id, first.message_id)
     driven.journal.finish(second)
@@ -225,7 +225,7 @@ def test_a_failed_group_keeps_its_marks(folder: Path) -> None:
     assert driven.journal.durable_mark == mark
     again = Driven(folder)
     assert again.recovered.exchanges[first.client_id].unreleased == []
-    assert [forward.sequence for forward in again.read()] == [0]
+    assert [reading.sequence for reading in again.read()] == [0]
 
 
 def test_a_start_on_a_failing_disk_is_refused(folder: Path) -> None:
@@ -236,12 +236,12 @@ def test_a_start_on_a_failing_disk_is_refused(folder: Path) -> None:
 
 
 def test_a_newest_segment_that_takes_no_more_is_replaced(folder: Path) -> None:
-    Driven(folder).store(reading(0))
+    Driven(folder).store(new_reading(0))
     files = Failing("sync_data")
     driven = Driven(folder, files=files)
     files.broken.clear()
-    driven.store(reading(1))
-    assert [forward.sequence for forward in Driven(folder).read()] == [0, 1]
+    driven.store(new_reading(1))
+    assert [reading.sequence for reading in Driven(folder).read()] == [0, 1]
 
 
 def test_an_unreadable_block_costs_only_what_is_in_it(folder: Path) -> None:
@@ -252,7 +252,7 @@ def test_an_unreadable_block_costs_only_what_is_in_it(folder: Path) -> None:
             return super().read(file, size, offset)
 
     driven = Driven(folder)
-    driven.store(*(reading(n) for n in range(100)), is_parked=True)
+    driven.store(*(new_reading(n) for n in range(100)), is_queued=True)
     driven.files = driven.journal._files = Unreadable()
     back = driven.read()
     assert 70 < len(back) < 80
@@ -272,7 +272,7 @@ def flip(path: Path, place: int) -> None:
 def test_a_flipped_bit_costs_one_record_and_is_reported(folder: Path) -> None:
     driven = Driven(folder)
     for start in range(0, 1000, 50):
-        driven.store(*(reading(start + n) for n in range(50)))
+        driven.store(*(new_reading(start + n) for n in range(50)))
     driven.stop()
     oldest = segments(folder)[0]
     flip(oldest, 30_000)
@@ -287,11 +287,11 @@ def test_a_flipped_bit_costs_one_record_and_is_reported(folder: Path) -> None:
 def test_a_flipped_bit_in_the_newest_segment_is_repaired(folder: Path) -> None:
     driven = Driven(folder)
     for n in range(5):
-        driven.store(reading(n))
+        driven.store(new_reading(n))
     driven.stop()
     flip(segments(folder)[0], 400)
     again = Driven(folder)
-    assert [forward.sequence for forward in again.read()] == [0, 2, 3, 4]
+    assert [reading.sequence for reading in again.read()] == [0, 2, 3, 4]
     assert len(again.recovered.report.damaged) == 1
     assert Driven(folder).recovered.report.damaged == []
 
@@ -299,8 +299,8 @@ def test_a_flipped_bit_in_the_newest_segment_is_repaired(folder: Path) -> None:
 def test_the_last_record_of_an_older_segment_is_missed(folder: Path) -> None:
     driven = Driven(folder)
     for start in range(0, 1000, 50):
-        driven.store(*(reading(start + n) for n in range(50)))
-    oldest = driven.journal._ledger.segments[0]
+        driven.store(*(new_reading(start + n) for n in range(50)))
+    oldest = driven.journal._segment_index.segments[0]
     flip(folder / oldest.name, oldest.end - 10)
     damaged = Driven(folder).recovered.report.damaged
     assert damaged == [f"{oldest.name}: 1 readings at its end cannot be read"]
@@ -308,15 +308,15 @@ def test_the_last_record_of_an_older_segment_is_missed(folder: Path) -> None:
 
 def test_a_torn_write_is_no_damage(folder: Path) -> None:
     driven = Driven(folder)
-    driven.store(reading(0))
-    end = driven.journal._ledger.segments[0].end
-    driven.store(*(reading(n) for n in range(1, 10)))
+    driven.store(new_reading(0))
+    end = driven.journal._segment_index.segments[0].end
+    driven.store(*(new_reading(n) for n in range(1, 10)))
     flip(segments(folder)[0], end + 300)
     again = Driven(folder)
     report = again.recovered.report
     assert (report.damaged, report.torn_bytes) == ([], 172)
-    assert [forward.sequence for forward in again.read()] == [0, 1, 3, 4, 5, 6, 7, 8, 9]
-    again.store(reading(10), is_parked=True)
+    assert [reading.sequence for reading in again.read()] == [0, 1, 3, 4, 5, 6, 7, 8, 9]
+    again.store(new_reading(10), is_queued=True)
     third = Driven(folder)
     assert (third.recovered.report.damaged, third.recovered.report.torn_bytes) == ([], 0)
 
@@ -325,28 +325,28 @@ def test_a_torn_write_is_no_damage(folder: Path) -> None:
 def test_a_damaged_header_costs_nothing(folder: Path, is_newest: bool) -> None:
     driven = Driven(folder)
     for start in range(0, 1000, 50):
-        driven.store(*(reading(start + n) for n in range(50)))
+        driven.store(*(new_reading(start + n) for n in range(50)))
     driven.stop()
     damaged = segments(folder)[-1 if is_newest else 0]
     flip(damaged, 20)
     again = Driven(folder)
-    assert [forward.sequence for forward in again.read()] == list(range(1000))
+    assert [reading.sequence for reading in again.read()] == list(range(1000))
     assert again.recovered.report.damaged == [f"{damaged.name}: its header is damaged"]
     assert (decode_header(damaged.read_bytes()) is not None) is is_newest
 
 
 def test_a_segment_of_which_nothing_can_be_read_is_put_aside(folder: Path) -> None:
-    Driven(folder).store(reading(0))
+    Driven(folder).store(new_reading(0))
     (path,) = segments(folder)
     path.write_bytes(bytes(64 << 10))
     driven = Driven(folder)
     assert driven.recovered.report.damaged == [f"{path.name}: nothing in it can be read"]
     assert (folder / f"{path.name}.damaged").exists()
-    assert len(driven.store(reading(1))) == 1
+    assert len(driven.store(new_reading(1))) == 1
 
 
 def test_a_journal_of_a_newer_release_is_left_alone(folder: Path) -> None:
-    Driven(folder).store(reading(0))
+    Driven(folder).store(new_reading(0))
     (path,) = segments(folder)
     octets = bytearray(path.read_bytes())
     octets[8:10] = (VERSION + 1).to_bytes(2, "big")
@@ -361,25 +361,25 @@ def test_a_journal_of_a_newer_release_is_left_alone(folder: Path) -> None:
 
 def test_no_number_is_given_again_though_every_segment_failed_and_was_freed(folder: Path) -> None:
     files = Failing()
-    driven = Driven(folder, rules(SMALL, recent_s=0.0), files)
-    (stored,) = driven.store(reading(0))
+    driven = Driven(folder, options(SMALL, recent_s=0.0), files)
+    (stored,) = driven.store(new_reading(0))
     driven.finish(stored)
     files.broken = {"sync_data"}
-    driven.journal.store(reading(1), is_parked=False)
+    driven.journal.store(new_reading(1), is_queued=False)
     driven.run()
     files.broken = {"create", "sync"}
     for _ in range(5):
         driven.now += 1
         driven.run()
-    (again,) = Driven(folder).store(reading(2))
+    (again,) = Driven(folder).store(new_reading(2))
     assert again.record > stored.record
 
 
 def test_a_failed_journal_says_so_until_something_was_written_again(folder: Path) -> None:
     files = Failing()
-    driven = Driven(folder, rules(SMALL, recent_s=0.0), files)
+    driven = Driven(folder, options(SMALL, recent_s=0.0), files)
     files.broken = {"sync_data"}
-    driven.journal.store(reading(0), is_parked=False)
+    driven.journal.store(new_reading(0), is_queued=False)
     driven.run()
     files.broken = {"create"}
     for _ in range(3):
@@ -390,4 +390,4 @@ def test_a_failed_journal_says_so_until_something_was_written_again(folder: Path
     driven.now += 1
     driven.run()
     assert state_of(driven) is not JournalState.FAILED
-    assert len(driven.store(reading(1))) == 1
+    assert len(driven.store(new_reading(1))) == 1

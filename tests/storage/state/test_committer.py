@@ -13,8 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from gateway.core.effects import LATE_S, Admit, Effect, Peer, Send, Transmit, Withheld
-from gateway.core.state_records import Change, MessageGone, SavedMessage, SavedRetained, SavedState
+from gateway.core.effects import LATE_S, ConnectSaved, Effect, HeldFrames, Peer, Send, Transmit
+from gateway.core.state_records import (
+    Change,
+    MessageDeleted,
+    MessageRecord,
+    RetainedRecord,
+    StateRecords,
+)
 from gateway.frames import Publish, Pubrel, Regack, Register, Suback
 from gateway.storage.state import committer as committing
 from gateway.storage.state.committer import StateCommitter
@@ -72,7 +78,7 @@ async def running(path: Path) -> AsyncIterator[Running]:
         folder.release()
 
 
-def left_in(path: Path) -> SavedState:
+def left_in(path: Path) -> StateRecords:
     state = open_state(path, LINKS)
     state.release()
     return state.saved
@@ -191,7 +197,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 # More than is kept free for us.
-LARGE = [SavedRetained(f"r/{number}", bytes(400), 0) for number in range(1500)]
+LARGE = [RetainedRecord(f"r/{number}", bytes(400), 0) for number in range(1500)]
 
 
 @asynccontextmanager
@@ -199,7 +205,7 @@ async def in_trouble(disk: SmallDisk) -> AsyncIterator[Running]:
     """With a message on the disk and more pending than it takes."""
     async with running(disk.path / "state") as at:
         at.committer.save(session())
-        at.committer.save(SavedMessage(ANN, 0, "cmd", b"open", 1))
+        at.committer.save(MessageRecord(ANN, 0, "cmd", b"open", 1))
         await at.committer.flush()
         disk.fill()
         for change in LARGE:
@@ -240,8 +246,8 @@ async def eventually(condition: Callable[[], bool]) -> None:
 
 
 def test_sensors_are_answered_from_memory_meanwhile_and_the_broker_is_not(disk: SmallDisk) -> None:
-    withheld: Effect = Withheld(ANN, None, [ANSWER])
-    admitted: Effect = Admit(BOB, PEER)
+    withheld: Effect = HeldFrames(ANN, None, [ANSWER])
+    admitted: Effect = ConnectSaved(BOB, PEER)
 
     async def story() -> None:
         async with in_trouble(disk) as at:
@@ -263,8 +269,8 @@ def test_what_a_sensor_could_not_notice_waits_even_then(disk: SmallDisk) -> None
     surely: list[Effect] = [
         Send(PEER, Publish(1, 1, b"", 2)),
         Send(PEER, Pubrel(1)),
-        Withheld(ANN, None, [Send(PEER, Pubrel(2))]),
-        Withheld(ANN, None, [Send(PEER, Suback(1, 1, 0, 1)), Send(PEER, Register(1, 1, b"a"))]),
+        HeldFrames(ANN, None, [Send(PEER, Pubrel(2))]),
+        HeldFrames(ANN, None, [Send(PEER, Suback(1, 1, 0, 1)), Send(PEER, Register(1, 1, b"a"))]),
     ]
     at_least_once: Effect = Send(PEER, Publish(1, 2, b"", 1))
 
@@ -283,7 +289,7 @@ def test_what_makes_room_is_written_meanwhile(disk: SmallDisk) -> None:
     async def story() -> None:
         async with in_trouble(disk) as at:
             commits = at.committer.numbers.commits
-            at.committer.save(MessageGone(ANN, 0))
+            at.committer.save(MessageDeleted(ANN, 0))
             await eventually(lambda: at.committer.numbers.commits > commits)
             assert at.committer.check() is not None
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.core.state_records import SavedRetained
+from gateway.core.state_records import RetainedRecord
 from gateway.storage.state.epoch import EPOCH_MAX
 from gateway.storage.state.errors import StateError
 from gateway.storage.state.folder import DAMAGED_KEPT, EPOCH_FILE, open_state
@@ -190,7 +190,7 @@ def test_a_log_that_cannot_be_read_is_kept_aside_with_its_database(tmp_path: Pat
     (tmp_path / EPOCH_FILE).write_text("4000000000")
     state = open_state(tmp_path, LINKS)
     # A larger log than a new one, so that what is spoilt is of the old files alone.
-    state.store.commit([SavedRetained(f"r/{number}", bytes(400), 0) for number in range(2500)])
+    state.store.commit([RetainedRecord(f"r/{number}", bytes(400), 0) for number in range(2500)])
     shutil.copytree(tmp_path, tmp_path / "copy")
     state.release()
     program = f"""

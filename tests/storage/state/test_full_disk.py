@@ -11,13 +11,13 @@ import pytest
 
 from gateway.core.state_records import (
     ClientId,
-    MessageGone,
-    RetainedGone,
-    SavedMessage,
-    SavedRetained,
-    SavedWill,
-    SessionGone,
+    MessageDeleted,
+    MessageRecord,
+    RetainedDeleted,
+    RetainedRecord,
+    SessionDeleted,
     State,
+    WillRecord,
 )
 from gateway.storage.state.errors import StateError
 from gateway.storage.state.folder import StateFolder, open_state
@@ -40,8 +40,8 @@ def opened(disk: SmallDisk) -> StateFolder:
     return open_state(disk.path / "state", LINKS)
 
 
-def queued(position: int) -> SavedMessage:
-    return SavedMessage(ANN, position, "cmd", bytes(100), 1)
+def queued(position: int) -> MessageRecord:
+    return MessageRecord(ANN, position, "cmd", bytes(100), 1)
 
 
 def fill_up(state: StateFolder) -> int:
@@ -73,9 +73,9 @@ def test_on_a_full_disk_every_row_can_go_and_sessions_can_change(disk: SmallDisk
     disk.fill()
     assert disk.free_bytes == 0
     for first in range(0, count, 32):
-        gone = [MessageGone(ANN, position) for position in range(first, first + 32)]
+        gone = [MessageDeleted(ANN, position) for position in range(first, first + 32)]
         state.store.commit([*gone, session(ANN, list(State)[first // 32 % 6])])
-    state.store.commit([SessionGone(BOB)])
+    state.store.commit([SessionDeleted(BOB)])
     (ann,) = state.store.load().clients
     assert ann.messages == []
     # What they took is free again, for others.
@@ -92,7 +92,7 @@ def test_the_gateway_starts_on_a_full_disk_after_a_clean_stop(disk: SmallDisk) -
     again = opened(disk)
     assert again.epoch == state.epoch + 1
     assert len(again.saved.clients[0].messages) == count
-    again.store.commit([MessageGone(ANN, 0), SessionGone(BOB)])
+    again.store.commit([MessageDeleted(ANN, 0), SessionDeleted(BOB)])
     (ann,) = again.store.load().clients
     assert len(ann.messages) == count - 1
     again.release()
@@ -102,7 +102,7 @@ def test_on_a_full_disk_a_session_can_go_with_a_full_outbox(disk: SmallDisk) -> 
     state = opened(disk)
     state.store.commit([session(ANN), *map(queued, range(OUTBOX_MESSAGES_MAX)), session(BOB)])
     disk.fill()
-    state.store.commit([SessionGone(ANN)])
+    state.store.commit([SessionDeleted(ANN)])
     assert [client.session for client in state.store.load().clients] == [session(BOB)]
     state.release()
 
@@ -114,14 +114,15 @@ def test_what_does_not_fit_into_the_file_never_comes_into_its_log(disk: SmallDis
     state = opened(disk)
     # 45 pages each, of the 128 that are free.
     large = [
-        [SavedRetained(f"{number}/{at}", bytes(400), 0) for at in range(400)] for number in range(3)
+        [RetainedRecord(f"{number}/{at}", bytes(400), 0) for at in range(400)]
+        for number in range(3)
     ]
     state.store.commit([*large[0], session(ANN)])
     state.store.commit(large[1])
     with pytest.raises(StateError, match="the disk is full"):
         state.store.commit(large[2])
     for row in large[0]:
-        state.store.commit([RetainedGone(row.topic), session(ANN, State.ASLEEP)])
+        state.store.commit([RetainedDeleted(row.topic), session(ANN, State.ASLEEP)])
     state.store.commit(large[2])
     assert len(state.store.load().retained) == 800
     state.release()
@@ -133,7 +134,7 @@ def test_on_a_full_disk_sessions_may_grow_by_a_will(disk: SmallDisk) -> None:
     state.store.commit(sessions)
     fill_up(state)
     disk.fill()
-    will = SavedWill("gone", bytes(200), 1, retain=True)
+    will = WillRecord("gone", bytes(200), 1, retain=True)
     state.store.commit([replace(row, will=will) for row in sessions])
     assert all(
         found.session.will
@@ -147,7 +148,7 @@ def test_space_that_returns_is_used_without_help(disk: SmallDisk) -> None:
     state = opened(disk)
     state.store.commit([session(ANN)])
     disk.fill()
-    kept = [SavedRetained(f"r/{number}", bytes(400), 0) for number in range(1500)]
+    kept = [RetainedRecord(f"r/{number}", bytes(400), 0) for number in range(1500)]
     with pytest.raises(StateError, match="the disk is full"):
         state.store.commit(kept)
     disk.free()
@@ -172,6 +173,6 @@ def test_a_disk_that_was_filled_at_once_still_takes_what_makes_room(disk: SmallD
     state.store.commit([session(ANN), *(queued(position) for position in range(200))])
     disk.fill()
     for position in range(200):
-        state.store.commit([MessageGone(ANN, position), session(ANN, list(State)[position % 6])])
+        state.store.commit([MessageDeleted(ANN, position), session(ANN, list(State)[position % 6])])
     assert state.store.load().clients[0].messages == []
     state.release()

@@ -20,16 +20,16 @@ KILLS = 12
 PROGRAM = """
 import sys
 from pathlib import Path
-from gateway.core.state_records import MessageGone, SavedMessage, SavedSession, State
+from gateway.core.state_records import MessageDeleted, MessageRecord, SessionRecord, State
 from gateway.storage.state.folder import open_state
 
 state = open_state(Path(sys.argv[1]), ["udp0", "udp1"])
 first = state.saved.clients[0].session.next_position if state.saved.clients else 0
 print(first, flush=True)
 for at in range(first, first + 1_000_000):
-    session = SavedSession("ann", False, 0, b"", State.ACTIVE, next_position=at + 1)
-    state.store.commit([session, SavedMessage("ann", at, "t", bytes(at % 900), 1),
-                        MessageGone("ann", at - 20)])
+    session = SessionRecord("ann", False, 0, b"", State.ACTIVE, next_position=at + 1)
+    state.store.commit([session, MessageRecord("ann", at, "t", bytes(at % 900), 1),
+                        MessageDeleted("ann", at - 20)])
     print(at + 1, flush=True)
 """
 

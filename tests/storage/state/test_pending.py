@@ -12,20 +12,20 @@ from gateway.core.effects import Effect, Transmit
 from gateway.core.state_records import (
     Change,
     ClientId,
-    DueWillGone,
-    FilterGone,
-    MessageGone,
-    PacketGone,
-    PacketsGone,
-    RetainedGone,
-    SavedDueWill,
-    SavedFilter,
-    SavedPacket,
-    SavedRetained,
-    SavedSubscription,
-    SessionGone,
+    DueWillDeleted,
+    DueWillRecord,
+    FilterDeleted,
+    FilterRecord,
+    MessageDeleted,
+    PacketDeleted,
+    PacketRecord,
+    PacketsDeleted,
+    RetainedDeleted,
+    RetainedRecord,
+    SessionDeleted,
     State,
-    SubscriptionGone,
+    SubscriptionDeleted,
+    SubscriptionRecord,
 )
 from gateway.storage.state.pending import Batch, Pending
 from tests.storage.state.examples import (
@@ -61,33 +61,33 @@ def test_of_a_row_only_its_last_form_is_written() -> None:
 
 
 def test_a_message_acknowledged_before_it_was_written_costs_nothing() -> None:
-    found = pending(message(position=4), MessageGone(ANN, 4))
+    found = pending(message(position=4), MessageDeleted(ANN, 4))
     assert (len(found), found.take()) == (0, None)
 
 
 def test_a_message_that_is_being_written_is_taken_away_after_it() -> None:
     found = pending(message(position=4))
     batch = taken(found)
-    found.add(MessageGone(ANN, 4), 0.0)
+    found.add(MessageDeleted(ANN, 4), 0.0)
     found.committed(batch)
-    assert taken(found).changes == [MessageGone(ANN, 4)]
+    assert taken(found).changes == [MessageDeleted(ANN, 4)]
 
 
 def test_a_message_of_a_former_life_is_taken_away() -> None:
     found = Pending(EVERYTHING)
-    found.add(MessageGone(ANN, 11), 0.0)
-    assert taken(found).changes == [MessageGone(ANN, 11)]
+    found.add(MessageDeleted(ANN, 11), 0.0)
+    assert taken(found).changes == [MessageDeleted(ANN, 11)]
     # The one after it never was on the disk.
     found = Pending(EVERYTHING)
     found.add(message(position=12), 0.0)
-    found.add(MessageGone(ANN, 12), 0.0)
+    found.add(MessageDeleted(ANN, 12), 0.0)
     assert found.take() is None
 
 
 def test_a_message_whose_writing_failed_and_that_went_meanwhile_costs_nothing_either() -> None:
     found = pending(message(position=4))
     batch = taken(found)
-    found.add(MessageGone(ANN, 4), 0.0)
+    found.add(MessageDeleted(ANN, 4), 0.0)
     found.failed(batch)
     assert (len(found), found.take()) == (0, None)
 
@@ -98,30 +98,30 @@ def test_an_outage_of_the_disk_leaves_nothing_of_what_came_and_went() -> None:
     for position in range(100):
         found.add(message(position=position), 0.0)
         batch = taken(found)
-        found.add(MessageGone(ANN, position), 0.0)
+        found.add(MessageDeleted(ANN, position), 0.0)
         found.failed(batch)
     assert len(found) == 0
 
 
 def test_a_session_that_is_gone_takes_its_pending_rows_with_it() -> None:
-    found = pending(session(), topic(), message(), session(BOB), SessionGone(ANN))
+    found = pending(session(), topic(), message(), session(BOB), SessionDeleted(ANN))
     assert taken(found).changes == [session(BOB)]
 
 
 def test_a_session_on_the_disk_goes_before_the_rows_of_the_next_one() -> None:
     found = Pending(EVERYTHING)
     found.add(topic(topic_id=8), 0.0)
-    found.add(SessionGone(ANN), 0.0)
+    found.add(SessionDeleted(ANN), 0.0)
     found.add(session(), 0.0)
-    assert taken(found).changes == [SessionGone(ANN), session()]
+    assert taken(found).changes == [SessionDeleted(ANN), session()]
 
 
 def test_packets_of_a_lost_session_go_before_those_of_the_next() -> None:
     found = Pending(EVERYTHING)
-    found.add(SavedPacket(3, 1), 0.0)
-    found.add(PacketsGone(), 0.0)
-    found.add(SavedPacket(4, 2), 0.0)
-    assert taken(found).changes == [PacketsGone(), SavedPacket(4, 2)]
+    found.add(PacketRecord(3, 1), 0.0)
+    found.add(PacketsDeleted(), 0.0)
+    found.add(PacketRecord(4, 2), 0.0)
+    assert taken(found).changes == [PacketsDeleted(), PacketRecord(4, 2)]
 
 
 def test_what_failed_goes_back_under_what_came_meanwhile() -> None:
@@ -138,25 +138,25 @@ def test_what_failed_goes_back_under_what_came_meanwhile() -> None:
 def test_a_session_that_ended_while_its_rows_failed_is_gone_without_a_trace() -> None:
     found = pending(session(), topic())
     batch = taken(found)
-    found.add(SessionGone(ANN), 0.0)
+    found.add(SessionDeleted(ANN), 0.0)
     found.failed(batch)
     assert found.take() is None
 
 
 def test_packets_of_a_lost_session_whose_writing_failed_are_not_written_again() -> None:
-    found = pending(SavedPacket(3, 1))
+    found = pending(PacketRecord(3, 1))
     batch = taken(found)
-    found.add(PacketsGone(), 0.0)
+    found.add(PacketsDeleted(), 0.0)
     found.failed(batch)
-    assert taken(found).changes == [PacketsGone()]
+    assert taken(found).changes == [PacketsDeleted()]
 
 
 def test_a_session_that_is_gone_from_the_disk_need_not_go_again() -> None:
     found = Pending(EVERYTHING)
-    found.add(SessionGone(ANN), 0.0)
+    found.add(SessionDeleted(ANN), 0.0)
     found.committed(taken(found))
     found.add(session(), 0.0)
-    found.add(SessionGone(ANN), 0.0)
+    found.add(SessionDeleted(ANN), 0.0)
     assert found.take() is None
 
 
@@ -235,10 +235,10 @@ def test_what_need_not_wait_any_more_is_let_go_and_the_rest_waits_on() -> None:
 
 def test_in_parts_what_makes_room_comes_first_and_by_itself() -> None:
     found = Pending(EVERYTHING)
-    for change in (topic(BOB), message(position=12), MessageGone(ANN, 11), session()):
+    for change in (topic(BOB), message(position=12), MessageDeleted(ANN, 11), session()):
         found.add(change, 0.0)
     first = taken(found, 32)
-    assert first.changes == [MessageGone(ANN, 11), session()]
+    assert first.changes == [MessageDeleted(ANN, 11), session()]
     found.committed(first)
     second = taken(found, 32)
     assert second.changes == [topic(BOB), message(position=12)]
@@ -255,8 +255,8 @@ def test_in_parts_effects_wait_for_the_last() -> None:
 
 
 def test_in_parts_there_is_always_one_though_what_was_gone_is_there_again() -> None:
-    found = pending(RetainedGone("r/1"), SavedRetained("r/1", b"", 0), topic(ANN))
-    assert taken(found, 1).changes == [SavedRetained("r/1", b"", 0)]
+    found = pending(RetainedDeleted("r/1"), RetainedRecord("r/1", b"", 0), topic(ANN))
+    assert taken(found, 1).changes == [RetainedRecord("r/1", b"", 0)]
 
 
 def test_a_part_that_failed_lets_the_others_go_first() -> None:
@@ -331,21 +331,21 @@ def saved_or_gone(client_id: ClientId, number: int) -> list[Change]:
         session(client_id),
         session(client_id, State.ASLEEP),
         topic(client_id, number),
-        SavedSubscription(client_id, f"f/{number}", 1),
-        SubscriptionGone(client_id, f"f/{number}"),
+        SubscriptionRecord(client_id, f"f/{number}", 1),
+        SubscriptionDeleted(client_id, f"f/{number}"),
         message(client_id, number),
         message(client_id, number, is_released=True),
-        MessageGone(client_id, number),
-        SessionGone(client_id),
-        SavedRetained(f"r/{number}", b"", 0),
-        RetainedGone(f"r/{number}"),
-        SavedPacket(number, 1),
-        PacketGone(number),
-        PacketsGone(),
-        SavedFilter(f"f/{number}"),
-        FilterGone(f"f/{number}"),
-        SavedDueWill(client_id, f"w/{number}", b"", 1, False, 1, number, 1, 0),
-        DueWillGone(client_id),
+        MessageDeleted(client_id, number),
+        SessionDeleted(client_id),
+        RetainedRecord(f"r/{number}", b"", 0),
+        RetainedDeleted(f"r/{number}"),
+        PacketRecord(number, 1),
+        PacketDeleted(number),
+        PacketsDeleted(),
+        FilterRecord(f"f/{number}"),
+        FilterDeleted(f"f/{number}"),
+        DueWillRecord(client_id, f"w/{number}", b"", 1, False, 1, number, 1, 0),
+        DueWillDeleted(client_id),
     ]
 
 

@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 
 from gateway.core.state_records import (
     Change,
-    DueWillGone,
-    FilterGone,
-    MessageGone,
-    PacketGone,
-    PacketsGone,
-    PermitGone,
-    RetainedGone,
-    SavedPacket,
-    SavedState,
-    SessionGone,
-    SubscriptionGone,
+    DueWillDeleted,
+    FilterDeleted,
+    MessageDeleted,
+    PacketDeleted,
+    PacketRecord,
+    PacketsDeleted,
+    PermitDeleted,
+    RetainedDeleted,
+    SessionDeleted,
+    StateRecords,
+    SubscriptionDeleted,
 )
 from gateway.storage.state.errors import StateError
 from gateway.storage.state.store import DATABASE_FILE, StateStore
@@ -55,7 +55,7 @@ def store(tmp_path: Path) -> Iterator[StateStore]:
         yield opened
 
 
-def loaded(folder: Path, links: tuple[str, ...] = LINKS) -> SavedState:
+def loaded(folder: Path, links: tuple[str, ...] = LINKS) -> StateRecords:
     with closing(StateStore.open(folder, links)) as store:
         return store.load()
 
@@ -82,18 +82,18 @@ def test_what_is_gone_is_gone(store: StateStore) -> None:
     store.commit(EVERY_ROW)
     store.commit(
         [
-            SubscriptionGone(ANN, "cmd/#"),
-            MessageGone(ANN, 11),
-            RetainedGone("site/mode"),
-            PacketGone(65535),
-            FilterGone("cmd/#"),
-            DueWillGone(ANN),
-            PermitGone(ANN),
+            SubscriptionDeleted(ANN, "cmd/#"),
+            MessageDeleted(ANN, 11),
+            RetainedDeleted("site/mode"),
+            PacketDeleted(65535),
+            FilterDeleted("cmd/#"),
+            DueWillDeleted(ANN),
+            PermitDeleted(ANN),
         ]
     )
     ann, bob = store.load().clients
     assert (ann.subscriptions, ann.messages, bob) == ([], [], EVERYTHING.clients[1])
-    store.commit([SessionGone(ANN), SessionGone(BOB), SavedPacket(1, 1), PacketsGone()])
+    store.commit([SessionDeleted(ANN), SessionDeleted(BOB), PacketRecord(1, 1), PacketsDeleted()])
     assert store.load() == NOTHING
 
 
@@ -101,7 +101,7 @@ def test_a_session_that_is_gone_takes_all_rows_of_its_client_but_a_will_that_is_
     store: StateStore,
 ) -> None:
     store.commit(EVERY_ROW)
-    store.commit([SessionGone(ANN), session(ANN)])
+    store.commit([SessionDeleted(ANN), session(ANN)])
     assert store.load().due_wills == EVERYTHING.due_wills
     (ann, _) = store.load().clients
     assert (ann.session, ann.topics, ann.subscriptions, ann.messages) == (session(ANN), [], [], [])

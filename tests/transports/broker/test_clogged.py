@@ -8,9 +8,9 @@ import mqtt5
 
 from gateway.app.shell import Shell
 from gateway.core.effects import Effect
-from gateway.core.engine import Engine, EngineRules
-from gateway.core.mqtt.options import UpstreamRules
-from gateway.core.uplink.policy import ReadingRules, UplinkRules
+from gateway.core.engine import Engine, EngineOptions
+from gateway.core.mqtt.options import MqttOptions
+from gateway.core.uplink.policy import ReadingOptions, UplinkOptions
 from gateway.frames import Connect, Publish, Register, encode
 from gateway.transports.broker.link import BrokerLink
 from tests.transports.broker.server import Server, Upper, link_to, server
@@ -52,8 +52,8 @@ class Clogging:
     """An engine with its shell, and a broker's port at which nobody answers but by CONNACK."""
 
     def __init__(self, serving: Server, secured: Certificates | None) -> None:
-        straight = UplinkRules(ReadingRules(), (), 1e9)
-        self.engine = Engine(EngineRules(UpstreamRules("gh", 1, "tidegate-gh"), uplink=straight))
+        straight = UplinkOptions(ReadingOptions(), (), 1e9)
+        self.engine = Engine(EngineOptions(MqttOptions("gh", 1, "tidegate-gh"), uplink=straight))
         loop = asyncio.get_running_loop()
         self.shell = Shell(self.engine, self._hear, loop)
         self.shell.links = [NobodyListens()]
@@ -95,17 +95,17 @@ def test_what_waits_goes_on_as_soon_as_there_is_room(
             here = Clogging(serving, secured)
             await here.connect()
             serving.connections[0].pause_reading()
-            while not here.engine.is_clogged and here.sent < MOST:
+            while not here.engine.is_congested and here.sent < MOST:
                 here.read()
                 await asyncio.sleep(0)
-            assert here.engine.is_clogged
+            assert here.engine.is_congested
             for number in range(WAITING):
                 here.say(Publish(1, 1 + number, b"waits %03d" % number, 1))
             in_flight = here.engine.upstream.readings.in_flight
             assert len(in_flight.waiting) == WAITING
             serving.connections[0].resume_reading()
             await eventually(lambda: _whole(serving, here.sent), "what was written")
-            await eventually(lambda: not here.engine.is_clogged, "room")
+            await eventually(lambda: not here.engine.is_congested, "room")
             assert not in_flight.has_waiting
             await eventually(
                 lambda: b"waits %03d" % (WAITING - 1) in serving.received, "what waited"

@@ -31,7 +31,7 @@ def test_bytes_flow_both_ways(run: Run, secured: Certificates | None) -> None:
             await eventually(lambda: serving.received == b"one two three", "what was written")
             serving.connections[0].write(b"four")
             await eventually(lambda: upper.received == b"four", "the answer")
-            link.settled()
+            link.acknowledged()
             assert (link.state, link.reason) == (LinkState.SETTLED, None)
             counters = link.counters
             assert (counters.bytes_in, counters.bytes_out, counters.connects) == (4, 13, 1)
@@ -51,7 +51,7 @@ def test_a_lost_connection_is_made_again(run: Run, secured: Certificates | None)
             for number in range(1, 4):
                 await eventually(partial(counts, serving.connections, number), "a connection")
                 await eventually(partial(counts, upper.opens, number), "the opening")
-                link.settled()
+                link.acknowledged()
                 serving.connections[-1].close()
             await eventually(lambda: len(upper.told) >= 6, "three ends")
             assert upper.told[0:6:2] == ["open"] * 3
@@ -99,7 +99,7 @@ def test_waits_grow_until_the_session_settles(run: Run) -> None:
             # The dice of seed 1: what matters is that it grew beyond the first ceiling of 20 ms.
             assert waits[0] <= 0.02 < max(waits)
             await eventually(lambda: link.state is LinkState.OPEN, "a connection")
-            link.settled()
+            link.acknowledged()
             link.drop("later")
             await eventually(lambda: link.state is LinkState.WAITING, "the end")
             assert link.next_try_at is not None
@@ -148,8 +148,8 @@ def test_the_log_has_one_line_when_the_broker_goes_and_one_when_it_is_back(
             await eventually(lambda: link.counters.failures[BrokerFailure.REFUSED] > 5, "tries")
             reserved.listen()
             await eventually(lambda: link.state is LinkState.OPEN, "the opening")
-            link.settled()
-            link.settled()
+            link.acknowledged()
+            link.acknowledged()
             link.drop("enough")
             await eventually(lambda: link.counters.connects > 1, "the next connection")
             await link.stop()
@@ -174,7 +174,7 @@ def test_a_broker_that_is_there_at_once_is_one_line(
             link = link_to(serving.port, Upper())
             link.start(asyncio.get_running_loop())
             await eventually(lambda: link.state is LinkState.OPEN, "the opening")
-            link.settled()
+            link.acknowledged()
             await link.stop()
             assert caplog.messages == [f"broker localhost:{serving.port} is there"]
 

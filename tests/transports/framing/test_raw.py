@@ -23,14 +23,14 @@ def test_a_gap_is_waited_for_while_a_message_is_not_whole() -> None:
     assert line.wait_s(10.06) is None
 
 
-@pytest.mark.parametrize("heard_at", [0.1, 1.3, 1e5 + 0.7, 1e9 / 3])
-def test_the_gap_is_over_when_it_was_waited_for(heard_at: float) -> None:
+@pytest.mark.parametrize("last_received_at", [0.1, 1.3, 1e5 + 0.7, 1e9 / 3])
+def test_the_gap_is_over_when_it_was_waited_for(last_received_at: float) -> None:
     line = framing("raw", message_bytes_max=64, gap_s=0.05)
-    line.feed(PUBLISH[:4], heard_at)
-    wait_s = line.wait_s(heard_at)
+    line.feed(PUBLISH[:4], last_received_at)
+    wait_s = line.wait_s(last_received_at)
     assert wait_s is not None
-    line.feed(b"", heard_at + wait_s)
-    wait_s = line.wait_s(heard_at + wait_s)
+    line.feed(b"", last_received_at + wait_s)
+    wait_s = line.wait_s(last_received_at + wait_s)
     # A float cannot always say the sum; then the second wait is the rest of it.
     assert wait_s is None or wait_s < 1e-6
 

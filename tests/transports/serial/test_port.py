@@ -32,7 +32,7 @@ from gateway.transports.serial.faults import (
     permission_text,
 )
 from gateway.transports.serial.line import LINE_ADDRESS, short_name
-from gateway.transports.serial.port import LineEars, LineGroup, LineSendFailure, SerialLink
+from gateway.transports.serial.port import LineGroup, LineSendFailure, SerialCallbacks, SerialLink
 from tests.transports.conftest import Run
 from tests.transports.eventually import eventually
 
@@ -65,12 +65,12 @@ def terminal() -> Iterator[tuple[int, str]]:
 
 @asynccontextmanager
 async def linked(settings: SerialSettings) -> AsyncIterator[Heard]:
-    ears = LineEars(
+    callbacks = SerialCallbacks(
         lambda batch: heard.datagrams.extend(batch),
         lambda: heard.happened.append("opened"),
         lambda: heard.happened.append("lost"),
     )
-    heard = Heard(SerialLink(settings, "serial0", ears, message_bytes_max=2048))
+    heard = Heard(SerialLink(settings, "serial0", callbacks, message_bytes_max=2048))
     heard.link.open(asyncio.get_running_loop())
     try:
         yield heard

@@ -13,7 +13,7 @@ import pytest
 from gateway.config.serial_ports import PortServer
 from gateway.config.settings import HostPort
 from gateway.transports.serial import server as serial_server
-from gateway.transports.serial.line import LineError, LineFailure, LineHearers, PortRules
+from gateway.transports.serial.line import LineCallbacks, LineError, LineFailure, PortOptions
 from gateway.transports.serial.server import ServerLine, open_server
 from tests.transports.conftest import Run
 from tests.transports.eventually import eventually
@@ -33,8 +33,8 @@ class Ears:
     lost: list[str] = field(default_factory=list)
 
     @property
-    def hearers(self) -> LineHearers:
-        return LineHearers(self.octets.extend, self._has_room, self.lost.append)
+    def callbacks(self) -> LineCallbacks:
+        return LineCallbacks(self.octets.extend, self._has_room, self.lost.append)
 
     def _has_room(self) -> None:
         self.rooms += 1
@@ -67,7 +67,7 @@ class Server:
 
 @asynccontextmanager
 async def served(
-    scheme: str, ears: Ears, greeting: bytes
+    scheme: str, callbacks: Ears, greeting: bytes
 ) -> AsyncIterator[tuple[Server, ServerLine]]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
@@ -76,8 +76,8 @@ async def served(
         opening = asyncio.ensure_future(
             open_server(
                 PortServer(scheme, address),  # type: ignore[arg-type]
-                PortRules("", 115_200),
-                ears.hearers,
+                PortOptions("", 115_200),
+                callbacks.callbacks,
             )
         )
         (await server.accept()).send(greeting)
@@ -92,25 +92,28 @@ async def served(
 
 def test_what_comes_before_the_line_is_used_is_not_lost(run: Run) -> None:
     async def story() -> None:
-        ears = Ears()
-        async with served("rfc2217", ears, DO_COM_PORT + CONFIRMED + b"early") as (server, line):
+        callbacks = Ears()
+        async with served("rfc2217", callbacks, DO_COM_PORT + CONFIRMED + b"early") as (
+            server,
+            line,
+        ):
             server.there.send(b" and late")
-            assert ears.octets == b""
+            assert callbacks.octets == b""
             line.begin()
-            await eventually(lambda: ears.octets == b"early and late", "both")
+            await eventually(lambda: callbacks.octets == b"early and late", "both")
 
     run(story())
 
 
 def test_what_comes_before_the_settings_are_there_is_noise(run: Run) -> None:
     async def story() -> None:
-        ears = Ears()
+        callbacks = Ears()
         greeting = b"noise" + DO_COM_PORT
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.setblocking(False)
             address = HostPort("127.0.0.1", listener.getsockname()[1])
             opening = asyncio.ensure_future(
-                open_server(PortServer("rfc2217", address), PortRules(""), ears.hearers)
+                open_server(PortServer("rfc2217", address), PortOptions(""), callbacks.callbacks)
             )
             server = Server(listener)
             (await server.accept()).send(greeting)
@@ -119,7 +122,7 @@ def test_what_comes_before_the_settings_are_there_is_noise(run: Run) -> None:
             line = await opening
             line.begin()
             server.there.send(b"word")
-            await eventually(lambda: ears.octets == b"word", "the word alone")
+            await eventually(lambda: callbacks.octets == b"word", "the word alone")
             line.close()
             await line.closed()
             server.there.close()
@@ -129,14 +132,14 @@ def test_what_comes_before_the_settings_are_there_is_noise(run: Run) -> None:
 
 def test_a_server_that_takes_nothing_is_waited_for_with_little_on_its_way(run: Run) -> None:
     async def story() -> None:
-        ears = Ears()
-        async with served("socket", ears, b"") as (server, line):
+        callbacks = Ears()
+        async with served("socket", callbacks, b"") as (server, line):
             line.begin()
             sent = 0
             while taken := line.write(bytes(1000)):
                 sent += taken
                 await asyncio.sleep(0)
-            assert (line.write(b"x"), ears.rooms) == (0, 0)
+            assert (line.write(b"x"), callbacks.rooms) == (0, 0)
             # It waits with us, where its amount is bounded, and not in the transport.
             assert line._transport is not None
             assert line._transport.get_write_buffer_size() <= 1000
@@ -144,7 +147,7 @@ def test_a_server_that_takes_nothing_is_waited_for_with_little_on_its_way(run: R
             while found < sent:
                 found += len(server.read())
                 await asyncio.sleep(0)
-            await eventually(lambda: ears.rooms == 1, "room")
+            await eventually(lambda: callbacks.rooms == 1, "room")
             assert line.write(b"x") == 1
 
     run(story())
@@ -152,15 +155,15 @@ def test_a_server_that_takes_nothing_is_waited_for_with_little_on_its_way(run: R
 
 def test_a_server_may_ask_for_a_pause(run: Run) -> None:
     async def story() -> None:
-        ears = Ears()
-        async with served("rfc2217", ears, DO_COM_PORT + CONFIRMED) as (server, line):
+        callbacks = Ears()
+        async with served("rfc2217", callbacks, DO_COM_PORT + CONFIRMED) as (server, line):
             line.begin()
             server.there.send(SUSPEND + b"1")
-            await eventually(lambda: ears.octets == b"1", "1")
+            await eventually(lambda: callbacks.octets == b"1", "1")
             assert line.write(b"x") == 0
             server.there.send(RESUME + b"2")
-            await eventually(lambda: ears.octets == b"12", "2")
-            assert (ears.rooms, line.write(b"x")) == (1, 1)
+            await eventually(lambda: callbacks.octets == b"12", "2")
+            assert (callbacks.rooms, line.write(b"x")) == (1, 1)
 
     run(story())
 
@@ -174,13 +177,13 @@ def test_a_server_may_ask_for_a_pause(run: Run) -> None:
 )
 def test_a_line_is_lost_once_with_its_reason(run: Run, refusal: bytes, told: str) -> None:
     async def story() -> None:
-        ears = Ears()
-        async with served("rfc2217", ears, DO_COM_PORT + CONFIRMED) as (server, line):
+        callbacks = Ears()
+        async with served("rfc2217", callbacks, DO_COM_PORT + CONFIRMED) as (server, line):
             line.begin()
             server.there.send(refusal) if refusal else server.there.shutdown(socket.SHUT_WR)
-            await eventually(lambda: ears.lost, "lost")
+            await eventually(lambda: callbacks.lost, "lost")
             assert line.write(b"x") == 0
-        assert ears.lost == [told]
+        assert callbacks.lost == [told]
 
     run(story())
 
@@ -196,9 +199,11 @@ def test_nothing_is_left_of_a_connection_that_is_given_up(
             address = HostPort("127.0.0.1", listener.getsockname()[1])
             server = Server(listener)
             for is_cancelled in (False, True):
-                ears = Ears()
+                callbacks = Ears()
                 opening = asyncio.ensure_future(
-                    open_server(PortServer("rfc2217", address), PortRules(""), ears.hearers)
+                    open_server(
+                        PortServer("rfc2217", address), PortOptions(""), callbacks.callbacks
+                    )
                 )
                 there = await server.accept()
                 if is_cancelled:
@@ -216,6 +221,6 @@ def test_nothing_is_left_of_a_connection_that_is_given_up(
                     except ConnectionResetError:
                         break
                 there.close()
-                assert ears.lost == []
+                assert callbacks.lost == []
 
     run(story())

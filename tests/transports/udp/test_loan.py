@@ -11,7 +11,7 @@ import pytest
 
 from gateway.transports.serial import device as serial_device
 from gateway.transports.serial import port as serial_port
-from gateway.transports.serial.line import LINE_ADDRESS, PortRules
+from gateway.transports.serial.line import LINE_ADDRESS, PortOptions
 from gateway.transports.udp import loan
 from tests.transports.conftest import Run
 from tests.transports.eventually import eventually
@@ -72,10 +72,10 @@ def test_a_port_that_is_released_while_it_is_opened_is_closed_first(
         loop = asyncio.get_running_loop()
         is_opening, may_open = asyncio.Event(), threading.Event()
 
-        def slow(rules: PortRules) -> serial_device._Opened:
+        def slow(options: PortOptions) -> serial_device._Opened:
             loop.call_soon_threadsafe(is_opening.set)
             assert may_open.wait(20)
-            return opened(rules)
+            return opened(options)
 
         monkeypatch.setattr(serial_device, "_open", slow)
         with terminal() as (_, port):

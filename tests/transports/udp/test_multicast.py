@@ -16,7 +16,7 @@ import pytest
 from gateway.transports.errors import LinkError
 from gateway.transports.serial.port_owner import only_groups_have
 from gateway.transports.udp.link import UdpLink, address_text
-from gateway.transports.udp.multicast import GroupHearers, GroupLink
+from gateway.transports.udp.multicast import GroupCallbacks, GroupLink
 from gateway.transports.udp.multicast_socket import find_place, open_group_socket
 from gateway.transports.udp.socket import open_udp_socket
 from tests.support.multicast import Group, Seeker, group_on_loopback, ipv6_group
@@ -45,13 +45,13 @@ async def joined(
     listener = UdpLink(
         (host, port), lambda batch: heard.by_listener.extend(batch), shares_port=True
     )
-    hearers = GroupHearers(
+    callbacks = GroupCallbacks(
         joined=lambda: heard.happened.append("joined"),
         datagrams=lambda batch: heard.by_group.extend(batch),
         left=lambda: heard.happened.append("left"),
     )
     where = (group.host, group.port)
-    link = GroupLink(listener, where, hearers, interface=group.interface, hops=hops)
+    link = GroupLink(listener, where, callbacks, interface=group.interface, hops=hops)
     heard = Heard(link, listener)
     loop = asyncio.get_running_loop()
     listener.open(loop)

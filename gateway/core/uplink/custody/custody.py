@@ -28,15 +28,15 @@ from itertools import islice
 from math import inf
 
 from gateway.core.effects import (
-    Arrived,
     Dropped,
     Effect,
     Finish,
     FinishRun,
-    Forward,
-    Keep,
-    KeptRun,
+    KeepRecord,
+    KeptRecords,
+    Publication,
     ReadAgain,
+    Reading,
     Reason,
     SubscriptionRefused,
 )
@@ -56,7 +56,7 @@ EARLY_MAX = 65_535  # packet ids: no more can be on the wire
 
 
 @dataclass(frozen=True, slots=True)
-class CustodyRules:
+class CustodyOptions:
     is_on: bool = False
     gateway_name: str = ""
     timeout_s: float = 300.0
@@ -79,20 +79,20 @@ class CustodyNumbers:
 
 
 class Custody:
-    def __init__(self, rules: CustodyRules, is_given: Callable[[int, int], bool]) -> None:
+    def __init__(self, options: CustodyOptions, is_given: Callable[[int, int], bool]) -> None:
         """`is_given`: whether a reading of this epoch and sequence may have gone to the broker."""
-        self.is_on = rules.is_on
-        self.timeout_s = rules.timeout_s
-        self._look_every_s = min(LOOK_EVERY_S, rules.timeout_s / 2)
+        self.is_on = options.is_on
+        self.timeout_s = options.timeout_s
+        self._look_every_s = min(LOOK_EVERY_S, options.timeout_s / 2)
         # By topic, set by the uplink.
         self.keeps: Callable[[str], bool] = frozenset[str]().__contains__
         self.numbers = CustodyNumbers()
         self.kept = KeptReadings()
-        self.heard_at = -inf  # the last receipt, on this connection
+        self.last_received_at = -inf  # the last receipt, on this connection
         self.refusal: str | None = None  # of our subscription, by the broker
-        self._rules = rules
+        self._options = options
         self._is_given = is_given
-        self._topic = receipt_topic(rules.gateway_name)
+        self._topic = receipt_topic(options.gateway_name)
         self._is_open = False
         self._early: set[tuple[int, int]] = set()  # ingested before the broker said PUBACK
         self._asked: list[Run] = []  # from the journal
@@ -110,7 +110,7 @@ class Custody:
     def topic_filter(self) -> str:
         return f"{self._topic}/#"
 
-    def restore(self, runs: Iterable[KeptRun], now: float) -> list[Effect]:
+    def restore(self, runs: Iterable[KeptRecords], now: float) -> list[Effect]:
         """What a former life kept, perhaps by another configuration."""
         effects: list[Effect] = []
         for each in runs:
@@ -123,7 +123,7 @@ class Custody:
 
     def opened(self, *, session_present: bool, now: float) -> None:
         self._is_open = True
-        self.heard_at = -inf
+        self.last_received_at = -inf
         self._progress_at = now
         if not session_present:
             self._lost_at = now
@@ -134,23 +134,23 @@ class Custody:
         self.refusal = None
         self.due_at = inf
 
-    def settled(self, forward: Forward, now: float) -> list[Effect]:
+    def acknowledged(self, reading: Reading, now: float) -> list[Effect]:
         """The broker has taken a reading, which may have to be kept nevertheless."""
-        if not forward.qos or not self.keeps(forward.topic):
-            return [Finish(forward)] if forward.record >= 0 else []
-        if forward.record < 0:
+        if not reading.qos or not self.keeps(reading.topic):
+            return [Finish(reading)] if reading.record >= 0 else []
+        if reading.record < 0:
             self.numbers.unkept += 1
             return []
-        identity = forward.epoch, forward.sequence
+        identity = reading.epoch, reading.sequence
         if identity in self._early:
             self._early.remove(identity)
             self._note_ingested(1, now, now)
-            return [Finish(forward)]
-        run = Run(*identity, forward.record, 1, now, forward.again)
+            return [Finish(reading)]
+        run = Run(*identity, reading.record, 1, now, reading.again)
         if not self.kept.add(run):
             self.numbers.unkept += 1
-            return [Finish(forward)]
-        return [] if forward.again else [Keep(forward.record)]
+            return [Finish(reading)]
+        return [] if reading.again else [KeepRecord(reading.record)]
 
     def is_refused(self, news: SubscriptionRefused) -> bool:
         """Whether it is ours that the broker refuses."""
@@ -160,12 +160,15 @@ class Custody:
         return True
 
     def arrived(
-        self, arrived: Arrived, on_the_wire: Callable[[], list[tuple[int, Forward]]], now: float
+        self,
+        publication: Publication,
+        on_the_wire: Callable[[], list[tuple[int, Reading]]],
+        now: float,
     ) -> list[Effect]:
         """From the broker, perhaps a receipt; asked where custody is on. `on_the_wire`: what it
         may have passed on before it says that it has it.
         """
-        topic, payload = arrived.message.topic, arrived.message.payload
+        topic, payload = publication.message.topic, publication.message.payload
         if topic != self._topic and not topic.startswith(f"{self._topic}/"):
             return []
         if not payload:
@@ -177,8 +180,8 @@ class Custody:
             self.numbers.bad_receipts += 1
             return [Dropped(Reason.BAD_RECEIPT, None, str(error))]
         self.numbers.receipts += 1
-        if not arrived.is_replay:
-            self.heard_at = now
+        if not publication.is_replay:
+            self.last_received_at = now
         self._note_early(ranges, on_the_wire())
         effects: list[Effect] = []
         for epoch, (first, last) in ranges:
@@ -193,25 +196,25 @@ class Custody:
             if not self._is_given(epoch, last):
                 raise ReceiptError(
                     f"nothing was ever sent as {epoch}/{last}; is there another gateway named "
-                    f"{self._rules.gateway_name}?"
+                    f"{self._options.gateway_name}?"
                 )
 
     def _note_early(
-        self, ranges: list[tuple[int, Range]], on_the_wire: Iterable[tuple[int, Forward]]
+        self, ranges: list[tuple[int, Range]], on_the_wire: Iterable[tuple[int, Reading]]
     ) -> None:
         said: dict[int, list[Range]] = {}
         for epoch, each in ranges:
             said.setdefault(epoch, []).append(each)
         for of_epoch in said.values():
             of_epoch.sort()
-        for _, forward in on_the_wire:
-            of_epoch = said.get(forward.epoch, [])
-            place = bisect_right(of_epoch, (forward.sequence, inf)) - 1
-            if place < 0 or forward.sequence > of_epoch[place][1] or forward.record < 0:
+        for _, reading in on_the_wire:
+            of_epoch = said.get(reading.epoch, [])
+            place = bisect_right(of_epoch, (reading.sequence, inf)) - 1
+            if place < 0 or reading.sequence > of_epoch[place][1] or reading.record < 0:
                 continue
             if len(self._early) >= EARLY_MAX:
                 self._early.clear()
-            self._early.add((forward.epoch, forward.sequence))
+            self._early.add((reading.epoch, reading.sequence))
 
     def _note_ingested(self, count: int, taken_at: float, now: float) -> None:
         self.numbers.ingested += count
@@ -220,21 +223,21 @@ class Custody:
 
     # From the journal
 
-    def read_again(self, forwards: list[Forward], now: float) -> tuple[list[Forward], list[Effect]]:
+    def read_again(self, readings: list[Reading], now: float) -> tuple[list[Reading], list[Effect]]:
         """The answer to `ReadAgain`: what goes out once more, and what follows at once."""
         asked, self._asked = self._asked, []
         if not self._is_open:
             return [], []
         self.due_at = now + AGAIN_EVERY_S
-        if not forwards:
+        if not readings:
             return [], self._give_up_unreadable(asked)
-        going: list[Forward] = []
-        for forward in forwards:
-            sequence = forward.sequence
-            for run in self.kept.take(forward.epoch, sequence, sequence + 1):
-                forward.again = run.again + 1
-                forward.retain, forward.qos, forward.upstream_qos = False, 1, 1  # Rule 4
-                going.append(forward)
+        going: list[Reading] = []
+        for reading in readings:
+            sequence = reading.sequence
+            for run in self.kept.take(reading.epoch, sequence, sequence + 1):
+                reading.again = run.again + 1
+                reading.retain, reading.qos, reading.upstream_qos = False, 1, 1  # Rule 4
+                going.append(reading)
         self.numbers.sent_again += len(going)
         return going, []
 
@@ -248,7 +251,7 @@ class Custody:
 
     def make_room(self) -> list[Effect]:
         """The journal is full: the oldest go, if that is what the operator wants."""
-        if not self._rules.gives_way:
+        if not self._options.gives_way:
             return []
         effects: list[Effect] = []
         for run in _first_of(self.kept, GIVEN_UP_AT_ONCE):
@@ -263,7 +266,7 @@ class Custody:
         if now < self.due_at:
             return []
         self.due_at = now + self._look_every_s
-        if self._asked or now - self.heard_at > ALIVE_S:
+        if self._asked or now - self.last_received_at > ALIVE_S:
             return []
         overdue = (run for run in self.kept if self._is_overdue(run, now))
         self._asked = _first_of(overdue, AGAIN_MAX)

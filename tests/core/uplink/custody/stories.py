@@ -10,27 +10,27 @@ from typing import Any
 
 import mqtt5
 
-from gateway.core.engine import EngineRules
-from gateway.core.uplink.custody.custody import LOOK_EVERY_S, CustodyRules
-from gateway.core.uplink.policy import Acknowledge, ReadingRules
+from gateway.core.engine import EngineOptions
+from gateway.core.uplink.custody.custody import LOOK_EVERY_S, CustodyOptions
+from gateway.core.uplink.policy import Acknowledge, ReadingOptions
 from tests.support.engine_bench import short
-from tests.support.journal_bench import JournalBench, rules_of
+from tests.support.journal_bench import JournalBench, options_of
 from tests.support.uplink_stories import AUTO
 
 FILTER = "tidegate/ingest/gh/ack/#"
 EPOCH = 3
 TIMEOUT_S = 100.0
-KEPT = ReadingRules(Acknowledge.AUTO, keeps=True)
+KEPT = ReadingOptions(Acknowledge.AUTO, keeps=True)
 
 
-def rules(*, gives_way: bool = False, epoch: int = EPOCH) -> EngineRules:
+def options(*, gives_way: bool = False, epoch: int = EPOCH) -> EngineOptions:
     """All is kept but what is below `by/`, which is two letters in MQTT-SN's short names."""
-    given = rules_of(KEPT, ("by", AUTO), epoch=epoch)
-    return replace(given, custody=CustodyRules(True, "gh", TIMEOUT_S, gives_way=gives_way))
+    given = options_of(KEPT, ("by", AUTO), epoch=epoch)
+    return replace(given, custody=CustodyOptions(True, "gh", TIMEOUT_S, gives_way=gives_way))
 
 
-def bench_of(given: EngineRules | None = None, **more: Any) -> JournalBench:
-    bench = JournalBench(given or rules(), **more)
+def bench_of(given: EngineOptions | None = None, **more: Any) -> JournalBench:
+    bench = JournalBench(given or options(), **more)
     bench.join(b"s1")
     bench.seen()
     return bench

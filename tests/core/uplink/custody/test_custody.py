@@ -8,10 +8,10 @@ import mqtt5
 import pytest
 
 from gateway.core.effects import Dropped, Reason, SubscriptionRefused
-from gateway.core.engine import EngineRules
+from gateway.core.engine import EngineOptions
 from gateway.core.uplink.custody import custody, kept
 from gateway.core.uplink.custody.custody import GRACE_S, LOOK_EVERY_S
-from gateway.core.uplink.policy import Acknowledge, ReadingRules
+from gateway.core.uplink.policy import Acknowledge, ReadingOptions
 from gateway.frames import Puback, Publish, Pubrec, Pubrel, TopicIdType, Unsubscribe
 from tests.core.uplink.custody.stories import (
     EPOCH,
@@ -20,14 +20,14 @@ from tests.core.uplink.custody.stories import (
     again,
     bench_of,
     depth,
+    options,
     receive,
-    rules,
     take,
     wake,
     wake_living,
 )
 from tests.support.engine_bench import short
-from tests.support.journal_bench import JournalBench, rules_of
+from tests.support.journal_bench import JournalBench, options_of
 from tests.support.uplink_stories import AUTO, puback, sent, silence_disk
 
 # What is kept
@@ -37,7 +37,7 @@ from tests.support.uplink_stories import AUTO, puback, sent, silence_disk
 def test_a_reading_that_the_broker_has_taken_stays_until_a_receipt_covers_it(qos: int) -> None:
     bench = bench_of()
     take(bench, b"one", b"two", qos=qos)
-    assert [forward.payload for forward in bench.stores] == [b"one", b"two"]
+    assert [reading.payload for reading in bench.stores] == [b"one", b"two"]
     assert depth(bench) == (0, 2)
     receive(bench, (0, 0))
     assert depth(bench) == (0, 1)
@@ -64,7 +64,7 @@ def test_topics_that_are_not_kept_and_qos_0_go_as_ever() -> None:
 
 
 def test_what_only_the_broker_acknowledges_is_never_kept() -> None:
-    assert not ReadingRules(Acknowledge.UPSTREAM, keeps=True).keeps
+    assert not ReadingOptions(Acknowledge.UPSTREAM, keeps=True).keeps
 
 
 def test_without_the_journal_the_broker_alone_has_it_and_that_is_counted() -> None:
@@ -160,7 +160,7 @@ def test_what_is_no_receipt_is_told_and_what_was_cleared_is_not() -> None:
 
 
 def test_without_the_option_nobody_listens() -> None:
-    bench = JournalBench(rules_of(AUTO))
+    bench = JournalBench(options_of(AUTO))
     assert bench.subscribed == set()
     bench.publishes("tidegate/ingest/gh/ack/a", b"no receipt", 1)
     assert bench.told(Dropped) == []
@@ -168,12 +168,12 @@ def test_without_the_option_nobody_listens() -> None:
 
 
 def test_a_broker_that_refuses_the_subscription_is_asked_again_in_the_next_connection() -> None:
-    bench = JournalBench(rules(), connected=False)
+    bench = JournalBench(options(), connected=False)
     bench.refuses = {FILTER}
     bench.connect_broker()
     assert [each.topic_filter for each in bench.told(SubscriptionRefused)] == [FILTER]
     assert "SUBACK" in str(bench.engine.custody.refusal)
-    assert bench.engine.upstream.subscriptions.settled, "other filters come and go as ever"
+    assert bench.engine.upstream.subscriptions.acknowledged, "other filters come and go as ever"
     bench.lose_broker()
     bench.refuses = set()
     bench.connect_broker()
@@ -357,7 +357,7 @@ def test_a_full_journal_keeps_what_it_has_and_the_broker_takes_the_rest() -> Non
 
 def test_with_drop_oldest_the_oldest_kept_ones_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(custody, "GIVEN_UP_AT_ONCE", 50)
-    bench = bench_of(rules(gives_way=True))
+    bench = bench_of(options(gives_way=True))
     fill(bench)
     assert bench.engine.custody.numbers.given_up == 50
     assert (EPOCH, 49) not in bench.engine.custody.kept
@@ -367,13 +367,13 @@ def test_with_drop_oldest_the_oldest_kept_ones_give_way(monkeypatch: pytest.Monk
 # The next life
 
 
-def next_life(bench: JournalBench, given: EngineRules | None = None) -> JournalBench:
+def next_life(bench: JournalBench, given: EngineOptions | None = None) -> JournalBench:
     bench.flush()
     group = bench.journal.begin_group(bench.at, is_stopping=True)
     assert group is not None
     bench.journal.write(group)
     bench.files.kill()
-    return JournalBench(given or rules(epoch=EPOCH + 1), files=bench.files, at=bench.at)
+    return JournalBench(given or options(epoch=EPOCH + 1), files=bench.files, at=bench.at)
 
 
 def test_what_is_kept_is_known_in_the_next_life_and_not_sent_for_that() -> None:
@@ -391,7 +391,7 @@ def test_what_is_kept_is_known_in_the_next_life_and_not_sent_for_that() -> None:
 def test_a_configuration_that_keeps_nothing_lets_go_of_what_another_kept() -> None:
     bench = bench_of()
     take(bench, b"one")
-    bench = next_life(bench, rules_of(AUTO))
+    bench = next_life(bench, options_of(AUTO))
     bench.flush()
     assert depth(bench) == (0, 0)
 
