@@ -287,7 +287,11 @@ def compiled(extension: Any, source: str) -> None:
         *shlex.split(sysconfig.get_config_var("CCSHARED") or ""),
         *(f"-I{folder}" for folder in folders),
         *extension.extra_compile_args,
-        *(*FLAGS, "-c", source, "-o", object_of(source)),
+        *FLAGS,
+        "-c",
+        source,
+        "-o",
+        object_of(source),
     ]
     run(command)
 

@@ -19,11 +19,31 @@ import re
 # the collector of garbage need not know of them, and each is 16 octets smaller.
 ACYCLIC = (
     # The sessions' and what they hold
-    *("Outbound", "Inbound", "QosTable", "BudgetedSender", "Sending", "Subscribing", "Topic"),
-    *("TopicRegistry", "_Filter", "_Leaf", "RecentReading", "RecentReadings", "_Published"),
+    "Outbound",
+    "Inbound",
+    "QosTable",
+    "BudgetedSender",
+    "Sending",
+    "Subscribing",
+    "Topic",
+    "TopicRegistry",
+    "_Filter",
+    "_Leaf",
+    "RecentReading",
+    "RecentReadings",
+    "_Published",
     # Effects, and what they carry
-    *("Publication", "Finish", "Reading", "DeliveryComplete", "Message", "Peer", "Send"),
-    *("ReadingsAcknowledged", "Store", "Transmit", "Outstanding"),
+    "Publication",
+    "Finish",
+    "Reading",
+    "DeliveryComplete",
+    "Message",
+    "Peer",
+    "Send",
+    "ReadingsAcknowledged",
+    "Store",
+    "Transmit",
+    "Outstanding",
 )
 DATACLASS = re.compile(r"^@dataclass\(([^)\n]*)\)", re.MULTILINE)
 CLASS = re.compile(r"\n\n((?:@.*\n)*class (\w+))")

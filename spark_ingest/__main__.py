@@ -15,8 +15,17 @@ from types import ModuleType
 from spark_ingest.cli.exit_codes import MEANING, ExitCode, VerbError, complain
 
 VERBS = (
-    *("collect", "run", "backfill", "compact", "gaps", "doctor"),
-    *("init", "check", "segments", "report", "demo"),
+    "collect",
+    "run",
+    "backfill",
+    "compact",
+    "gaps",
+    "doctor",
+    "init",
+    "check",
+    "segments",
+    "report",
+    "demo",
 )
 
 

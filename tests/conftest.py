@@ -34,8 +34,14 @@ settings.load_profile("same")
 
 # Of the pure core; what is beside them has real sockets, processes and disks below it.
 MEASURED = (
-    *("core/", "frames/", "presence/", "spark_ingest/", "transports/framing/"),
-    *("admin/test_client_queries.py", "admin/test_commands.py", "app/test_watch.py"),
+    "core/",
+    "frames/",
+    "presence/",
+    "spark_ingest/",
+    "transports/framing/",
+    "admin/test_client_queries.py",
+    "admin/test_commands.py",
+    "app/test_watch.py",
 )
 # Many inputs on ways that other tests go too; while coverage is measured they take three times as
 # long.

@@ -86,9 +86,17 @@ class BufferReader:
         """In a thread."""
         process = subprocess.Popen(
             [
-                *(sys.executable, "-P", "-m", "gateway", "buffer", "--config", os.devnull),
-                *("--set", f"gateway.state_dir={self._gateway.state_dir.absolute()}"),
-                *("--set", f"gateway.name={self._gateway.name}"),
+                sys.executable,
+                "-P",
+                "-m",
+                "gateway",
+                "buffer",
+                "--config",
+                os.devnull,
+                "--set",
+                f"gateway.state_dir={self._gateway.state_dir.absolute()}",
+                "--set",
+                f"gateway.name={self._gateway.name}",
                 *arguments,
             ],
             bufsize=0,

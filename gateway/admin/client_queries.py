@@ -38,8 +38,12 @@ Predefined = Mapping[str, int]
 _Key = tuple[float, str]
 # In the order in which one would look after them.
 _STATES = (
-    *(State.LOST, State.DISCONNECTED, State.CONNECTING),
-    *(State.AWAKE, State.ACTIVE, State.ASLEEP),
+    State.LOST,
+    State.DISCONNECTED,
+    State.CONNECTING,
+    State.AWAKE,
+    State.ACTIVE,
+    State.ASLEEP,
 )
 
 

@@ -314,8 +314,16 @@ def _build(
         engine, committers=committers, links=links, broker=broker, notices=lambda: publisher.mark()
     )
     snapshot = _snapshot(
-        *(settings, engine, links, broker, shell, committers, lag),
-        *(lambda: publisher.numbers(), watch, in_force.doubt),
+        settings,
+        engine,
+        links,
+        broker,
+        shell,
+        committers,
+        lag,
+        lambda: publisher.numbers(),
+        watch,
+        in_force.doubt,
     )
     sampler = _sampler(settings, engine)
     admin = None
@@ -349,9 +357,18 @@ def _build(
     publisher = presence_publisher(parts)
     shell.also_record = publisher.record
     return _Parts(
-        *(engine, event_log, shell, committers, snapshot, links, lag),
+        engine,
+        event_log,
+        shell,
+        committers,
+        snapshot,
+        links,
+        lag,
         Heartbeat(shell.look_for_pause),
-        *(admin, sampler, publisher, broker),
+        admin,
+        sampler,
+        publisher,
+        broker,
         log_tail,
         Scheduling(settings.gateway.scheduling),
         watch,

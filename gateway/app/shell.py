@@ -217,7 +217,7 @@ class Shell:
         engine, at = self._engine, now()
         self._perform(engine.restore(saved, at))
         self._perform(
-            engine.restore_readings(*(queued, received, exchanges, last_packet_id, at, kept))
+            engine.restore_readings(queued, received, exchanges, last_packet_id, at, kept)
         )
 
     def on_asked(self, effects: list[Effect]) -> None:

@@ -54,7 +54,10 @@ class Stores:
         """What the journal had, as the engine takes it."""
         found = self.recovered
         return (
-            *(found.queued, found.received, found.exchanges, found.last_packet_id),
+            found.queued,
+            found.received,
+            found.exchanges,
+            found.last_packet_id,
             found.kept,
         )
 

@@ -47,8 +47,15 @@ from gateway.frames import (
 # What a stranger may say without hearing DISCONNECT: what only gateways say. Who says that is no
 # client, and two gateways must not talk to each other for ever.
 _UNANSWERED: tuple[type, ...] = (
-    *(GwInfo, Advertise, Connack, WillTopicReq, WillMsgReq, Suback, Unsuback),
-    *(WillTopicResp, WillMsgResp),
+    GwInfo,
+    Advertise,
+    Connack,
+    WillTopicReq,
+    WillMsgReq,
+    Suback,
+    Unsuback,
+    WillTopicResp,
+    WillMsgResp,
 )
 PINGREQ_HEAD_BYTES = 2
 _NOT_REBOUND = "PINGREQ of a client that sleeps elsewhere; see mqtt_sn.rebind_sleepers"

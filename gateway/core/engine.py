@@ -79,30 +79,32 @@ class Engine:
         if self.custody.is_on:
             self.upstream.subscriptions.want_always(self.custody.topic_filter)
         self.uplink = Uplink(
-            *(
-                self.sessions,
-                self.upstream,
-                options.uplink,
-                pending_wills,
-                self._perform,
-                self.custody,
-            )
+            self.sessions, self.upstream, options.uplink, pending_wills, self._perform, self.custody
         )
         retained = Retained(options.retained_messages_max, options.retained_bytes_max)
         self.downlink = Downlink(
-            *(self.sessions, self.upstream, retained, options.session),
-            *(self.client_table.schedule, self._answer),
+            self.sessions,
+            self.upstream,
+            retained,
+            options.session,
+            self.client_table.schedule,
+            self._answer,
             saves=options.saves,
         )
         self._acceptor = Acceptor(
-            *(options, self.client_table, self.downlink, self._perform, self._answer, self.received)
+            options, self.client_table, self.downlink, self._perform, self._answer, self.received
         )
         self.discovery = self._acceptor.discovery
         self.operator = Operator(self.sessions, self._acceptor, self.uplink, self.downlink)
         self._take = self.uplink.take
         self._dispatcher = Dispatcher(
-            *(options, self.client_table, self._acceptor, self.received),
-            *(self._take, self._perform, self._answer),
+            options,
+            self.client_table,
+            self._acceptor,
+            self.received,
+            self._take,
+            self._perform,
+            self._answer,
         )
 
     # From a former life

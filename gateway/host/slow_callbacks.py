@@ -80,7 +80,10 @@ class SlowCallbacks:
         log.warning(
             "the event loop was held by %s for %.3f s, %d times over %.2f s since the last such "
             "line: sensors waited",
-            *(callback.value, tally.worst_s, tally.unreported, SLOW_S),
+            callback.value,
+            tally.worst_s,
+            tally.unreported,
+            SLOW_S,
         )
         tally.line_at, tally.worst_s, tally.unreported = now, 0.0, 0
 

@@ -15,8 +15,15 @@ from hil.rig.ports import free_udp_port
 
 CAPABILITIES = frozenset(
     {
-        *(Can.UDP, Can.SERIAL, Can.RESET, Can.SOFT_RESET, Can.POWER, Can.EXACT_POWER),
-        *(Can.STORE, Can.TELLS_STORED, Can.COMMANDS),
+        Can.UDP,
+        Can.SERIAL,
+        Can.RESET,
+        Can.SOFT_RESET,
+        Can.POWER,
+        Can.EXACT_POWER,
+        Can.STORE,
+        Can.TELLS_STORED,
+        Can.COMMANDS,
     }
 )
 

@@ -12,16 +12,33 @@ from spark_ingest.tables.tables import reserved_names
 # What the promises rest on, or another key of ours decides.
 CLIENT_OURS = frozenset(
     {
-        *("acks", "request.required.acks", "enable.idempotence", "bootstrap.servers"),
-        *("metadata.broker.list", "message.timeout.ms", "delivery.timeout.ms"),
-        *("message.max.bytes", "compression.type", "compression.codec", "client.id"),
+        "acks",
+        "request.required.acks",
+        "enable.idempotence",
+        "bootstrap.servers",
+        "metadata.broker.list",
+        "message.timeout.ms",
+        "delivery.timeout.ms",
+        "message.max.bytes",
+        "compression.type",
+        "compression.codec",
+        "client.id",
     }
 )
 SPARK_OURS = frozenset(
     {
-        *("subscribe", "subscribePattern", "assign", "startingOffsets", "includeHeaders"),
-        *("endingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", "failOnDataLoss"),
-        *("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "kafka.bootstrap.servers"),
+        "subscribe",
+        "subscribePattern",
+        "assign",
+        "startingOffsets",
+        "includeHeaders",
+        "endingOffsets",
+        "startingTimestamp",
+        "startingOffsetsByTimestamp",
+        "failOnDataLoss",
+        "maxOffsetsPerTrigger",
+        "minOffsetsPerTrigger",
+        "kafka.bootstrap.servers",
     }
 )
 

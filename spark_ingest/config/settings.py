@@ -23,8 +23,13 @@ ROUTES_MAX = 64
 
 # docs/mqtt.md, and the receipts of other groups of collectors.
 NO_READINGS = (
-    *("tidegate/+/state", "tidegate/+/stats", "tidegate/+/clients/+", "tidegate/+/values/+"),
-    *("tidegate/ingest/+/ack/+", "homeassistant/device/+/config", "homeassistant/status"),
+    "tidegate/+/state",
+    "tidegate/+/stats",
+    "tidegate/+/clients/+",
+    "tidegate/+/values/+",
+    "tidegate/ingest/+/ack/+",
+    "homeassistant/device/+/config",
+    "homeassistant/status",
 )
 
 

@@ -30,7 +30,15 @@ VERSION_HEADER = "tidegate"
 TAG_HEADERS = ("gw", "epoch", "seq")
 OF_MESSAGE = ("gw", "client", "epoch", "seq", "topic", "qos", "retain", "gw_ts", "rx_ts", "schema")
 OF_ROW = (
-    *("part", "ts", "ts_src", "device", "metric", "value", "unit", "text", "error"),
+    "part",
+    "ts",
+    "ts_src",
+    "device",
+    "metric",
+    "value",
+    "unit",
+    "text",
+    "error",
     "error_detail",
 )
 VERSION_OF_OURS = (VERSION_HEADER, str(VERSION).encode())

@@ -21,7 +21,16 @@ from spark_ingest.segments.segment import table_of
 from spark_ingest.spark.columns import segment_schema
 
 OF_MESSAGE = (
-    *("gw", "client", "epoch", "seq", "topic", "qos", "retain", "gw_ts", "rx_ts", "payload"),
+    "gw",
+    "client",
+    "epoch",
+    "seq",
+    "topic",
+    "qos",
+    "retain",
+    "gw_ts",
+    "rx_ts",
+    "payload",
 )
 
 

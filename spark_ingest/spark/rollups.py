@@ -22,7 +22,11 @@ def merged(partial: DataFrame, period: str) -> DataFrame:
     each = partial.select(
         f.date_trunc(period, "start").alias("start"),
         *SERIES,
-        *("n", "sum", "min", "max", "sketch"),
+        "n",
+        "sum",
+        "min",
+        "max",
+        "sketch",
         f.struct(f.col("first_ts").alias("ts"), f.col("first").alias("value")).alias("first"),
         f.struct(f.col("last_ts").alias("ts"), f.col("last").alias("value")).alias("last"),
     )
@@ -36,10 +40,18 @@ def merged(partial: DataFrame, period: str) -> DataFrame:
             sketch.alias("sketch"),
         )
         .select(
-            *("start", *SERIES, "n", "sum", "min", "max"),
-            *(f.col("first.value").alias("first"), f.col("first.ts").alias("first_ts")),
-            *(f.col("last.value").alias("last"), f.col("last.ts").alias("last_ts")),
-            *("sketch", f.to_date("start").alias(DAY)),
+            "start",
+            *SERIES,
+            "n",
+            "sum",
+            "min",
+            "max",
+            f.col("first.value").alias("first"),
+            f.col("first.ts").alias("first_ts"),
+            f.col("last.value").alias("last"),
+            f.col("last.ts").alias("last_ts"),
+            "sketch",
+            f.to_date("start").alias(DAY),
         )
     )
 
@@ -53,7 +65,7 @@ def with_statistics(merged_rows: DataFrame) -> DataFrame:
     ]
     return merged_rows.select(
         "start", *SERIES, "n", (f.col("sum") / f.col("n")).alias("mean"),
-        *("min", "max", "first", "first_ts", "last", "last_ts"), *quantiles,
+        "min", "max", "first", "first_ts", "last", "last_ts", *quantiles,
     )  # fmt: skip
 
 

@@ -158,7 +158,11 @@ def test_a_client_is_listed_from_its_connack_on() -> None:
     bench.at = 5.0
     new = client(bench, "new")
     assert (new.state, new.address, new.clean, new.heard_s, new.due_s) == (
-        *(State.ACTIVE, "new", False, 5.0, 55.0),
+        State.ACTIVE,
+        "new",
+        False,
+        5.0,
+        55.0,
     )
     assert client(bench, "half").due_s is None
     assert ids(bench) == ["half", "new"]

@@ -169,5 +169,11 @@ def test_a_line_is_found_by_any_of_its_names(tmp_path: Path) -> None:
     )
     found = [asyncio.run(links.line_named(name)) for name in names]
     assert [None if one is None else one.name for one in found] == [
-        *("serial0", "serial0", "serial0", "serial1", "serial1", "serial1", None)
+        "serial0",
+        "serial0",
+        "serial0",
+        "serial1",
+        "serial1",
+        "serial1",
+        None,
     ]

@@ -250,14 +250,14 @@ def test_health_is_answered_while_all_pages_are_open(run: Run) -> None:
 @pytest.mark.parametrize(
     "asked",
     [
-        *(
-            "view=device",
-            "view=nothing",
-            "view=devices&limit=1000",
-            "view=devices&stat=lost",
-            "view=log&level=x",
-        ),
-        *("view=topics&limit=0", "view=devices&sort=colour", "view=devices&offset=-1"),
+        "view=device",
+        "view=nothing",
+        "view=devices&limit=1000",
+        "view=devices&stat=lost",
+        "view=log&level=x",
+        "view=topics&limit=0",
+        "view=devices&sort=colour",
+        "view=devices&offset=-1",
         "view=log&after=x",
     ],
 )

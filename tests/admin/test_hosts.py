@@ -12,15 +12,38 @@ from tests.admin.http_client import get, post, serving
 
 OWN = os.uname().nodename
 OURS = [
-    *("127.0.0.1", "127.0.0.1:8080", "192.168.1.7:80", "[::1]", "[::1]:8080", "[fe80::1%25eth0]"),
-    *("localhost", "localhost:8080", "LOCALHOST", "gateway.localhost", "localhost."),
-    *(OWN, f"{OWN}:8080", f"{OWN.partition('.')[0].upper()}.local:8080"),
-    *("Gateway.Example.org", "gateway.example.org.:443"),
+    "127.0.0.1",
+    "127.0.0.1:8080",
+    "192.168.1.7:80",
+    "[::1]",
+    "[::1]:8080",
+    "[fe80::1%25eth0]",
+    "localhost",
+    "localhost:8080",
+    "LOCALHOST",
+    "gateway.localhost",
+    "localhost.",
+    OWN,
+    f"{OWN}:8080",
+    f"{OWN.partition('.')[0].upper()}.local:8080",
+    "Gateway.Example.org",
+    "gateway.example.org.:443",
 ]
 FOREIGN = [
-    *("evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.evil.example"),
-    *("", ":8080", "evil.example@127.0.0.1", "[::1].evil.example", "[evil.example]", "a:b:c"),
-    *("evilgateway.example.org", "org", "1.2.3", "127.0.0.1:8080:80"),
+    "evil.example",
+    "evil.example:8080",
+    "127.0.0.1.evil.example",
+    "localhost.evil.example",
+    "",
+    ":8080",
+    "evil.example@127.0.0.1",
+    "[::1].evil.example",
+    "[evil.example]",
+    "a:b:c",
+    "evilgateway.example.org",
+    "org",
+    "1.2.3",
+    "127.0.0.1:8080:80",
 ]
 
 

@@ -73,7 +73,8 @@ def test_topics_are_answered_as_they_were_asked_for(run: Run) -> None:
         assert asked == [TopicsQuery(name="t")]
         body = answer.json
         assert (body["schema"], body["more"], body["more_is_exact"]) == (
-            *("tidegate.topics/1", 3),
+            "tidegate.topics/1",
+            3,
             False,
         )
         assert body["topics"] == [

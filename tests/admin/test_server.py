@@ -20,8 +20,18 @@ from tests.admin.example import NUMBERS, eventful_news, news
 from tests.admin.http_client import answer_of, exchange, get, serving, sources
 
 PATHS = [
-    *("/", "/healthz", "/readyz", "/metrics", "/api/status", "/api/clients", "/api/topics"),
-    *("/api/buffer", "/api/buffer/peek", "/api/latest", "/api/log", "/api/configuration"),
+    "/",
+    "/healthz",
+    "/readyz",
+    "/metrics",
+    "/api/status",
+    "/api/clients",
+    "/api/topics",
+    "/api/buffer",
+    "/api/buffer/peek",
+    "/api/latest",
+    "/api/log",
+    "/api/configuration",
     "/api/session",
 ]
 PAGE = files("gateway.admin") / "web"

@@ -39,7 +39,7 @@ class Crowd:
     def __init__(self, clients: int, names_each: int = 1) -> None:
         """`names_each`: how many topics and filters one client may have, together."""
         options = AdmissionOptions(
-            *(clients + 1,), connects_at_once_max=clients + 1, callers_max=clients + 1
+            clients + 1, connects_at_once_max=clients + 1, callers_max=clients + 1
         )
         session = SessionOptions(topics_max=names_each + 1, subscriptions_max=names_each + 1)
         self.bench = Bench(EngineOptions(UPSTREAM, admission=options, session=session))

@@ -19,10 +19,24 @@ class Fleet(LoggedProcess):
         super().__init__(folder / "fleet.log")
         self._sensors = sensors
         self._command = [
-            *(sys.executable, "-m", "gateway", "simulate", "--qos", "1", "--payload", "64"),
-            *("--gateway", f"127.0.0.1:{gateway_port}", "--name", "beside"),
-            *("--sensors", str(sensors), "--interval", f"{interval_s:g}"),
-            *("--seconds", str(LONGER_THAN_ANY_RUN_S)),
+            sys.executable,
+            "-m",
+            "gateway",
+            "simulate",
+            "--qos",
+            "1",
+            "--payload",
+            "64",
+            "--gateway",
+            f"127.0.0.1:{gateway_port}",
+            "--name",
+            "beside",
+            "--sensors",
+            str(sensors),
+            "--interval",
+            f"{interval_s:g}",
+            "--seconds",
+            str(LONGER_THAN_ANY_RUN_S),
         ]
 
     def start(self) -> None:

@@ -123,8 +123,15 @@ def active(clients: int) -> Scenario:
         name=f"active-{clients}",
         title=f"QoS 1 up, {clients:,} active clients, {RATE_PER_S:,}/s",
         arguments=(
-            *("pub", "--qos", "1", "--clients", str(generated), "--rate", f"{rate_per_s:.0f}"),
-            *("--connect-timeout", "60"),
+            "pub",
+            "--qos",
+            "1",
+            "--clients",
+            str(generated),
+            "--rate",
+            f"{rate_per_s:.0f}",
+            "--connect-timeout",
+            "60",
         ),
         clients=generated,
         sensors_beside=clients - generated,
@@ -193,8 +200,13 @@ def table(curves: Sequence[Curve]) -> Table:
     return Table(
         "CPU µs of one, by how many there are",
         (
-            *("what", "by", *(f"{size:,.0f}" for size in sizes)),
-            *("largest / smallest", "worst tenfold", "growth", f"goal: {PROMISED}"),
+            "what",
+            "by",
+            *(f"{size:,.0f}" for size in sizes),
+            "largest / smallest",
+            "worst tenfold",
+            "growth",
+            f"goal: {PROMISED}",
         ),
         tuple(_line(curve, sizes) for curve in curves),
     )
@@ -203,7 +215,8 @@ def table(curves: Sequence[Curve]) -> Table:
 def _line(curve: Curve, sizes: Sequence[float]) -> tuple[str, ...]:
     costs = dict(curve.costs)
     return (
-        *(curve.what, curve.over),
+        curve.what,
+        curve.over,
         *(number(costs[size], 2) if size in costs else NOTHING for size in sizes),
         f"{whole_ratio(curve.costs):.2f}",
         f"{worst_tenfold(curve.costs):.2f}",

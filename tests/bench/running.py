@@ -55,8 +55,12 @@ def generated(scenario: Scenario, setting: Setting, where: list[str]) -> str:
 
 def at_broker(broker: Mosquitto, setting: Setting) -> list[str]:
     return [
-        *("--broker-port", str(broker.port), "--broker-pid", str(broker.pid)),
-        *("--mqtt-version", str(setting.mqtt_version)),
+        "--broker-port",
+        str(broker.port),
+        "--broker-pid",
+        str(broker.pid),
+        "--mqtt-version",
+        str(setting.mqtt_version),
     ]
 
 

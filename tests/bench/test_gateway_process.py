@@ -31,7 +31,10 @@ def test_the_default_command_runs_this_project() -> None:
 def test_another_command_gets_its_ports() -> None:
     command = command_from("'other gateway' --udp={port} --mqtt {broker_port}")
     assert filled_in(command, Path("c.toml"), 20000, 20001) == [
-        *("other gateway", "--udp=20000", "--mqtt", "20001")
+        "other gateway",
+        "--udp=20000",
+        "--mqtt",
+        "20001",
     ]
 
 

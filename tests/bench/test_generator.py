@@ -32,9 +32,17 @@ def measured_through(
         output = generator.run(
             load,
             [
-                *(*mode, "--clients", str(clients), "--seconds", "0.5"),
-                *("--port", str(gateway.port), "--broker-port", str(broker.port)),
-                *("--broker-pid", str(broker.pid)),
+                *mode,
+                "--clients",
+                str(clients),
+                "--seconds",
+                "0.5",
+                "--port",
+                str(gateway.port),
+                "--broker-port",
+                str(broker.port),
+                "--broker-pid",
+                str(broker.pid),
             ],
             TIMEOUT_S,
         )

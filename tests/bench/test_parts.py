@@ -176,7 +176,9 @@ def test_sleepers_are_judged_beside_their_figures() -> None:
     assert table.title == "100,000 sleepers"
     lines = {line[0]: line[1:] for line in table.lines}
     assert lines["memory of the process for each, octets"] == (
-        *("2,671 (FAIL)", "2,671 (FAIL)", "at most 2,048"),
+        "2,671 (FAIL)",
+        "2,671 (FAIL)",
+        "at most 2,048",
     )
     assert lines["CPU while all sleep, % of a core"][0] == "0.05 (pass)"
     assert lines["connections to the broker"][0] == "1 (pass)"

@@ -51,7 +51,10 @@ def test_bash_offers_the_verbs_and_their_options(scripts: dict[str, Path], tmp_p
     assert completed(bash, tmp_path, "re") == ["restore"]
     assert completed(bash, tmp_path, "run", "--log-l") == ["--log-level"]
     assert completed(bash, tmp_path, "run", "--log-level", "") == [
-        *("debug", "error", "info", "warning"),
+        "debug",
+        "error",
+        "info",
+        "warning",
     ]
     assert completed(bash, tmp_path, "run", "--log-level", "w") == ["warning"]
     assert completed(bash, tmp_path, "completion", "") == ["--help", "-h", "bash", "fish", "zsh"]

@@ -46,7 +46,8 @@ def test_it_measures_the_disk_and_leaves_nothing(tmp_path: Path) -> None:
 def test_without_an_option_it_examines_all_there_is(tmp_path: Path) -> None:
     lines = doctor(tmp_path).stdout.splitlines()
     assert [line.split(" ")[0] for line in lines if line.startswith(("config", "clock"))] == [
-        *("config", "clock"),
+        "config",
+        "clock",
     ]
     assert f"folder      {tmp_path}/s, not there yet: {tmp_path}" in lines
     assert any(line.startswith("fdatasync   p50 ") and line.endswith("of 100") for line in lines)
@@ -55,7 +56,12 @@ def test_without_an_option_it_examines_all_there_is(tmp_path: Path) -> None:
 
 def test_a_folder_in_memory_is_a_failure_with_what_to_do() -> None:
     done = tidegate(
-        *("doctor", "--disk", "--syncs", "10", "--set", f"gateway.state_dir={IN_MEMORY}/tidegate"),
+        "doctor",
+        "--disk",
+        "--syncs",
+        "10",
+        "--set",
+        f"gateway.state_dir={IN_MEMORY}/tidegate",
         folder=IN_MEMORY,
     )
     assert done.returncode == 1
@@ -114,8 +120,14 @@ def test_a_disk_that_takes_nothing_is_a_failure_and_keeps_nothing(tmp_path: Path
 def test_nothing_is_left_when_it_is_interrupted(tmp_path: Path, number: signal.Signals) -> None:
     command = subprocess.Popen(
         [
-            *(sys.executable, "-m", "gateway", "doctor", "--syncs", "100000"),
-            *("--set", f"gateway.state_dir={tmp_path}"),
+            sys.executable,
+            "-m",
+            "gateway",
+            "doctor",
+            "--syncs",
+            "100000",
+            "--set",
+            f"gateway.state_dir={tmp_path}",
         ],
         cwd=tmp_path,
         env=environment_with({}),

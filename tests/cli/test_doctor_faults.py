@@ -278,6 +278,17 @@ def test_every_part_is_examined_and_answers_in_json(tmp_path: Path) -> None:
     done = tidegate("doctor", "--config", "c.toml", "--syncs", "10", "--json", folder=tmp_path)
     answer = json.loads(done.stdout)
     assert list(answer) == [
-        *("schema", "ok", "configuration", "clock", "limits", "disk", "files", "listeners"),
-        *("serial", "broker", "ingest", "units", "gateway"),
+        "schema",
+        "ok",
+        "configuration",
+        "clock",
+        "limits",
+        "disk",
+        "files",
+        "listeners",
+        "serial",
+        "broker",
+        "ingest",
+        "units",
+        "gateway",
     ]

@@ -50,7 +50,7 @@ def gateway(tmp_path: Path) -> Iterator[GatewayProcess]:
 
 def said_of(gateway: GatewayProcess, part: str = "gateway") -> str:
     done = tidegate(
-        *("doctor", "--only", part, "--config", gateway.config_path), folder=gateway.folder
+        "doctor", "--only", part, "--config", gateway.config_path, folder=gateway.folder
     )
     return done.stdout
 

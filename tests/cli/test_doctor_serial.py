@@ -75,7 +75,7 @@ def spoken(kind: Kind) -> bytes:
 
 def listen(folder: Path, port: Path, *more: str) -> tuple[int, Any]:
     done = tidegate(
-        *("doctor", "--listen", str(port), "--seconds", "1", "--json", *more), folder=folder
+        "doctor", "--listen", str(port), "--seconds", "1", "--json", *more, folder=folder
     )
     return done.returncode, json.loads(done.stdout)
 
@@ -126,8 +126,14 @@ def test_ctrl_c_ends_it_early_with_what_was_heard(tmp_path: Path) -> None:
     with board(tmp_path, spoken("hdlc")) as port:
         command = subprocess.Popen(
             [
-                *(sys.executable, "-m", "gateway", "doctor", "--listen", str(port)),
-                *("--seconds", "3000"),
+                sys.executable,
+                "-m",
+                "gateway",
+                "doctor",
+                "--listen",
+                str(port),
+                "--seconds",
+                "3000",
             ],
             cwd=tmp_path,
             env=environment_with({}),

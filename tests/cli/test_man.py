@@ -57,8 +57,16 @@ def test_every_verb_action_and_option_is_in_it(source: Path) -> None:
 def test_its_sections_are_those_of_a_manual_page(source: Path) -> None:
     headings = [line[4:] for line in source.read_text().splitlines() if line.startswith(".SH ")]
     assert headings == [
-        *("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "VERBS", "FILES", "ENVIRONMENT"),
-        *("SIGNALS", "EXIT STATUS", "SEE ALSO"),
+        "NAME",
+        "SYNOPSIS",
+        "DESCRIPTION",
+        "OPTIONS",
+        "VERBS",
+        "FILES",
+        "ENVIRONMENT",
+        "SIGNALS",
+        "EXIT STATUS",
+        "SEE ALSO",
     ]
     assert source.read_text().startswith('.TH TIDEGATE 1 "2026-09-21" "Tidegate ')
     assert "tidegate - MQTT-SN gateway" in shown(source)

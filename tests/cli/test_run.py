@@ -45,7 +45,12 @@ def test_without_any_file_there_are_defaults_and_a_notice(tmp_path: Path) -> Non
 
 def test_options_for_the_log_go_before_all_others(tmp_path: Path) -> None:
     configuration = configured(
-        *("--set", "log.level=error", "--log-level", "debug", "--log-format", "json"),
+        "--set",
+        "log.level=error",
+        "--log-level",
+        "debug",
+        "--log-format",
+        "json",
         usual_path=tmp_path / "usual.toml",
         TIDEGATE_LOG__LEVEL="warning",
     )

@@ -46,8 +46,22 @@ from gateway.frames import (
 
 # What a gateway says to clients that play by the rules.
 KINDS_HEARD: set[type] = {
-    *(Connack, WillTopicReq, WillMsgReq, Register, Regack, Publish, Puback, Pubrec, Pubrel),
-    *(Pubcomp, Suback, Unsuback, Pingresp, Disconnect, WillTopicResp, WillMsgResp),
+    Connack,
+    WillTopicReq,
+    WillMsgReq,
+    Register,
+    Regack,
+    Publish,
+    Puback,
+    Pubrec,
+    Pubrel,
+    Pubcomp,
+    Suback,
+    Unsuback,
+    Pingresp,
+    Disconnect,
+    WillTopicResp,
+    WillMsgResp,
 }
 PREDEFINED_ID = 7
 ANSWERS_MAX = 20  # what a talker still wants to answer; it forgets the oldest

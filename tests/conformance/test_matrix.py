@@ -23,8 +23,18 @@ OF_THE_SPECIFICATION = [said for said in MATRIX.said if said.kind not in RESERVE
 SHOWING = {
     TYPE_NAMED[name]
     for name in (
-        *("REGISTER", "REGACK", "PUBLISH", "PUBACK", "PUBREC", "PUBREL", "PUBCOMP", "SUBSCRIBE"),
-        *("UNSUBSCRIBE", "PINGREQ", "WILLTOPICUPD", "WILLMSGUPD"),
+        "REGISTER",
+        "REGACK",
+        "PUBLISH",
+        "PUBACK",
+        "PUBREC",
+        "PUBREL",
+        "PUBCOMP",
+        "SUBSCRIBE",
+        "UNSUBSCRIBE",
+        "PINGREQ",
+        "WILLTOPICUPD",
+        "WILLMSGUPD",
     )
 }
 OF_NO_HANDSHAKE = [

@@ -286,7 +286,9 @@ def test_12_between_a_message_and_its_acknowledgement_it_keeps_its_id() -> None:
     bench.wake(bench.at + 1.0)
     (again,) = [each for each in bench.hear(b"s1") if isinstance(each, Publish)]
     assert (again.message_id, again.topic_id, again.payload) == (
-        *(first.message_id, first.topic_id, b"on"),
+        first.message_id,
+        first.topic_id,
+        b"on",
     )
     assert again.dup
     bench.holds_state = True

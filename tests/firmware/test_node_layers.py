@@ -17,16 +17,34 @@ LIBRARY = REPOSITORY / "firmware" / "mqttsn"
 PURE = {"engine.py", "framing.py"}
 PURE_MODULES = {"struct", "micropython"}
 MODULES = PURE_MODULES | {
-    *("asyncio", "binascii", "errno", "random", "select", "socket", "time"),
+    "asyncio",
+    "binascii",
+    "errno",
+    "random",
+    "select",
+    "socket",
+    "time",
 }
 FOR_TYPES = {"typing", "collections.abc"}
 
 
 APPLICATION = REPOSITORY / "firmware"
 TIMELESS = {
-    *("clock.py", "kept.py", "log.py", "ota.py", "senml.py", "settings.py", "store.py"),
-    *("adc.py", "bme280.py", "ds18b20.py", "internal.py", "kinds.py", "simulated.py"),
-    *("slots.py", "version.py"),
+    "clock.py",
+    "kept.py",
+    "log.py",
+    "ota.py",
+    "senml.py",
+    "settings.py",
+    "store.py",
+    "adc.py",
+    "bme280.py",
+    "ds18b20.py",
+    "internal.py",
+    "kinds.py",
+    "simulated.py",
+    "slots.py",
+    "version.py",
 }
 TIMELESS_MODULES = PURE_MODULES | {"binascii", "hashlib", "json", "random"}
 OF_THE_BOARD = {"board.py": {"machine", "network", "onewire", "sys"}, "files.py": {"os"}}

@@ -48,8 +48,14 @@ def kept() -> bytes:
 def state_of(client: Client) -> tuple[object, ...]:
     engine = client.engine
     return (
-        *(client.transport.index, client.duration_s, client.subscriptions, engine.state),
-        *(engine.message_id, engine.reading_id, engine.received, engine.topics),
+        client.transport.index,
+        client.duration_s,
+        client.subscriptions,
+        engine.state,
+        engine.message_id,
+        engine.reading_id,
+        engine.received,
+        engine.topics,
     )
 
 
@@ -57,8 +63,14 @@ def test_what_was_taken_is_put_back() -> None:
     client = a_client()
     assert put_back(client, kept())
     assert state_of(client) == (
-        *(1, 900, {b"cmd/#": 1, 7: 2, b"ab": 0}, 2),
-        *(0xFFFF, 0x1_0004, 0x2_0000, {b"greenhouse/3": 1025, b"x/y/z": 0xFFFE}),
+        1,
+        900,
+        {b"cmd/#": 1, 7: 2, b"ab": 0},
+        2,
+        0xFFFF,
+        0x1_0004,
+        0x2_0000,
+        {b"greenhouse/3": 1025, b"x/y/z": 0xFFFE},
     )
 
 

@@ -150,7 +150,14 @@ def test_the_command_refuses_a_folder_that_is_no_drive(tmp_path: Path) -> None:
 def test_a_dry_run_copies_nothing(pico: Path, tmp_path: Path) -> None:
     (tmp_path / "mp.uf2").write_bytes(IMAGE)
     done = tidegate(
-        *("flash", "install", "--drive", pico, "--board", "pico", "--firmware", "mp.uf2"),
+        "flash",
+        "install",
+        "--drive",
+        pico,
+        "--board",
+        "pico",
+        "--firmware",
+        "mp.uf2",
         "--dry-run",
         folder=tmp_path,
     )

@@ -77,7 +77,13 @@ def test_the_command_finds_out_which_board_it_is_by_its_loader(esp32: Kind, tmp_
     (tmp_path / "mp.bin").write_bytes(esp(b"x" * 1000))
     with FakeEspLoader() as loader:
         done = tidegate(
-            *("flash", "install", "--port", loader.device, "--firmware", "mp.bin", "--dry-run"),
+            "flash",
+            "install",
+            "--port",
+            loader.device,
+            "--firmware",
+            "mp.bin",
+            "--dry-run",
             folder=tmp_path,
         )
         assert loader.erased == 0
@@ -92,8 +98,14 @@ def test_a_file_for_another_chip_is_refused_before_the_board_is_touched(
     (tmp_path / "mp.bin").write_bytes(esp(b"x" * 1000, "esp32s3"))
     with FakeEspLoader() as loader:
         done = tidegate(
-            *("flash", "install", "--port", loader.device, "--firmware", "mp.bin"),
-            *("--board", "esp32"),
+            "flash",
+            "install",
+            "--port",
+            loader.device,
+            "--firmware",
+            "mp.bin",
+            "--board",
+            "esp32",
             folder=tmp_path,
         )
         assert loader.erased == 0

@@ -113,8 +113,14 @@ def test_micropython_and_the_program_in_one_go_by_the_drive(
 ) -> None:
     with DrivePlayer(tmp_path / "drive", microbit) as drive:
         done = tidegate(
-            *("flash", "--drive", drive.folder, "--port", microbit.device, *NODE),
-            *("--firmware", FIRMWARE),
+            "flash",
+            "--drive",
+            drive.folder,
+            "--port",
+            microbit.device,
+            *NODE,
+            "--firmware",
+            FIRMWARE,
             folder=tmp_path,
         )
     assert done.returncode == 0, done.stderr
@@ -184,7 +190,13 @@ def test_a_board_that_is_asked_for_the_wrong_one_goes_on(
     microbit: MicrobitBoard, tmp_path: Path
 ) -> None:
     done = tidegate(
-        *("flash", "provision", "--port", microbit.device, *NODE, "--board", "pico"),
+        "flash",
+        "provision",
+        "--port",
+        microbit.device,
+        *NODE,
+        "--board",
+        "pico",
         folder=tmp_path,
     )
     assert done.returncode == 1
@@ -244,8 +256,16 @@ def test_a_program_of_ones_own_goes_there_as_it_is(microbit: MicrobitBoard, tmp_
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "main.py").write_text("print('mine', 6 * 7)\n")
     done = tidegate(
-        *("flash", "provision", "--port", microbit.device, "--name", "x", "--wait", "0"),
-        *("--program", "mine"),
+        "flash",
+        "provision",
+        "--port",
+        microbit.device,
+        "--name",
+        "x",
+        "--wait",
+        "0",
+        "--program",
+        "mine",
         folder=tmp_path,
     )
     assert done.returncode == 0, done.stderr
@@ -258,8 +278,16 @@ def test_what_cannot_be_is_said_before_the_board_is_touched(
 ) -> None:
     with DrivePlayer(tmp_path / "drive", microbit) as drive:
         done = tidegate(
-            *("flash", "--drive", drive.folder, "--port", microbit.device, *NODE),
-            *("--firmware", FIRMWARE, "--gateway", "10.0.0.5"),
+            "flash",
+            "--drive",
+            drive.folder,
+            "--port",
+            microbit.device,
+            *NODE,
+            "--firmware",
+            FIRMWARE,
+            "--gateway",
+            "10.0.0.5",
             folder=tmp_path,
         )
     assert done.returncode == 1

@@ -63,7 +63,11 @@ def test_secrets_that_others_may_read_are_refused(tmp_path: Path) -> None:
 
 def test_a_password_may_come_from_the_environment(tmp_path: Path) -> None:
     done = tidegate(
-        *(*NODE, "--name", "x", "--wifi", "W"),
+        *NODE,
+        "--name",
+        "x",
+        "--wifi",
+        "W",
         folder=tmp_path,
         environment={"TIDEGATE_WIFI_PASSWORD": "hunter2"},
     )

@@ -147,8 +147,17 @@ def test_a_program_of_ones_own_joins_over_udp(
         shutil.copytree(library / "mqttsn", tmp_path / "program" / "lib" / "mqttsn")
         (tmp_path / "program" / "main.py").write_text(MAIN.format(port=gateway.port))
         done = tidegate(
-            *("flash", "--boards", boards, "--port", board.device, "--name", "garden-1"),
-            *("--program", "program", "--set", f"admin.listen=127.0.0.1:{admin}"),
+            "flash",
+            "--boards",
+            boards,
+            "--port",
+            board.device,
+            "--name",
+            "garden-1",
+            "--program",
+            "program",
+            "--set",
+            f"admin.listen=127.0.0.1:{admin}",
             folder=tmp_path,
         )
     assert done.returncode == 0, done.stderr
@@ -168,8 +177,21 @@ def test_micropython_comes_by_the_drive_and_the_program_by_the_port(
     folder = pico_drive(tmp_path)
     with played(folder) as taken:
         done = tidegate(
-            *("flash", "--boards", boards, "--port", board.device, "--drive", folder),
-            *("--firmware", "mp.uf2", "--name", "x-1", "--program", "program", "--wait", "0"),
+            "flash",
+            "--boards",
+            boards,
+            "--port",
+            board.device,
+            "--drive",
+            folder,
+            "--firmware",
+            "mp.uf2",
+            "--name",
+            "x-1",
+            "--program",
+            "program",
+            "--wait",
+            "0",
             folder=tmp_path,
         )
     assert done.returncode == 0, done.stderr
@@ -190,8 +212,20 @@ def test_a_node_that_nobody_hears_is_said_with_what_to_look_at(
     (tmp_path / "program").mkdir()
     (tmp_path / "program" / "main.py").write_text("print('no WLAN')\n")
     done = tidegate(
-        *("flash", "provision", "--boards", boards, "--port", board.device, "--name", "lost-1"),
-        *("--program", "program", "--wait", "1", "--set", "admin.listen=127.0.0.1:1"),
+        "flash",
+        "provision",
+        "--boards",
+        boards,
+        "--port",
+        board.device,
+        "--name",
+        "lost-1",
+        "--program",
+        "program",
+        "--wait",
+        "1",
+        "--set",
+        "admin.listen=127.0.0.1:1",
         folder=tmp_path,
     )
     assert done.returncode == 69
@@ -209,8 +243,16 @@ def test_micropython_that_is_too_old_is_refused_and_the_board_goes_on(
     description.write_text(description.read_text().replace("1.23", "9.9"))
     board.flash.joinpath("main.py").write_text("open('/went_on', 'w').close()")
     done = tidegate(
-        *("flash", "provision", "--boards", boards, "--port", board.device, "--name", "x"),
-        *("--program", boards),
+        "flash",
+        "provision",
+        "--boards",
+        boards,
+        "--port",
+        board.device,
+        "--name",
+        "x",
+        "--program",
+        boards,
         folder=tmp_path,
     )
     assert done.returncode == 1
@@ -229,8 +271,15 @@ def test_a_whole_node_in_a_folder_is_read_by_a_board_and_publishes(
     config = '[log]\nlevel = "debug"\n'
     with GatewayProcess(tmp_path / "gateway", broker.url, config) as gateway:
         done = tidegate(
-            *("flash", "provision", "--into", "board", "--board", "esp32", *NODE),
-            *("--gateway", f"127.0.0.1:{gateway.port}"),
+            "flash",
+            "provision",
+            "--into",
+            "board",
+            "--board",
+            "esp32",
+            *NODE,
+            "--gateway",
+            f"127.0.0.1:{gateway.port}",
             folder=tmp_path,
         )
         assert done.returncode == 0, done.stderr
@@ -250,9 +299,18 @@ def test_a_whole_node_joins_over_udp_from_its_first_start(
     config = f'[admin]\nlisten = "127.0.0.1:{admin}"\n'
     with GatewayProcess(tmp_path / "gateway", broker.url, config) as gateway:
         done = tidegate(
-            *("flash", "--boards", boards, "--port", board.device, *NODE),
-            *("--gateway", f"127.0.0.1:{gateway.port}", "--wait", "30"),
-            *("--set", f"admin.listen=127.0.0.1:{admin}"),
+            "flash",
+            "--boards",
+            boards,
+            "--port",
+            board.device,
+            *NODE,
+            "--gateway",
+            f"127.0.0.1:{gateway.port}",
+            "--wait",
+            "30",
+            "--set",
+            f"admin.listen=127.0.0.1:{admin}",
             folder=tmp_path,
         )
     assert done.returncode == 0, done.stderr
@@ -265,9 +323,21 @@ def test_secrets_are_in_a_file_of_their_own_that_nobody_else_reads(tmp_path: Pat
     for name in ("password", "more"):
         (tmp_path / name).chmod(0o600)
     done = tidegate(
-        *("flash", "provision", "--into", "board", "--board", "esp32", *NODE),
-        *("--gateway", "10.0.0.5", "--wifi", "Garden", "--wifi-password-file", "password"),
-        *("--secrets", "more"),
+        "flash",
+        "provision",
+        "--into",
+        "board",
+        "--board",
+        "esp32",
+        *NODE,
+        "--gateway",
+        "10.0.0.5",
+        "--wifi",
+        "Garden",
+        "--wifi-password-file",
+        "password",
+        "--secrets",
+        "more",
         folder=tmp_path,
     )
     assert done.returncode == 0, done.stderr

@@ -65,8 +65,17 @@ def test_boards_get_their_programs_from_it(
     installed: Path, tmp_path: Path, board: str, more: tuple[str, ...], files: set[str]
 ) -> None:
     done = tidegate(
-        *(installed, tmp_path, "flash", "provision", "--board", board, "--into", "board"),
-        *("--name", "x-1", *more),
+        installed,
+        tmp_path,
+        "flash",
+        "provision",
+        "--board",
+        board,
+        "--into",
+        "board",
+        "--name",
+        "x-1",
+        *more,
     )
     assert done.returncode == 0, done.stderr
     made = tmp_path / "board"

@@ -37,7 +37,11 @@ def test_each_action_leaves_a_mark_by_which_one_that_does_nothing_is_noticed() -
     without = {name for name, action in ACTIONS.items() if not action.marks}
     assert without == {"air.weather"}  # what it leaves is the weather's own
     assert Weather(0.1, 0.1, 0.1, damaged=0.1, mtu=9).marks == (
-        *("lost", "copied", "delayed", "damaged", "too long"),
+        "lost",
+        "copied",
+        "delayed",
+        "damaged",
+        "too long",
     )
     assert LineWeather(0.1, 0.1).marks == ("flipped", "dropped")
     assert LineWeather().marks == ()
@@ -81,7 +85,13 @@ def test_a_kind_of_board_is_there_and_runs_by_its_file_alone(
     (tmp_path / "bench.toml").write_text('[[board]]\nid = "kitchen"\nkind = "toaster"\n')
     monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
     assert set(kinds()) == {
-        *("esp32", "microbit", "python", "qemu-microbit", "rp2", "unix", "wasi"),
+        "esp32",
+        "microbit",
+        "python",
+        "qemu-microbit",
+        "rp2",
+        "unix",
+        "wasi",
         "toaster",
     }
     (listed,) = inventory.read(tmp_path / "bench.toml")

@@ -317,7 +317,9 @@ def test_compiled_modules_run_and_all_others_do_as_well() -> None:
     assert daemon == str(PACKAGE / "app" / "daemon.py")
     name, engine, fields, _ = running(REPOSITORY, {compiled.VARIABLE: "no"})
     assert (name, engine, fields) == (
-        *("UNWANTED", str(PACKAGE / "core" / "engine.py"), str(PACKAGE / "frames/fields.py")),
+        "UNWANTED",
+        str(PACKAGE / "core" / "engine.py"),
+        str(PACKAGE / "frames/fields.py"),
     )
 
 

@@ -16,26 +16,28 @@ from pathlib import Path
 LOGGED = {"warning", "error", "exception", "critical"}
 # Raised with a sentence that somebody reads. MalformedFrame and the like are a peer's, and counted.
 RAISED = {
-    *(
-        "AdminError",
-        "BrokerFailure",
-        "CannotError",
-        "DemoError",
-        "JournalError",
-        "LimitError",
-        "LinkError",
-    ),
-    *("NoAnswerError", "RefusedError", "SignInError", "StateError"),
+    "AdminError",
+    "BrokerFailure",
+    "CannotError",
+    "DemoError",
+    "JournalError",
+    "LimitError",
+    "LinkError",
+    "NoAnswerError",
+    "RefusedError",
+    "SignInError",
+    "StateError",
 }
 # Whose functions return them.
 SENTENCES = {
-    *(
-        "admin/conditions.py",
-        "admin/http/hosts.py",
-        "config/doubts.py",
-        "transports/broker/failures.py",
-    ),
-    *("host/causes.py", "host/limits.py", "transports/serial/faults.py", "core/mqtt/session.py"),
+    "admin/conditions.py",
+    "admin/http/hosts.py",
+    "config/doubts.py",
+    "transports/broker/failures.py",
+    "host/causes.py",
+    "host/limits.py",
+    "transports/serial/faults.py",
+    "core/mqtt/session.py",
 }
 # `tidegate flash` speaks to whoever sits before it, and docs/flashing.md has what it says.
 LEFT_OUT = ("cli/flash/", "flashing/")

@@ -31,9 +31,22 @@ GENERATED = {
 }
 LOCKED_EXTRAS = ("demo", "flash", "hil")
 AT_THE_TOP = {
-    *(".ci", ".containerignore", ".dockerignore", ".gitignore", "CHANGELOG.md", "Containerfile"),
-    *("LICENSE", "Makefile", "README.md", "docs", "firmware", "gateway", "hil", "pyproject.toml"),
-    *("spark_ingest", "tests"),
+    ".ci",
+    ".containerignore",
+    ".dockerignore",
+    ".gitignore",
+    "CHANGELOG.md",
+    "Containerfile",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "docs",
+    "firmware",
+    "gateway",
+    "hil",
+    "pyproject.toml",
+    "spark_ingest",
+    "tests",
 }
 GENERATED_MARK = re.compile(r"\bby `?python3? -m ([\w.]+)")
 PACKAGES = ("gateway", "spark_ingest")
@@ -44,9 +57,20 @@ MARKDOWN_LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)|(?:src|href)=\"([^\"#]+)")
 UNFINISHED = ("TO DO", "FIX ME", "X X X", "T B D", "W I P", "HA CK")
 MACHINE_PATHS = ("work/", "root/", r"home/\w", r"Users/\w", r"tmp/\w")
 REGISTRY_HOSTS = (
-    *("pypi org", "pythonhosted org", "piwheels org", "crates io", "npmjs org", "npmjs com"),
-    *("proxy golang org", "maven org", "maven apache org", "docker io", "ghcr io"),
-    *("deb debian org", "security debian org", "archive raspberrypi com"),
+    "pypi org",
+    "pythonhosted org",
+    "piwheels org",
+    "crates io",
+    "npmjs org",
+    "npmjs com",
+    "proxy golang org",
+    "maven org",
+    "maven apache org",
+    "docker io",
+    "ghcr io",
+    "deb debian org",
+    "security debian org",
+    "archive raspberrypi com",
 )
 FORBIDDEN_TEXT = {
     "unfinished work; finish it or open an issue": re.compile(

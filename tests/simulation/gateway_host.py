@@ -114,7 +114,9 @@ class GatewayHost:
         # What a larger budget has left is there until it is drained.
         self.journal_bytes_max = max(disk.budget_bytes, self.journal._room.bytes)
         self._loop = VirtualLoop(
-            *(agenda, lambda: disk.job_s(agenda.now), self.late),
+            agenda,
+            lambda: disk.job_s(agenda.now),
+            self.late,
             lambda: disk.hung_until(JOURNAL),
         )
         callbacks = JournalCallbacks(
@@ -131,16 +133,23 @@ class GatewayHost:
             lost=self._lost_readings,
         )
         self._committer = JournalCommitter(
-            *(self.journal, _as_loop(self._loop), callbacks),
+            self.journal,
+            _as_loop(self._loop),
+            callbacks,
             thread=_as_jobs(self._loop),
             look_s=disk.look_s,
         )
         self._state_loop = VirtualLoop(
-            *(agenda, lambda: disk.job_s(agenda.now), self.late),
+            agenda,
+            lambda: disk.job_s(agenda.now),
+            self.late,
             lambda: disk.hung_until(STATE),
         )
         self._state = StateCommitter(
-            *(store, saved, _as_loop(self._state_loop), self._durable),
+            store,
+            saved,
+            _as_loop(self._state_loop),
+            self._durable,
             thread=_as_jobs(self._state_loop),
         )
         self.is_on = True

@@ -276,7 +276,12 @@ class _Conversation:
         if "seq" in properties:
             tag = (properties["gw"], properties["epoch"], properties["seq"])
         publication = Publication(
-            *(packet.topic, packet.payload, qos, packet.retain, tag, properties.get("client")),
+            packet.topic,
+            packet.payload,
+            qos,
+            packet.retain,
+            tag,
+            properties.get("client"),
             unix_ms=int(properties["ts"]) if "ts" in properties else None,
         )
         if qos == 2:

@@ -95,9 +95,24 @@ class Trouble(Enum):
 
 # What the gateway says and does at the points where a crash matters.
 MOMENTS = (
-    *("Publish", "Puback", "Pubrec", "Pubrel", "Pubcomp", "Connack", "Regack", "Suback"),
-    *("Disconnect", "Pingresp", "stored", "packet", "Save", "release", "release", "release"),
-    *("will", "will"),
+    "Publish",
+    "Puback",
+    "Pubrec",
+    "Pubrel",
+    "Pubcomp",
+    "Connack",
+    "Regack",
+    "Suback",
+    "Disconnect",
+    "Pingresp",
+    "stored",
+    "packet",
+    "Save",
+    "release",
+    "release",
+    "release",
+    "will",
+    "will",
 )
 ENDS_A_LIFE = frozenset({Trouble.STOP, Trouble.KILL, Trouble.POWER})
 

@@ -37,11 +37,21 @@ def test_every_test_that_guards_a_promise_exists() -> None:
 def test_every_promise_of_the_worlds_is_documented() -> None:
     document = DOCUMENT.read_text()
     promises = {
-        *(watch.SAFE, watch.ONCE, watch.IN_ORDER, watch.NO_HOLES, bounds.BOUNDED),
+        watch.SAFE,
+        watch.ONCE,
+        watch.IN_ORDER,
+        watch.NO_HOLES,
+        bounds.BOUNDED,
         will_watch.WILLS,
-        *(model_ingest.INGESTED, lateness.NOT_THERE, liveness.LIVENESS),
-        *(downlink_watch.ONE_AT_A_TIME, downlink_watch.IN_ORDER, downlink_watch.NOTHING_MISSED),
-        *(downlink_watch.ONCE, downlink_watch.RETAINED_ONCE, downlink_watch.LATEST_VALUE),
+        model_ingest.INGESTED,
+        lateness.NOT_THERE,
+        liveness.LIVENESS,
+        downlink_watch.ONE_AT_A_TIME,
+        downlink_watch.IN_ORDER,
+        downlink_watch.NOTHING_MISSED,
+        downlink_watch.ONCE,
+        downlink_watch.RETAINED_ONCE,
+        downlink_watch.LATEST_VALUE,
     }
     numbers = {promise.split()[0] for promise in promises}
     assert {number for number in numbers if f"**{number}. " not in document} == set()

@@ -34,8 +34,13 @@ OVERFLOW = 2  # readings in memory; ten thousand are more than a world has
 SEEN_MIN = 5  # in so many worlds:
 SEEN_IN = 450
 ON_DISK = (
-    *("stored", "not stored", "read back", "recovered"),
-    *("journal full", "journal failed", "journal degraded"),
+    "stored",
+    "not stored",
+    "read back",
+    "recovered",
+    "journal full",
+    "journal failed",
+    "journal degraded",
 )
 
 # Troubles that only worlds of these kinds have, and what must be seen in some of those.

@@ -286,7 +286,10 @@ class ReadingsWatch:
             fate.routed += 1  # again, perhaps as old news
             return
         if (publication.topic, publication.qos, publication.retain, publication.client_id) != (
-            *(reading.topic, reading.qos, reading.retain, reading.client_id),
+            reading.topic,
+            reading.qos,
+            reading.retain,
+            reading.client_id,
         ):
             broken(ONCE, f"{reading} became {publication}")
         fate.routed += 1

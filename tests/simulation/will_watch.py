@@ -96,7 +96,10 @@ class WillWatch:
 
     def _has_disk_trouble(self) -> bool:
         troubles = (
-            *(Trouble.FAILING_DISK, Trouble.FULL_DISK, Trouble.SLOW_DISK, Trouble.HUNG_DISK),
+            Trouble.FAILING_DISK,
+            Trouble.FULL_DISK,
+            Trouble.SLOW_DISK,
+            Trouble.HUNG_DISK,
         )
         return self._is_late or any(self._plan.has(trouble) for trouble in troubles)
 

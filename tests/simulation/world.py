@@ -66,7 +66,7 @@ class World:
         self._owners: dict[bytes, Sensor] = {}
         meddler = Random(f"meddler {seed}") if self.plan.is_meddled else None
         self.disk = Disk(
-            *(dice, self.plan.flush_s_max, self.plan.journal_bytes, self.plan.budgets, meddler)
+            dice, self.plan.flush_s_max, self.plan.journal_bytes, self.plan.budgets, meddler
         )
         if tell is not nothing:
             self.disk.files.trace = lambda call: self.note(f"    disk: {call}")

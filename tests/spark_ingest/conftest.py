@@ -10,9 +10,16 @@ from tests.support.kafka import why_not_here
 
 WITHOUT_KAFKA = why_not_here()
 NEED_PYARROW = (
-    *("test_segment.py", "test_collector.py", "test_crash_points.py", "test_full_disk.py"),
-    *("test_with_gateway.py", "test_command_line.py", "test_lake.py", "test_retention.py"),
-    *("test_partials.py", "test_kept_until_ingested.py"),
+    "test_segment.py",
+    "test_collector.py",
+    "test_crash_points.py",
+    "test_full_disk.py",
+    "test_with_gateway.py",
+    "test_command_line.py",
+    "test_lake.py",
+    "test_retention.py",
+    "test_partials.py",
+    "test_kept_until_ingested.py",
 )
 collect_ignore = [
     *([] if find_spec("pyarrow") else NEED_PYARROW),

@@ -23,25 +23,51 @@ ORIGIN_NEEDS = {"name"}
 ORIGIN = ORIGIN_NEEDS | {"sw_version", "support_url"}
 DEVICE_NEEDS = {"identifiers"}
 DEVICE = DEVICE_NEEDS | {
-    *("connections", "manufacturer", "model", "model_id", "name", "hw_version", "serial_number"),
-    *("sw_version", "via_device", "suggested_area", "configuration_url"),
+    "connections",
+    "manufacturer",
+    "model",
+    "model_id",
+    "name",
+    "hw_version",
+    "serial_number",
+    "sw_version",
+    "via_device",
+    "suggested_area",
+    "configuration_url",
 }
 AVAILABILITY_NEEDS = {"topic"}
 AVAILABILITY = AVAILABILITY_NEEDS | {
-    *("payload_available", "payload_not_available", "value_template"),
+    "payload_available",
+    "payload_not_available",
+    "value_template",
 }
 AVAILABILITY_MODES = {"all", "any", "latest"}
 ENTITY_NEEDS = {"platform", "unique_id", "state_topic"}
 ENTITY = ENTITY_NEEDS | {
-    *("availability", "availability_mode", "enabled_by_default", "entity_category", "icon"),
-    *("json_attributes_topic", "json_attributes_template", "object_id", "qos", "encoding"),
-    *("value_template", "device_class", "expire_after", "force_update", "name"),
+    "availability",
+    "availability_mode",
+    "enabled_by_default",
+    "entity_category",
+    "icon",
+    "json_attributes_topic",
+    "json_attributes_template",
+    "object_id",
+    "qos",
+    "encoding",
+    "value_template",
+    "device_class",
+    "expire_after",
+    "force_update",
+    "name",
 }
 OF_PLATFORM = {
     "sensor": ENTITY
     | {
-        *("last_reset_value_template", "options", "suggested_display_precision"),
-        *("state_class", "unit_of_measurement"),
+        "last_reset_value_template",
+        "options",
+        "suggested_display_precision",
+        "state_class",
+        "unit_of_measurement",
     },
     "binary_sensor": ENTITY | {"off_delay", "payload_on", "payload_off"},
 }

@@ -92,7 +92,10 @@ class JournalBench(Bench):
         found = self.recovered
         self.take(
             self.engine.restore_readings(
-                *(found.queued, found.received, found.exchanges, found.last_packet_id),
+                found.queued,
+                found.received,
+                found.exchanges,
+                found.last_packet_id,
                 self.at,
                 found.kept,
             )

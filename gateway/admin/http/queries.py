@@ -75,7 +75,11 @@ def clients_query(asked: Mapping[str, str]) -> ClientsQuery:
     if sort.removeprefix("-") not in SORTS:
         raise QueryError(f"no order {sort!r}: it is one of {', '.join(SORTS)}, or -id and so on")
     return ClientsQuery(
-        *(asked.get("id"), asked.get("prefix", ""), state, asked.get("after", ""), _limit(asked)),
+        asked.get("id"),
+        asked.get("prefix", ""),
+        state,
+        asked.get("after", ""),
+        _limit(asked),
         search=_search(asked),
         sort=sort.removeprefix("-"),
         descends=sort.startswith("-"),

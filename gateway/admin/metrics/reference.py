@@ -65,14 +65,25 @@ FRAME_RESULTS = ("good", "bad_check", "too_long", "too_short", "aborted", "not_m
 
 def reference() -> str:
     lines = [
-        *("## The gateway", "", "| Name | Type | Labels | Meaning |", "|---|---|---|---|"),
+        "## The gateway",
+        "",
+        "| Name | Type | Labels | Meaning |",
+        "|---|---|---|---|",
         *(
             f"| `{metric.name}` | {metric.kind.value} | {_code(metric.labels)} | {metric.help}. |"
             for metric in METRICS
         ),
-        *("", "## Its process", "", "| Name | Type | Meaning |", "|---|---|---|"),
+        "",
+        "## Its process",
+        "",
+        "| Name | Type | Meaning |",
+        "|---|---|---|",
         *(f"| `{name}` | {kind.value} | {help_}. |" for name, kind, help_ in PROCESS_METRICS),
-        *("", "## Labels", "", "| Label | Values |", "|---|---|"),
+        "",
+        "## Labels",
+        "",
+        "| Label | Values |",
+        "|---|---|",
         f"| `state` | {_code(state.value for state in State)} |",
         f"| `reason` | {_code(reason.value for reason in Reason)} |",
         "| `qos` | `0`, `1`, `2` |",

@@ -94,15 +94,25 @@ ALLOWED: tuple[Allowed, ...] = (
 
 _AUDITED = frozenset(
     {
-        *("open", "glob.glob", "import", "subprocess.Popen", "sqlite3.connect", "tempfile.mkstemp"),
+        "open",
+        "glob.glob",
+        "import",
+        "subprocess.Popen",
+        "sqlite3.connect",
+        "tempfile.mkstemp",
         *(f"os.{name}" for name in ("chflags", "chmod", "chown", "exec", "fork", "forkpty")),
         *(f"os.{name}" for name in ("getxattr", "link", "listdir", "listxattr", "mkdir")),
         *(f"os.{name}" for name in ("posix_spawn", "remove", "rename", "rmdir", "scandir")),
         *(f"os.{name}" for name in ("setxattr", "spawn", "symlink", "system", "truncate")),
-        *("os.utime", "fcntl.flock", "fcntl.lockf"),
+        "os.utime",
+        "fcntl.flock",
+        "fcntl.lockf",
         *(f"shutil.{name}" for name in ("copyfile", "copytree", "move", "rmtree", "chown")),
         *(f"socket.{name}" for name in ("getaddrinfo", "gethostbyname", "gethostbyaddr")),
-        *("socket.getnameinfo", "socket.connect", "socket.bind", "socket.sendto"),
+        "socket.getnameinfo",
+        "socket.connect",
+        "socket.bind",
+        "socket.sendto",
     }
 )
 # (where it is, its name, whether it blocks only on a descriptor that is blocking)
@@ -110,8 +120,18 @@ _WRAPPED: tuple[tuple[Any, str, bool], ...] = (
     *(
         (os, name, False)
         for name in (
-            *("stat", "lstat", "fstat", "statvfs", "fstatvfs", "access", "readlink"),
-            *("fsync", "fdatasync", "ftruncate", "posix_fallocate", "sync"),
+            "stat",
+            "lstat",
+            "fstat",
+            "statvfs",
+            "fstatvfs",
+            "access",
+            "readlink",
+            "fsync",
+            "fdatasync",
+            "ftruncate",
+            "posix_fallocate",
+            "sync",
         )
     ),
     *((os, name, True) for name in ("read", "write", "pread", "pwrite", "readv", "writev")),

@@ -15,8 +15,14 @@ STATE_DIR = Path("/var/lib/tidegate")
 DROP_INS = f"/etc/systemd/system/{SERVICE}.service.d"
 RESTARTS_MANY = 5
 _ASKED = (
-    *("LoadState", "ActiveState", "SubState", "UnitFileState", "Result", "NRestarts"),
-    *("NeedDaemonReload", "ReadWritePaths"),
+    "LoadState",
+    "ActiveState",
+    "SubState",
+    "UnitFileState",
+    "Result",
+    "NRestarts",
+    "NeedDaemonReload",
+    "ReadWritePaths",
 )
 
 

@@ -90,8 +90,15 @@ class PendingWills:
         self._due[will.client_id] = will
         self._refused.pop(will.client_id, None)
         row = DueWillRecord(
-            *(will.client_id, will.topic, will.payload, will.qos, will.retain),
-            *(will.epoch, will.sequence, will.packet_id, will.unix_ms),
+            will.client_id,
+            will.topic,
+            will.payload,
+            will.qos,
+            will.retain,
+            will.epoch,
+            will.sequence,
+            will.packet_id,
+            will.unix_ms,
         )
         return [*given_up, Save(row), WhenSaved([])]
 

@@ -47,7 +47,11 @@ BEFORE = "before-restore"
 SERVICE_USER = "tidegate"
 # What a gateway keeps in its folder; copies of what was damaged stay where they are.
 STATE_NAMES = (
-    *(DATABASE_FILE, f"{DATABASE_FILE}-wal", f"{DATABASE_FILE}-shm", DISTRUST_FILE, EPOCH_FILE),
+    DATABASE_FILE,
+    f"{DATABASE_FILE}-wal",
+    f"{DATABASE_FILE}-shm",
+    DISTRUST_FILE,
+    EPOCH_FILE,
     "journal",
 )
 

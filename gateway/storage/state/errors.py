@@ -34,8 +34,10 @@ _MEANING = {
 }
 # Of these SQLite does not say which error of the system it was.
 _HIDING = (
-    *(sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY),
-    *(sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN),
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
 )
 # The last: a table or a column is missing, so the file is not one that we made.
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)

@@ -147,7 +147,8 @@ def _keep_private(folder: Path) -> None:
     if status.st_mode & 0o022:
         log.warning(
             "gateway.state_dir %s can be changed by other users of this machine: chmod 0700 %s",
-            *(folder, folder),
+            folder,
+            folder,
         )
 
 
@@ -170,7 +171,9 @@ def _open_store(folder: Path, link_names: Sequence[str]) -> tuple[StateStore, St
     log.warning(
         "%s was damaged (%s) and is kept as %s; a new one begins: sensors have to connect, "
         "register and subscribe anew, and messages that waited here for them are lost",
-        *(folder / DATABASE_FILE, why, kept.name),
+        folder / DATABASE_FILE,
+        why,
+        kept.name,
     )
     return _open_and_load(folder, link_names)
 
@@ -182,7 +185,8 @@ def _open_and_load(folder: Path, link_names: Sequence[str]) -> tuple[StateStore,
         if store.skipped:
             log.warning(
                 "%s: rows that made no sense and were removed: %d",
-                *(folder / DATABASE_FILE, store.skipped),
+                folder / DATABASE_FILE,
+                store.skipped,
             )
         epoch = _raise_epoch(folder, store)
     except BaseException:

@@ -112,15 +112,14 @@ _OF_CLIENT = frozenset(
 )
 _GONE = frozenset(
     {
-        *(
-            SubscriptionDeleted,
-            MessageDeleted,
-            RetainedDeleted,
-            PacketDeleted,
-            PacketsDeleted,
-            FilterDeleted,
-        ),
-        *(DueWillDeleted, PermitDeleted),
+        SubscriptionDeleted,
+        MessageDeleted,
+        RetainedDeleted,
+        PacketDeleted,
+        PacketsDeleted,
+        FilterDeleted,
+        DueWillDeleted,
+        PermitDeleted,
     }
 )
 _SESSION: Key = (SessionRecord, 0)

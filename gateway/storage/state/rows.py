@@ -117,15 +117,16 @@ _WAYS: dict[type, _Way] = {
 # What needs no more space on the disk than before, or hardly any.
 _MAKING_ROOM = frozenset(
     {
-        *(
-            SessionDeleted,
-            SubscriptionDeleted,
-            MessageDeleted,
-            RetainedDeleted,
-            PacketDeleted,
-            PacketsDeleted,
-        ),
-        *(FilterDeleted, DueWillDeleted, PermitDeleted, SessionRecord),
+        SessionDeleted,
+        SubscriptionDeleted,
+        MessageDeleted,
+        RetainedDeleted,
+        PacketDeleted,
+        PacketsDeleted,
+        FilterDeleted,
+        DueWillDeleted,
+        PermitDeleted,
+        SessionRecord,
     }
 )
 
@@ -154,10 +155,16 @@ class RowWriter:
             will = (row.will.topic, row.will.payload, row.will.qos, row.will.retain)
         is_known = 0 <= row.link < len(self._link_names)
         return (
-            *(row.client_id, row.clean, self._link_names[row.link] if is_known else ""),
-            *(row.address, row.state.value, row.keep_alive_s, row.sleep_s),
+            row.client_id,
+            row.clean,
+            self._link_names[row.link] if is_known else "",
+            row.address,
+            row.state.value,
+            row.keep_alive_s,
+            row.sleep_s,
             *will,
-            *(row.next_topic_id, row.next_position),
+            row.next_topic_id,
+            row.next_position,
         )
 
 
@@ -315,10 +322,16 @@ class RowReader:
             client_id, clean, link, address, state, keep_alive_s, sleep_s, *rest = row
             topic, payload, qos, retain, next_topic_id, next_position = rest
             yield SessionRecord(
-                *(ClientId(client_id), bool(clean), links.get(link, NO_LINK), address),
-                *(State(state), keep_alive_s, sleep_s),
+                ClientId(client_id),
+                bool(clean),
+                links.get(link, NO_LINK),
+                address,
+                State(state),
+                keep_alive_s,
+                sleep_s,
                 WillRecord(topic, payload, qos, bool(retain)) if topic is not None else None,
-                *(next_topic_id, next_position),
+                next_topic_id,
+                next_position,
             )
 
     def _due_wills(self) -> Iterable[DueWillRecord]:
@@ -346,6 +359,11 @@ class RowReader:
             client.messages.append(
                 MessageRecord(
                     client.session.client_id,
-                    *(position, topic, payload, qos, bool(retain), bool(is_released)),
+                    position,
+                    topic,
+                    payload,
+                    qos,
+                    bool(retain),
+                    bool(is_released),
                 )
             )

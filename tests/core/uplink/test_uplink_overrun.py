@@ -64,7 +64,8 @@ class Overrun(JournalBench):
             *(self.end_group,) * 3,
             *(self.look_at_backlog,) * 2,
             *(self.settle,) * 7,
-            *(self.pause, self.lose),
+            self.pause,
+            self.lose,
         )
         self.dice.choice(happens)()
         self.hear_acknowledgements()

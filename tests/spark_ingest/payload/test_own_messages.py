@@ -13,9 +13,13 @@ from tests.spark_ingest.examples import delivery, tagged
 @pytest.mark.parametrize(
     "topic",
     [
-        *("tidegate/roof/state", "tidegate/roof/stats", "tidegate/roof/clients/hall%2F1"),
-        *("tidegate/roof/values/tank", "tidegate/ingest/roof/ack/c1"),
-        *("homeassistant/device/tidegate_roof_tank/config", "homeassistant/status"),
+        "tidegate/roof/state",
+        "tidegate/roof/stats",
+        "tidegate/roof/clients/hall%2F1",
+        "tidegate/roof/values/tank",
+        "tidegate/ingest/roof/ack/c1",
+        "homeassistant/device/tidegate_roof_tank/config",
+        "homeassistant/status",
     ],
 )
 def test_what_gateways_say_of_themselves_is_left_out_unless_it_has_a_tag(topic: str) -> None:
@@ -32,8 +36,12 @@ def test_what_gateways_say_of_themselves_is_left_out_unless_it_has_a_tag(topic: 
 @pytest.mark.parametrize(
     "topic",
     [
-        *("farm/1/state", "tidegate/roof/clients/a/b", "tidegate/roof", "homeassistant/sensor/t"),
-        *("site/tidegate/roof/state", "homeassistant/sensor/t/config"),
+        "farm/1/state",
+        "tidegate/roof/clients/a/b",
+        "tidegate/roof",
+        "homeassistant/sensor/t",
+        "site/tidegate/roof/state",
+        "homeassistant/sensor/t/config",
     ],
 )
 def test_what_others_publish_is_not_left_out(topic: str) -> None:

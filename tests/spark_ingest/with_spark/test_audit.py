@@ -84,7 +84,11 @@ def test_an_hour_is_as_complete_as_its_share_of_readings(spark: SparkSession) ->
     minutes = [60 * n for n in range(181) if not 60 <= n < 90 and not 120 <= n < 180]
     found = rows_of(
         completeness(spoken(spark, *minutes), SilenceOptions()),
-        *("device", "hour", "readings", "expected", "percent"),
+        "device",
+        "hour",
+        "readings",
+        "expected",
+        "percent",
     )
     assert found == [
         ("n1", naive(0), 60, 60, 100.0),

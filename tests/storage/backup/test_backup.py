@@ -23,7 +23,12 @@ BACKUPS = 4
 def restored(backup: Path, folder: Path) -> Path:
     config = folder / "config.toml"
     done = tidegate(
-        *("restore", backup, "--config", config, "--set", f"gateway.state_dir={folder}/state"),
+        "restore",
+        backup,
+        "--config",
+        config,
+        "--set",
+        f"gateway.state_dir={folder}/state",
         folder=folder.parent,
     )
     assert done.returncode == 0, done.stderr

@@ -67,7 +67,11 @@ def test_a_gateway_comes_back_in_an_empty_folder(tmp_path: Path) -> None:
     assert exported(new) == exported(config)
     assert epoch_in(tmp_path / "new" / "state") > epoch
     assert sorted(path.name for path in (tmp_path / "new" / "state").iterdir()) == [
-        *("before-restore", "journal", "lock", "state.db", "state.db-wal"),
+        "before-restore",
+        "journal",
+        "lock",
+        "state.db",
+        "state.db-wal",
     ]
 
 
@@ -129,7 +133,7 @@ def test_readings_can_be_left_out(tmp_path: Path) -> None:
     config = gateway_folder(tmp_path)
     backup = backup_of(config)
     done = tidegate(
-        *("restore", backup, "--config", config, "--force", "--without-readings"), folder=tmp_path
+        "restore", backup, "--config", config, "--force", "--without-readings", folder=tmp_path
     )
     assert done.returncode == 0, done.stderr
     assert exported(config) == []

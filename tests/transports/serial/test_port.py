@@ -365,12 +365,18 @@ ALLOWED = stat.S_IFCHR | 0o660
     ("mode", "group", "listed", "member", "told"),
     [
         (
-            *(ALLOWED, "dialout", False, False),
+            ALLOWED,
+            "dialout",
+            False,
+            False,
             "user tidegate may not open /dev/ttyUSB0, which belongs to the group dialout: "
             "sudo usermod -aG dialout tidegate, then restart the service, or log in again",
         ),
         (
-            *(ALLOWED, "dialout", True, False),
+            ALLOWED,
+            "dialout",
+            True,
+            False,
             "user tidegate may not open /dev/ttyUSB0 yet: it is in the group dialout, but was not "
             "when this program began; restart the service, or log in again",
         ),

@@ -92,8 +92,19 @@ def test_what_goes_to_others_or_to_nobody_ends_it_in_vain(batch: list[tuple[byte
 
 def test_what_is_never_answered_is_hardly_ever_waited_for() -> None:
     assert fails(awake(), 13) == [
-        *(0, 1, 3, 7, 15, 31, 63, 127, 255, 511),
-        *(SKIPPED_MAX, SKIPPED_MAX, SKIPPED_MAX),
+        0,
+        1,
+        3,
+        7,
+        15,
+        31,
+        63,
+        127,
+        255,
+        511,
+        SKIPPED_MAX,
+        SKIPPED_MAX,
+        SKIPPED_MAX,
     ]
 
 

@@ -103,9 +103,15 @@ def test_who_is_answered_is_not_kept_waiting_for_parts_of_a_millisecond(
 @pytest.mark.parametrize(
     ("form", "senders", "tick_ms_max", "wait_s"),
     [
-        *((coarse, 150, 0, 0.0), (coarse, 150, 0.9, 0.0), (coarse, 150, 1, 0.001)),
-        *((coarse, 150, 5, 0.005), (fine, 150, 5, 0.005), (fine, 600, 2.5, 0.002)),
-        *((fine, 600, 0, 0.0), (fine, 600, 0.1, 0.0), (fine, 600, 0.9, 0.0009)),
+        (coarse, 150, 0, 0.0),
+        (coarse, 150, 0.9, 0.0),
+        (coarse, 150, 1, 0.001),
+        (coarse, 150, 5, 0.005),
+        (fine, 150, 5, 0.005),
+        (fine, 600, 2.5, 0.002),
+        (fine, 600, 0, 0.0),
+        (fine, 600, 0.1, 0.0),
+        (fine, 600, 0.9, 0.0009),
     ],
 )
 def test_the_longest_wait_is_the_owners(
