@@ -272,7 +272,12 @@ class _Gathering:
             self._names.add(name)
         if self._last is not None and name > self._last:
             return None
-        topic = TopicShown(name, self._nobody(), self._nobody(), self._nobody())
+        topic = TopicShown(
+            name=name,
+            registered=self._nobody(),
+            subscribed=self._nobody(),
+            predefined=self._nobody(),
+        )
         self._topics[name] = topic
         if len(self._topics) > 2 * self._query.limit:
             self._give_up()

@@ -22,11 +22,11 @@ def announcements_of(settings: Settings, topics: Topics, latest: Latest) -> Anno
 
 def _announcer(settings: Settings, topics: Topics) -> DiscoveryDocuments:
     return DiscoveryDocuments(
-        topics,
-        settings.home_assistant.discovery_prefix,
-        settings.gateway.name,
-        version(),
-        tuple(
+        topics=topics,
+        prefix=settings.home_assistant.discovery_prefix,
+        gateway=settings.gateway.name,
+        version=version(),
+        wishes=tuple(
             ValueOptions(
                 name=each.name,
                 client=each.client,

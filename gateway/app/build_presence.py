@@ -58,10 +58,10 @@ def presence_publisher(parts: PresenceParts) -> PresencePublisher:
         stats_s=settings.presence.stats_s,
     )
     publisher = PresencePublisher(
-        parts.engine,
-        saying,
-        parts.shell.on_asked,
-        settings.presence.messages_per_s_max,
+        engine=parts.engine,
+        saying=saying,
+        perform=parts.shell.on_asked,
+        messages_per_s_max=settings.presence.messages_per_s_max,
         birth=(birth, birth.removeprefix(settings.upstream.topic_prefix)),
         slow=parts.shell.slow,
     )

@@ -44,8 +44,18 @@ def watch_of(
         ),
         *(Part(link, f"the keeper of {line.name}", line.mark) for line in links.serial),
         Part(link, "the keeper of the broker's connection", broker.mark),
-        Part(AlarmName.JOURNAL_STALLED, "the journal's work", journal.mark, of_journal),
-        Part(AlarmName.STATE_STALLED, "the saving of sessions", state.mark, of_state),
+        Part(
+            name=AlarmName.JOURNAL_STALLED,
+            what="the journal's work",
+            mark=journal.mark,
+            cause=of_journal,
+        ),
+        Part(
+            name=AlarmName.STATE_STALLED,
+            what="the saving of sessions",
+            mark=state.mark,
+            cause=of_state,
+        ),
         Part(AlarmName.NOTICES_STALLED, "the sending of presence", notices),
     ]
     causes = {
@@ -55,4 +65,4 @@ def watch_of(
         WaitsFor.BROKER: lambda: Cause.BROKER,
         WaitsFor.ROOM: of_room,
     }
-    return Watch(engine, watched, causes, bounds_s)
+    return Watch(engine=engine, parts=watched, causes=causes, bounds_s=bounds_s)

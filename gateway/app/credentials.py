@@ -39,7 +39,12 @@ def read_credentials(settings: Settings) -> Credentials:
     admin_password = _password("admin.password_file", settings.admin.password_file)
     if admin_password == b"":
         raise LinkError(f"admin.password_file {settings.admin.password_file} holds no password")
-    return Credentials(password, admin_password, tls, tuple(map(_digest, files)))
+    return Credentials(
+        password=password,
+        admin_password=admin_password,
+        tls=tls,
+        tls_files=tuple(map(_digest, files)),
+    )
 
 
 def _password(key: str, path: Path | None) -> bytes | None:

@@ -254,13 +254,13 @@ async def _serve(
     parts = _build(in_force, stores, log_tail, loop)
     ending.report = parts.committers.left_behind
     supervision = Supervision(
-        manager,
-        in_force,
-        parts.watch.fault,
-        partial(status_line, parts.snapshot),
-        load,
-        parts.apply,
-        machine_now,  # systemd's watchdog counts on while this process does not run
+        manager=manager,
+        in_force=in_force,
+        fault=parts.watch.fault,
+        status=partial(status_line, parts.snapshot),
+        load=load,
+        apply=parts.apply,
+        now=machine_now,  # systemd's watchdog counts on while this process does not run
     )
     check = blocking_check(os.environ)
     parts.shell.restore(stores.folder.saved, *stores.readings())
@@ -305,7 +305,7 @@ def _build(
     links.build(settings, shell)
     shell.has_unread = links.has_unread
     broker = _broker_link(settings.upstream, shell, credentials.tls)
-    committers = Committers(stores, settings, shell, loop)
+    committers = Committers(stores=stores, settings=settings, shell=shell, loop=loop)
     shell.links, shell.groups, shell.broker = links.all, links.groups, broker
     shell.journal, shell.state = committers.journal, committers.state
     lag = LagMeter(loop)
@@ -357,21 +357,21 @@ def _build(
     publisher = presence_publisher(parts)
     shell.also_record = publisher.record
     return _Parts(
-        engine,
-        event_log,
-        shell,
-        committers,
-        snapshot,
-        links,
-        lag,
-        Heartbeat(shell.look_for_pause),
-        admin,
-        sampler,
-        publisher,
-        broker,
-        log_tail,
-        Scheduling(settings.gateway.scheduling),
-        watch,
+        engine=engine,
+        event_log=event_log,
+        shell=shell,
+        committers=committers,
+        snapshot=snapshot,
+        links=links,
+        lag=lag,
+        heartbeat=Heartbeat(shell.look_for_pause),
+        admin=admin,
+        sampler=sampler,
+        publisher=publisher,
+        broker=broker,
+        log_tail=log_tail,
+        scheduling=Scheduling(settings.gateway.scheduling),
+        watch=watch,
     )
 
 

@@ -37,6 +37,7 @@ def can_be_fixed(error: ConfigError, path: Path | None) -> bool:
 class SafeMode:
     def __init__(
         self,
+        *,
         load: Callable[[], Configuration],
         path: Path,
         error: ConfigError,

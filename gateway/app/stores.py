@@ -90,12 +90,12 @@ def open_stores(settings: Settings) -> Stores:
         folder.release()
         raise
     _report(recovered)
-    return Stores(folder, journal, recovered, times)
+    return Stores(folder=folder, journal=journal, recovered=recovered, sync_times=times)
 
 
 class Committers:
     def __init__(
-        self, stores: Stores, settings: Settings, shell: Shell, loop: asyncio.AbstractEventLoop
+        self, *, stores: Stores, settings: Settings, shell: Shell, loop: asyncio.AbstractEventLoop
     ) -> None:
         self._journal = stores.journal
         self._sync_times = stores.sync_times
@@ -114,9 +114,13 @@ class Committers:
             lost=_lost,
         )
         linger_s = settings.journal.linger_ms / 1000
-        self.journal = JournalCommitter(stores.journal, loop, callbacks, linger_s)
+        self.journal = JournalCommitter(
+            journal=stores.journal, loop=loop, callbacks=callbacks, linger_s=linger_s
+        )
         folder = stores.folder
-        self.state = StateCommitter(folder.store, folder.saved, loop, shell.on_durable)
+        self.state = StateCommitter(
+            store=folder.store, saved=folder.saved, loop=loop, on_durable=shell.on_durable
+        )
         self._store = folder.store
 
     # From the daemon

@@ -90,6 +90,7 @@ _Key = tuple[AlarmName, Hashable]
 class Watch:
     def __init__(
         self,
+        *,
         engine: Engine,
         parts: Iterable[Part],
         causes: Mapping[WaitsFor, Callable[[], Cause]],
@@ -148,7 +149,9 @@ class Watch:
         for part in self._parts:
             mark = part.mark()
             if mark is not None:
-                yield _Wait(part.name, part.what, mark, part.what, part.cause)
+                yield _Wait(
+                    name=part.name, key=part.what, mark=mark, what=part.what, cause=part.cause
+                )
         for one in owed(self._engine, now):
             yield self._wait(one, one.kind)
         suspects, self._suspects = self._suspects, {}
@@ -159,7 +162,9 @@ class Watch:
             yield self._wait(one, (one.kind, one.client_id))
 
     def _wait(self, one: OwedAnswer, key: Hashable) -> _Wait:
-        return _Wait(one.name, key, one.mark, one.what, self._causes[one.waits_for])
+        return _Wait(
+            name=one.name, key=key, mark=one.mark, what=one.what, cause=self._causes[one.waits_for]
+        )
 
     def _unmoved_s(self, wait: _Wait) -> float:
         key = wait.name, wait.key

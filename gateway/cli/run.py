@@ -81,7 +81,13 @@ def _fixed(
     listen = page_address(path, environment=os.environ, overrides=overrides)
     if listen is None:
         return None
-    mending = SafeMode(lambda: configuration_for(arguments, os.environ), path, error, _say, manager)
+    mending = SafeMode(
+        load=lambda: configuration_for(arguments, os.environ),
+        path=path,
+        error=error,
+        say=_say,
+        manager=manager,
+    )
     try:
         return mending.wait(listen)
     except AdminError as trouble:

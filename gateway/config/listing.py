@@ -58,7 +58,7 @@ def _topics(
 def _entry(key: Key, path: KeyPath, value: object, configuration: Configuration) -> Entry:
     origin = configuration.origin_of(dotted(path))
     plain = value if value is None or isinstance(value, bool | int | float) else str(value)
-    return Entry(path, plain, key.kind.written(value), origin)
+    return Entry(path=path, value=plain, literal=key.kind.written(value), origin=origin)
 
 
 def as_json(configuration: Configuration) -> list[dict[str, object]]:

@@ -75,7 +75,12 @@ def _parsed(line: str) -> Mount | None:
     # `mount -o ro` sets both; errors=remount-ro only the file system's own.
     was_made = "rw" in ours and not {"ro", "emergency_ro"}.isdisjoint(theirs)
     return Mount(
-        _unescaped(left[4]), right[0], _unescaped(right[1]), left[2], tuple(options), was_made
+        point=_unescaped(left[4]),
+        file_system=right[0],
+        source=_unescaped(right[1]),
+        device=left[2],
+        options=tuple(options),
+        was_made_read_only=was_made,
     )
 
 

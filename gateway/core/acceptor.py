@@ -64,6 +64,7 @@ _NOT_REBOUND = "PINGREQ of a client that sleeps elsewhere; see mqtt_sn.rebind_sl
 class Acceptor:
     def __init__(
         self,
+        *,
         options: EngineOptions,
         client_table: ClientTable,
         downlink: Downlink,
@@ -102,7 +103,9 @@ class Acceptor:
             if session is not None:
                 session.last_received_at = now
             return self.discovery.search(peer, now)
-        dropped = Dropped(Reason.STRANGER, None, type(frame).__name__.upper(), peer)
+        dropped = Dropped(
+            reason=Reason.STRANGER, client_id=None, detail=type(frame).__name__.upper(), peer=peer
+        )
         if isinstance(frame, _UNANSWERED):  # to everyone, so it shows nothing either
             return [dropped]
         unvalidated = self._client_table.unvalidated_at(peer)
@@ -115,7 +118,9 @@ class Acceptor:
         if sleeper is not None:
             if self._may_rebind(sleeper, peer, now):
                 return self._rebind(sleeper, frame, peer, now)
-            dropped = Dropped(Reason.STRANGER, sleeper.client_id, _NOT_REBOUND, peer)
+            dropped = Dropped(
+                reason=Reason.STRANGER, client_id=sleeper.client_id, detail=_NOT_REBOUND, peer=peer
+            )
         return [dropped, *self._disconnect_unknown(frame, peer, now)]
 
     def _disconnect_unknown(self, frame: Frame, peer: Peer, now: float) -> list[Effect]:
@@ -164,7 +169,14 @@ class Acceptor:
         self, frame: Connect, client_id: ClientId, peer: Peer, now: float
     ) -> list[Effect]:
         keep_alive_s, clean, will = frame.duration_s, frame.clean_session, frame.will
-        caller = HalfOpenClient(client_id, peer, keep_alive_s, clean, will, now)
+        caller = HalfOpenClient(
+            client_id=client_id,
+            peer=peer,
+            keep_alive_s=keep_alive_s,
+            clean=clean,
+            will=will,
+            at=now,
+        )
         answer = WillTopicReq() if will else Connack(ReturnCode.ACCEPTED)
         return [*self.half_open.enter(caller, now), Send(peer, answer)]
 
@@ -175,7 +187,12 @@ class Acceptor:
         refusal = self.admission.judge(caller.connect(), len(self._sessions), known=False)
         if refusal is not None:
             if not self._may_make_room(now):
-                return [Dropped(refusal.reason, client_id, refusal.detail, peer), _disconnect(peer)]
+                return [
+                    Dropped(
+                        reason=refusal.reason, client_id=client_id, detail=refusal.detail, peer=peer
+                    ),
+                    _disconnect(peer),
+                ]
             effects += self._make_room(now)
         session = self._sessions[client_id] = self.new_session(client_id, peer)
         self._client_table.enter(session)
@@ -261,7 +278,14 @@ class Acceptor:
         if first_topic_id is None:
             first_topic_id = options.first_topic_id
         predefined = options.clients_predefined.get(client_id, options.predefined)
-        return Session(client_id, peer, options.session, predefined, first_topic_id, first_position)
+        return Session(
+            client_id=client_id,
+            peer=peer,
+            options=options.session,
+            predefined=predefined,
+            first_topic_id=first_topic_id,
+            first_position=first_position,
+        )
 
     def _may_make_room(self, now: float) -> bool:
         """Whether some client has been absent for long enough."""
@@ -303,5 +327,5 @@ def _disconnect(peer: Peer) -> Send:
 
 
 def _turned_away(refusal: Refusal, peer: Peer) -> list[Effect]:
-    dropped = Dropped(refusal.reason, None, refusal.detail, peer)
+    dropped = Dropped(reason=refusal.reason, client_id=None, detail=refusal.detail, peer=peer)
     return [dropped, Send(peer, Connack(refusal.return_code))]

@@ -38,6 +38,7 @@ _FOR_THE_DOOR = frozenset({Connect, Forwarded, SearchGw})
 class Dispatcher:
     def __init__(
         self,
+        *,
         options: EngineOptions,
         client_table: ClientTable,
         acceptor: Acceptor,
@@ -99,7 +100,7 @@ class Dispatcher:
         try:
             frame = decode(datagram)
         except MalformedFrame as error:
-            return [Dropped(Reason.MALFORMED, None, str(error), peer)]
+            return [Dropped(reason=Reason.MALFORMED, client_id=None, detail=str(error), peer=peer)]
         trailing: list[Effect] = []
         if datagram[0] != len(datagram) and has_trailing_octets(datagram):
             trailing.append(Dropped(Reason.TRAILING_OCTETS, peer=peer))
@@ -131,5 +132,12 @@ class Dispatcher:
         """
         link, address = forwarder.link, forwarder.address
         if not self._options.may_forward(link, address):
-            return [Dropped(Reason.FORWARDER, None, f"node {frame.node_id.hex()}", forwarder)]
+            return [
+                Dropped(
+                    reason=Reason.FORWARDER,
+                    client_id=None,
+                    detail=f"node {frame.node_id.hex()}",
+                    peer=forwarder,
+                )
+            ]
         return self.receive(link, [(address_behind(address, frame.node_id), frame.inner)], now)

@@ -79,32 +79,47 @@ class Engine:
         if self.custody.is_on:
             self.upstream.subscriptions.want_always(self.custody.topic_filter)
         self.uplink = Uplink(
-            self.sessions, self.upstream, options.uplink, pending_wills, self._perform, self.custody
+            sessions=self.sessions,
+            upstream=self.upstream,
+            options=options.uplink,
+            pending_wills=pending_wills,
+            perform=self._perform,
+            custody=self.custody,
         )
         retained = Retained(options.retained_messages_max, options.retained_bytes_max)
         self.downlink = Downlink(
-            self.sessions,
-            self.upstream,
-            retained,
-            options.session,
-            self.client_table.schedule,
-            self._answer,
+            sessions=self.sessions,
+            upstream=self.upstream,
+            retained=retained,
+            options=options.session,
+            schedule=self.client_table.schedule,
+            answer=self._answer,
             saves=options.saves,
         )
         self._acceptor = Acceptor(
-            options, self.client_table, self.downlink, self._perform, self._answer, self.received
+            options=options,
+            client_table=self.client_table,
+            downlink=self.downlink,
+            perform=self._perform,
+            answer=self._answer,
+            received=self.received,
         )
         self.discovery = self._acceptor.discovery
-        self.operator = Operator(self.sessions, self._acceptor, self.uplink, self.downlink)
+        self.operator = Operator(
+            sessions=self.sessions,
+            acceptor=self._acceptor,
+            uplink=self.uplink,
+            downlink=self.downlink,
+        )
         self._take = self.uplink.take
         self._dispatcher = Dispatcher(
-            options,
-            self.client_table,
-            self._acceptor,
-            self.received,
-            self._take,
-            self._perform,
-            self._answer,
+            options=options,
+            client_table=self.client_table,
+            acceptor=self._acceptor,
+            received=self.received,
+            take=self._take,
+            perform=self._perform,
+            answer=self._answer,
         )
 
     # From a former life

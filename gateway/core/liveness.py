@@ -106,7 +106,13 @@ def _timer(engine: Engine, now: float) -> Iterator[OwedAnswer]:
     wake_at = engine.wake_at()
     if wake_at < now:
         what = f"a timer of the sessions was due {now - wake_at:.0f} s ago"
-        yield OwedAnswer(AlarmName.TIMER_OVERDUE, "timer", wake_at, WaitsFor.NOBODY, what)
+        yield OwedAnswer(
+            name=AlarmName.TIMER_OVERDUE,
+            kind="timer",
+            mark=wake_at,
+            waits_for=WaitsFor.NOBODY,
+            what=what,
+        )
 
 
 def _storing(engine: Engine, now: float) -> Iterator[OwedAnswer]:
@@ -117,7 +123,9 @@ def _storing(engine: Engine, now: float) -> Iterator[OwedAnswer]:
             f"since {now - reading.received_at:.0f} s"
         )
         name = AlarmName.READING_WAITS_FOR_DISK
-        yield OwedAnswer(name, "storing", reading, WaitsFor.JOURNAL, what)
+        yield OwedAnswer(
+            name=name, kind="storing", mark=reading, waits_for=WaitsFor.JOURNAL, what=what
+        )
         return
 
 
@@ -139,7 +147,9 @@ def _in_flight(engine: Engine, now: float) -> Iterator[OwedAnswer]:
                 f"{kind} for the oldest, of {reading.client_id}, has not come"
             )
             mark = (readings.connection, reading)
-            yield OwedAnswer(AlarmName.UPLINK_STALLED, kind, mark, waits_for, what)
+            yield OwedAnswer(
+                name=AlarmName.UPLINK_STALLED, kind=kind, mark=mark, waits_for=waits_for, what=what
+            )
             break
 
 
@@ -152,14 +162,26 @@ def _waiting(engine: Engine, now: float) -> Iterator[OwedAnswer]:
     count = len(in_flight.waiting) + len(in_flight.backlog.ready) + in_flight.qos_order.count
     if readings.is_congested:
         what = f"{count} readings wait until the broker takes what was written"
-        yield OwedAnswer(AlarmName.UPLINK_STALLED, "room", readings.connection, WaitsFor.ROOM, what)
+        yield OwedAnswer(
+            name=AlarmName.UPLINK_STALLED,
+            kind="room",
+            mark=readings.connection,
+            waits_for=WaitsFor.ROOM,
+            what=what,
+        )
         return
     stranded = in_flight.could_go()
     if stranded is None and not in_flight:
         stranded = _head_of_waiting(engine)
     if stranded is not None:
         what = f"{count} readings wait though the broker has room for them"
-        yield OwedAnswer(AlarmName.UPLINK_STALLED, "waiting", stranded, WaitsFor.NOBODY, what)
+        yield OwedAnswer(
+            name=AlarmName.UPLINK_STALLED,
+            kind="waiting",
+            mark=stranded,
+            waits_for=WaitsFor.NOBODY,
+            what=what,
+        )
 
 
 def _head_of_waiting(engine: Engine) -> Reading:
@@ -176,14 +198,26 @@ def _backlog(engine: Engine, _now: float) -> Iterator[OwedAnswer]:
         return
     if backlog.is_reading and not backlog.is_paused:
         what = f"{len(backlog)} readings on disk wait to be read back"
-        yield OwedAnswer(AlarmName.BACKLOG_STALLED, "read", backlog.reads, WaitsFor.JOURNAL, what)
+        yield OwedAnswer(
+            name=AlarmName.BACKLOG_STALLED,
+            kind="read",
+            mark=backlog.reads,
+            waits_for=WaitsFor.JOURNAL,
+            what=what,
+        )
     elif backlog.wants_more:
         what = f"{len(backlog)} readings on disk are not asked for, though the broker is there"
-        yield OwedAnswer(AlarmName.BACKLOG_STALLED, "ask", backlog.reads, WaitsFor.NOBODY, what)
+        yield OwedAnswer(
+            name=AlarmName.BACKLOG_STALLED,
+            kind="ask",
+            mark=backlog.reads,
+            waits_for=WaitsFor.NOBODY,
+            what=what,
+        )
     if custody.asked_first is not None:
         what = "readings that nobody ingested wait to be read again"
         name, mark = AlarmName.BACKLOG_STALLED, custody.asked_first
-        yield OwedAnswer(name, "again", mark, WaitsFor.JOURNAL, what)
+        yield OwedAnswer(name=name, kind="again", mark=mark, waits_for=WaitsFor.JOURNAL, what=what)
 
 
 def _subscriptions(engine: Engine, _now: float) -> Iterator[OwedAnswer]:
@@ -194,17 +228,35 @@ def _subscriptions(engine: Engine, _now: float) -> Iterator[OwedAnswer]:
     if packet_id is not None:
         mark = (engine.upstream.readings.connection, packet_id)
         what = "SUBACK or UNSUBACK has not come from the broker"
-        yield OwedAnswer(AlarmName.SUBSCRIPTION_UNANSWERED, "answer", mark, WaitsFor.BROKER, what)
+        yield OwedAnswer(
+            name=AlarmName.SUBSCRIPTION_UNANSWERED,
+            kind="answer",
+            mark=mark,
+            waits_for=WaitsFor.BROKER,
+            what=what,
+        )
     elif subscriptions.is_idle:
         what = "filters of clients are not asked for at the broker"
-        yield OwedAnswer(AlarmName.SUBSCRIPTION_UNANSWERED, "ask", None, WaitsFor.NOBODY, what)
+        yield OwedAnswer(
+            name=AlarmName.SUBSCRIPTION_UNANSWERED,
+            kind="ask",
+            mark=None,
+            waits_for=WaitsFor.NOBODY,
+            what=what,
+        )
 
 
 def _will(engine: Engine, _now: float) -> Iterator[OwedAnswer]:
     will = engine.wills.oldest
     if will is not None and not ReadingLocations(engine).holds(will):
         what = f"the will of {will.client_id} is on its way nowhere"
-        yield OwedAnswer(AlarmName.WILL_STALLED, "will", will, WaitsFor.NOBODY, what)
+        yield OwedAnswer(
+            name=AlarmName.WILL_STALLED,
+            kind="will",
+            mark=will,
+            waits_for=WaitsFor.NOBODY,
+            what=what,
+        )
 
 
 _LOOKS: tuple[Callable[[Engine, float], Iterator[OwedAnswer]], ...] = (
@@ -227,7 +279,12 @@ def owed_to(
     """What a client waits for that no timer of its own will bring."""
     return [
         OwedAnswer(
-            name, kind, mark, waits_for, f"{what}, of {session.client_id}", session.client_id
+            name=name,
+            kind=kind,
+            mark=mark,
+            waits_for=waits_for,
+            what=f"{what}, of {session.client_id}",
+            client_id=session.client_id,
         )
         for name, kind, mark, waits_for, what in _of_session(engine, session, now, places)
     ]

@@ -21,6 +21,7 @@ from gateway.core.uplink.uplink import Uplink
 class Operator:
     def __init__(
         self,
+        *,
         sessions: Mapping[ClientId, Session],
         acceptor: Acceptor,
         uplink: Uplink,

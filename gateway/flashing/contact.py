@@ -87,7 +87,13 @@ def at_gateway(
             way = "serial" if link.startswith("serial") else "udp"
             address = str(client["address"])
             measured = round_trip(host_of(address)) if way == "udp" else None
-            return Contact(name, way, address, time.monotonic() - began, measured)
+            return Contact(
+                name=name,
+                way=way,
+                address=address,
+                after_s=time.monotonic() - began,
+                round_trip_s=measured,
+            )
         meanwhile()
     text = f"{name} was not heard within {patience_s:.0f} s ({last}): {_ADVICE}"
     raise FlashError(Failure.ABSENT, text)
@@ -137,7 +143,9 @@ def on_line(console: Console, name: str, patience_s: float, report: Report) -> C
     while (waited_s := time.monotonic() - began) < patience_s:
         report.at(f"listening for {name}", int(waited_s), int(patience_s))
         if answered_at is not None and time.monotonic() - answered_at > PROOF_S:
-            return Contact(name, "serial", console.port, answered_at - began)
+            return Contact(
+                name=name, way="serial", address=console.port, after_s=answered_at - began
+            )
         for frame in _frames(line.feed(console.read(), time.monotonic())):
             if isinstance(frame, Connect) and frame.client_id == name.encode():
                 console.write(line.wrap(encode(Connack(0))))
@@ -146,7 +154,13 @@ def on_line(console: Console, name: str, patience_s: float, report: Report) -> C
                 others.add(frame.client_id.decode(errors="replace"))
             elif answered_at is not None and isinstance(frame, Register | Publish):
                 measured = time.monotonic() - answered_at
-                return Contact(name, "serial", console.port, answered_at - began, measured)
+                return Contact(
+                    name=name,
+                    way="serial",
+                    address=console.port,
+                    after_s=answered_at - began,
+                    round_trip_s=measured,
+                )
     heard = f"only {', '.join(sorted(others))} was heard" if others else "no CONNECT was heard"
     text = f"{name} did not speak on {console.port} within {patience_s:.0f} s ({heard}): {_ADVICE}"
     raise FlashError(Failure.ABSENT, text)

@@ -61,7 +61,7 @@ class _Published:
     __slots__ = ("connection", "last_received_at", "look_at", "standing", "state", "valid_until")
 
     def __init__(
-        self, device: Device, session: Session | None, now: float, connection: int
+        self, *, device: Device, session: Session | None, now: float, connection: int
     ) -> None:
         self.standing = device.standing
         self.connection = connection
@@ -112,7 +112,12 @@ class Availability:
         if client_id in self._sessions:
             return
         link = "" if peer is None else self._link_of(peer)
-        self._left[client_id] = (Device(client_id, standing_in(state), link, now), now)
+        self._left[client_id] = (
+            Device(
+                client_id=client_id, standing=standing_in(state), link=link, last_received_at=now
+            ),
+            now,
+        )
         if len(self._left) > LEFT_MAX:
             self._left.popitem(last=False)
         self._due[_FIRST][client_id] = None
@@ -227,11 +232,13 @@ class Availability:
             return Notice(topic, b"", client_id) if was_said else None
         is_first = client_id not in self._published
         session = self._sessions.get(client_id)
-        said = self._published[client_id] = _Published(device, session, now, self._connection)
+        said = self._published[client_id] = _Published(
+            device=device, session=session, now=now, connection=self._connection
+        )
         if session is not None:
             session.noted = said
         payload = device_json(device, self.unix_s_at_zero)
-        return Notice(topic, payload, client_id, is_first)
+        return Notice(topic=topic, payload=payload, client_id=client_id, is_first=is_first)
 
     def _device(self, client_id: ClientId, now: float) -> Device | None:
         session = self._sessions.get(client_id)

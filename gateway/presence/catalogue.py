@@ -48,7 +48,7 @@ class Catalogue:
         is_new = False
         for name, value, unit in values:
             before = known.get((topic, name))
-            after = _joined(before, Known(topic, name, _kind_of(value), unit))
+            after = _joined(before, Known(topic=topic, name=name, kind=_kind_of(value), unit=unit))
             if after == before or (before is None and len(known) >= VALUES_OF_ONE_MAX):
                 continue
             known[topic, name] = after

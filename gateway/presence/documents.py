@@ -53,9 +53,21 @@ def device_of(session: Session, standing: Standing, link: str, born_at: float) -
     last_received_at = session.last_received_at if session.last_received_at > born_at else None
     due_at = session.due_at
     if due_at is None or standing not in (Standing.ASLEEP, Standing.OVERDUE):
-        return Device(session.client_id, standing, link, last_received_at)
+        return Device(
+            client_id=session.client_id,
+            standing=standing,
+            link=link,
+            last_received_at=last_received_at,
+        )
     lost_at = session.last_received_at + session.silence_max_s
-    return Device(session.client_id, standing, link, last_received_at, due_at, lost_at)
+    return Device(
+        client_id=session.client_id,
+        standing=standing,
+        link=link,
+        last_received_at=last_received_at,
+        until=due_at,
+        lost_at=lost_at,
+    )
 
 
 def device_json(device: Device, unix_s_at_zero: float) -> bytes:

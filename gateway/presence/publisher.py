@@ -49,6 +49,7 @@ WHILE_READINGS_WAIT = 10  # the pace is divided by it
 class PresencePublisher:
     def __init__(
         self,
+        *,
         engine: Engine,
         saying: PresenceQueue,
         perform: Callable[[list[Effect]], None],

@@ -218,4 +218,4 @@ def _values(listed: Iterable[object]) -> Iterator[Known]:
     for each in listed:
         match each:
             case [str(topic), str(name), str(kind), str(unit)]:
-                yield Known(topic, name, Kind(kind), unit)
+                yield Known(topic=topic, name=name, kind=Kind(kind), unit=unit)

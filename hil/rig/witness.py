@@ -91,10 +91,10 @@ class Witness:
             return
         self.seen.append(
             Seen(
-                packet.topic,
-                bytes(packet.payload or b""),
-                Tag(tag["gw"], int(tag["epoch"]), int(tag["seq"])),
-                time.monotonic(),
+                topic=packet.topic,
+                payload=bytes(packet.payload or b""),
+                tag=Tag(tag["gw"], int(tag["epoch"]), int(tag["seq"])),
+                at=time.monotonic(),
             )
         )
         self.payloads.add(self.seen[-1].payload)
@@ -116,7 +116,7 @@ class Witness:
 async def witnessing(
     port: int, topic_filter: str, host: str = "127.0.0.1"
 ) -> AsyncIterator[Witness]:
-    witness = Witness(port, topic_filter, host)
+    witness = Witness(port=port, topic_filter=topic_filter, host=host)
     task = asyncio.create_task(witness.run(), name="witness")
     await witness.ready.wait()
     try:

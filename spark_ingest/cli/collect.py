@@ -116,8 +116,8 @@ def _kafka_writer(settings: Settings) -> Iterator[Writer]:
     from spark_ingest.kafka.writer import KafkaWriter
 
     writer = KafkaWriter(
-        assembly.kafka_rules(settings), assembly.registry(settings),
-        assembly.row_rules(settings), settings.lake.folder,
+        rules=assembly.kafka_rules(settings), registry=assembly.registry(settings),
+        row_rules=assembly.row_rules(settings), lake=settings.lake.folder,
     )  # fmt: skip
     writer.remember()
     log.info("records go to the topic %s of Kafka at %s",

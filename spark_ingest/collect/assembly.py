@@ -37,10 +37,10 @@ def collector_rules(settings: Settings, leave: Leave, idle_s: float) -> Collecto
         port=broker.url.port,
         tls=_tls(broker) if broker.url.tls else None,
         receipts=ReceiptOptions(
-            settings.acknowledge.topic,
-            settings.collector.name,
-            settings.acknowledge.every_s,
-            settings.acknowledge.enabled,
+            topic=settings.acknowledge.topic,
+            collector=settings.collector.name,
+            every_s=settings.acknowledge.every_s,
+            is_on=settings.acknowledge.enabled,
         ),
         connect_timeout_s=broker.connect_timeout_s,
         reconnect_delay_s_max=broker.reconnect_delay_s_max,
@@ -112,7 +112,7 @@ def _field(field: FieldSettings) -> Field:
     kind = None if field.kind is None else Kind(field.kind)
     if field.min is not None or field.max is not None:
         kind = Kind.NUMBER
-    return Field(kind, field.unit, field.min, field.max)
+    return Field(kind=kind, unit=field.unit, least=field.min, most=field.max)
 
 
 def _password(path: Path) -> bytes:

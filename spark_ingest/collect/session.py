@@ -251,14 +251,14 @@ class CollectorSession:
             raise BadPacketError("PUBLISH with a topic alias or QoS 2, for which we did not ask")
         packet_id = packet.packet_id or 0
         delivery = Delivery(
-            packet.topic,
-            packet.payload or b"",
-            qos,
-            packet.retain,
-            packet.user_properties,
-            unix_us,
-            packet_id,
-            self.connection,
+            topic=packet.topic,
+            payload=packet.payload or b"",
+            qos=qos,
+            retain=packet.retain,
+            properties=packet.user_properties,
+            received_us=unix_us,
+            packet_id=packet_id,
+            connection=self.connection,
         )
         if qos:
             held = self._held.get(packet_id)

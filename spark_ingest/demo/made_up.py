@@ -33,8 +33,8 @@ CLIMATE = SchemaOptions(
     "climate",
     "site/+/climate",
     fields={
-        "t": Field(Kind.NUMBER, "Cel", -40.0, 85.0),
-        "rh": Field(Kind.NUMBER, "%RH", 0.0, 100.0),
+        "t": Field(kind=Kind.NUMBER, unit="Cel", least=-40.0, most=85.0),
+        "rh": Field(kind=Kind.NUMBER, unit="%RH", least=0.0, most=100.0),
     },
 )
 

@@ -67,7 +67,10 @@ def play(folder: Path, lake: Path, devices: int, say: Callable[[str], None]) -> 
         wait_until(lambda: _answers(port), "mosquitto listens")
         collector = _collector(folder, lake, port)
         chain.add(collector)
-        gateways = [Gateway(folder, "harbour", port), Gateway(folder, "lighthouse", port, KEEPING)]
+        gateways = [
+            Gateway(folder=folder, name="harbour", broker_port=port),
+            Gateway(folder=folder, name="lighthouse", broker_port=port, journal=KEEPING),
+        ]
         for gateway in gateways:
             chain.add(gateway)
         for each in (collector, *gateways):
@@ -94,7 +97,9 @@ def play(folder: Path, lake: Path, devices: int, say: Callable[[str], None]) -> 
         wait_until(lambda: _messages_in(lake) >= everything, "the day is in the lake")
         again = keeping.status()["ingest"]["sent_again"]
         say(f"lighthouse has sent {again} readings again, harbour lacks what it sent")
-    return Played(day, sent + doomed + rest, doomed - _of_keeping(devices), again)
+    return Played(
+        day=day, sent=sent + doomed + rest, lost=doomed - _of_keeping(devices), sent_again=again
+    )
 
 
 def _broker(folder: Path, port: int) -> Part:

@@ -89,7 +89,13 @@ def _record(
     headers = [VERSION_OF_OURS]
     if "seq" in head:
         headers += [(name, str(head[name]).encode()) for name in TAG_HEADERS]
-    return Record(head.get("gw", head["topic"]).encode(), value, headers, len(rows), is_cut)
+    return Record(
+        key=head.get("gw", head["topic"]).encode(),
+        value=value,
+        headers=headers,
+        rows=len(rows),
+        is_cut=is_cut,
+    )
 
 
 def _cut(rows: list[dict[str, Any]], detail: str) -> dict[str, Any]:

@@ -147,7 +147,13 @@ def tag_of(properties: list[tuple[str, str]]) -> Tag:
     taken_on_us = None if taken_on_ms is None else taken_on_ms * 1000
     if taken_on_us is not None and taken_on_us > UNIX_US_MAX:
         taken_on_us = None
-    return Tag(gateway, given.get("client"), epoch, sequence, taken_on_us)
+    return Tag(
+        gateway=gateway,
+        client=given.get("client"),
+        epoch=epoch,
+        sequence=sequence,
+        taken_on_us=taken_on_us,
+    )
 
 
 def _number(text: str | None) -> int | None:

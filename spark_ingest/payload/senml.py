@@ -136,14 +136,25 @@ def _add_points(found: list[Point], base: _Base, record: Record, now_us: int) ->
         raise UndecodableError(Fault.SENML, f"{shown(metric)} has more than one value")
     if VALUE in record:
         value = number(base.value + _numeric(record[VALUE], metric), metric)
-        found.append(Point(metric, value, None, unit, time_us, device))
+        found.append(
+            Point(metric=metric, value=value, text=None, unit=unit, time_us=time_us, device=device)
+        )
     elif others:
         found.append(
             _other_point(metric, others[0], record, unit)._replace(time_us=time_us, device=device)
         )
     if SUM in record or base.sum is not None:
         total = number((base.sum or 0.0) + _numeric(record.get(SUM, 0.0), "s"), "s")
-        found.append(Point(f"{metric}.sum", total, None, unit and f"{unit}.s", time_us, device))
+        found.append(
+            Point(
+                metric=f"{metric}.sum",
+                value=total,
+                text=None,
+                unit=unit and f"{unit}.s",
+                time_us=time_us,
+                device=device,
+            )
+        )
     elif VALUE not in record and not others and NAME in record:
         raise UndecodableError(Fault.SENML, f"{shown(metric)} has no value")
 
@@ -153,12 +164,12 @@ def _other_point(metric: str, label: int, record: Record, unit: str | None) -> P
     if label == BOOLEAN_VALUE:
         if not isinstance(value, bool):
             raise UndecodableError(Fault.SENML, f"vb of {shown(metric)} is {shown(value)}")
-        return Point(metric, float(value), None, unit)
+        return Point(metric=metric, value=float(value), text=None, unit=unit)
     if label == DATA_VALUE and isinstance(value, bytes):
-        return Point(metric, None, value.hex(), unit)
+        return Point(metric=metric, value=None, text=value.hex(), unit=unit)
     if not isinstance(value, str):
         raise UndecodableError(Fault.SENML, f"{shown(metric)} is {shown(value)}, not text")
-    return Point(metric, None, text(value, metric), unit)
+    return Point(metric=metric, value=None, text=text(value, metric), unit=unit)
 
 
 def _time_us(base: _Base, record: Record, now_us: int) -> int | None:

@@ -85,7 +85,9 @@ def end_of_batch(start: Offset, segments: Segments, limits: Limits, ends: Ends |
 def planned(start: Offset, end: Offset, segments: Segments) -> list[Planned]:
     """What is between them."""
     return [
-        Planned(collector, number, footer, start.seen.add(footer.ids))
+        Planned(
+            collector=collector, number=number, footer=footer, left_out=start.seen.add(footer.ids)
+        )
         for collector, number, footer in _merged(start.next, segments, end.next)
     ]
 

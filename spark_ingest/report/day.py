@@ -214,7 +214,15 @@ def _silences(lake: Path, begins: datetime, ends: datetime) -> list[Silence]:
         until = row["until"] if row["until"] is not None and row["until"] < ends else None
         seconds = ((until or ends) - max(row["since"], begins)).total_seconds()
         if seconds > row["period_s"] * PERIODS_MIN:
-            found.append(Silence(row["device"], row["since"], until, seconds, row["period_s"]))
+            found.append(
+                Silence(
+                    device=row["device"],
+                    since=row["since"],
+                    until=until,
+                    seconds=seconds,
+                    period_s=row["period_s"],
+                )
+            )
     return sorted(found, key=lambda each: (-each.seconds, _natural(each.device)))
 
 

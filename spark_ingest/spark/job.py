@@ -69,7 +69,12 @@ class JobOptions:
     def source(self) -> Input:
         if self.input is not None:
             return self.input
-        return LakeInput(self.lake, self.query, self.rows_max, self.fails_on_loss)
+        return LakeInput(
+            lake=self.lake,
+            query=self.query,
+            rows_max=self.rows_max,
+            fails_on_loss=self.fails_on_loss,
+        )
 
 
 class Job:

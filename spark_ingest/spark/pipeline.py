@@ -80,7 +80,15 @@ class Pipeline:
             self.error = error
             raise
         seconds = time.monotonic() - began
-        self._tell(Written(batch, written, seconds, taken.repeated, taken.foreign))
+        self._tell(
+            Written(
+                batch=batch,
+                rows=written,
+                seconds=seconds,
+                repeated=taken.repeated,
+                foreign=taken.foreign,
+            )
+        )
         log.debug("batch %d: %s", batch, written or "was there already")
 
 

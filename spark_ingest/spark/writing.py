@@ -107,7 +107,9 @@ def files_of(rows: DataFrame, tables: Mapping[str, Table]) -> dict[str, list[Add
     targets = {name: Target(str(table.folder), table.schema) for name, table in tables.items()}
     found: dict[str, list[Added]] = {name: [] for name in tables}
     for row in rows.mapInArrow(RowsToFiles(targets), ADDED).collect():
-        found[row[TABLE]].append(Added(row.path, row.bytes, row["rows"], row.day, row.stats))
+        found[row[TABLE]].append(
+            Added(path=row.path, bytes=row.bytes, rows=row["rows"], day=row.day, stats=row.stats)
+        )
     return found
 
 

@@ -39,7 +39,9 @@ def test_a_journal_thread_that_hangs_is_seen_and_one_that_works_is_not(tmp_path:
         journal = Journal(tmp_path, files, options())
         journal.open(0.0, UNIX_MS_AT_ZERO, BOOT)
         loop = asyncio.get_running_loop()
-        committer = JournalCommitter(journal, loop, heard.callbacks(), 0.0)
+        committer = JournalCommitter(
+            journal=journal, loop=loop, callbacks=heard.callbacks(), linger_s=0.0
+        )
         assert committer.mark() is None
         committer.perform([Store(new_reading(1))])
         begun = committer.mark()
@@ -69,7 +71,12 @@ def test_a_disk_that_refuses_everything_is_not_stuck(tmp_path: Path) -> None:
         heard = Heard()
         journal = Journal(tmp_path, FaultyFiles(fault=refuse), options())
         journal.open(0.0, UNIX_MS_AT_ZERO, BOOT)
-        committer = JournalCommitter(journal, asyncio.get_running_loop(), heard.callbacks(), 0.0)
+        committer = JournalCommitter(
+            journal=journal,
+            loop=asyncio.get_running_loop(),
+            callbacks=heard.callbacks(),
+            linger_s=0.0,
+        )
         broken.set()
         committer.perform([Store(new_reading(1))])
         committer.perform([RecordRelease(ClientId("tank"), 7, THEN)])

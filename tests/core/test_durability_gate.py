@@ -27,7 +27,12 @@ REGACK, SUBACK = Regack(1, 7, 0), Suback(0, 8, 0)
 
 
 def connected() -> Session:
-    session = Session(S1, Peer(0, b"here"), SessionOptions(), PredefinedTopics.of({}))
+    session = Session(
+        client_id=S1,
+        peer=Peer(0, b"here"),
+        options=SessionOptions(),
+        predefined=PredefinedTopics.of({}),
+    )
     session.connect(Connect(b"s1", 60), Peer(0, b"here"), 0.0)
     return session
 

@@ -18,7 +18,6 @@ from packaging.utils import canonicalize_name
 
 from tests.house.imports import imports_of
 
-FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 700
 SOURCE_SUFFIXES = {".py", ".sh", ".c", ".h", ".js", ".css"}
 
@@ -105,18 +104,6 @@ def text_of(path: Path) -> str:
         return path.read_bytes().decode()
     except UnicodeDecodeError:
         return ""
-
-
-def long_functions(root: Path) -> Iterator[str]:
-    for path in tracked(root):
-        if path.suffix != ".py":
-            continue
-        for node in ast.walk(ast.parse(path.read_text(), str(path))):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                lines = (node.end_lineno or node.lineno) - node.lineno + 1
-                if lines > FUNCTION_LINES_MAX:
-                    where = f"{path.relative_to(root)}:{node.lineno}"
-                    yield f"{where}: {node.name} has {lines} lines, at most {FUNCTION_LINES_MAX}"
 
 
 def long_files(root: Path) -> Iterator[str]:

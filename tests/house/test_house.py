@@ -11,7 +11,6 @@ import pytest
 from tests.house import house_rules
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-LINES = house_rules.FUNCTION_LINES_MAX
 
 
 def plant(root: Path, files: dict[str, str]) -> Path:
@@ -20,26 +19,6 @@ def plant(root: Path, files: dict[str, str]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return root
-
-
-def function_of(lines: int) -> str:
-    return "def reading() -> None:\n" + "    pass\n" * (lines - 1)
-
-
-def test_no_function_is_too_long() -> None:
-    assert list(house_rules.long_functions(REPOSITORY)) == []
-
-
-@pytest.mark.parametrize("kind", ["", "async "])
-def test_a_function_one_line_too_long_is_found(tmp_path: Path, kind: str) -> None:
-    plant(tmp_path, {"gateway/core/engine.py": "\n" + kind + function_of(LINES + 1)})
-    (found,) = house_rules.long_functions(tmp_path)
-    assert found == f"gateway/core/engine.py:2: reading has {LINES + 1} lines, at most {LINES}"
-
-
-def test_a_function_of_the_longest_length_is_not_found(tmp_path: Path) -> None:
-    plant(tmp_path, {"gateway/core/engine.py": function_of(LINES)})
-    assert list(house_rules.long_functions(tmp_path)) == []
 
 
 def test_no_file_is_too_long() -> None:

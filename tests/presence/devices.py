@@ -29,7 +29,12 @@ class Fleet:
     def awake(self, name: str, now: float, keep_alive_s: int = 60) -> Session:
         session = self.sessions.get(ClientId(name))
         if session is None:
-            session = Session(ClientId(name), Peer(0, name.encode()), RULES, NONE)
+            session = Session(
+                client_id=ClientId(name),
+                peer=Peer(0, name.encode()),
+                options=RULES,
+                predefined=NONE,
+            )
             self.sessions[ClientId(name)] = session
         session.connect(Connect(name.encode(), keep_alive_s, clean_session=True), session.peer, now)
         assert session.state is State.ACTIVE

@@ -62,7 +62,11 @@ class House:
             stats_s=60,
         )
         self.publisher = PresencePublisher(
-            self.bench.engine, self.saying, self.bench.take, PER_S, birth=(BIRTH,)
+            engine=self.bench.engine,
+            saying=self.saying,
+            perform=self.bench.take,
+            messages_per_s_max=PER_S,
+            birth=(BIRTH,),
         )
         self.saying.restore(lambda client_id: client_id in sessions)
         self.connected()
@@ -143,7 +147,9 @@ def test_a_hundred_thousand_sleepers_make_no_burst(tmp_path: Path) -> None:
     sessions = house.bench.engine.sessions
     for number in range(100_000):
         name = ClientId(f"s{number}")
-        session = sessions[name] = Session(name, Peer(0, b""), RULES, NONE)
+        session = sessions[name] = Session(
+            client_id=name, peer=Peer(0, b""), options=RULES, predefined=NONE
+        )
         session.state, session.sleep_s, session.silence_max_s = State.ASLEEP, 600, 660.0
     beats = [house.topics() for _ in range(60)]
     assert max(map(len, beats)) <= PER_S

@@ -139,7 +139,13 @@ class DemoDay:
             stats=lambda: {"at": self._time()},
             stats_s=60,
         )
-        publisher = PresencePublisher(engine, saying, self._host._perform, 50, self._time)
+        publisher = PresencePublisher(
+            engine=engine,
+            saying=saying,
+            perform=self._host._perform,
+            messages_per_s_max=50,
+            clock=self._time,
+        )
         publisher.listen_to(sampler.latest)
         saying.restore(lambda client_id: client_id in engine.sessions)
         return publisher, sampler

@@ -133,9 +133,9 @@ class GatewayHost:
             lost=self._lost_readings,
         )
         self._committer = JournalCommitter(
-            self.journal,
-            _as_loop(self._loop),
-            callbacks,
+            journal=self.journal,
+            loop=_as_loop(self._loop),
+            callbacks=callbacks,
             thread=_as_jobs(self._loop),
             look_s=disk.look_s,
         )
@@ -146,10 +146,10 @@ class GatewayHost:
             lambda: disk.hung_until(STATE),
         )
         self._state = StateCommitter(
-            store,
-            saved,
-            _as_loop(self._state_loop),
-            self._durable,
+            store=store,
+            saved=saved,
+            loop=_as_loop(self._state_loop),
+            on_durable=self._durable,
             thread=_as_jobs(self._state_loop),
         )
         self.is_on = True

@@ -36,7 +36,7 @@ def watch_over(host: GatewayHost) -> Watch:
         WaitsFor.BROKER: lambda: Cause.BROKER,
         WaitsFor.ROOM: lambda: Cause.BROKER,
     }
-    return Watch(host.engine, parts, causes)
+    return Watch(engine=host.engine, parts=parts, causes=causes)
 
 
 def watch_world(world: World, tell: Callable[[float, Standstill], None]) -> None:

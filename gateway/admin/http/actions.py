@@ -168,7 +168,9 @@ def _publish(operating: Operations, asked: dict[str, Any]) -> str:
         message = "the payload is not hexadecimal: two digits of 0-9 and a-f for each octet"
         raise RefusedError(HTTPStatus.BAD_REQUEST, message) from None
     topic = _text(asked, "topic", TOPIC_LENGTH_MAX)
-    return operating.publish(Publication(_text(asked, "client", 255), topic, octets, qos))
+    return operating.publish(
+        Publication(client_id=_text(asked, "client", 255), topic=topic, payload=octets, qos=qos)
+    )
 
 
 def _permit(operating: Operations, asked: dict[str, Any]) -> str:

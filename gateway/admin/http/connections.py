@@ -54,6 +54,7 @@ class Reply:
 class Connections:
     def __init__(
         self,
+        *,
         answer: Callable[[Received], Awaitable[Reply]],
         connection_s_max: float,
         backlog: int = BACKLOG,

@@ -38,7 +38,9 @@ class FaultPage:
         app.get("/api/faults")(guarded(of_any(self._problems)))
         for path in ("/healthz", "/readyz"):
             app.get(path)(guarded(of_any(_health)))
-        self._connections = Connections(answering(app, None), CONNECTION_S_MAX)
+        self._connections = Connections(
+            answer=answering(app, None), connection_s_max=CONNECTION_S_MAX
+        )
 
     async def start(self) -> None:
         """Raises AdminError with a sentence for the operator."""

@@ -75,11 +75,11 @@ def clients_query(asked: Mapping[str, str]) -> ClientsQuery:
     if sort.removeprefix("-") not in SORTS:
         raise QueryError(f"no order {sort!r}: it is one of {', '.join(SORTS)}, or -id and so on")
     return ClientsQuery(
-        asked.get("id"),
-        asked.get("prefix", ""),
-        state,
-        asked.get("after", ""),
-        _limit(asked),
+        client_id=asked.get("id"),
+        prefix=asked.get("prefix", ""),
+        state=state,
+        after=asked.get("after", ""),
+        limit=_limit(asked),
         search=_search(asked),
         sort=sort.removeprefix("-"),
         descends=sort.startswith("-"),
@@ -106,7 +106,10 @@ def topics_query(asked: Mapping[str, str]) -> TopicsQuery:
     """Raises QueryError."""
     _refuse_unknown(asked, ("name", "prefix", "after", "limit"))
     return TopicsQuery(
-        asked.get("name"), asked.get("prefix", ""), asked.get("after", ""), _limit(asked)
+        name=asked.get("name"),
+        prefix=asked.get("prefix", ""),
+        after=asked.get("after", ""),
+        limit=_limit(asked),
     )
 
 

@@ -67,7 +67,10 @@ class AdminServer:
         self._actions = Actions(self._sign_in, sources.operating, lambda: self.listening_on[1])
         self._app = self._routed()
         self._connections = Connections(
-            answering(self._app, Hosts(sources.hosts)), connection_s_max, backlog, sources.slow
+            answer=answering(self._app, Hosts(sources.hosts)),
+            connection_s_max=connection_s_max,
+            backlog=backlog,
+            slow=sources.slow,
         )
 
     async def start(self) -> None:

@@ -85,7 +85,12 @@ class SignIn:
         if len(self._sessions) >= SESSIONS_MAX:
             oldest = min(self._sessions.values(), key=lambda each: each.used)
             del self._sessions[oldest.cookie]
-        session = Session(secrets.token_urlsafe(TOKEN_BYTES), secrets.token_urlsafe(), now, now)
+        session = Session(
+            cookie=secrets.token_urlsafe(TOKEN_BYTES),
+            token=secrets.token_urlsafe(),
+            began=now,
+            used=now,
+        )
         self._sessions[session.cookie] = session
         return session
 

@@ -52,7 +52,9 @@ def changes(before: Configuration, after: Configuration) -> list[Change]:
         literal_after = None if will_be is None else will_be.literal
         if literal_before != literal_after:
             origin = "no longer given" if will_be is None else will_be.origin
-            found.append(Change(path, literal_before, literal_after, origin))
+            found.append(
+                Change(path=path, before=literal_before, after=literal_after, origin=origin)
+            )
     return found
 
 

@@ -42,7 +42,12 @@ class Supervision:
 
     def __post_init__(self) -> None:
         self._reloading = Reloading(
-            self.in_force, self.load, self.apply, self.now, self.manager.reloading, self._ready
+            in_force=self.in_force,
+            load=self.load,
+            apply=self.apply,
+            now=self.now,
+            begins=self.manager.reloading,
+            ends=self._ready,
         )
 
     # From the daemon

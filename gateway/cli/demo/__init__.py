@@ -93,7 +93,13 @@ def _perform(play: Play) -> DemoError | None:
 def _play(arguments: argparse.Namespace, screen: Screen) -> Play:
     from gateway.cli.demo.play import Play
 
-    return Play(arguments.sensors, arguments.seconds, arguments.seed, arguments.keep, screen)
+    return Play(
+        sensors=arguments.sensors,
+        seconds=arguments.seconds,
+        seed=arguments.seed,
+        keep=arguments.keep,
+        screen=screen,
+    )
 
 
 def _screen(as_json: bool, table: bool) -> Screen:

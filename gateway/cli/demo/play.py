@@ -107,7 +107,9 @@ class Play:
 
     async def _play(self, ports: Ports, broker: Child, gateway: Child) -> None:
         dice = Random(self.seed)
-        watcher = Watcher(ports.broker, self.seen, self.clock, dice, self._tell)
+        watcher = Watcher(
+            port=ports.broker, seen=self.seen, clock=self.clock, dice=dice, tell=self._tell
+        )
         try:
             async with asyncio.TaskGroup() as tasks:
                 running = [
@@ -143,12 +145,12 @@ class Play:
 
     def _link(self, number: int, seen: SensorSeen, dice: Random) -> SensorLink:
         sensor = SimulatedSensor(
-            seen.name,
-            seen.qos,
-            SLEEPERS_INTERVAL_S if seen.sleeps else INTERVAL_S,
-            self.clock.unix_offset_s,
-            dice,
-            SLEEPERS.get(number % 5, Pace()),
+            name=seen.name,
+            qos=seen.qos,
+            interval_s=SLEEPERS_INTERVAL_S if seen.sleeps else INTERVAL_S,
+            unix_offset_s=self.clock.unix_offset_s,
+            dice=dice,
+            pace=SLEEPERS.get(number % 5, Pace()),
         )
         return SensorLink(sensor, self._news)
 

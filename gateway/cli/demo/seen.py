@@ -153,7 +153,7 @@ class SensorSeen:
         self.latency_max_s = max(self.latency_max_s, self.latency_last_s)
         self.latencies_s.append(self.latency_last_s)
         return [
-            ReadingArrived(self.name, pack, qos, self.latency_last_s),
+            ReadingArrived(name=self.name, pack=pack, qos=qos, latency_s=self.latency_last_s),
             *self._confirmed(pack, now),
         ]
 
@@ -203,7 +203,11 @@ class Seen:
     def command(self, sensor: SensorSeen, payload: bytes, now: float, *, ours: bool) -> list[Event]:
         sensor.command = Command(printable(payload), interval_in(payload), now)
         sensor.commands_sent += 1
-        return [CommandSent(sensor.name, sensor.command.text, ours, sensor.presence)]
+        return [
+            CommandSent(
+                name=sensor.name, text=sensor.command.text, ours=ours, presence=sensor.presence
+            )
+        ]
 
     # From the gateway
 

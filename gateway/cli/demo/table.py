@@ -150,14 +150,14 @@ def _columns(width: int) -> list[Column]:
     values = [Column(TITLES[quantity], partial(_value, quantity)) for quantity in quantities]
     return [
         Column("sensor", lambda sensor: Text(sensor.name, style="cyan"), "left"),
-        Column("state", _state, "left", STATE_COLUMNS),
+        Column(title="state", cell=_state, justify="left", width_min=STATE_COLUMNS),
         *([TOPIC] if width >= WIDE_COLUMNS else []),
         *(values if width >= NARROW_COLUMNS else []),
         Column("QoS", lambda sensor: str(sensor.qos)),
         Column("seen", lambda sensor: str(sensor.readings)),
         *(latency if width >= USUAL_COLUMNS else []),
         *([MEDIAN] if NARROW_COLUMNS <= width < USUAL_COLUMNS else []),
-        Column("command, done in", _command, "left", COMMAND_COLUMNS),
+        Column(title="command, done in", cell=_command, justify="left", width_min=COMMAND_COLUMNS),
     ]
 
 

@@ -196,7 +196,7 @@ def wait_for_micropython(target: Target, kinds: Mapping[str, Kind], patience_s: 
             identity = identity_at(port.device, QUICK_S)
             if identity is not None:
                 _refuse_other(target.kind, identity)
-                return Target(target.kind, port, target.drive, identity)
+                return Target(kind=target.kind, port=port, drive=target.drive, identity=identity)
         except FlashError as error:
             if error.failure not in (Failure.ABSENT, Failure.CUT) or time.monotonic() > deadline:
                 raise

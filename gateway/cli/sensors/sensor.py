@@ -84,7 +84,13 @@ class SimulatedSensor:
         commands = command_topic_of(self.name, self.prefix).encode()
         name = self.name.encode()
         self.client = SensorClient(
-            name, topic, commands, self.qos, self.dice, self.pace, self.clean
+            client_id=name,
+            topic=topic,
+            command_topic=commands,
+            qos=self.qos,
+            dice=self.dice,
+            pace=self.pace,
+            clean=self.clean,
         )
         self.walks = indoor_walks(self.dice)
 

@@ -178,4 +178,12 @@ class Admission:
             return []
         detail = f"more than {self._options.connects_per_s_max} CONNECTs/s from strangers"
         peer = Peer(link, self._turned_away_last)
-        return [Dropped(Reason.TOO_MANY_CONNECTS, None, detail, peer, count)]
+        return [
+            Dropped(
+                reason=Reason.TOO_MANY_CONNECTS,
+                client_id=None,
+                detail=detail,
+                peer=peer,
+                count=count,
+            )
+        ]

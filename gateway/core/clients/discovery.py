@@ -142,7 +142,9 @@ class Discovery:
             try:
                 frame = decode(datagram)
             except MalformedFrame as error:
-                effects.append(Dropped(Reason.MALFORMED, None, str(error), peer))
+                effects.append(
+                    Dropped(reason=Reason.MALFORMED, client_id=None, detail=str(error), peer=peer)
+                )
                 continue
             if has_trailing_octets(datagram):
                 effects.append(Dropped(Reason.TRAILING_OCTETS, peer=peer))
@@ -167,7 +169,9 @@ class Discovery:
                 return []
             case _:
                 detail = type(frame).__name__.upper()
-                return [Dropped(Reason.GROUP_TRAFFIC, None, detail, peer)]
+                return [
+                    Dropped(reason=Reason.GROUP_TRAFFIC, client_id=None, detail=detail, peer=peer)
+                ]
 
     def _search_by_group(self, radius: int, peer: Peer, now: float) -> list[Effect]:
         refusal = self._refusal(peer, now)
@@ -179,9 +183,11 @@ class Discovery:
 
     def _refusal(self, peer: Peer, now: float) -> Dropped | None:
         if self.part is not DiscoveryRole.ADVERTISING:
-            return Dropped(Reason.NOT_ADVERTISING, None, self.part.value, peer)
+            return Dropped(
+                reason=Reason.NOT_ADVERTISING, client_id=None, detail=self.part.value, peer=peer
+            )
         if not self._may_answer(now):
-            return Dropped(Reason.STRANGER, None, "SEARCHGW", peer)
+            return Dropped(reason=Reason.STRANGER, client_id=None, detail="SEARCHGW", peer=peer)
         return None
 
     # From other gateways
@@ -195,7 +201,9 @@ class Discovery:
         if frame.gateway_id == self._options.gateway_id and not is_told:
             self._told_taken_at = now
             detail = f"another gateway says it is {frame.gateway_id} too"
-            effects.append(Dropped(Reason.GATEWAY_ID_TAKEN, None, detail, peer))
+            effects.append(
+                Dropped(reason=Reason.GATEWAY_ID_TAKEN, client_id=None, detail=detail, peer=peer)
+            )
         if self._options.is_standby and self.part is DiscoveryRole.ADVERTISING:
             effects += self._meet(frame.gateway_id, duration_s, now)
         self._schedule()

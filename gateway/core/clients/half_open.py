@@ -134,4 +134,10 @@ class HalfOpenClients:
 
 def _forgotten(caller: HalfOpenClient, why: str, count: int = 1) -> Dropped:
     detail = f"said nothing after its CONNECT was answered; {why}"
-    return Dropped(Reason.UNHEARD, caller.client_id, detail, caller.peer, count)
+    return Dropped(
+        reason=Reason.UNHEARD,
+        client_id=caller.client_id,
+        detail=detail,
+        peer=caller.peer,
+        count=count,
+    )

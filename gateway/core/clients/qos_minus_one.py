@@ -42,14 +42,32 @@ class QosMinusOne:
         """The reading to forward, or why there is none; `client_id` if one is known there."""
         if not self._options.allow:
             detail = "set qos_minus_one.allow = true to take such readings"
-            return Dropped(Reason.QOS_MINUS_ONE_OFF, client_id, detail, peer)
+            return Dropped(
+                reason=Reason.QOS_MINUS_ONE_OFF, client_id=client_id, detail=detail, peer=peer
+            )
         topic, payload = self._named(frame)
         if topic is None:
-            return Dropped(Reason.UNKNOWN_TOPIC_ID, client_id, f"{frame.topic_id:#06x}", peer)
+            return Dropped(
+                reason=Reason.UNKNOWN_TOPIC_ID,
+                client_id=client_id,
+                detail=f"{frame.topic_id:#06x}",
+                peer=peer,
+            )
         if len(payload) > self._session_rules.payload_bytes_max:
             detail = f"{topic!r}, {len(payload)} bytes"
-            return Dropped(Reason.PAYLOAD_TOO_LARGE, client_id, detail, peer)
-        return Reading(client_id or NOBODY, topic, payload, 0, frame.retain, 0, 0, now)
+            return Dropped(
+                reason=Reason.PAYLOAD_TOO_LARGE, client_id=client_id, detail=detail, peer=peer
+            )
+        return Reading(
+            client_id=client_id or NOBODY,
+            topic=topic,
+            payload=payload,
+            qos=0,
+            retain=frame.retain,
+            topic_id=0,
+            message_id=0,
+            received_at=now,
+        )
 
     def _named(self, frame: Publish) -> tuple[str | None, bytes]:
         payload = frame.payload

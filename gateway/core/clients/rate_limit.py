@@ -44,6 +44,12 @@ class RateLimit:
             passed.append(each)
         detail = f"more than {most} packets/s"
         return passed, [
-            Dropped(Reason.TOO_MANY_PACKETS, None, detail, Peer(link, address), count)
+            Dropped(
+                reason=Reason.TOO_MANY_PACKETS,
+                client_id=None,
+                detail=detail,
+                peer=Peer(link, address),
+                count=count,
+            )
             for address, count in dropped.items()
         ]

@@ -406,7 +406,7 @@ class Downlink:
             is_new = any(since((client_id, each), -inf) > newest for each in filters)
             if is_new or found is None or not found.is_full:
                 qos = min(qos, message.qos)
-                copy = Message(message.topic, message.payload, qos, is_new)
+                copy = Message(topic=message.topic, payload=message.payload, qos=qos, retain=is_new)
                 effects += self._give(self._sessions[client_id], copy, publication, now)
         return effects
 

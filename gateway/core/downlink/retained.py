@@ -90,7 +90,9 @@ class Retained:
         if not self._has_room(topic, payload):
             return FULL, effects
         self._put(_Entry(Message(topic, payload, message.qos, retain=True), is_exact))
-        return NEW, [Save(RetainedRecord(topic, payload, message.qos, is_exact))]
+        return NEW, [
+            Save(RetainedRecord(topic=topic, payload=payload, qos=message.qos, is_exact=is_exact))
+        ]
 
     def matching(self, topic_filter: str, qos: int) -> list[Message]:
         """As far as they are known for one who asks for this QoS."""
@@ -130,7 +132,13 @@ class Retained:
             return SAME, []
         message.qos, entry.is_exact = qos, is_exact
         found = SAME if was_exact else KeepResult(known_qos)
-        return found, [Save(RetainedRecord(message.topic, message.payload, qos, is_exact))]
+        return found, [
+            Save(
+                RetainedRecord(
+                    topic=message.topic, payload=message.payload, qos=qos, is_exact=is_exact
+                )
+            )
+        ]
 
     def _has_room(self, topic: str, payload: bytes) -> bool:
         size = len(topic) + len(payload)

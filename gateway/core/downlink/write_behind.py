@@ -46,7 +46,17 @@ class WriteBehind:
             assert publication.unsaved is not None, "what is here is saved here alone"
             topic, payload = publication.message.topic, publication.message.payload
             for client_id, position in publication.unsaved.items():
-                effects.append(Save(MessageRecord(client_id, position, topic, payload, 1)))
+                effects.append(
+                    Save(
+                        MessageRecord(
+                            client_id=client_id,
+                            position=position,
+                            topic=topic,
+                            payload=payload,
+                            qos=1,
+                        )
+                    )
+                )
             publication.unsaved.clear()
             effects.append(WhenSaved([DeliveryComplete(publication)]))
         return effects

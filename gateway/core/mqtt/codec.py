@@ -234,7 +234,13 @@ def plain_publication(data: bytes, start: int, end: int) -> ReceivedPublish | No
         raise BadPacketError("text that is not UTF-8") from None
     payload = data[payload_at:end]
     return ReceivedPublish(
-        topic, payload, qos, flags & 1 > 0, flags & 8 > 0, packet_id, identifiers
+        topic=topic,
+        payload=payload,
+        qos=qos,
+        retain=flags & 1 > 0,
+        is_dup=flags & 8 > 0,
+        packet_id=packet_id,
+        identifiers=identifiers,
     )
 
 
@@ -268,11 +274,11 @@ def publication_of(packet: mqtt5.PublishPacket) -> ReceivedPublish:
     if packet.topic_alias is not None:
         raise BadPacketError("a topic alias, of which we allow none")
     return ReceivedPublish(
-        packet.topic,
-        packet.payload,
-        int(packet.qos),
-        packet.retain,
-        packet.duplicate,
-        packet.packet_id or NO_PACKET_ID,
-        packet.subscription_ids,
+        topic=packet.topic,
+        payload=packet.payload,
+        qos=int(packet.qos),
+        retain=packet.retain,
+        is_dup=packet.duplicate,
+        packet_id=packet.packet_id or NO_PACKET_ID,
+        identifiers=packet.subscription_ids,
     )

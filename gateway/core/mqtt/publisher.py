@@ -258,7 +258,12 @@ class Publisher:
         detail = f"{len(in_flight.waiting)} readings wait for the broker"
         if reading.qos == 0:
             return Dropped(Reason.WAITING_FULL, reading.client_id, detail)
-        return ReadingRefused(reading, ReturnCode.CONGESTION, Reason.WAITING_FULL, detail)
+        return ReadingRefused(
+            reading=reading,
+            return_code=ReturnCode.CONGESTION,
+            reason=Reason.WAITING_FULL,
+            detail=detail,
+        )
 
     # Onto the wire
 
@@ -270,7 +275,12 @@ class Publisher:
         reading.upstream_qos = qos
         if not qos and reading.qos:
             detail = f"{reading.topic!r}: the broker takes QoS 0 only, which nothing confirms"
-            return ReadingRefused(reading, ReturnCode.NOT_SUPPORTED, Reason.BROKER_REFUSED, detail)
+            return ReadingRefused(
+                reading=reading,
+                return_code=ReturnCode.NOT_SUPPORTED,
+                reason=Reason.BROKER_REFUSED,
+                detail=detail,
+            )
         is_new = not reading.epoch
         if is_new:
             self.tag(reading)
@@ -351,7 +361,12 @@ class Publisher:
         detail = f"{reading.topic!r}: larger than the {limit} bytes the broker takes"
         if reading.qos == 0:
             return Dropped(Reason.PAYLOAD_TOO_LARGE, reading.client_id, detail)
-        return ReadingRefused(reading, ReturnCode.NOT_SUPPORTED, Reason.PAYLOAD_TOO_LARGE, detail)
+        return ReadingRefused(
+            reading=reading,
+            return_code=ReturnCode.NOT_SUPPORTED,
+            reason=Reason.PAYLOAD_TOO_LARGE,
+            detail=detail,
+        )
 
     def _refused(self, packet_id: int, packet: str, code: int, detail: str | None) -> list[Effect]:
         reading = self.in_flight.withdraw(packet_id)
@@ -359,4 +374,8 @@ class Publisher:
             return []
         answer = ReturnCode.CONGESTION if code in _PASSING else ReturnCode.NOT_SUPPORTED
         reason = f"{reading.topic!r}: {spoken(packet, code, detail)}"
-        return [ReadingRefused(reading, answer, Reason.BROKER_REFUSED, reason)]
+        return [
+            ReadingRefused(
+                reading=reading, return_code=answer, reason=Reason.BROKER_REFUSED, detail=reason
+            )
+        ]

@@ -70,7 +70,9 @@ class Receiver:
 
     def receive(self, received: ReceivedPublish) -> tuple[Publication, Verdict]:
         topic, qos, retain = received.topic, received.qos, received.retain
-        message = Message(topic.removeprefix(self._prefix), received.payload, qos, retain)
+        message = Message(
+            topic=topic.removeprefix(self._prefix), payload=received.payload, qos=qos, retain=retain
+        )
         replay = is_replay(received.identifiers, retain=retain)
         publication = Publication(message, received.packet_id, replay)
         if qos:

@@ -116,7 +116,16 @@ class Inbound:
         if topic is None or size - HEAD_OCTETS > self._options.payload_bytes_max:
             return None
         payload = datagram[HEAD_OCTETS:]
-        reading = Reading(client_id, topic, payload, qos, retain, topic_id, message_id, now)
+        reading = Reading(
+            client_id=client_id,
+            topic=topic,
+            payload=payload,
+            qos=qos,
+            retain=retain,
+            topic_id=topic_id,
+            message_id=message_id,
+            received_at=now,
+        )
         if qos:
             recent = self.recent
             if recent is not None and recent.find(message_id) is not None:
@@ -151,7 +160,14 @@ class Inbound:
             return _refusal(frame, client_id, peer, code, Reason.PAYLOAD_TOO_LARGE)
         qos, message_id = frame.qos, frame.message_id
         reading = Reading(
-            client_id, topic, payload, qos, frame.retain, frame.topic_id, message_id, now
+            client_id=client_id,
+            topic=topic,
+            payload=payload,
+            qos=qos,
+            retain=frame.retain,
+            topic_id=frame.topic_id,
+            message_id=message_id,
+            received_at=now,
         )
         if qos > 0:
             recent = self.recent

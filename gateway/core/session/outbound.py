@@ -332,7 +332,9 @@ class Outbound(Sending):
         # Rows that were lost with the power used less than a block.
         self.next_position = next_position + POSITIONS_BLOCK
         for each in saved:
-            message = Message(each.topic, each.payload, each.qos, each.retain)
+            message = Message(
+                topic=each.topic, payload=each.payload, qos=each.qos, retain=each.retain
+            )
             is_first = self.outstanding is None and self._outbox is None
             if is_first and (each.is_released or self._topics.knows(each.topic)):
                 current = self._begin(message, each.position, None)

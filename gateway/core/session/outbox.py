@@ -174,7 +174,12 @@ def publish_frame(message: Message, reference: Reference, message_id: int, *, du
 def row(client_id: ClientId, queued: Queued | Outstanding) -> MessageRecord:
     message = queued.message
     return MessageRecord(
-        client_id, queued.position, message.topic, message.payload, message.qos, message.retain
+        client_id=client_id,
+        position=queued.position,
+        topic=message.topic,
+        payload=message.payload,
+        qos=message.qos,
+        retain=message.retain,
     )
 
 

@@ -50,6 +50,7 @@ class LastingSession:
 
     def __init__(
         self,
+        *,
         client_id: ClientId,
         peer: Peer,
         options: SessionOptions,
@@ -154,10 +155,17 @@ class LastingSession:
             state = _SAVED_AS.get(self.state, self.state)
         positions = self.outbound.reserved_positions
         row = SessionRecord(
-            self.client_id, self.clean, self.peer.link, self.peer.address, state,
-            self.keep_alive_s, self.sleep_s, None if self.will is None else self.will.row,
-            self._topics.first_id, positions,
-        )  # fmt: skip
+            client_id=self.client_id,
+            clean=self.clean,
+            link=self.peer.link,
+            address=self.peer.address,
+            state=state,
+            keep_alive_s=self.keep_alive_s,
+            sleep_s=self.sleep_s,
+            will=None if self.will is None else self.will.row,
+            next_topic_id=self._topics.first_id,
+            next_position=positions,
+        )
         digest = hash(row)
         if digest == self._row:
             return []
@@ -177,7 +185,15 @@ class LastingSession:
             return []
         if before is State.AWAKE:
             self.outbound.end_fetch()
-        return [StateChanged(self.client_id, before, following, self.peer, detail)]
+        return [
+            StateChanged(
+                client_id=self.client_id,
+                before=before,
+                after=following,
+                peer=self.peer,
+                detail=detail,
+            )
+        ]
 
     def _supervise(self, declared_s: int) -> None:
         """Expect to hear from the client within what it declared; 0 is "no keep-alive" (A4)."""

@@ -124,7 +124,12 @@ class Sending(BudgetedSender):
     def _begin(
         self, message: Message, position: int, publication: Publication | None
     ) -> Outstanding:
-        current = Outstanding(message, position, message_id_of(position), publication)
+        current = Outstanding(
+            message=message,
+            position=position,
+            message_id=message_id_of(position),
+            publication=publication,
+        )
         current.published = position <= self._restored_to  # perhaps, by a former life
         self.outstanding = current
         return current

@@ -74,7 +74,9 @@ class Subscribing(QosTable):
             detail = f"SUBSCRIBE to {frame.topic[:64]!r}"
             return [Dropped(reason, client_id, detail), Send(peer, refusal)]
         assert wanted is not None, "no filter is an objection"
-        asked = SubscribeTo(client_id, wanted, frame.qos, frame.message_id)
+        asked = SubscribeTo(
+            client_id=client_id, topic_filter=wanted, qos=frame.qos, message_id=frame.message_id
+        )
         if self._wishes is None:
             self._wishes = {}
         self._wishes[frame.message_id] = SubscriptionRequest(frame, asked)
@@ -115,11 +117,11 @@ class Subscribing(QosTable):
         assert self._wishes is not None, "it waits for its answer"
         frame = self._wishes[asked.message_id].frame
         return SubscriptionRecord(
-            asked.client_id,
-            asked.topic_filter,
-            asked.qos,
-            int(frame.topic_id_type),
-            _echoed_id(frame),
+            client_id=asked.client_id,
+            topic_filter=asked.topic_filter,
+            qos=asked.qos,
+            topic_id_type=int(frame.topic_id_type),
+            topic_id=_echoed_id(frame),
         )
 
     def subscribed(self, asked: SubscribeTo, return_code: int, peer: Peer) -> list[Effect]:

@@ -26,11 +26,20 @@ class Will:
 
     def reading(self, client_id: ClientId, now: float) -> Reading:
         """The will as a reading. Nobody waits for its acknowledgement, so it has no message id."""
-        return Reading(client_id, self.topic, self.payload, self.qos, self.retain, 0, 0, now)
+        return Reading(
+            client_id=client_id,
+            topic=self.topic,
+            payload=self.payload,
+            qos=self.qos,
+            retain=self.retain,
+            topic_id=0,
+            message_id=0,
+            received_at=now,
+        )
 
     @property
     def row(self) -> WillRecord:
-        return WillRecord(self.topic, self.payload, self.qos, self.retain)
+        return WillRecord(topic=self.topic, payload=self.payload, qos=self.qos, retain=self.retain)
 
     @classmethod
     def of(cls, row: WillRecord) -> Will:
@@ -99,7 +108,7 @@ def named_by(frame: WillTopic | WillTopicUpd, options: SessionOptions) -> Will |
     topic = topic_name(frame.topic, options.topic_bytes_max)
     if topic is None:
         return Reason.BAD_TOPIC
-    return Will(topic, b"", frame.qos, frame.retain)
+    return Will(topic=topic, payload=b"", qos=frame.qos, retain=frame.retain)
 
 
 def with_topic_of(will: Will | None, frame: WillTopicUpd, options: SessionOptions) -> Will | Reason:

@@ -67,7 +67,16 @@ class PendingWills:
     def restore(self, rows: list[DueWillRecord], now: float) -> None:
         """What a former life left; `offer` brings them."""
         for row in rows:
-            will = Reading(row.client_id, row.topic, row.payload, row.qos, row.retain, 0, 0, now)
+            will = Reading(
+                client_id=row.client_id,
+                topic=row.topic,
+                payload=row.payload,
+                qos=row.qos,
+                retain=row.retain,
+                topic_id=0,
+                message_id=0,
+                received_at=now,
+            )
             will.epoch, will.sequence = row.epoch, row.sequence
             will.packet_id, will.unix_ms = row.packet_id, row.unix_ms
             self._due[row.client_id] = self._refused[row.client_id] = will
@@ -90,15 +99,15 @@ class PendingWills:
         self._due[will.client_id] = will
         self._refused.pop(will.client_id, None)
         row = DueWillRecord(
-            will.client_id,
-            will.topic,
-            will.payload,
-            will.qos,
-            will.retain,
-            will.epoch,
-            will.sequence,
-            will.packet_id,
-            will.unix_ms,
+            client_id=will.client_id,
+            topic=will.topic,
+            payload=will.payload,
+            qos=will.qos,
+            retain=will.retain,
+            epoch=will.epoch,
+            sequence=will.sequence,
+            packet_id=will.packet_id,
+            unix_ms=will.unix_ms,
         )
         return [*given_up, Save(row), WhenSaved([])]
 

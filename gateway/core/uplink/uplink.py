@@ -77,6 +77,7 @@ _SPILLED = _Way.SPILLED
 class Uplink:
     def __init__(
         self,
+        *,
         sessions: Mapping[ClientId, Session],
         upstream: MqttSession,
         options: UplinkOptions,

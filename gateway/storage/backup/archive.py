@@ -219,7 +219,7 @@ class Reader:
         if member.size > limit:
             raise ValueError(f"{member.name} is too large")
         owner = Owner(member.mode & 0o777, member.uname, member.gname)
-        return Part(member.name, member.size, owner, self._pieces(member))
+        return Part(name=member.name, size=member.size, owner=owner, pieces=self._pieces(member))
 
     def _pieces(self, member: tarfile.TarInfo) -> Iterator[bytes]:
         """In the hands of who reads them, so what goes wrong is named here as well."""

@@ -67,7 +67,13 @@ def take(
         settings.gateway.state_dir.stat()  # says so if it is not there
         raise PermissionError(f"{settings.gateway.state_dir} may not be read by this user")
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    head = BackupHeader(FORMAT, version(), settings.gateway.name, int(time.time()), with_secrets)
+    head = BackupHeader(
+        format=FORMAT,
+        release=version(),
+        gateway=settings.gateway.name,
+        taken_at=int(time.time()),
+        has_secrets=with_secrets,
+    )
     try:
         writer = Writer(partial, head)
         try:
@@ -109,7 +115,13 @@ def _fill(
     for name, octets in segments(settings.gateway.journal_dir):
         writer.add(JOURNAL + name, octets)
         count += 1
-    return Taken(count, has_state, config is not None, tuple(files), tuple(left_out))
+    return Taken(
+        segments=count,
+        has_state=has_state,
+        has_config=config is not None,
+        files=tuple(files),
+        left_out=tuple(left_out),
+    )
 
 
 def _content(key: str, path: Path) -> bytes:

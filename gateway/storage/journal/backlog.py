@@ -40,7 +40,9 @@ class Backlog:
                 continue
             else:
                 offset = self._offset if serial == self._serial else HEADER_BYTES
-            stretches.append(Stretch(segment, offset, segment.end, offset))
+            stretches.append(
+                Stretch(segment=segment, offset=offset, end=segment.end, read_to=offset)
+            )
             if len(stretches) == STRETCHES_MAX:
                 break
         return stretches

@@ -82,6 +82,7 @@ class JournalCallbacks:
 class JournalCommitter:
     def __init__(
         self,
+        *,
         journal: Journal,
         loop: asyncio.AbstractEventLoop,
         callbacks: JournalCallbacks,

@@ -137,4 +137,10 @@ class OsFiles:
 def _entry(status: os.stat_result) -> Entry:
     is_file = stat.S_ISREG(status.st_mode)
     allocated_bytes = status.st_blocks * 512  # in these units whatever the file system's are
-    return Entry(status.st_dev, status.st_ino, is_file, status.st_size, allocated_bytes)
+    return Entry(
+        device=status.st_dev,
+        inode=status.st_ino,
+        is_file=is_file,
+        size=status.st_size,
+        allocated_bytes=allocated_bytes,
+    )

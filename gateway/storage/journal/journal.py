@@ -87,7 +87,12 @@ class Journal:
         """Read what a former life left, and be ready. I/O. Raises JournalError."""
         self._now, self.unix_ms_at_zero, self._boot_id = now, unix_ms_at_zero, boot_id
         self._began = now
-        clocks = Clocks(now, unix_ms_at_zero, boot_id, self._options.recent_s)
+        clocks = Clocks(
+            now=now,
+            unix_ms_at_zero=unix_ms_at_zero,
+            boot_id=boot_id,
+            recent_s=self._options.recent_s,
+        )
         opening = Repair(self._folder, self._files, self._options)
         recovery = opening.run(self._segment_index, self._volume, clocks)
         self._next = self._bound = recovery.facts.next_number
@@ -255,7 +260,15 @@ class Journal:
         if unfinished is not None:
             done_below = unfinished[0].first + unfinished[1]
         first = self._pending[0][0].record if self._pending else self._next
-        return Header(int(PREFERRED), 0, first, self._bound, done_below, 0, self._boot_id)
+        return Header(
+            algorithm=int(PREFERRED),
+            salt=0,
+            first=first,
+            bound=self._bound,
+            done_below=done_below,
+            serial=0,
+            boot_id=self._boot_id,
+        )
 
     def _is_lazy(self, group: CommitGroup, *, is_stopping: bool) -> bool:
         """Only what nobody waits for, and not too much of it, and not for too long."""
@@ -379,7 +392,9 @@ class Journal:
         stretches = self._backlog.begin()
         if not stretches:
             return None
-        return BacklogRequest(stretches, now, self.unix_ms_at_zero, self._began)
+        return BacklogRequest(
+            stretches=stretches, now=now, unix_ms_at_zero=self.unix_ms_at_zero, began=self._began
+        )
 
     def end_read(self, request: BacklogRequest, readings: list[Reading]) -> list[Reading]:
         """Those of them that are still wanted. That there are none does not mean that there will
@@ -394,9 +409,13 @@ class Journal:
     def begin_again(self, numbers: tuple[int, ...], now: float) -> BacklogRequest:
         """To read these once more, wherever they went; `read` brings as many as it does at once."""
         segments = dict.fromkeys(filter(None, map(self._segment_index.find, numbers)))
-        stretches = [Stretch(each, 0, each.end, HEADER_BYTES) for each in segments]
+        stretches = [
+            Stretch(segment=each, offset=0, end=each.end, read_to=HEADER_BYTES) for each in segments
+        ]
         at_zero, wanted = self.unix_ms_at_zero, frozenset(numbers)
-        return BacklogRequest(stretches, now, at_zero, self._began, wanted)
+        return BacklogRequest(
+            stretches=stretches, now=now, unix_ms_at_zero=at_zero, began=self._began, numbers=wanted
+        )
 
     def end_again(self, readings: list[Reading]) -> list[Reading]:
         """As the core has them, which leaves out pauses."""

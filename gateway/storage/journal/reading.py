@@ -170,7 +170,9 @@ def _read_stretch(
 
 def count_queued(files: Files, open_segment: OpenSegment, segment: Segment) -> dict[ClientId, int]:
     """How many readings of each client wait in a segment to be read back. Raises OSError."""
-    request = BacklogRequest([Stretch(segment, 0, segment.end, HEADER_BYTES)], 0.0, 0.0)
+    request = BacklogRequest(
+        [Stretch(segment=segment, offset=0, end=segment.end, read_to=HEADER_BYTES)], 0.0, 0.0
+    )
     counts: dict[ClientId, int] = {}
     while readings := read_backlog(files, open_segment, request):
         for reading in readings:

@@ -276,7 +276,12 @@ def record_at(octets: bytes, offset: int, salt: int, extend: Extend) -> Found | 
     if end > len(octets) or not head or extend(salt, octets[offset + 4 : end]) != checksum:
         return None
     kind = head & 0xFF
-    return Found(offset, end, kind & ~DURABLE_BEFORE, bool(kind & DURABLE_BEFORE))
+    return Found(
+        offset=offset,
+        end=end,
+        kind=kind & ~DURABLE_BEFORE,
+        is_durable_before=bool(kind & DURABLE_BEFORE),
+    )
 
 
 def records(octets: bytes, offset: int, salt: int, extend: Extend) -> Iterator[Found | Gap]:

@@ -364,4 +364,4 @@ def _keep(runs: list[KeptRecords], identity: tuple[int, int], number: int) -> No
         if end == (epoch, sequence, number):
             runs[-1] = replace(last, count=last.count + 1)
             return
-    runs.append(KeptRecords(epoch, sequence, number, 1))
+    runs.append(KeptRecords(epoch=epoch, first=sequence, record=number, count=1))

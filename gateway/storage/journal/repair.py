@@ -144,7 +144,16 @@ class Repair:
             self._files.close(file)
             return
         path = self._folder / segment.name
-        volume.resume(Writing(segment.header, file, path, segment.size, walk.end, walk.end))
+        volume.resume(
+            Writing(
+                header=segment.header,
+                file=file,
+                path=path,
+                size=segment.size,
+                end=walk.end,
+                synced=walk.end,
+            )
+        )
         if not walk.is_same_boot:
             volume.carry((Kind.BOOT, clocks.boot_id))
             segment.same_boot_from = walk.end

@@ -95,7 +95,15 @@ def decode_header(octets: bytes) -> Header | None:
             "journal, then go back; or move the journal's folder away and lose what is in it",
         )
     salt, first, bound, done_below, serial = numbers
-    return Header(algorithm, salt, first, bound, done_below, serial, boot_id)
+    return Header(
+        algorithm=algorithm,
+        salt=salt,
+        first=first,
+        bound=bound,
+        done_below=done_below,
+        serial=serial,
+        boot_id=boot_id,
+    )
 
 
 def header_of_name(name: str, algorithm: int) -> Header | None:
@@ -104,4 +112,12 @@ def header_of_name(name: str, algorithm: int) -> Header | None:
     if match is None:
         return None
     first, serial, salt = int(match[1]), int(match[2]), int(match[3], 16)
-    return Header(algorithm, salt, first, first, 0, serial, NO_BOOT)
+    return Header(
+        algorithm=algorithm,
+        salt=salt,
+        first=first,
+        bound=first,
+        done_below=0,
+        serial=serial,
+        boot_id=NO_BOOT,
+    )

@@ -175,7 +175,14 @@ class SegmentFiles:
             self.held.hold(former.header.name, former.file)
         group.started.append(BegunSegment(header, spare.size, bool(self._carried)))
         path = self._folder / header.name
-        self.writing = Writing(header, file, path, spare.size, HEADER_BYTES, HEADER_BYTES)
+        self.writing = Writing(
+            header=header,
+            file=file,
+            path=path,
+            size=spare.size,
+            end=HEADER_BYTES,
+            synced=HEADER_BYTES,
+        )
         self.writing.identity = self._identity_of(self.writing)
         self._sync_folder()
 

@@ -65,6 +65,7 @@ class StateCommitter:
 
     def __init__(
         self,
+        *,
         store: StateStore,
         saved: StateRecords | None,
         loop: asyncio.AbstractEventLoop,

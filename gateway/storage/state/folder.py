@@ -109,7 +109,7 @@ def open_state(path: Path, link_names: Sequence[str] = ()) -> StateFolder:
         raise from_system(path, error) from error
     except sqlite3.Error as error:
         raise from_sqlite(path, error) from error
-    return StateFolder(path, epoch, lock, store, saved)
+    return StateFolder(path=path, epoch=epoch, lock=lock, store=store, saved=saved)
 
 
 def lock_folder(path: Path) -> int:

@@ -298,7 +298,10 @@ class RowReader:
 
     def read(self) -> StateRecords:
         clients = {
-            session.client_id: ClientRecord(session, [], [], []) for session in self._sessions()
+            session.client_id: ClientRecord(
+                session=session, topics=[], subscriptions=[], messages=[]
+            )
+            for session in self._sessions()
         }
         self._read_topics(clients)
         self._read_subscriptions(clients)
@@ -307,7 +310,7 @@ class RowReader:
         return StateRecords(
             clients=list(clients.values()),
             retained=[
-                RetainedRecord(topic, payload, qos, bool(is_exact))
+                RetainedRecord(topic=topic, payload=payload, qos=qos, is_exact=bool(is_exact))
                 for topic, payload, qos, is_exact in select("SELECT * FROM retained ORDER BY 1")
             ],
             packets=[PacketRecord(*row) for row in select("SELECT * FROM packets ORDER BY 1")],
@@ -322,16 +325,18 @@ class RowReader:
             client_id, clean, link, address, state, keep_alive_s, sleep_s, *rest = row
             topic, payload, qos, retain, next_topic_id, next_position = rest
             yield SessionRecord(
-                ClientId(client_id),
-                bool(clean),
-                links.get(link, NO_LINK),
-                address,
-                State(state),
-                keep_alive_s,
-                sleep_s,
-                WillRecord(topic, payload, qos, bool(retain)) if topic is not None else None,
-                next_topic_id,
-                next_position,
+                client_id=ClientId(client_id),
+                clean=bool(clean),
+                link=links.get(link, NO_LINK),
+                address=address,
+                state=State(state),
+                keep_alive_s=keep_alive_s,
+                sleep_s=sleep_s,
+                will=WillRecord(topic=topic, payload=payload, qos=qos, retain=bool(retain))
+                if topic is not None
+                else None,
+                next_topic_id=next_topic_id,
+                next_position=next_position,
             )
 
     def _due_wills(self) -> Iterable[DueWillRecord]:
@@ -358,12 +363,12 @@ class RowReader:
             client = clients[client_id]
             client.messages.append(
                 MessageRecord(
-                    client.session.client_id,
-                    position,
-                    topic,
-                    payload,
-                    qos,
-                    bool(retain),
-                    bool(is_released),
+                    client_id=client.session.client_id,
+                    position=position,
+                    topic=topic,
+                    payload=payload,
+                    qos=qos,
+                    retain=bool(retain),
+                    is_released=bool(is_released),
                 )
             )

@@ -130,7 +130,15 @@ class LineListener:
         if restarts is not None:
             text += f"; {restarts}"
         lines = tuple(speaker.text.lines)
-        return Heard(what, text, advice, nodes, counters.good, bad_share, lines)
+        return Heard(
+            what=what,
+            text=text,
+            advice=advice,
+            nodes=nodes,
+            messages=counters.good,
+            bad_share=bad_share,
+            lines=lines,
+        )
 
     def _foreign(self) -> Heard | None:
         if not self._hdlc.counters.not_messages:

@@ -183,7 +183,7 @@ class RawFraming:
             messages.append(message)
             starts.append(at)
             at += declared
-        return _Run(messages, starts, at, stop, needed)
+        return _Run(messages=messages, starts=starts, end=at, stop=stop, needed_octets=needed)
 
     def _let_go(self, octets: bytes, fault: Fault) -> None:
         if octets and is_text(octets):

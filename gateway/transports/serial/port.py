@@ -310,7 +310,13 @@ class SerialLink:
 
 
 def port_options(line: SerialSettings) -> PortOptions:
-    return PortOptions(line.port, line.baud, line.parity, line.stop_bits, line.rtscts)
+    return PortOptions(
+        port=line.port,
+        baud=line.baud,
+        parity=line.parity,
+        stop_bits=line.stop_bits,
+        rtscts=line.rtscts,
+    )
 
 
 def open_line(options: PortOptions, callbacks: LineCallbacks) -> Awaitable[Line]:

@@ -63,7 +63,12 @@ async def open_server(
     loop = asyncio.get_running_loop()
     stream: Stream = PlainStream()
     if server.scheme == "rfc2217":
-        settings = PortSettings(options.baud, options.parity, options.stop_bits, options.rtscts)
+        settings = PortSettings(
+            baud=options.baud,
+            parity=options.parity,
+            stop_bits=options.stop_bits,
+            rtscts=options.rtscts,
+        )
         stream = cast("Stream", ComPort(settings))
     line = ServerLine(stream, callbacks)
     try:

@@ -70,7 +70,13 @@ def live(
     store.set_fuel(fuel)
     store.set_epoch_deadline(1)
     store.set_wasi(_wasi(setting, program, output))
-    services = Services(setting.uarts, cause, rtc_memory, engine.increment_epoch, is_reset)
+    services = Services(
+        uarts=setting.uarts,
+        cause=cause,
+        rtc_memory=rtc_memory,
+        bite=engine.increment_epoch,
+        is_reset=is_reset,
+    )
     linker = _linker(store, engine, services)
     start: Any = linker.instantiate(store, module).exports(store)["_start"]
     try:
@@ -83,7 +89,9 @@ def live(
         services.close()
     kept = b"" if how == "power_cut" else services.rtc_memory
     sleep_ms = services.ended.sleep_ms if services.ended is not None else 0
-    return Outcome(how, code, sleep_ms, kept, fuel - store.get_fuel())
+    return Outcome(
+        how=how, code=code, sleep_ms=sleep_ms, rtc_memory=kept, fuel_used=fuel - store.get_fuel()
+    )
 
 
 def _run(start: Any, store: wasmtime.Store) -> int:

@@ -113,7 +113,13 @@ class _OpenFile:
         octets = self._file.tell()
         self._file.close()
         Disk().sync_folder((self._folder / self._path).parent)
-        return Added(str(self._path), octets, self._stats.rows, self._day, self._stats.to_json())
+        return Added(
+            path=str(self._path),
+            bytes=octets,
+            rows=self._stats.rows,
+            day=self._day,
+            stats=self._stats.to_json(),
+        )
 
     def remove(self) -> None:
         # It writes the end of the file once more, on a disk that may take nothing.

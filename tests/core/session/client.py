@@ -51,7 +51,9 @@ class Client:
     def __init__(
         self, options: SessionOptions | None = None, predefined: PredefinedTopics = PREDEFINED
     ) -> None:
-        self.session = Session(DEV1, HERE, options or SessionOptions(), predefined)
+        self.session = Session(
+            client_id=DEV1, peer=HERE, options=options or SessionOptions(), predefined=predefined
+        )
         self.effects: list[Effect] = []
         self.saved: list[Change] = []
 

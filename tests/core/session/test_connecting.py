@@ -62,7 +62,9 @@ def test_clean_session_is_that_of_the_last_connect() -> None:
 
 
 def test_a_session_that_has_not_begun_waits_for_nothing() -> None:
-    session = Session(DEV1, HERE, SessionOptions(), PredefinedTopics())
+    session = Session(
+        client_id=DEV1, peer=HERE, options=SessionOptions(), predefined=PredefinedTopics()
+    )
     assert session.wake_at() == session.scheduled_at == inf
     assert (session.clean, session.will, session.keep_alive_s, session.sleep_s) == (
         False,

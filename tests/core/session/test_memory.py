@@ -19,7 +19,9 @@ def with_one_topic(number: int) -> Session:
     """Nothing is shared between sessions but what the gateway's configuration is."""
     client_id = f"sensor-{number:05d}"
     address = number.to_bytes(16, "big")
-    session = Session(ClientId(client_id), Peer(0, address), RULES, PREDEFINED)
+    session = Session(
+        client_id=ClientId(client_id), peer=Peer(0, address), options=RULES, predefined=PREDEFINED
+    )
     session.connect(Connect(client_id.encode(), 60), session.peer, 0.0)
     session.admitted(ConnectSaved(session.client_id, session.peer), 0.0)
     session.receive(Register(0, 1, b"greenhouse/%05d/temperature" % number), 0.0)

@@ -154,7 +154,12 @@ def test_the_short_ways_are_gone() -> None:
 
 @pytest.mark.parametrize("state", [State.ASLEEP, State.LOST, State.CONNECTING])
 def test_who_is_not_active_goes_the_long_way(state: State) -> None:
-    session = Session(ClientId("dev1"), Peer(0, b"here"), SessionOptions(), PREDEFINED)
+    session = Session(
+        client_id=ClientId("dev1"),
+        peer=Peer(0, b"here"),
+        options=SessionOptions(),
+        predefined=PREDEFINED,
+    )
     session.state = state
     reading = encode(Publish(7, 1, b"x", 1, topic_id_type=TopicIdType.PREDEFINED))
     assert session.plain(reading, 1.0) is None

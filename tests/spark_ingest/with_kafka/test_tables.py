@@ -48,7 +48,7 @@ class Site:
     def write(self, *batches: Sequence[Delivery], rules: RowOptions | None = None) -> None:
         settings = KafkaOptions(self.kafka.servers, self.topic, "c1", partitions=2)
         rules = rules or RowOptions(clock_ahead_s_max=1e9)
-        writer = KafkaWriter(settings, Registry([]), rules, self.lake)
+        writer = KafkaWriter(rules=settings, registry=Registry([]), row_rules=rules, lake=self.lake)
         for batch in batches:
             writer.write(list(batch))
 

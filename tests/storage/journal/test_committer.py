@@ -106,7 +106,11 @@ class Running:
         self.recovered = self.journal.open(loop.time(), UNIX_MS_AT_ZERO, BOOT)
         self.heard = Heard()
         self.committer = JournalCommitter(
-            self.journal, loop, self.heard.callbacks(), linger_s, look_s=look_s
+            journal=self.journal,
+            loop=loop,
+            callbacks=self.heard.callbacks(),
+            linger_s=linger_s,
+            look_s=look_s,
         )
 
     async def __aenter__(self) -> "Running":

@@ -70,7 +70,9 @@ async def running(path: Path) -> AsyncIterator[Running]:
         said.append((level, sentence))
         changed.set()
 
-    committer = StateCommitter(folder.store, folder.saved, loop, hear, tell)
+    committer = StateCommitter(
+        store=folder.store, saved=folder.saved, loop=loop, on_durable=hear, tell=tell
+    )
     try:
         yield Running(folder, committer, heard, said, changed)
     finally:

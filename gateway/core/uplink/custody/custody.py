@@ -114,7 +114,13 @@ class Custody:
         """What a former life kept, perhaps by another configuration."""
         effects: list[Effect] = []
         for each in runs:
-            run = Run(each.epoch, each.first, each.record, each.count, now)
+            run = Run(
+                epoch=each.epoch,
+                first=each.first,
+                record=each.record,
+                count=each.count,
+                taken_at=now,
+            )
             if not self.is_on or not self.kept.add(run):
                 effects.append(FinishRun(each.record, each.count))
         return effects
