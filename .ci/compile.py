@@ -109,7 +109,7 @@ MODULES = {
     "core.uplink": (
         "indeterminate_writes",
         "pending_wills",
-        "policy",
+
         "qos0_order",
         "spill",
         "uplink",

@@ -15,7 +15,7 @@ from gateway.admin.event_levels import DROPPED
 from gateway.admin.event_log import EventLog
 from gateway.admin.numbers import Condition, Numbers
 from gateway.core.alarm_names import AlarmName
-from gateway.core.effects import State
+from gateway.core.state_records import State
 from gateway.presence.numbers import PresenceNumbers
 
 FILL_MAX = 0.8

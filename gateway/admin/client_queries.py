@@ -26,9 +26,10 @@ from gateway.admin.topics import (
     TopicShown,
 )
 from gateway.core.clients.half_open import HalfOpenClient
-from gateway.core.effects import ClientId, Peer, State
 from gateway.core.engine import Engine
 from gateway.core.session.session import Session
+from gateway.core.state_records import ClientId, State
+from gateway.core.values import Peer
 from gateway.presence.standing import is_overdue
 
 SLICE = 1000  # sessions or names looked at in one go: a millisecond

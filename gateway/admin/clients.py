@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from gateway.core.effects import State
+from gateway.core.state_records import State
 
 CLIENTS_SCHEMA = "tidegate.clients/1"
 

@@ -6,15 +6,19 @@ of it, but for what only its ways can know: a full outbox, a payload that is too
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from gateway.admin.durations import duration
 from gateway.admin.http.operating import CannotError, Publication
-from gateway.core.effects import ClientId, Dropped, Effect, Message, Reason, State
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped
 from gateway.core.engine import Engine
+from gateway.core.events import Output
 from gateway.core.session.session import LISTENING
+from gateway.core.state_records import ClientId, State
+from gateway.core.values import Message
 from gateway.presence.latest import Latest
 
 _WHY_DROPPED = {
@@ -41,7 +45,7 @@ class Commands:
     """`perform` carries out what the engine answers."""
 
     engine: Engine
-    perform: Callable[[list[Effect]], None]
+    perform: Callable[[Sequence[Output]], None]
     latest: Latest
     now: Callable[[], float]
     is_listed_only: bool

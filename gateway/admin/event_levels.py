@@ -9,7 +9,9 @@ from __future__ import annotations
 from logging import DEBUG, INFO, WARNING
 from typing import NamedTuple
 
-from gateway.core.effects import DiscoveryChanged, DiscoveryRole, Reason, State, StateChanged
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import DiscoveryChanged, DiscoveryRole, StateChanged
+from gateway.core.state_records import State
 
 
 class EventLevel(NamedTuple):

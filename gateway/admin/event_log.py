@@ -15,20 +15,20 @@ from collections.abc import Callable, Iterator, Mapping
 from gateway.admin.event_levels import DROPPED, level_of, level_of_discovery
 from gateway.admin.http.throttle import Suppressed, Throttle
 from gateway.admin.log.logs import Value, fields
+from gateway.core.drop_reasons import Reason
 from gateway.core.effects import (
     DiscoveryChanged,
     DiscoveryRole,
     Dropped,
     Effect,
-    Peer,
-    Reason,
     Rebound,
-    State,
     StateChanged,
     SubscriptionRefused,
     UpstreamRefused,
     UpstreamUp,
 )
+from gateway.core.state_records import State
+from gateway.core.values import Peer
 
 DROPPED_LINES_MAX = 5  # in ten seconds, of each reason: enough to see what it is
 STATE_LINES_MAX = 20  # of each state: after a power cut this many sensors are named

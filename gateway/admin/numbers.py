@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from gateway.core.alarm_names import AlarmName
-from gateway.core.effects import DiscoveryRole, State
+from gateway.core.effects import DiscoveryRole
+from gateway.core.state_records import State
 from gateway.presence.numbers import PresenceNumbers
 
 

@@ -28,8 +28,9 @@ from gateway.admin.numbers import (
     StateNumbers,
 )
 from gateway.core.alarm_names import AlarmName
-from gateway.core.effects import ProcessPauses, State
 from gateway.core.engine import Engine
+from gateway.core.process_pauses import ProcessPauses
+from gateway.core.state_records import State
 from gateway.presence.numbers import PresenceNumbers
 from gateway.presence.standing import is_overdue
 from gateway.storage.journal import numbers as journal_side
@@ -117,7 +118,7 @@ class Snapshot:
     def numbers(self) -> Numbers:
         engine, broker = self.engine, self.broker
         states, overdue, outbox_messages = self._sessions()
-        in_flight = engine.upstream.readings.in_flight
+        in_flight = engine.upstream.publisher.in_flight
         downlink = engine.downlink
         return Numbers(
             uptime_s=self.uptime_s,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.config.settings import Settings
-from gateway.core.effects import ClientId
+from gateway.core.state_records import ClientId
 from gateway.host.version import version
 from gateway.presence.homeassistant.announcements import Announcements, Values
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments, ValueOptions

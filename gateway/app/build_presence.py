@@ -10,8 +10,8 @@ from gateway.admin.snapshot import Snapshot
 from gateway.app.listeners import SensorLinks
 from gateway.app.shell import Shell
 from gateway.config.settings import Settings
-from gateway.core.effects import Peer
 from gateway.core.engine import Engine
+from gateway.core.values import Peer
 from gateway.host.version import version
 from gateway.presence.availability import Availability
 from gateway.presence.documents import utc

@@ -11,8 +11,8 @@ from gateway.core.clients.qos_minus_one import QosMinusOneOptions
 from gateway.core.engine import EngineOptions
 from gateway.core.mqtt.options import MqttOptions
 from gateway.core.session.options import PredefinedTopics, SessionOptions, WhenOutboxFull
+from gateway.core.topic_options import Acknowledge, ReadingOptions
 from gateway.core.uplink.custody.custody import CustodyOptions
-from gateway.core.uplink.policy import Acknowledge, ReadingOptions
 from gateway.core.uplink.uplink import UplinkOptions
 from gateway.storage.journal.options import JournalOptions, WhenFull
 

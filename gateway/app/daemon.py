@@ -356,6 +356,8 @@ def _build(
     )
     publisher = presence_publisher(parts)
     shell.also_record = publisher.record
+    if sampler is not None:
+        shell.on_reading = sampler.latest.hear
     return _Parts(
         engine=engine,
         event_log=event_log,

@@ -18,7 +18,7 @@ from gateway.app.core_options import datagram_bytes_max
 from gateway.app.shell import Group, Shell
 from gateway.config.settings import SerialSettings, Settings, UdpSettings
 from gateway.core.addresses import split
-from gateway.core.effects import Peer
+from gateway.core.values import Peer
 from gateway.host.side_thread import BusyError, NoThreadError, OverdueError, SideThread
 from gateway.transports.udp.link import UdpLink, address_text
 from gateway.transports.udp.multicast import GroupCallbacks, GroupLink

@@ -15,28 +15,24 @@ from time import monotonic
 from typing import Protocol, get_args
 
 from gateway.core.addresses import split
+from gateway.core.drop_reasons import Reason
 from gateway.core.effects import (
     Broadcast,
-    ByRecord,
     DropUpstream,
+    Durable,
     Effect,
-    Finish,
-    KeptRecords,
-    ReadBacklog,
-    Reading,
-    Reason,
-    RecordConnect,
-    RecordReceived,
-    RecordRelease,
+    JournalWork,
+    ReadingTaken,
     Save,
     Send,
-    Store,
     Transmit,
     UpstreamUp,
     WhenSaved,
 )
 from gateway.core.engine import Engine
+from gateway.core.events import Output
 from gateway.core.state_records import Change, ClientId, Exchanges, StateRecords
+from gateway.core.values import KeptRecords, Reading
 from gateway.frames import Forwarded, encode
 from gateway.host.slow_callbacks import SLOW_S, Callback, SlowCallbacks
 from gateway.transports.clock import look, now, pauses
@@ -77,9 +73,6 @@ class BrokerConnection(Protocol):
     def unsent_bytes(self) -> int: ...
 
 
-JournalWork = (
-    Store | Finish | ByRecord | RecordConnect | RecordReceived | RecordRelease | ReadBacklog
-)
 # Looked up here once, as an access to a member of an enum costs as much as a call.
 _SENSORS, _BROKER, _JOURNAL = Callback.SENSORS, Callback.BROKER, Callback.JOURNAL
 _JOURNAL_WORK = frozenset(get_args(JournalWork))
@@ -95,7 +88,7 @@ class StateWriter(Protocol):
     """The state store, as the shell needs it."""
 
     def save(self, change: Change) -> None: ...
-    def when_saved(self, effects: list[Effect]) -> None: ...
+    def when_saved(self, then: list[Durable]) -> None: ...
 
 
 class Shell:
@@ -110,6 +103,7 @@ class Shell:
         self.sent: dict[type, int] = {}  # frames, by kind
         self.groups: Mapping[int, Group] = {}  # by link
         self.also_record: Callable[[Effect], None] | None = None
+        self.on_reading: Callable[[Reading], object] | None = None  # each, while wanted
         # Whether there is more in the sockets of the sensors.
         self.has_unread: Callable[[], bool] = bool
         self.slow = SlowCallbacks()
@@ -192,15 +186,15 @@ class Shell:
 
     def on_in_reach_again(self, count: int) -> None:
         began = monotonic()
-        self._perform(self._engine.in_reach_again(count), _JOURNAL, began)
+        self._perform(self._engine.in_reach_again(count, now()), _JOURNAL, began)
 
     def on_dropped_oldest(self, dropped: dict[ClientId, int]) -> None:
         began = monotonic()
-        self._perform(self._engine.dropped_oldest(dropped), _JOURNAL, began)
+        self._perform(self._engine.dropped_oldest(dropped, now()), _JOURNAL, began)
 
-    def on_durable(self, effects: list[Effect]) -> None:
+    def on_durable(self, then: list[Durable]) -> None:
         at, began = now(), monotonic()
-        self._perform(self._engine.durable(effects, at), Callback.STATE, began)
+        self._perform(self._engine.durable(then, at), Callback.STATE, began)
 
     # From the daemon
 
@@ -220,13 +214,14 @@ class Shell:
             engine.restore_readings(queued, received, exchanges, last_packet_id, at, kept)
         )
 
-    def on_asked(self, effects: list[Effect]) -> None:
-        """What came of a wish of the operator."""
-        self._perform(effects, Callback.OPERATOR, monotonic())
+    def on_asked(self, outputs: Sequence[Output]) -> None:
+        """What came of a request of the operator."""
+        at, began = now(), monotonic()
+        self._perform(self._engine.asked(outputs, at), Callback.OPERATOR, began)
 
     def set_serving(self, problem: str | None) -> None:
         """Say whether a reading that comes now could be taken; `problem`: why not."""
-        self._perform(self._engine.discovery.set_serving(problem, now()))
+        self.on_asked(self._engine.discovery.set_serving(problem, now()))
 
     def deafen(self) -> None:
         """Whatever sensors say from now on is lost, as on the air."""
@@ -311,8 +306,11 @@ class Shell:
             self.state.save(effect.change)
         elif type(effect) is Broadcast:
             self._broadcast(effect)
+        elif type(effect) is ReadingTaken:
+            if self.on_reading is not None:
+                self.on_reading(effect.reading)
         elif type(effect) is WhenSaved:
-            self.state.when_saved(effect.effects)
+            self.state.when_saved(effect.then)
         else:
             if type(effect) is UpstreamUp:
                 self.broker.acknowledged()

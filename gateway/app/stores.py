@@ -18,8 +18,8 @@ from gateway.app.core_options import journal_options
 from gateway.app.service.ending import FLUSH_UNTIL_S, JOURNAL_UNTIL_S, STATE_UNTIL_S, Shutdown
 from gateway.app.shell import Shell
 from gateway.config.settings import Settings
-from gateway.core.effects import KeptRecords, Reading
 from gateway.core.state_records import ClientId, Exchanges
+from gateway.core.values import KeptRecords, Reading
 from gateway.storage.journal.boot import read_boot_id
 from gateway.storage.journal.committer import JournalCallbacks, JournalCommitter
 from gateway.storage.journal.journal import Journal

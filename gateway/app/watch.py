@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from gateway.admin.conditions import standstill
 from gateway.admin.numbers import Cause, Standstill
 from gateway.core.alarm_names import AlarmName
-from gateway.core.effects import ClientId
 from gateway.core.engine import Engine
 from gateway.core.liveness import LivenessSweep, OwedAnswer, WaitsFor, owed
+from gateway.core.state_records import ClientId
 
 log = logging.getLogger("tidegate.liveness")
 

@@ -13,8 +13,6 @@ Limits: those of `clients/admission.py` and `clients/half_open.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from gateway.core.clients.admission import Admission, Refusal
 from gateway.core.clients.client_table import ClientTable
 from gateway.core.clients.disconnect_echo import DisconnectEchoes
@@ -22,9 +20,13 @@ from gateway.core.clients.discovery import Discovery
 from gateway.core.clients.half_open import HalfOpenClient, HalfOpenClients
 from gateway.core.clients.qos_minus_one import QosMinusOne
 from gateway.core.downlink.downlink import Downlink
-from gateway.core.effects import ClientId, Dropped, Effect, Peer, Reason, Rebound, Send, State
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped, Rebound, Send
+from gateway.core.events import Output, SessionOutput
 from gateway.core.options import EngineOptions
 from gateway.core.session.session import ABSENT, Session
+from gateway.core.state_records import ClientId, State
+from gateway.core.values import Peer
 from gateway.frames import (
     Advertise,
     Connack,
@@ -68,21 +70,15 @@ class Acceptor:
         options: EngineOptions,
         client_table: ClientTable,
         downlink: Downlink,
-        perform: Callable[[list[Effect], float], list[Effect]],
-        answer: Callable[[Session, list[Effect], float], list[Effect]],
         received: dict[type, int],
     ) -> None:
-        """`answer` is `perform` that withholds what waits for the disk; `received` counts frames
-        by kind.
-        """
+        """`received` counts frames by kind."""
         self._options = options
         self._client_table = client_table
         self._sessions = client_table.sessions
         self._downlink = downlink
-        self._perform = perform
-        self._answer = answer
         self.admission = Admission(options.admission, client_table.sessions)
-        self.discovery = Discovery(options.discovery, self.admission.may_answer_unknown, received)
+        self.discovery = Discovery(options.discovery, self.admission, received)
         self.half_open = HalfOpenClients(
             options.admission.callers_max,
             options.admission.handshakes_max,
@@ -95,7 +91,7 @@ class Acceptor:
 
     def receive(
         self, frame: Frame, peer: Peer, session: Session | None, now: float
-    ) -> list[Effect]:
+    ) -> list[Output]:
         """CONNECT and SEARCHGW from anyone, or any frame from an address that no client has."""
         if isinstance(frame, Connect):
             return self._receive_connect(frame, peer, session, now)
@@ -123,7 +119,7 @@ class Acceptor:
             )
         return [dropped, *self._disconnect_unknown(frame, peer, now)]
 
-    def _disconnect_unknown(self, frame: Frame, peer: Peer, now: float) -> list[Effect]:
+    def _disconnect_unknown(self, frame: Frame, peer: Peer, now: float) -> list[Output]:
         """What a stranger hears, if anything: that it is none of ours."""
         if isinstance(frame, Disconnect) and self._disconnect_echoes.is_echo(peer, now):
             return []
@@ -134,7 +130,7 @@ class Acceptor:
 
     def _receive_connect(
         self, frame: Connect, peer: Peer, at_address: Session | None, now: float
-    ) -> list[Effect]:
+    ) -> list[Output]:
         client_id = self.admission.client_id_of(frame, self._sessions)
         if isinstance(client_id, Refusal):
             return _turned_away(client_id, peer)
@@ -146,28 +142,27 @@ class Acceptor:
         is_full = refusal is not None and refusal.reason is Reason.CLIENTS_FULL
         if refusal is not None and not (is_full and self._may_make_room(now)):
             return _turned_away(refusal, peer)
-        effects: list[Effect] = []
+        effects: list[Output] = []
         if at_address is None:
             at_address = self._client_table.unvalidated_at(peer)
         if at_address is not None and at_address is not session:
-            effects += self._perform(at_address.displace(), now)
+            effects += at_address.displace()
         if session is None:
             return effects + self._welcome_caller(frame, client_id, peer, now)
         self.half_open.take(peer, now)
         self._client_table.leave_address(session)
-        ended: list[Effect] = []
+        ended: list[Output] = []
         if frame.clean_session and not session.is_blank:
             former = session
-            ended = self.discard(former, now)
+            ended = self.discard(former)
             session = self._sessions[client_id] = self._successor(former)
-        effects += self._answer(session, [*ended, *session.connect(frame, peer, now)], now)
+        outputs = [*ended, *session.connect(frame, peer, now)]
         self._client_table.enter(session)
-        self._client_table.schedule(session)
-        return effects
+        return [*effects, SessionOutput(client_id, outputs)]
 
     def _welcome_caller(
         self, frame: Connect, client_id: ClientId, peer: Peer, now: float
-    ) -> list[Effect]:
+    ) -> list[Output]:
         keep_alive_s, clean, will = frame.duration_s, frame.clean_session, frame.will
         caller = HalfOpenClient(
             client_id=client_id,
@@ -180,10 +175,10 @@ class Acceptor:
         answer = WillTopicReq() if will else Connack(ReturnCode.ACCEPTED)
         return [*self.half_open.enter(caller, now), Send(peer, answer)]
 
-    def _receive_caller(self, caller: HalfOpenClient, frame: Frame, now: float) -> list[Effect]:
+    def _receive_caller(self, caller: HalfOpenClient, frame: Frame, now: float) -> list[Output]:
         """The second frame of a new client, which makes it one."""
         client_id, peer = caller.client_id, caller.peer
-        effects: list[Effect] = []
+        effects: list[Output] = []
         refusal = self.admission.judge(caller.connect(), len(self._sessions), known=False)
         if refusal is not None:
             if not self._may_make_room(now):
@@ -196,24 +191,21 @@ class Acceptor:
             effects += self._make_room(now)
         session = self._sessions[client_id] = self.new_session(client_id, peer)
         self._client_table.enter(session)
-        effects += self._perform(self.admission.came_in(client_id), now)
-        effects += self._perform(session.connect_received(caller.connect(), caller.at), now)
-        effects += self._answer(session, session.receive(frame, now), now)
-        self._client_table.schedule(session)
-        return effects
+        effects += self.admission.came_in(client_id)
+        effects += session.connect_received(caller.connect(), caller.at)
+        return [*effects, SessionOutput(client_id, session.receive(frame, now))]
 
-    def _receive_unvalidated(self, session: Session, frame: Frame, now: float) -> list[Effect]:
+    def _receive_unvalidated(self, session: Session, frame: Frame, now: float) -> list[Output]:
         """A frame from where a client is said to be."""
         if isinstance(frame, Pingreq) and frame.client_id:  # says it again
             session.moved_to(session.peer, len(frame.client_id) + PINGREQ_HEAD_BYTES)
-            effects = self._answer(session, session.receive(frame, now), now)
+            outputs = session.receive(frame, now)
         else:
             self._client_table.leave_address(session)
-            effects = self._answer(session, session.address_validated(frame, now), now)
+            outputs = session.address_validated(frame, now)
             if session.state not in ABSENT:
                 self._client_table.enter(session)
-        self._client_table.schedule(session)
-        return effects
+        return [SessionOutput(session.client_id, outputs)]
 
     def _sleeper(self, frame: Frame) -> Session | None:
         """Who wakes up at an address that nobody has: behind a NAT a sleeper has another one each
@@ -232,19 +224,18 @@ class Acceptor:
             and self.admission.may_rebind(now)
         )
 
-    def _rebind(self, session: Session, frame: Frame, peer: Peer, now: float) -> list[Effect]:
+    def _rebind(self, session: Session, frame: Frame, peer: Peer, now: float) -> list[Output]:
         """It is there from now on; nothing goes to where it was."""
         self._client_table.leave_address(session)
-        told = Rebound(session.client_id, session.peer, peer)
+        rebound = Rebound(session.client_id, session.peer, peer)
         moved = session.rebind(peer, len(session.client_id.encode()) + PINGREQ_HEAD_BYTES, now)
-        effects = self._answer(session, [told, *moved, *session.receive(frame, now)], now)
+        outputs = [rebound, *moved, *session.receive(frame, now)]
         self._client_table.enter(session)
-        self._client_table.schedule(session)
-        return effects
+        return [SessionOutput(session.client_id, outputs)]
 
     def receive_qos_minus_one(
         self, frame: Publish, peer: Peer, session: Session | None, now: float
-    ) -> list[Effect]:
+    ) -> list[Output]:
         """It shows nothing of who is there: nobody waits for an answer to it."""
         client_id = None
         known = session or self._client_table.unvalidated_at(peer)
@@ -253,7 +244,7 @@ class Acceptor:
             client_id = known.client_id
         elif (caller := self.half_open.at(peer)) is not None:
             client_id = caller.client_id
-        return self._perform([self._qos_minus_one.receive(frame, peer, client_id, now)], now)
+        return [self._qos_minus_one.receive(frame, peer, client_id, now)]
 
     def _successor(self, former: Session) -> Session:
         """A new session, with numbers behind those of the one that it takes the place of."""
@@ -292,18 +283,18 @@ class Acceptor:
         absent = self._client_table.longest_absent()
         return absent is not None and now - absent[1] >= self._options.admission.absent_s_min
 
-    def _make_room(self, now: float) -> list[Effect]:
+    def _make_room(self, now: float) -> list[Output]:
         """End the session of the client that has been absent the longest."""
         absent = self._client_table.longest_absent()
         assert absent is not None, "`_may_make_room` said so"
         session, left_at = absent
         detail = f"absent for {(now - left_at) / 3600:.0f} h, and its place is needed"
         dropped = Dropped(Reason.SESSION_ENDED, session.client_id, detail, count=0)
-        return [dropped, *self.discard(session, now)]
+        return [dropped, *self.discard(session)]
 
-    def forget(self, client_id: ClientId, now: float) -> list[Effect]:
+    def forget(self, client_id: ClientId, now: float) -> list[Output]:
         """The operator wants a client no more: it is a stranger from now on, and hears so."""
-        effects: list[Effect] = []
+        effects: list[Output] = []
         caller, session = self.half_open.of(client_id), self._sessions.get(client_id)
         if caller is not None:
             self.half_open.forget(client_id)
@@ -311,21 +302,21 @@ class Acceptor:
         if session is not None:
             self._client_table.leave_address(session)
             dropped = Dropped(Reason.SESSION_ENDED, client_id, "by the operator", count=0)
-            effects += [dropped, *self.discard(session, now)]
+            effects += [dropped, *self.discard(session)]
             effects += [] if session.state in ABSENT else [_disconnect(session.peer)]
-        return effects + self._perform(self.admission.forget(client_id), now)
+        return effects + self.admission.forget(client_id)
 
-    def discard(self, session: Session, now: float) -> list[Effect]:
-        """The session is over; the engine forgets it."""
-        effects = self._perform([*self._downlink.forget(session), *session.end()], now)
+    def discard(self, session: Session) -> list[Output]:
+        """The session is over."""
+        outputs = [*self._downlink.forget(session), *session.end()]
         self._client_table.forget(session)
-        return effects
+        return outputs
 
 
 def _disconnect(peer: Peer) -> Send:
     return Send(peer, Disconnect())
 
 
-def _turned_away(refusal: Refusal, peer: Peer) -> list[Effect]:
+def _turned_away(refusal: Refusal, peer: Peer) -> list[Output]:
     dropped = Dropped(reason=refusal.reason, client_id=None, detail=refusal.detail, peer=peer)
     return [dropped, Send(peer, Connack(refusal.return_code))]

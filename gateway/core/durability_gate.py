@@ -40,7 +40,7 @@ def hold(session: Session, effects: list[Effect]) -> list[Effect]:
     that the client may take it for the answer to its next question.
     """
     passed: list[Effect] = []
-    sends: list[Effect] = []
+    sends: list[Send] = []
     is_saving = False
     awaits_others = bool(session.held) and session.state not in ABSENT
     for effect in effects:
@@ -92,7 +92,7 @@ def _is_held(session: Session, effect: Send) -> bool:
     )
 
 
-def _waiting(session: Session, sends: list[Effect]) -> Effect:
+def _waiting(session: Session, sends: list[Send]) -> Effect:
     """Before what is asked for later: nothing that waits less may overtake these."""
     session.held = (*session.held, *sends)
     return WhenSaved([HeldFrames(session.client_id, session, sends)])

@@ -1,48 +1,22 @@
-"""The vocabulary between core and shell.
+"""What the core asks of the shell: work to be done, in order, and what is to be counted and logged.
 
-Imperative effects are work: the shell (or, for `Reading`, `PublishWill`, `SubscribeTo` and
-`UnsubscribeFrom`, the engine) performs them, in order. Past-tense effects are news: the shell
-counts and logs them.
+Imperative effects are work: the shell performs them, in order. Past-tense effects are for the log
+and the metrics. What parts of the core tell the engine is in `events.py`.
 
-`Send`, `Transmit`, `Reading`, `ReadingsAcknowledged` and `Publication` are made for every message.
-They are not frozen because a frozen `__init__` costs four times a plain one; nothing changes them
-after they are made, but for what the upstream session gives a `Reading` once.
+`Send` and `Transmit` are made for every message. They are not frozen because a frozen `__init__`
+costs four times a plain one; nothing changes them after they are made.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
-from zlib import crc32
 
-from gateway.core.drop_reasons import Reason as Reason
-from gateway.core.process_pauses import BEAT_S as BEAT_S
-from gateway.core.process_pauses import LATE_S as LATE_S
-from gateway.core.process_pauses import ProcessPauses as ProcessPauses
-from gateway.core.state_records import Change
-from gateway.core.state_records import ClientId as ClientId
-from gateway.core.state_records import State as State
+from gateway.core.drop_reasons import Reason
+from gateway.core.state_records import Change, ClientId, State
+from gateway.core.values import Peer, Publication, Reading, SubscribeTo
 from gateway.frames import Frame
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """A client's link and raw address there, or a forwarder's node (addresses.py)."""
-
-    link: int
-    address: bytes
-
-
-@dataclass(slots=True)
-class Message:
-    """Application data on its way to clients, as the broker published it."""
-
-    topic: str
-    payload: bytes
-    qos: int = 0
-    retain: bool = False
-
 
 # Work
 
@@ -78,60 +52,99 @@ class DropUpstream:
     reason: str
 
 
-@dataclass(slots=True, eq=False)
-class Reading:
-    """A reading to be published; its session then gets `acknowledged` or `refused`.
-
-    Compared by identity: a retry with equal contents is another reading until a session says
-    otherwise. `received_at` is in the core's monotonic seconds. `sequence` is -1 until the reading
-    is taken on; QoS 0 readings never get one. With it come `epoch`, the life of the gateway that
-    took it on, `packet_id`, under which it goes to the broker, and `unix_ms`, the receive time as
-    the wall clock had it then: a repeat says the same, also after a restart. `upstream_qos`
-    is what the broker gets: not more than it takes. `record` is its number in the journal, -1 for
-    one that is not there. `again`: how often it was read back because nobody had ingested it.
-    """
-
-    client_id: ClientId
-    topic: str
-    payload: bytes
-    qos: int
-    retain: bool
-    topic_id: int
-    message_id: int
-    received_at: float
-    sequence: int = -1
-    unix_ms: int = 0
-    upstream_qos: int = 0
-    epoch: int = 0
-    packet_id: int = 0
-    record: int = -1
-    again: int = 0
+# Handed back to the engine (`durable`) when what they waited for is durable
 
 
 @dataclass(slots=True)
-class PublishWill:
-    """A client is lost: its will must reach the broker, whatever happens to us."""
+class HeldFrames:
+    """Frames that may go to a client, if `session` still is where they were meant for."""
 
-    will: Reading
+    client_id: ClientId
+    session: Any  # only ever compared: what it is, this layer does not know
+    sends: list[Send]
 
 
 @dataclass(frozen=True, slots=True)
-class SubscribeTo:
-    """Let a client hear what matches `topic_filter`; then say `subscribed` to its session."""
+class ConnectSaved:
+    """That a client is connected, at `peer`, is durable: it hears CONNACK and what waits for it."""
 
     client_id: ClientId
-    topic_filter: str
-    qos: int
+    peer: Peer
+    has_will: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionSaved:
+    """A client's subscription is durable: it hears from now on."""
+
+    asked: SubscribeTo
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverySaved:
+    """What a message for a client waited for is durable: itself, or the number of its topic; with
+    `is_released` that the client has received it.
+    """
+
+    client_id: ClientId
+    position: int
+    is_released: bool
+
+
+@dataclass(slots=True)
+class DeliveryComplete:
+    """Every client that a message from the broker is for has it, or it is durable here."""
+
+    publication: Publication
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamReleaseSaved:
+    """The broker's PUBREL is on record: PUBCOMP may follow, on the same connection."""
+
+    packet_id: int
+    connection: int
+    is_known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectRecorded:
+    """That the broker is asked for its session is on record: CONNECT may go, on this transport."""
+
+    transport: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptRecorded:
+    """PUBREC of the broker is on record: PUBREL may follow, on the same connection."""
+
+    packet_id: int
+    reading: Reading
+    connection: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRecorded:
+    """A client's PUBREL is on record: PUBCOMP may follow, and the message id is free again."""
+
+    client_id: ClientId
     message_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class UnsubscribeFrom:
-    client_id: ClientId
-    topic_filter: str
+Durable = (
+    HeldFrames
+    | ConnectSaved
+    | SubscriptionSaved
+    | DeliverySaved
+    | DeliveryComplete
+    | UpstreamReleaseSaved
+    | ConnectRecorded
+    | ReceiptRecorded
+    | ReleaseRecorded
+)
 
 
-# Work for what must survive power loss
+# Work for the journal and the state store
 
 
 @dataclass(slots=True)
@@ -152,6 +165,30 @@ class Finish:
     reading: Reading
 
 
+@dataclass(frozen=True, slots=True)
+class FinishRun:
+    """As `Finish`, for so many readings from this one on."""
+
+    record: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeepRecord:
+    """The broker has taken a reading, and the journal keeps it: a later run need not send it.
+    Written with the next group; no answer waits for it.
+    """
+
+    record: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unqueue:
+    """The core has a parked reading in memory still, and it goes on: it is not to be read back."""
+
+    record: int
+
+
 @dataclass(slots=True)
 class RecordReceived:
     """Note in the journal that the broker has received a QoS 2 reading (PUBREC); once that is
@@ -159,7 +196,7 @@ class RecordReceived:
     """
 
     reading: Reading
-    then: Effect
+    then: Durable
 
 
 @dataclass(slots=True)
@@ -168,7 +205,7 @@ class RecordConnect:
     in which it received what is recorded so far; once that is durable, hand `then` to `durable`.
     """
 
-    then: Effect
+    then: Durable
 
 
 @dataclass(slots=True)
@@ -179,12 +216,19 @@ class RecordRelease:
 
     client_id: ClientId
     message_id: int
-    then: Effect | None = None
+    then: Durable | None = None
 
 
 @dataclass(slots=True)
 class ReadBacklog:
     """Read the next parked readings from the journal, then say `backlog` (with none at its end)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAgain:
+    """Read these, in order, as many as are read at once; then say `read_again`."""
+
+    records: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -198,10 +242,10 @@ class Save:
 class WhenSaved:
     """Once everything that was to be saved before this is durable, hand `effects` to `durable`."""
 
-    effects: list[Effect]
+    then: list[Durable]
 
 
-# News
+# For the log and the metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,135 +304,6 @@ class SubscriptionRefused:
     client_ids: tuple[ClientId, ...] = ()
 
 
-# Between the upstream session and the engine
-
-
-@dataclass(slots=True)
-class ReadingsAcknowledged:
-    """The broker took these readings for good (PUBACK for QoS 1, PUBCOMP for QoS 2), in order."""
-
-    readings: list[Reading]
-
-
-@dataclass(frozen=True, slots=True)
-class ReadingRefused:
-    """A QoS 1 or 2 reading will not reach the broker; its sensor shall hear `return_code`."""
-
-    reading: Reading
-    return_code: int
-    reason: Reason
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectRecorded:
-    """That the broker is asked for its session is on record: CONNECT may go, on this transport."""
-
-    transport: int
-
-
-@dataclass(frozen=True, slots=True)
-class ReceiptRecorded:
-    """PUBREC of the broker is on record: PUBREL may follow, on the same connection."""
-
-    packet_id: int
-    reading: Reading
-    connection: int
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseRecorded:
-    """A client's PUBREL is on record: PUBCOMP may follow, and the message id is free again."""
-
-    client_id: ClientId
-    message_id: int
-
-
-@dataclass(slots=True)
-class Publication:
-    """A message from the broker. Answer with `Upstream.acknowledge` once it is in good hands.
-
-    `is_replay`: the broker had retained it before we subscribed; else it is a live publication.
-    `copies`: how many clients are to get it and have neither acknowledged it yet nor lost it to a
-    limit. `connection`: the one it came on (last), on which alone it may be acknowledged;
-    `is_safe`: it is in good hands, but that connection was gone.
-    `unsaved`: positions, by client, of copies to be saved later; None: each is saved as it comes.
-    """
-
-    message: Message
-    packet_id: int
-    is_replay: bool = False
-    copies: int = field(default=0, compare=False)
-    connection: int = field(default=0, compare=False)
-    is_safe: bool = field(default=False, compare=False)
-    unsaved: dict[ClientId, int] | None = field(default=None, compare=False)
-
-
-@dataclass(slots=True)
-class DeliveryComplete:
-    """Every client that a message from the broker is for has it, or it is durable here."""
-
-    publication: Publication
-
-
-@dataclass(frozen=True, slots=True)
-class SubscriptionGranted:
-    """The broker granted our subscription to one filter."""
-
-    topic_filter: str
-
-
-# What the core says to itself when something is durable
-
-
-@dataclass(slots=True)
-class HeldFrames:
-    """Frames that may go to a client, if `session` still is where they were meant for."""
-
-    client_id: ClientId
-    session: Any  # only ever compared: what it is, this layer does not know
-    sends: list[Effect]
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectSaved:
-    """That a client is connected, at `peer`, is durable: it hears CONNACK and what waits for it."""
-
-    client_id: ClientId
-    peer: Peer
-    has_will: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class SubscriptionSaved:
-    """A client's subscription is durable: it hears from now on."""
-
-    asked: SubscribeTo
-
-
-@dataclass(frozen=True, slots=True)
-class DeliverySaved:
-    """What a message for a client waited for is durable: itself, or the number of its topic; with
-    `is_released` that the client has received it.
-    """
-
-    client_id: ClientId
-    position: int
-    is_released: bool
-
-
-@dataclass(frozen=True, slots=True)
-class UpstreamReleaseSaved:
-    """The broker's PUBREL is on record: PUBCOMP may follow, on the same connection."""
-
-    packet_id: int
-    connection: int
-    is_known: bool
-
-
-# About the gateway as a whole
-
-
 class DiscoveryRole(Enum):
     """The values are labels of the metrics."""
 
@@ -411,69 +326,32 @@ class OwnTopicReceived:
     payload: bytes
 
 
-# To the journal, by the numbers that readings have there (`record`)
+@dataclass(slots=True)
+class ReadingTaken:
+    """A reading came, and readings are to be reported (`Engine.report_readings`)."""
+
+    reading: Reading
 
 
-@dataclass(frozen=True, slots=True)
-class KeepRecord:
-    """The broker has taken a reading, and the journal keeps it: a later run need not send it.
-    Written with the next group; no answer waits for it.
-    """
-
-    record: int
-
-
-@dataclass(frozen=True, slots=True)
-class Unqueue:
-    """The core has a parked reading in memory still, and it goes on: it is not to be read back."""
-
-    record: int
-
-
-@dataclass(frozen=True, slots=True)
-class FinishRun:
-    """As `Finish`, for so many readings from this one on."""
-
-    record: int
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class ReadAgain:
-    """Read these, in order, as many as are read at once; then say `read_again`."""
-
-    records: tuple[int, ...]
-
-
-ByRecord = KeepRecord | Unqueue | FinishRun | ReadAgain
-
-
-@dataclass(frozen=True, slots=True)
-class KeptRecords:
-    """So many readings of an epoch that a previous run kept: from this sequence and record on."""
-
-    epoch: int
-    first: int
-    record: int
-    count: int
-
+JournalWork = (
+    Store
+    | Finish
+    | FinishRun
+    | KeepRecord
+    | Unqueue
+    | RecordConnect
+    | RecordReceived
+    | RecordRelease
+    | ReadBacklog
+    | ReadAgain
+)
 
 Effect = (
     Send
     | Broadcast
     | Transmit
     | DropUpstream
-    | Reading
-    | PublishWill
-    | SubscribeTo
-    | UnsubscribeFrom
-    | Store
-    | Finish
-    | ByRecord
-    | RecordConnect
-    | RecordReceived
-    | RecordRelease
-    | ReadBacklog
+    | JournalWork
     | Save
     | WhenSaved
     | Dropped
@@ -484,22 +362,5 @@ Effect = (
     | SubscriptionRefused
     | DiscoveryChanged
     | OwnTopicReceived
-    | ReadingsAcknowledged
-    | ReadingRefused
-    | ConnectRecorded
-    | ReceiptRecorded
-    | ReleaseRecorded
-    | Publication
-    | DeliveryComplete
-    | SubscriptionGranted
-    | HeldFrames
-    | ConnectSaved
-    | SubscriptionSaved
-    | DeliverySaved
-    | UpstreamReleaseSaved
+    | ReadingTaken
 )
-
-
-def contents_of(topic: str, payload: bytes, qos: int) -> int:
-    """A checksum by which a copy is known, the same in every life of the gateway; 32 bits."""
-    return crc32(payload + b"\x00\x01\x02"[qos : qos + 1], crc32(topic.encode()))

@@ -1,19 +1,19 @@
 """The gateway as a value: every input in, every effect out, no I/O.
 
-The engine knows which session a datagram belongs to, hands it there, and does what the session's
-effects ask of the rest of the core: readings to the upstream session, subscriptions to the
-downlink. What remains in the list it returns is for the shell, in order.
+Each input is a method call. The engine takes it to the part that it concerns, and what that part
+returns is applied by `_apply`, in order: events (events.py) go to the part that they concern, and
+what remains are the effects that the shell performs. Parts never call the engine.
 
 A `Send` that comes after a `Save` in what a session answers to one frame waits until that is
-durable (`WhenSaved`): so a session says by the order of its effects what its answer promises.
+durable (`WhenSaved`): so a session states by the order of its effects what its answer promises.
 
 Limits: each where it is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import assert_never
 
 from gateway.core import durability_gate, restore
 from gateway.core.acceptor import Acceptor
@@ -22,47 +22,66 @@ from gateway.core.clients.half_open import HalfOpenClients
 from gateway.core.dispatch import Datagrams, Dispatcher
 from gateway.core.downlink.downlink import Downlink
 from gateway.core.downlink.retained import Retained
+from gateway.core.drop_reasons import Reason
 from gateway.core.effects import (
-    ClientId,
+    Broadcast,
     ConnectRecorded,
     ConnectSaved,
     DeliveryComplete,
     DeliverySaved,
+    DiscoveryChanged,
+    Dropped,
+    DropUpstream,
+    Durable,
     Effect,
+    Finish,
     FinishRun,
     HeldFrames,
-    KeptRecords,
-    ProcessPauses,
-    Publication,
-    PublishWill,
-    Reading,
-    ReadingRefused,
-    ReadingsAcknowledged,
-    Reason,
+    KeepRecord,
+    OwnTopicReceived,
+    ReadAgain,
+    ReadBacklog,
+    ReadingTaken,
+    Rebound,
     ReceiptRecorded,
+    RecordConnect,
+    RecordReceived,
+    RecordRelease,
     ReleaseRecorded,
     Save,
     Send,
-    State,
     StateChanged,
-    SubscribeTo,
-    SubscriptionGranted,
+    Store,
     SubscriptionRefused,
     SubscriptionSaved,
     Transmit,
-    UnsubscribeFrom,
+    Unqueue,
+    UpstreamRefused,
     UpstreamReleaseSaved,
     UpstreamUp,
     WhenSaved,
 )
+from gateway.core.events import (
+    FilterRefused,
+    Output,
+    PublishWill,
+    ReadingRefused,
+    ReadingsAcknowledged,
+    SessionOutput,
+    SubscriptionGranted,
+    UnsubscribeFrom,
+)
 from gateway.core.mqtt.session import MqttSession
 from gateway.core.operator import Operator
 from gateway.core.options import EngineOptions as EngineOptions
+from gateway.core.process_pauses import ProcessPauses
 from gateway.core.session.session import Session
-from gateway.core.state_records import Exchanges, StateRecords
+from gateway.core.state_records import ClientId, Exchanges, State, StateRecords
+from gateway.core.topic_options import OptionsByTopic
 from gateway.core.uplink.custody.custody import Custody
 from gateway.core.uplink.pending_wills import PendingWills
 from gateway.core.uplink.uplink import Uplink
+from gateway.core.values import KeptRecords, Publication, Reading, SubscribeTo
 
 
 class Engine:
@@ -70,38 +89,36 @@ class Engine:
         """`pauses`: what the clock leaves out by which `now` is given."""
         self.client_table = ClientTable()
         self.sessions = self.client_table.sessions
-        self.upstream = MqttSession(options.upstream, pauses)
+        topic_options = OptionsByTopic(options.uplink.default, options.uplink.overrides)
+        self.upstream = MqttSession(options.upstream, topic_options, pauses)
         self.received: dict[type, int] = {}  # frames, by kind
         self._options = options
         self._saves = options.saves
-        self._pending_wills = pending_wills = PendingWills(self.upstream.readings.tag)
-        self.custody = Custody(options.custody, self.upstream.readings.may_have_sent)
+        self._reports_readings = False
+        publisher = self.upstream.publisher
+        self._pending_wills = PendingWills(publisher)
+        self.custody = Custody(options.custody, topic_options, publisher)
         if self.custody.is_on:
             self.upstream.subscriptions.want_always(self.custody.topic_filter)
         self.uplink = Uplink(
             sessions=self.sessions,
-            upstream=self.upstream,
-            options=options.uplink,
-            pending_wills=pending_wills,
-            perform=self._perform,
+            publisher=publisher,
+            topic_options=topic_options,
+            spill_after_s=options.uplink.spill_after_s,
+            pending_wills=self._pending_wills,
             custody=self.custody,
         )
-        retained = Retained(options.retained_messages_max, options.retained_bytes_max)
         self.downlink = Downlink(
-            sessions=self.sessions,
+            client_table=self.client_table,
             upstream=self.upstream,
-            retained=retained,
+            retained=Retained(options.retained_messages_max, options.retained_bytes_max),
             options=options.session,
-            schedule=self.client_table.schedule,
-            answer=self._answer,
             saves=options.saves,
         )
         self._acceptor = Acceptor(
             options=options,
             client_table=self.client_table,
             downlink=self.downlink,
-            perform=self._perform,
-            answer=self._answer,
             received=self.received,
         )
         self.discovery = self._acceptor.discovery
@@ -111,31 +128,26 @@ class Engine:
             uplink=self.uplink,
             downlink=self.downlink,
         )
-        self._take = self.uplink.take
         self._dispatcher = Dispatcher(
             options=options,
             client_table=self.client_table,
             acceptor=self._acceptor,
             received=self.received,
-            take=self._take,
-            perform=self._perform,
-            answer=self._answer,
         )
 
-    # From a former life
+    # Restore after a restart
 
     def restore(self, saved: StateRecords, now: float) -> list[Effect]:
         """What outlasts a restart beside readings; comes before `restore_readings`."""
-        client_table, downlink, upstream = self.client_table, self.downlink, self.upstream
-        effects = restore.restore(
-            saved, client_table, downlink, upstream, self._acceptor.new_session, now
+        outputs = restore.restore(
+            saved, self.client_table, self.downlink, self.upstream, self._acceptor, now
         )
         self._pending_wills.restore(saved.due_wills, now)
         self._acceptor.admission.restore(saved.permits)
         own_topic = self._options.upstream.own_topic_filter
         if own_topic is not None:
-            effects += downlink.subscribe_own_topic(own_topic)
-        return self._perform(effects, now)
+            outputs += self.downlink.subscribe_own_topic(own_topic)
+        return self._apply(outputs, now)
 
     def restore_readings(
         self,
@@ -148,107 +160,116 @@ class Engine:
     ) -> list[Effect]:
         """What the journal has; the sessions must be there already."""
         self.uplink.restore(queued, received, last_packet_id)
-        effects = self.custody.restore(kept, now)
-        effects += restore.restore_exchanges(exchanges, self.sessions, now)
-        effects += self._pending_wills.received(received)
-        return self._perform(effects, now)
+        outputs = self.custody.restore(kept, now)
+        outputs += restore.restore_exchanges(exchanges, self.sessions, now)
+        outputs += self._pending_wills.received(received)
+        return self._apply(outputs, now)
 
     # From the sensors
 
     def receive(self, link: int, datagrams: Datagrams, now: float) -> list[Effect]:
         """All that one look at a link brought, as (address, datagram) pairs."""
-        return self._dispatcher.receive(link, datagrams, now)
+        dispatcher = self._dispatcher
+        datagrams, effects = dispatcher.admitted(link, datagrams, now)
+        at_link = self.client_table.on_link(link)
+        for address, datagram in datagrams:
+            outputs = dispatcher.dispatch(link, address, datagram, at_link.get(address), now)
+            if outputs:
+                effects += self._apply(outputs, now)
+        effects += dispatcher.turned_away(link)
+        return effects
 
     def receive_group(self, link: int, datagrams: Datagrams, now: float) -> list[Effect]:
-        """What came by the group of a link: nobody's session hears of it."""
-        return self.discovery.receive(link, datagrams, now)
+        """What came by the group of a link; no session takes part in that."""
+        return self._apply(self.discovery.receive(link, datagrams, now), now)
 
     # From the broker
 
     def opened(self, now: float) -> list[Effect]:
         """The connection to the broker is there."""
-        return self.upstream.opened(now)
+        return self._apply(self.upstream.opened(now), now)
 
     def receive_upstream(self, data: bytes, now: float) -> list[Effect]:
-        """Octets from the broker, cut anywhere."""
-        effects: list[Effect] = []
-        for effect in self.upstream.receive(data, now):
-            if type(effect) is ReadingsAcknowledged:  # nearly all there are, so they take no detour
-                effects += self._acknowledged(effect.readings, now)
-            elif type(effect) is Transmit:
-                effects.append(effect)
-            elif type(effect) is Publication:
-                effects += _publication_received(self, effect, now)
-            else:
-                effects += self._perform([effect], now)
-        if self.upstream.readings.in_flight.backlog.wants_more:
-            effects += self.uplink.read_more()
+        """Bytes from the broker, cut anywhere."""
+        effects = self._apply(self.upstream.receive(data, now), now)
+        if self.uplink.wants_more:
+            effects += self._apply(self.uplink.read_more(), now)
         return effects
 
     def closed(self, now: float) -> list[Effect]:
         """The connection to the broker is gone."""
         self.upstream.closed()
         self.custody.closed()
-        return self._perform(self.downlink.closed(now), now) + self.uplink.closed(now)
+        return self._apply([*self.downlink.closed(now), *self.uplink.closed(now)], now)
 
     @property
     def is_congested(self) -> bool:
-        return self.upstream.readings.is_congested
+        return self.upstream.publisher.is_congested
 
     def congested(self) -> None:
         """The shell's buffer to the broker is full: nothing more is sent until `uncongested`."""
-        self.upstream.readings.is_congested = True
+        self.upstream.publisher.congest()
 
     def uncongested(self, now: float) -> list[Effect]:
         """There is room again."""
-        self.upstream.readings.is_congested = False
-        return self.uplink.uncongested(now)
+        self.upstream.publisher.uncongest()
+        return self._apply(self.uplink.uncongested(now), now)
 
     def set_wall_clock(self, unix_ms_at_zero: float) -> None:
         """Unix milliseconds at the zero of the monotonic clock, for the time stamps of readings."""
-        self.upstream.readings.unix_ms_at_zero = unix_ms_at_zero
+        self.upstream.publisher.set_wall_clock(unix_ms_at_zero)
 
     def sensors_closed(self, now: float) -> list[Effect]:
-        """No sensor will be heard any more: what they might have acknowledged is saved."""
-        return self._perform(self.downlink.save_late(), now)
+        """Nothing is received from sensors any more: what they might have acknowledged is saved."""
+        return self._apply(self.downlink.save_late(), now)
 
-    def stop(self, _now: float) -> list[Effect]:
-        """Say goodbye to the broker."""
-        return self.upstream.stop()
+    def stop(self, now: float) -> list[Effect]:
+        """DISCONNECT to the broker."""
+        return self._apply(self.upstream.stop(), now)
 
     # From the stores
 
     def stored(self, readings: list[Reading], now: float) -> list[Effect]:
         """These readings are in the journal, durably."""
-        return self.uplink.stored(readings, now)
+        return self._apply(self.uplink.stored(readings, now), now)
 
     def indeterminate(self, readings: list[Reading], reason: Reason, now: float) -> list[Effect]:
-        """The journal could not take these, but the next life may find them there."""
-        return self.uplink.indeterminate(readings, reason, now)
+        """The journal could not take these, but may be found to have them after a restart."""
+        return self._apply(self.uplink.indeterminate(readings, reason, now), now)
 
     def not_stored(self, readings: list[Reading], reason: Reason, now: float) -> list[Effect]:
         """The journal could not take these readings."""
-        return self.uplink.not_stored(readings, reason, now)
+        return self._apply(self.uplink.not_stored(readings, reason, now), now)
 
-    def dropped_oldest(self, dropped: Mapping[ClientId, int]) -> list[Effect]:
+    def dropped_oldest(self, dropped: Mapping[ClientId, int], now: float) -> list[Effect]:
         """The journal gave up readings, so many of each client, to make room for new ones."""
-        return self.uplink.dropped_oldest(dropped)
+        return self._apply(self.uplink.dropped_oldest(dropped), now)
 
     def read_back(self, readings: list[Reading], now: float) -> list[Effect]:
         """The answer to `ReadBacklog`."""
-        return self.uplink.read_back(readings, now)
+        return self._apply(self.uplink.read_back(readings, now), now)
 
-    def in_reach_again(self, count: int) -> list[Effect]:
-        """The journal can read so many parked readings that it could not reach for a while."""
-        return self.uplink.in_reach_again(count)
+    def in_reach_again(self, count: int, now: float) -> list[Effect]:
+        """The journal can read so many queued readings that it could not reach for a while."""
+        return self._apply(self.uplink.in_reach_again(count), now)
 
     def read_again(self, readings: list[Reading], now: float) -> list[Effect]:
         """The answer to `ReadAgain`."""
-        return self.uplink.read_again(readings, now)
+        return self._apply(self.uplink.read_again(readings, now), now)
 
-    def durable(self, effects: list[Effect], now: float) -> list[Effect]:
+    def durable(self, then: Sequence[Durable], now: float) -> list[Effect]:
         """What these waited for is durable."""
-        return self._perform(effects, now)
+        return self._apply(then, now)
+
+    # From the operator
+
+    def asked(self, outputs: Sequence[Output], now: float) -> list[Effect]:
+        """What came of a request to `operator` or `discovery`."""
+        return self._apply(outputs, now)
+
+    def report_readings(self, *, is_on: bool) -> None:
+        """Whether each reading is reported as it comes (`ReadingTaken`)."""
+        self._reports_readings = is_on
 
     # Time
 
@@ -265,43 +286,33 @@ class Engine:
 
     def paused(self, seconds: float, now: float) -> list[Effect]:
         """This process runs again since `now`, after `seconds` that its clock leaves out; comes
-        before `handle_time`. Nobody is looked at: deadlines are extended where they are asked for.
+        before `handle_time`. No session is looked at: deadlines are extended where they are asked
+        for.
         """
-        self.client_table.returned_at = self._acceptor.half_open.returned_at = now
+        self.client_table.paused(now)
+        self._acceptor.half_open.paused(now)
         self.discovery.paused(seconds, now)
-        return self.upstream.paused(seconds, now)
+        return self._apply(self.upstream.paused(seconds, now), now)
 
     def handle_time(self, now: float) -> list[Effect]:
-        effects = self.upstream.handle_time(now)
-        effects += self.uplink.handle_time(now)
-        effects += self.custody.handle_time(now)
+        effects = self._apply(self.upstream.handle_time(now), now)
+        effects += self._apply(self.uplink.handle_time(now), now)
+        effects += self._apply(self.custody.handle_time(now), now)
         for will in self._pending_wills.offer(now):
-            effects += self.uplink.take(will, now)
-        effects += self._perform(self.downlink.handle_time(now), now)
-        effects += self._acceptor.half_open.handle_time(now)
-        effects += self.discovery.handle_time(now)
+            effects += self._apply(self.uplink.take(will, now), now)
+        effects += self._apply(self.downlink.handle_time(now), now)
+        effects += self._apply(self._acceptor.half_open.handle_time(now), now)
+        effects += self._apply(self.discovery.handle_time(now), now)
         returned_at = self.client_table.returned_at
         for session in self.client_table.due(now):
-            effects += self._answer(session, session.handle_time(now, returned_at), now)
-            self.client_table.schedule(session)
+            effects += self._apply_session(session, session.handle_time(now, returned_at), now)
         return effects
 
     # From metrics and status
 
-    def watch(self, hear: Callable[[Reading], None] | None) -> None:
-        """Let `hear` see each reading as it is taken; None for nobody, which costs nothing."""
-        take = self.uplink.take
-
-        def watched(reading: Reading, now: float) -> list[Effect]:
-            assert hear is not None
-            hear(reading)
-            return take(reading, now)
-
-        self._take = self._dispatcher.take = take if hear is None else watched
-
     @property
     def half_open(self) -> HalfOpenClients:
-        """New clients that have said nothing after CONNECT."""
+        """New clients that have sent nothing after CONNECT."""
         return self._acceptor.half_open
 
     @property
@@ -309,174 +320,163 @@ class Engine:
         """Of clients that are lost."""
         return self._pending_wills
 
-    # What sessions and the upstream session ask for
+    # What the parts return
 
-    def _acknowledged(self, readings: list[Reading], now: float) -> list[Effect]:
-        """What is in the journal is finished in runs, as it was sent in its order."""
+    def _apply(self, outputs: Sequence[Output], now: float) -> list[Effect]:  # noqa: C901, PLR0915
+        """Take events to the parts that they concern, and return the effects, in order.
+
+        The kinds stand in the order of how many there are.
+        """
         effects: list[Effect] = []
-        self.uplink.spill.settled_at = now
-        sessions, pending_wills, custody = self.sessions, self._pending_wills, self.custody
-        storing = self.uplink.storing
-        first = count = 0
-        has_custody = custody.is_on
-        for reading in readings:
-            record = reading.record
-            if record < 0 or reading in storing:  # else its session heard that it was stored
-                session = sessions.get(reading.client_id)
-                if session is not None:
-                    effects += session.acknowledged(reading)
-            if pending_wills.is_any:
-                effects += self._perform(pending_wills.acknowledged(reading), now)
-            if has_custody:
-                effects += custody.acknowledged(reading, now)
-            elif record == first + count:
-                count += 1
-            elif record >= 0:
-                if count:
-                    effects.append(FinishRun(first, count))
-                first, count = record, 1
-        if count:
-            effects.append(FinishRun(first, count))
+        for output in outputs:
+            match output:
+                case Send() | Transmit() | Store() | Dropped():
+                    effects.append(output)
+                case Reading():
+                    if self._reports_readings:
+                        effects.append(ReadingTaken(output))
+                    effects += self._apply(self.uplink.take(output, now), now)
+                case ReadingsAcknowledged():
+                    effects += self._apply(self.uplink.acknowledged(output.readings, now), now)
+                case Publication():
+                    effects += self._publication_received(output, now)
+                case SessionOutput():
+                    session = self.sessions.get(output.client_id)
+                    if session is not None:
+                        effects += self._apply_session(session, output.outputs, now)
+                    else:
+                        effects += self._apply(output.outputs, now)
+                case Save():
+                    if self._saves:
+                        effects.append(output)
+                case WhenSaved():
+                    if self._saves:
+                        effects.append(output)
+                    else:
+                        effects += self._apply(output.then, now)
+                case StateChanged():
+                    effects.append(output)
+                    if output.after is State.DISCONNECTED or output.after is State.LOST:
+                        effects += self._client_left(output.client_id, now)
+                case UpstreamUp():
+                    effects.append(output)
+                    effects += self._upstream_up(output, now)
+                case ReadingRefused():
+                    effects += self._apply(self.uplink.refused(output, now), now)
+                case PublishWill():
+                    saved = self._pending_wills.begin(output.will)
+                    effects += self._apply([*saved, output.will], now)
+                case SubscribeTo():
+                    effects += self._apply(self.downlink.subscribe(output, now), now)
+                case UnsubscribeFrom():
+                    effects += self._apply(self.downlink.unsubscribe(output), now)
+                case SubscriptionGranted():
+                    effects += self._apply(self.downlink.granted(output), now)
+                case FilterRefused():
+                    effects += self._filter_refused(output, now)
+                case (
+                    HeldFrames()
+                    | ConnectSaved()
+                    | DeliverySaved()
+                    | ReleaseRecorded()
+                    | SubscriptionSaved()
+                    | DeliveryComplete()
+                    | ConnectRecorded()
+                    | ReceiptRecorded()
+                    | UpstreamReleaseSaved()
+                ):
+                    effects += self._durable(output, now)
+                case (
+                    Broadcast()
+                    | DropUpstream()
+                    | Finish()
+                    | FinishRun()
+                    | KeepRecord()
+                    | Unqueue()
+                    | RecordConnect()
+                    | RecordReceived()
+                    | RecordRelease()
+                    | ReadBacklog()
+                    | ReadAgain()
+                    | Rebound()
+                    | UpstreamRefused()
+                    | SubscriptionRefused()
+                    | DiscoveryChanged()
+                    | OwnTopicReceived()
+                    | ReadingTaken()
+                ):
+                    effects.append(output)
+                case _:
+                    assert_never(output)
         return effects
 
-    def _perform(self, asked: list[Effect], now: float) -> list[Effect]:
-        """Do what concerns the core; the rest is for the shell, in order."""
-        if len(asked) == 1 and type(asked[0]) is Reading:  # most of all there are
-            return self._take(asked[0], now)
-        effects: list[Effect] = []
-        saves = self._saves
-        for effect in asked:
-            if type(effect) is Send or (saves and type(effect) is Save):  # nearly all others
-                effects.append(effect)
-                continue
-            performer = _PERFORMERS.get(type(effect))
-            if performer is None:
-                effects.append(effect)
-            else:
-                effects += performer(self, effect, now)
+    def _apply_session(
+        self, session: Session, outputs: Sequence[Output], now: float
+    ) -> list[Effect]:
+        """What a session returned. Frames in it that promise what is not durable yet are held."""
+        effects = self._apply(outputs, now)
+        if self._saves:
+            effects = durability_gate.hold(session, effects)
+        self.client_table.schedule(session)
         return effects
 
-    def _state_changed(self, news: StateChanged, now: float) -> list[Effect]:
+    def _durable(self, output: Durable, now: float) -> list[Effect]:  # noqa: C901
+        """What was waited for is durable."""
+        match output:
+            case HeldFrames():
+                session = self.sessions.get(output.client_id)
+                return [*durability_gate.let_go(session, output)]
+            case ConnectSaved():
+                session = self.sessions.get(output.client_id)
+                if session is None:
+                    return []
+                return self._apply_session(session, session.admitted(output, now), now)
+            case DeliverySaved():
+                session = self.sessions.get(output.client_id)
+                if session is None:
+                    return []
+                return self._apply_session(session, session.kept(output, now), now)
+            case ReleaseRecorded():
+                session = self.sessions.get(output.client_id)
+                if session is None:
+                    return []
+                return self._apply(session.released(output.message_id, now), now)
+            case SubscriptionSaved():
+                return self._apply(self.downlink.subscription_saved(output.asked, now), now)
+            case DeliveryComplete():
+                return self._apply(self.upstream.acknowledge(output.publication), now)
+            case ConnectRecorded():
+                return self._apply(self.upstream.connect(output, now), now)
+            case ReceiptRecorded():
+                return self._apply(self.upstream.publisher.recorded(output), now)
+            case UpstreamReleaseSaved():
+                return self._apply(self.upstream.complete(output), now)
+            case _:
+                assert_never(output)
+
+    def _client_left(self, client_id: ClientId, now: float) -> list[Effect]:
         """A client that left has no address; a clean session ends with its connection."""
-        if news.after not in (State.DISCONNECTED, State.LOST):
-            return [news]
-        session = self.sessions[news.client_id]
+        session = self.sessions[client_id]
         self.client_table.leave_address(session)
         if session.clean:
-            return [news, *self._acceptor.discard(session, now)]
+            return self._apply(self._acceptor.discard(session), now)
         self.client_table.note_absence(session, now)
-        return [news]
+        return []
 
-    def _upstream_up(self, news: UpstreamUp, now: float) -> list[Effect]:
+    def _upstream_up(self, output: UpstreamUp, now: float) -> list[Effect]:
         self.downlink.opened(now)
         self._pending_wills.opened(now)
-        self.custody.opened(session_present=news.session_present, now=now)
-        return [news, *self.uplink.opened()]
+        self.custody.opened(session_present=output.session_present, now=now)
+        return self._apply(self.uplink.opened(), now)
 
-    # What is saved
+    def _publication_received(self, publication: Publication, now: float) -> list[Effect]:
+        outputs = self.downlink.arrived(publication, now)
+        if self.custody.is_on:
+            return self._apply([*self.custody.arrived(publication, now), *outputs], now)
+        return self._apply(outputs, now)
 
-    def _save(self, effect: Save, _now: float) -> list[Effect]:
-        return [effect] if self._saves else []
-
-    def _when_saved(self, effect: WhenSaved, now: float) -> list[Effect]:
-        return [effect] if self._saves else self._perform(effect.effects, now)
-
-    def _answer(self, session: Session, asked: list[Effect], now: float) -> list[Effect]:
-        """Do what a session asks for; of its frames those are withheld that promise what is not
-        durable yet.
-        """
-        effects = self._perform(asked, now)
-        return durability_gate.hold(session, effects) if self._saves else effects
-
-
-def _publish_will(engine: Engine, effect: PublishWill, now: float) -> list[Effect]:
-    return engine._perform([*engine._pending_wills.begin(effect.will), effect.will], now)
-
-
-def _release_recorded(engine: Engine, effect: ReleaseRecorded, now: float) -> list[Effect]:
-    session = engine.sessions.get(effect.client_id)
-    return [] if session is None else session.released(effect.message_id, now)
-
-
-def _subscribe(engine: Engine, effect: SubscribeTo, now: float) -> list[Effect]:
-    return engine._perform(engine.downlink.subscribe(effect, now), now)
-
-
-def _unsubscribe(engine: Engine, effect: UnsubscribeFrom, now: float) -> list[Effect]:
-    return engine._perform(engine.downlink.unsubscribe(effect), now)
-
-
-def _subscription_saved(engine: Engine, effect: SubscriptionSaved, now: float) -> list[Effect]:
-    return engine._perform(engine.downlink.subscription_saved(effect.asked, now), now)
-
-
-def _publication_received(engine: Engine, effect: Publication, now: float) -> list[Effect]:
-    effects = engine.downlink.arrived(effect, now)
-    if not engine._saves:
-        effects = engine._perform(effects, now)
-    if not engine.custody.is_on:
-        return effects
-    in_order = engine.upstream.readings.in_flight.in_order
-    return engine.custody.arrived(effect, in_order, now) + effects
-
-
-def _delivery_complete(engine: Engine, effect: DeliveryComplete, _now: float) -> list[Effect]:
-    return engine.upstream.acknowledge(effect.publication)
-
-
-def _delivery_saved(engine: Engine, effect: DeliverySaved, now: float) -> list[Effect]:
-    session = engine.sessions.get(effect.client_id)
-    if session is None:
-        return []
-    effects = session.kept(effect, now)
-    engine.client_table.schedule(session)
-    return engine._answer(session, effects, now)
-
-
-def _connect_saved(engine: Engine, effect: ConnectSaved, now: float) -> list[Effect]:
-    session = engine.sessions.get(effect.client_id)
-    if session is None:
-        return []
-    effects = session.admitted(effect, now)
-    engine.client_table.schedule(session)
-    return engine._answer(session, effects, now)
-
-
-def _release_held(engine: Engine, effect: HeldFrames, _now: float) -> list[Effect]:
-    return durability_gate.let_go(engine.sessions.get(effect.client_id), effect)
-
-
-def _subscription_granted(engine: Engine, effect: SubscriptionGranted, now: float) -> list[Effect]:
-    return engine._perform(engine.downlink.granted(effect), now)
-
-
-def _subscription_refused(engine: Engine, effect: SubscriptionRefused, now: float) -> list[Effect]:
-    own = engine._options.upstream.own_filter
-    if engine.custody.is_refused(effect) or effect.topic_filter == own:
-        return [effect]
-    effects = engine.downlink.refused(effect)
-    return effects[:1] + engine._perform(effects[1:], now)
-
-
-_PERFORMERS: dict[type, Callable[[Engine, Any, float], list[Effect]]] = {
-    Reading: lambda engine, reading, now: engine._take(reading, now),
-    PublishWill: _publish_will,
-    ReadingRefused: lambda engine, refused, now: engine.uplink.refused(refused, now),
-    ConnectRecorded: lambda engine, asked, now: engine.upstream.connect(asked, now),
-    ReceiptRecorded: lambda engine, release, _: engine.upstream.readings.recorded(release),
-    ReleaseRecorded: _release_recorded,
-    StateChanged: Engine._state_changed,
-    UpstreamUp: Engine._upstream_up,
-    SubscribeTo: _subscribe,
-    UnsubscribeFrom: _unsubscribe,
-    SubscriptionSaved: _subscription_saved,
-    DeliveryComplete: _delivery_complete,
-    UpstreamReleaseSaved: lambda engine, news, _: engine.upstream.complete(news),
-    DeliverySaved: _delivery_saved,
-    HeldFrames: _release_held,
-    ConnectSaved: _connect_saved,
-    SubscriptionGranted: _subscription_granted,
-    SubscriptionRefused: _subscription_refused,
-    Save: Engine._save,
-    WhenSaved: Engine._when_saved,
-}
+    def _filter_refused(self, output: FilterRefused, now: float) -> list[Effect]:
+        own = self._options.upstream.own_filter
+        if self.custody.is_refused(output) or output.topic_filter == own:
+            return [SubscriptionRefused(output.topic_filter, output.reason)]
+        return self._apply(self.downlink.refused(output), now)

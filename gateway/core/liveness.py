@@ -23,11 +23,12 @@ from enum import Enum
 from functools import cached_property
 
 from gateway.core.alarm_names import AlarmName
-from gateway.core.effects import ClientId, Reading, State, SubscribeTo
 from gateway.core.engine import Engine
 from gateway.core.mqtt.session import UP
 from gateway.core.session.outbox import RELEASING, SAVING
 from gateway.core.session.session import LISTENING, Session
+from gateway.core.state_records import ClientId, State
+from gateway.core.values import Reading, SubscribeTo
 
 SWEEP_SESSIONS = 1000
 
@@ -77,14 +78,14 @@ class ReadingLocations:
     def holds(self, reading: Reading) -> bool:
         """Whether some queue has it, so that its oldest part answers for it."""
         engine = self._engine
-        if reading in engine.uplink.storing or engine.upstream.readings.in_flight.holds(reading):
+        if reading in engine.uplink.storing or engine.upstream.publisher.in_flight.holds(reading):
             return True
         return reading in self._in_memory
 
     @cached_property
     def _in_memory(self) -> set[Reading]:
         """Only asked for what is on no disk and not on the wire under its own packet id."""
-        in_flight = self._engine.upstream.readings.in_flight
+        in_flight = self._engine.upstream.publisher.in_flight
         return {
             *in_flight.waiting,
             *in_flight.qos_order.all(),
@@ -131,7 +132,7 @@ def _storing(engine: Engine, now: float) -> Iterator[OwedAnswer]:
 
 def _in_flight(engine: Engine, now: float) -> Iterator[OwedAnswer]:
     """What the broker has to answer: the oldest PUBLISH, and the oldest PUBREL."""
-    readings = engine.upstream.readings
+    readings = engine.upstream.publisher
     in_flight = readings.in_flight
     if not readings.is_open:
         return
@@ -155,7 +156,7 @@ def _in_flight(engine: Engine, now: float) -> Iterator[OwedAnswer]:
 
 def _waiting(engine: Engine, now: float) -> Iterator[OwedAnswer]:
     """What could be sent to the broker, and is not."""
-    readings = engine.upstream.readings
+    readings = engine.upstream.publisher
     in_flight = readings.in_flight
     if not readings.is_open or not in_flight.has_waiting:
         return
@@ -185,14 +186,14 @@ def _waiting(engine: Engine, now: float) -> Iterator[OwedAnswer]:
 
 
 def _head_of_waiting(engine: Engine) -> Reading:
-    in_flight = engine.upstream.readings.in_flight
+    in_flight = engine.upstream.publisher.in_flight
     waiting = in_flight.waiting or in_flight.backlog.ready or in_flight.qos_order.all()
     return waiting[0]
 
 
 def _backlog(engine: Engine, _now: float) -> Iterator[OwedAnswer]:
     """What is parked, while the broker is there and the operator has not paused the drain."""
-    readings, custody = engine.upstream.readings, engine.custody
+    readings, custody = engine.upstream.publisher, engine.custody
     backlog = readings.in_flight.backlog
     if not readings.is_open:
         return
@@ -226,7 +227,7 @@ def _subscriptions(engine: Engine, _now: float) -> Iterator[OwedAnswer]:
         return
     packet_id = subscriptions.unanswered
     if packet_id is not None:
-        mark = (engine.upstream.readings.connection, packet_id)
+        mark = (engine.upstream.publisher.connection, packet_id)
         what = "SUBACK or UNSUBACK has not come from the broker"
         yield OwedAnswer(
             name=AlarmName.SUBSCRIPTION_UNANSWERED,

@@ -13,9 +13,11 @@ from collections.abc import Mapping
 
 from gateway.core.acceptor import Acceptor
 from gateway.core.downlink.downlink import Downlink
-from gateway.core.effects import ClientId, Effect, Message
+from gateway.core.events import Output
 from gateway.core.session.session import Session
+from gateway.core.state_records import ClientId
 from gateway.core.uplink.uplink import Uplink
+from gateway.core.values import Message
 
 
 class Operator:
@@ -33,21 +35,21 @@ class Operator:
         self._uplink = uplink
         self._downlink = downlink
 
-    def pause_drain(self, *, is_paused: bool) -> list[Effect]:
+    def pause_drain(self, *, is_paused: bool) -> list[Output]:
         """Readings that wait on disk stay there, or go on to the broker."""
         self.is_drain_paused = is_paused
         return self._uplink.pause_drain(is_paused=is_paused)
 
-    def forget(self, client_id: ClientId, now: float) -> list[Effect]:
+    def forget(self, client_id: ClientId, now: float) -> list[Output]:
         """End its session, without its will; it may come again as a new client, if new ones may.
         Its readings that wait on disk go on.
         """
         return self._acceptor.forget(client_id, now)
 
-    def publish(self, client_id: ClientId, message: Message, now: float) -> list[Effect]:
+    def publish(self, client_id: ClientId, message: Message, now: float) -> list[Output]:
         """A message for one client; nothing if it has no session."""
         session = self._sessions.get(client_id)
-        return [] if session is None else self._downlink.tell(session, message, now)
+        return [] if session is None else self._downlink.send_to(session, message, now)
 
     def permit(self, until: float) -> None:
         """Let in clients that no list names, until then."""

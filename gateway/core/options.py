@@ -11,8 +11,8 @@ from gateway.core.clients.qos_minus_one import QosMinusOneOptions
 from gateway.core.mqtt.options import MqttOptions
 from gateway.core.session.options import PredefinedTopics, SessionOptions
 from gateway.core.session.topic_registry import TOPIC_ID_MIN
+from gateway.core.topic_options import UplinkOptions
 from gateway.core.uplink.custody.custody import CustodyOptions
-from gateway.core.uplink.uplink import UplinkOptions
 
 
 def _anybody(_link: int, _address: bytes) -> bool:

@@ -10,14 +10,24 @@ Limit: `clients_max` may be lower than before. Nobody is turned out; newcomers h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
+from gateway.core.acceptor import Acceptor
 from gateway.core.clients.client_table import ClientTable
 from gateway.core.downlink.downlink import Downlink
-from gateway.core.effects import ClientId, Effect, Peer, RecordRelease, Save, State
+from gateway.core.effects import RecordRelease, Save
+from gateway.core.events import Output
 from gateway.core.mqtt.session import MqttSession
 from gateway.core.session.session import ABSENT, Session
-from gateway.core.state_records import ClientRecord, Exchanges, SessionDeleted, StateRecords
+from gateway.core.state_records import (
+    ClientId,
+    ClientRecord,
+    Exchanges,
+    SessionDeleted,
+    State,
+    StateRecords,
+)
+from gateway.core.values import Peer
 
 # Clients with something waiting are served one after the other, not all in one burst.
 SPREAD_S = 0.001
@@ -28,11 +38,11 @@ def restore(
     client_table: ClientTable,
     downlink: Downlink,
     upstream: MqttSession,
-    new_session: Callable[[ClientId, Peer], Session],
+    acceptor: Acceptor,
     now: float,
-) -> list[Effect]:
+) -> list[Output]:
     """Returns what is to be saved: the end of the sessions that are over."""
-    effects: list[Effect] = []
+    effects: list[Output] = []
     waiting = 0
     hearing: list[ClientRecord] = []
     for client in saved.clients:
@@ -42,7 +52,7 @@ def restore(
         if row.clean and (not is_here or row.state in ABSENT):
             effects.append(Save(SessionDeleted(row.client_id)))
             continue
-        session = new_session(row.client_id, Peer(row.link, row.address))
+        session = acceptor.new_session(row.client_id, Peer(row.link, row.address))
         session.restore(client, now, is_here=is_here, send_at=now + SPREAD_S * waiting)
         waiting += session.outbound.waiting > 0
         client_table.sessions[row.client_id] = session
@@ -59,9 +69,9 @@ def restore(
 
 def restore_exchanges(
     exchanges: Mapping[ClientId, Exchanges], sessions: Mapping[ClientId, Session], now: float
-) -> list[Effect]:
+) -> list[Output]:
     """What the journal knows of message ids; the sessions must be there already."""
-    effects: list[Effect] = []
+    effects: list[Output] = []
     for client_id, known in exchanges.items():
         session = sessions.get(client_id)
         if session is None:  # nobody will release these

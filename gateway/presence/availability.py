@@ -26,8 +26,9 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from math import inf
 
-from gateway.core.effects import ClientId, Peer, State
 from gateway.core.session.session import Session
+from gateway.core.state_records import ClientId, State
+from gateway.core.values import Peer
 from gateway.presence.documents import Device, Notice, device_json, device_of
 from gateway.presence.standing import (
     ASLEEP,

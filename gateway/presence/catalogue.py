@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from gateway.core.effects import ClientId
+from gateway.core.state_records import ClientId
 from gateway.presence.values import Value
 
 VALUES_OF_ONE_MAX = 32

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from gateway.core.effects import ClientId
 from gateway.core.session.session import Session
+from gateway.core.state_records import ClientId
 from gateway.presence.standing import Standing
 
 if TYPE_CHECKING:

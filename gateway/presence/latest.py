@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterable, Iterator
 from heapq import nlargest, nsmallest
 from itertools import islice
 
-from gateway.core.effects import ClientId, Reading
+from gateway.core.state_records import ClientId
+from gateway.core.values import Reading
 from gateway.presence.values import Value, found_in, values_of
 
 STRANDS_MAX = 20_000

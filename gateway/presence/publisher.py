@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -27,6 +27,7 @@ from gateway.core.effects import (
     UpstreamUp,
 )
 from gateway.core.engine import Engine
+from gateway.core.events import Output
 from gateway.core.mqtt.session import UP
 from gateway.host.slow_callbacks import Callback, SlowCallbacks
 from gateway.presence.numbers import PresenceNumbers
@@ -52,7 +53,7 @@ class PresencePublisher:
         *,
         engine: Engine,
         saying: PresenceQueue,
-        perform: Callable[[list[Effect]], None],
+        perform: Callable[[Sequence[Output]], None],
         messages_per_s_max: float,
         clock: Callable[[], float] = now,
         birth: Container[str] = (),
@@ -154,7 +155,7 @@ class PresencePublisher:
         if self._saying.board is not None:
             self._saying.board.unix_s_at_zero = unix_ms_at_zero() / 1000 + pauses.left_out_s
         self._saying.look(at)
-        effects: list[Effect] = []
+        effects: list[Output] = []
         for _ in range(self._messages()):
             notice = self._saying.next(at)
             if notice is None:
@@ -170,7 +171,7 @@ class PresencePublisher:
         if self._engine.is_congested:
             return 0
         pace = self._per_beat
-        if self._engine.upstream.readings.in_flight.has_waiting:
+        if self._engine.upstream.publisher.in_flight.has_waiting:
             pace /= WHILE_READINGS_WAIT
         self._credit = min(self._credit + pace, self._together)
         whole = int(self._credit)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Protocol
 
-from gateway.core.effects import ClientId
+from gateway.core.state_records import ClientId
 from gateway.presence.availability import Availability
 from gateway.presence.documents import Notice, as_json
 from gateway.presence.numbers import PresenceNumbers

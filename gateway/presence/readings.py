@@ -10,7 +10,7 @@ from io import BytesIO
 from typing import Any
 
 from gateway.config.spelling import printable, shortened
-from gateway.core.effects import Reading
+from gateway.core.values import Reading
 
 PAYLOAD_LENGTH_MAX = 100  # shown to people
 

@@ -33,7 +33,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from gateway.core.effects import ClientId
+from gateway.core.state_records import ClientId
 from gateway.presence.queue import QueueEntry
 
 if TYPE_CHECKING:

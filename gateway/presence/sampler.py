@@ -8,7 +8,7 @@ Assistant looks always.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from gateway.core.engine import Engine
 from gateway.presence import values
@@ -23,7 +23,7 @@ class Sampler:
         """`hears_all`: somebody wants every reading, whatever it costs."""
         values.prepare()
         self.latest = latest
-        self._watch: Callable[..., None] = engine.watch
+        self._engine = engine
         self._taken: Sequence[int] = engine.uplink.taken
         self._total = 0
         self._beats = 0
@@ -55,4 +55,4 @@ class Sampler:
     def _set(self, *, hears: bool) -> None:
         if hears is not self._hears:
             self._hears = hears
-            self._watch(self.latest.hear if hears else None)
+            self._engine.report_readings(is_on=hears)

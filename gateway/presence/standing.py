@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from gateway.core.effects import State
 from gateway.core.session.session import Session
+from gateway.core.state_records import State
 
 
 class Standing(Enum):

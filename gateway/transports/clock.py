@@ -17,7 +17,7 @@ import time
 from math import inf
 from time import monotonic
 
-from gateway.core.effects import ProcessPauses
+from gateway.core.process_pauses import ProcessPauses
 
 # Of this process: it has one loop.
 pauses = ProcessPauses()

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from gateway.core.effects import BEAT_S
+from gateway.core.process_pauses import BEAT_S
 from gateway.transports import clock
 
 log = logging.getLogger("tidegate")

@@ -14,19 +14,18 @@ from gateway.admin.numbers import (
     StateNumbers,
 )
 from gateway.core.alarm_names import AlarmName
+from gateway.core.drop_reasons import Reason
 from gateway.core.effects import (
-    ClientId,
     DiscoveryRole,
     Dropped,
-    Peer,
-    Reason,
     Rebound,
-    State,
     StateChanged,
     SubscriptionRefused,
     UpstreamRefused,
     UpstreamUp,
 )
+from gateway.core.state_records import ClientId, State
+from gateway.core.values import Peer
 
 GREENHOUSE = ClientId("greenhouse-7")
 PEER = Peer(0, bytes((192, 0, 2, 7)))

@@ -22,7 +22,9 @@ from gateway.admin.numbers import (
     StateNumbers,
 )
 from gateway.core.alarm_names import AlarmName
-from gateway.core.effects import Dropped, Reason, State
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped
+from gateway.core.state_records import State
 from gateway.presence.numbers import PresenceNumbers
 from tests.admin.example import LINE, LINK, NUMBERS, SERIAL_LINK, news
 

@@ -12,7 +12,8 @@ from gateway.admin.client_queries import SLICE, ClientQueries
 from gateway.admin.clients import ClientShown, Details, WillShown
 from gateway.admin.http.queries import LIMIT_DEFAULT, STATES, ClientsQuery, TopicsQuery
 from gateway.admin.topics import CLIENTS_NAMED_MAX, TopicShown
-from gateway.core.effects import Peer, State
+from gateway.core.state_records import State
+from gateway.core.values import Peer
 from gateway.frames import Connect, Disconnect, Pingreq, WillMsg, WillTopic
 from gateway.presence.standing import is_overdue
 from tests.support.engine_bench import Bench

@@ -12,9 +12,10 @@ from gateway.admin.http.operating import CannotError, Publication
 from gateway.app.listeners import SensorLinks
 from gateway.config.settings import SerialSettings
 from gateway.core.clients.admission import AdmissionOptions
-from gateway.core.effects import ClientId, Reading
 from gateway.core.engine import EngineOptions
 from gateway.core.session.options import SessionOptions
+from gateway.core.state_records import ClientId
+from gateway.core.values import Reading
 from gateway.frames import Connect, Disconnect
 from gateway.presence.latest import Latest
 from gateway.transports.serial.port import SerialCallbacks, SerialLink
@@ -33,7 +34,7 @@ def clerk_of(
 
     return Commands(
         engine=bench.engine,
-        perform=bench.take,
+        perform=bench.ask,
         latest=Latest() if latest is None else latest,
         now=lambda: bench.at,
         is_listed_only=is_listed_only,

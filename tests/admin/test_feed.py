@@ -18,7 +18,8 @@ from gateway.admin.http.feed import FEEDS_MAX
 from gateway.admin.http.queries import ClientsQuery
 from gateway.admin.http.server import AdminServer
 from gateway.admin.log.tail import LINES_MAX, LogTail
-from gateway.core.effects import ClientId, Reading, State
+from gateway.core.state_records import ClientId, State
+from gateway.core.values import Reading
 from gateway.presence.latest import Latest
 from tests.admin.conftest import Log, Run
 from tests.admin.eventually import eventually

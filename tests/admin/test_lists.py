@@ -7,7 +7,7 @@ import pytest
 from gateway.admin.clients import ClientsFound, ClientShown, Details, WillShown
 from gateway.admin.http.queries import ClientsQuery, TopicsQuery
 from gateway.admin.topics import NamedCounts, TopicsFound, TopicShown
-from gateway.core.effects import State
+from gateway.core.state_records import State
 from tests.admin.conftest import Run
 from tests.admin.http_client import get, serving
 

@@ -18,7 +18,9 @@ from gateway.admin.metrics.reference import FRAME_RESULTS, reference
 from gateway.admin.metrics.table import METRICS, PROCESS_METRICS, Kind
 from gateway.admin.numbers import Condition, JournalNumbers, Numbers
 from gateway.core.alarm_names import AlarmName
-from gateway.core.effects import ClientId, Dropped, Reason, State
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped
+from gateway.core.state_records import ClientId, State
 from gateway.transports.framing.counters import Fault
 from tests.admin.example import LINK, NUMBERS, eventful_news, news
 

@@ -14,22 +14,21 @@ from gateway.admin.http.throttle import HOLD_S_MAX, WINDOW_S
 from gateway.config.keys import ROOT
 from gateway.config.schema import known_keys
 from gateway.config.spelling import dotted
+from gateway.core.drop_reasons import Reason
 from gateway.core.effects import (
-    ClientId,
     DiscoveryChanged,
     DiscoveryRole,
     Dropped,
     Effect,
-    Reason,
     Rebound,
     Send,
-    State,
     StateChanged,
     SubscriptionRefused,
     Transmit,
     UpstreamRefused,
     UpstreamUp,
 )
+from gateway.core.state_records import ClientId, State
 from gateway.frames import Pingresp
 from tests.admin.conftest import Log
 from tests.admin.example import ELSEWHERE, GREENHOUSE, PEER, Clock, eventful_news, news

@@ -14,7 +14,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from gateway.admin.http.listening import AdminError
 from gateway.admin.http.server import AdminServer
 from gateway.admin.numbers import Numbers
-from gateway.core.effects import Dropped, Reason, State
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped
+from gateway.core.state_records import State
 from tests.admin.conftest import Log, Run
 from tests.admin.example import NUMBERS, eventful_news, news
 from tests.admin.http_client import answer_of, exchange, get, serving, sources

@@ -15,7 +15,7 @@ from gateway.admin.numbers import Cause
 from gateway.app.watch import BOUNDS_S, LOOK_S_MAX
 from gateway.core.mqtt.inflight import InFlight
 from gateway.core.session.will import Will
-from gateway.core.uplink.policy import Acknowledge
+from gateway.core.topic_options import Acknowledge
 from gateway.frames import (
     Connect,
     Disconnect,
@@ -231,7 +231,7 @@ def test_a_reading_that_could_go_and_does_not_is_ours() -> None:
     assert gateway.say(b"s1", short(b"hi", 1, 7)) == [], "it waits, as configured"
     gateway.run(60.0)
     assert gateway.history == {}
-    put_in(gateway.engine.upstream.readings, pump=lambda _now: [])
+    put_in(gateway.engine.upstream.publisher, pump=lambda _now: [])
     gateway.bring_broker_back()
     assert_found_in_time(gateway, "uplink_stalled", Cause.INSIDE)
 
@@ -252,7 +252,7 @@ def test_a_reading_that_no_queue_has_is_owed_by_us() -> None:
     gateway.join(b"s1")
     gateway.unanswered = is_reading
     gateway.say(b"s1", short(b"hi", 1, 7))
-    gateway.engine.upstream.readings.in_flight.published.clear()
+    gateway.engine.upstream.publisher.in_flight.published.clear()
     assert_found_in_time(gateway, "answer_overdue", Cause.INSIDE)
     assert "PUBACK or PUBREC of message id 7 is owed, of s1" in (gateway.watch.check() or "")
 

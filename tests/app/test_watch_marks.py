@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.core.effects import ClientId, RecordRelease, Store
+from gateway.core.effects import RecordRelease, Store
+from gateway.core.state_records import ClientId
 from gateway.storage.journal.committer import JournalCommitter
 from gateway.storage.journal.files import OsFiles
 from gateway.storage.journal.journal import Journal

@@ -18,8 +18,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.core.effects import Reading
 from gateway.core.state_records import ClientId
+from gateway.core.values import Reading
 from gateway.storage.journal.files import OsFiles
 from gateway.storage.journal.journal import Journal
 from gateway.storage.journal.options import JournalOptions

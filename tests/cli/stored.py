@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from gateway.core.effects import ClientId, Reading
+from gateway.core.state_records import ClientId
+from gateway.core.values import Reading
 from gateway.storage.journal.boot import read_boot_id
 from gateway.storage.journal.files import OsFiles
 from gateway.storage.journal.journal import Journal

@@ -13,9 +13,11 @@ import mqtt5
 
 from gateway.core.addresses import address_behind
 from gateway.core.clients.qos_minus_one import QosMinusOneOptions
-from gateway.core.effects import Dropped, Peer, State
+from gateway.core.effects import Dropped
 from gateway.core.options import EngineOptions
 from gateway.core.session.options import PredefinedTopics
+from gateway.core.state_records import State
+from gateway.core.values import Peer
 from gateway.frames import (
     Connect,
     Disconnect,
@@ -71,7 +73,7 @@ class Client:
         self._envelope = envelope
         self.at = address_behind(HERE, envelope[3:]) if envelope else HERE
         self.bench = GatewayBench(options(allow_trailing_octets=not strict))
-        self.bench.take(self.bench.engine.discovery.set_serving(None, 0.0))
+        self.bench.ask(self.bench.engine.discovery.set_serving(None, 0.0))
         if state != "stranger":
             self._connect()
             self._prepare(before, state)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import mqtt5
 
-from gateway.core.effects import Dropped, Reason
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped
 from gateway.core.options import EngineOptions
 from gateway.core.session.options import PredefinedTopics, SessionOptions
 from gateway.frames import (

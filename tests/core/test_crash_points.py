@@ -14,7 +14,7 @@ import mqtt5
 import pytest
 
 from gateway.core.downlink.write_behind import SOON_S
-from gateway.core.uplink.policy import Acknowledge, ReadingOptions
+from gateway.core.topic_options import Acknowledge, ReadingOptions
 from gateway.frames import Puback, Pubcomp, Publish, Pubrec, Pubrel
 from gateway.storage.journal.journal import Journal
 from tests.simulation.disk import SmallOptions

@@ -5,20 +5,11 @@ from __future__ import annotations
 import pytest
 
 from gateway.core.durability_gate import hold, let_go
-from gateway.core.effects import (
-    ClientId,
-    DeliverySaved,
-    Effect,
-    HeldFrames,
-    Message,
-    Peer,
-    Save,
-    Send,
-    WhenSaved,
-)
+from gateway.core.effects import DeliverySaved, Effect, HeldFrames, Save, Send, WhenSaved
 from gateway.core.session.options import PredefinedTopics, SessionOptions
 from gateway.core.session.session import Session
-from gateway.core.state_records import MessageDeleted, TopicRecord
+from gateway.core.state_records import ClientId, MessageDeleted, TopicRecord
+from gateway.core.values import Message, Peer
 from gateway.frames import Connack, Connect, Frame, Pingresp, Publish, Regack, Register, Suback
 
 S1 = ClientId("s1")
@@ -43,7 +34,7 @@ def send(session: Session, frame: Frame) -> Send:
 
 def withheld_in(effects: list[Effect]) -> list[HeldFrames]:
     waiting = [effect for effect in effects if isinstance(effect, WhenSaved)]
-    return [each for one in waiting for each in one.effects if isinstance(each, HeldFrames)]
+    return [each for one in waiting for each in one.then if isinstance(each, HeldFrames)]
 
 
 def test_what_stands_behind_a_save_waits_for_it() -> None:

@@ -7,17 +7,11 @@ import pytest
 
 from gateway.core.clients.admission import AdmissionOptions
 from gateway.core.clients.discovery import DiscoveryOptions
-from gateway.core.effects import (
-    Broadcast,
-    Dropped,
-    DropUpstream,
-    Peer,
-    Reason,
-    Send,
-    State,
-    StateChanged,
-)
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Broadcast, Dropped, DropUpstream, Send, StateChanged
 from gateway.core.engine import EngineOptions
+from gateway.core.state_records import State
+from gateway.core.values import Peer
 from gateway.frames import (
     Advertise,
     Connack,
@@ -71,13 +65,13 @@ def test_a_search_is_answered_while_a_reading_could_be_taken() -> None:
     bench = Bench()
     assert bench.say(b"x", SearchGw(0)) == []
     assert reasons(bench) == [Reason.NOT_ADVERTISING]
-    bench.take(bench.engine.discovery.set_serving(None, bench.at))
+    bench.ask(bench.engine.discovery.set_serving(None, bench.at))
     assert bench.say(b"x", SearchGw(0)) == [GwInfo(1)]
 
 
 def test_a_member_that_searches_is_answered_and_was_heard() -> None:
     bench = Bench()
-    bench.take(bench.engine.discovery.set_serving(None, bench.at))
+    bench.ask(bench.engine.discovery.set_serving(None, bench.at))
     bench.join(b"s1", keep_alive_s=60)
     bench.wake(80)
     assert bench.say(b"s1", SearchGw(0)) == [GwInfo(1)]
@@ -89,7 +83,7 @@ def test_a_member_that_searches_is_answered_and_was_heard() -> None:
 
 def test_what_comes_by_a_group_reaches_no_session() -> None:
     bench = bench_with(discovery=DiscoveryOptions(has_groups=True))
-    bench.take(bench.engine.discovery.set_serving(None, bench.at))
+    bench.ask(bench.engine.discovery.set_serving(None, bench.at))
     bench.join(b"s1")
     said = [encode(Pingreq()), encode(Connect(b"s2", 60)), encode(SearchGw(0))]
     bench.take(bench.engine.receive_group(0, [(b"s1", each) for each in said], bench.at))
@@ -99,7 +93,7 @@ def test_what_comes_by_a_group_reaches_no_session() -> None:
 
 def test_the_engine_wakes_to_advertise() -> None:
     bench = bench_with(discovery=DiscoveryOptions(gateway_id=0, has_groups=True))
-    bench.take(bench.engine.discovery.set_serving(None, bench.at))
+    bench.ask(bench.engine.discovery.set_serving(None, bench.at))
     bench.engine.discovery.joined(0, bench.at)
     bench.wake(901)
     assert bench.told(Broadcast) == [Broadcast(0, Advertise(0, 900))] * 2

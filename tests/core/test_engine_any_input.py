@@ -18,12 +18,13 @@ from gateway.core.clients.admission import AdmissionOptions
 from gateway.core.clients.client_table import TIMERS_SPARE
 from gateway.core.clients.qos_minus_one import QosMinusOneOptions
 from gateway.core.downlink.pending_subscriptions import BROKER_PATIENCE_S
-from gateway.core.effects import DropUpstream, Effect, State
+from gateway.core.effects import DropUpstream, Effect
 from gateway.core.engine import EngineOptions
 from gateway.core.mqtt.options import MqttOptions
 from gateway.core.mqtt.session import Phase
 from gateway.core.session.inbound import UNACKNOWLEDGED_MAX
 from gateway.core.session.options import PredefinedTopics, SessionOptions
+from gateway.core.state_records import State
 from gateway.frames import (
     Connect,
     Disconnect,
@@ -238,7 +239,7 @@ class World:
 
     def check_limits(self) -> None:
         engine = self.bench.engine
-        downlink, in_flight = engine.downlink, engine.upstream.readings.in_flight
+        downlink, in_flight = engine.downlink, engine.upstream.publisher.in_flight
         assert len(engine.sessions) <= CLIENTS_MAX
         assert len(engine.client_table._timers) <= 2 * len(engine.sessions) + TIMERS_SPARE
         assert len(downlink.retained) <= RETAINED_MAX
@@ -313,7 +314,7 @@ class World:
 
     def check_readings(self) -> None:
         """What a session waits for is on its way, so its sensor will hear of it."""
-        in_flight = self.bench.engine.upstream.readings.in_flight
+        in_flight = self.bench.engine.upstream.publisher.in_flight
         on_the_way = set(map(id, in_flight.unacknowledged()))
         for session in self.bench.engine.sessions.values():
             for reading in session.inbound.unacknowledged:

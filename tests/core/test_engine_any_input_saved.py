@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.core.effects import ClientId, Publication, State
 from gateway.core.session.outbound import POSITIONS_BLOCK
 from gateway.core.session.session import Session
-from gateway.core.state_records import RetainedRecord, StateRecords
+from gateway.core.state_records import ClientId, RetainedRecord, State, StateRecords
+from gateway.core.values import Publication
 from tests.core.test_engine_any_input import RULES, STEPS, World
 from tests.support.state_bench import StateBench
 

@@ -7,9 +7,12 @@ from math import inf
 import mqtt5
 import pytest
 
-from gateway.core.effects import ClientId, Dropped, Reading, Reason, State, StateChanged
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped, StateChanged
 from gateway.core.engine import Engine, EngineOptions
 from gateway.core.process_pauses import BEAT_S, ProcessPauses
+from gateway.core.state_records import ClientId, State
+from gateway.core.values import Reading
 from gateway.frames import (
     Connack,
     Connect,
@@ -145,7 +148,7 @@ def test_a_reading_that_waited_over_it_keeps_its_time_of_receipt() -> None:
     readings = [each for each in bench.seen_of(mqtt5.PublishPacket) if each.topic == "t"]
     stamps = [dict(each.user_properties)["ts"] for each in readings]
     assert stamps == ["1800000000500", "1800000100000"]
-    assert bench.engine.upstream.readings.age_s(forward_at(0.5), bench.at) == 99.5
+    assert bench.engine.upstream.publisher.stale.age_s(forward_at(0.5), bench.at) == 99.5
 
 
 def forward_at(received_at: float) -> Reading:

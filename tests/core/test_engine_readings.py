@@ -6,11 +6,12 @@ import mqtt5
 import pytest
 
 from gateway.core.clients.qos_minus_one import QosMinusOneOptions
-from gateway.core.effects import Dropped, Reason
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped
 from gateway.core.engine import EngineOptions
 from gateway.core.mqtt.options import MqttOptions
 from gateway.core.session.options import PredefinedTopics
-from gateway.core.uplink.policy import Acknowledge, ReadingOptions, UplinkOptions
+from gateway.core.topic_options import Acknowledge, ReadingOptions, UplinkOptions
 from gateway.frames import (
     Connack,
     Connect,

@@ -10,7 +10,8 @@ import pytest
 from gateway.core.clients.admission import AdmissionOptions
 from gateway.core.downlink.downlink import REPLAY_WINDOW_S
 from gateway.core.downlink.write_behind import SOON_S
-from gateway.core.effects import Dropped, Reason, State, StateChanged
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped, StateChanged
 from gateway.core.session.options import PredefinedTopics, SessionOptions
 from gateway.core.session.outbound import POSITIONS_BLOCK
 from gateway.core.state_records import (
@@ -20,6 +21,7 @@ from gateway.core.state_records import (
     MessageRecord,
     SessionDeleted,
     SessionRecord,
+    State,
     StateRecords,
     SubscriptionRecord,
     TopicRecord,

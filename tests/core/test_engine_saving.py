@@ -5,13 +5,15 @@ from __future__ import annotations
 import mqtt5
 import pytest
 
-from gateway.core.effects import ConnectSaved, Peer, State
+from gateway.core.effects import ConnectSaved
 from gateway.core.state_records import (
     ClientId,
     SessionDeleted,
     SessionRecord,
+    State,
     TopicRecord,
 )
+from gateway.core.values import Peer
 from gateway.frames import (
     Connack,
     Connect,

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.core.clients.client_table import TIMERS_SPARE
-from gateway.core.effects import State, StateChanged
+from gateway.core.effects import StateChanged
+from gateway.core.state_records import State
 from gateway.frames import Connect, Disconnect, Frame, Pingreq, Pingresp, Puback, Publish
 from tests.support.engine_bench import Bench, short
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from gateway.core.addresses import address_behind, split
 from gateway.core.clients.qos_minus_one import QosMinusOneOptions
-from gateway.core.effects import Dropped, Reason
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped
 from gateway.core.options import EngineOptions
 from gateway.frames import (
     Connack,

@@ -8,9 +8,9 @@ import pytest
 
 from gateway.core import liveness
 from gateway.core.alarm_names import AlarmName
-from gateway.core.effects import ClientId
 from gateway.core.liveness import LivenessSweep, OwedAnswer, SameObject, WaitsFor, owed
 from gateway.core.mqtt.inflight import InFlight
+from gateway.core.state_records import ClientId
 from gateway.frames import Subscribe, TopicIdType
 from tests.core.mqtt.broker_side import new_reading
 from tests.core.uplink.custody.stories import bench_of as keeping_bench
@@ -111,7 +111,7 @@ def test_what_is_aside_could_go_when_it_is_free(window: int) -> None:
 def test_what_waits_with_nothing_on_the_wire_is_owed_by_nobody_outside() -> None:
     """Here a place for QoS 2 was never given back."""
     bench = bench_of(JOURNAL)
-    wire: Any = bench.engine.upstream.readings.in_flight
+    wire: Any = bench.engine.upstream.publisher.in_flight
     wire._qos2 = 10_000
     bench.say(b"s1", short(b"hi", 2, 7))
     bench.flush()
@@ -128,7 +128,7 @@ def test_what_is_on_the_wire_is_owed_by_the_broker_until_it_has_answered_all() -
     assert named(found, AlarmName.UPLINK_STALLED) == [("PUBACK or PUBREC", WaitsFor.BROKER)]
     bench.release()
     assert owed(bench.engine, bench.at) == []
-    assert bench.engine.upstream.readings.in_flight.unanswered == 0
+    assert bench.engine.upstream.publisher.in_flight.unanswered == 0
 
 
 def test_what_waits_for_room_on_the_wire_is_answered_for_by_what_is_there() -> None:
@@ -137,7 +137,7 @@ def test_what_waits_for_room_on_the_wire_is_answered_for_by_what_is_there() -> N
     hold(bench)
     bench.say(b"s1", short(b"one", 1, 7))
     bench.say(b"s2", short(b"two", 1, 7))
-    assert len(bench.engine.upstream.readings.in_flight.waiting) == 1
+    assert len(bench.engine.upstream.publisher.in_flight.waiting) == 1
     found = owed(bench.engine, bench.at)
     assert named(found, AlarmName.UPLINK_STALLED) == [("PUBACK or PUBREC", WaitsFor.BROKER)]
 
@@ -145,7 +145,7 @@ def test_what_waits_for_room_on_the_wire_is_answered_for_by_what_is_there() -> N
 def test_each_answer_and_each_connection_counts_what_the_broker_has_not_answered() -> None:
     bench = bench_of()
     hold(bench)
-    wire = bench.engine.upstream.readings.in_flight
+    wire = bench.engine.upstream.publisher.in_flight
     for number in range(3):
         bench.say(b"s1", short(b"hi", 1 + number % 2, 7 + number))
     bench.flush()

@@ -6,17 +6,18 @@ import mqtt5
 import pytest
 
 from gateway.core.clients.admission import AdmissionOptions
-from gateway.core.effects import (
-    ClientId,
-    Dropped,
-    Message,
-    Reading,
-    Reason,
-    Save,
-)
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped, ReadingTaken, Save
 from gateway.core.engine import EngineOptions
 from gateway.core.session.options import SessionOptions
-from gateway.core.state_records import PermitDeleted, PermitRecord, SessionDeleted, StateRecords
+from gateway.core.state_records import (
+    ClientId,
+    PermitDeleted,
+    PermitRecord,
+    SessionDeleted,
+    StateRecords,
+)
+from gateway.core.values import Message
 from gateway.frames import (
     Connack,
     Connect,
@@ -51,7 +52,7 @@ def with_one_parked() -> JournalBench:
     assert bench.say(b"s1", short(b"21.5", 1, 7)) == []
     bench.flush()
     assert bench.hear(b"s1") == [puback(7)], "the disk has it"
-    bench.take(bench.engine.operator.pause_drain(is_paused=True))
+    bench.ask(bench.engine.operator.pause_drain(is_paused=True))
     bench.connect_broker()
     bench.flush()
     return bench
@@ -61,7 +62,7 @@ def test_what_is_parked_stays_so_while_the_drain_is_paused() -> None:
     bench = with_one_parked()
     assert bench.engine.operator.is_drain_paused
     assert sent(bench) == []
-    bench.take(bench.engine.operator.pause_drain(is_paused=False))
+    bench.ask(bench.engine.operator.pause_drain(is_paused=False))
     bench.flush()
     assert sent(bench) == [b"21.5"]
     assert not bench.engine.operator.is_drain_paused
@@ -74,7 +75,7 @@ def test_others_go_straight_to_the_broker_meanwhile_and_nobody_overtakes_himself
     bench.say(b"s1", short(b"22.5", 1, 8))
     bench.flush()
     assert sent(bench) == [], "behind its own"
-    bench.take(bench.engine.operator.pause_drain(is_paused=False))
+    bench.ask(bench.engine.operator.pause_drain(is_paused=False))
     bench.flush()
     assert sent(bench) == [b"21.5", b"22.5"]
 
@@ -86,7 +87,7 @@ def test_a_forgotten_client_is_a_stranger_and_hears_so() -> None:
     bench = Bench(EngineOptions(UPSTREAM, saves=True))
     bench.join(b"well")
     bench.told(Save)
-    bench.take(bench.engine.operator.forget(WELL, bench.at))
+    bench.ask(bench.engine.operator.forget(WELL, bench.at))
     assert bench.hear(b"well") == [Disconnect()]
     assert told_to_save(bench, SessionDeleted) == [SessionDeleted(WELL)]
     (news,) = bench.told(Dropped)
@@ -99,7 +100,7 @@ def test_nothing_is_said_to_one_that_is_not_there() -> None:
     bench = Bench()
     bench.join(b"well", clean=False)
     bench.say(b"well", Disconnect())
-    bench.take(bench.engine.operator.forget(WELL, bench.at))
+    bench.ask(bench.engine.operator.forget(WELL, bench.at))
     assert bench.hear(b"well") == []
     assert WELL not in bench.engine.sessions
 
@@ -107,7 +108,7 @@ def test_nothing_is_said_to_one_that_is_not_there() -> None:
 def test_a_client_that_has_said_connect_alone_is_forgotten_too() -> None:
     bench = Bench()
     assert bench.say(b"well", Connect(b"well", 60)) == [Connack(0)]
-    bench.take(bench.engine.operator.forget(WELL, bench.at))
+    bench.ask(bench.engine.operator.forget(WELL, bench.at))
     assert bench.hear(b"well") == [Disconnect()]
     assert len(bench.engine.half_open) == 0
 
@@ -118,7 +119,7 @@ def test_the_will_of_a_forgotten_client_is_not_published() -> None:
     bench.say(b"well", WillTopic(b"last/words", 1))
     bench.say(b"well", WillMsg(b"bye"))
     bench.seen()
-    bench.take(bench.engine.operator.forget(WELL, bench.at))
+    bench.ask(bench.engine.operator.forget(WELL, bench.at))
     bench.wake(bench.at + 300)
     assert bench.seen_of(mqtt5.PublishPacket) == []
 
@@ -132,7 +133,7 @@ def test_who_is_not_known_is_not_forgotten() -> None:
 
 
 def send(bench: Bench, message: Message) -> None:
-    bench.take(bench.engine.operator.publish(WELL, message, bench.at))
+    bench.ask(bench.engine.operator.publish(WELL, message, bench.at))
 
 
 def test_a_message_reaches_a_client_that_listens_whatever_it_is_subscribed_to() -> None:
@@ -245,7 +246,7 @@ def test_who_is_forgotten_must_be_let_in_again() -> None:
     bench.join(b"well")
     bench.at = 61.0
     bench.told(Save)
-    bench.take(bench.engine.operator.forget(WELL, bench.at))
+    bench.ask(bench.engine.operator.forget(WELL, bench.at))
     assert told_to_save(bench, PermitDeleted) == [PermitDeleted(WELL)]
     assert bench.hear(b"well") == [Disconnect()]
     assert bench.say(b"well", Connect(b"well", 60)) == CONGESTION
@@ -281,13 +282,16 @@ def test_where_all_may_come_in_nobody_is_asked(minutes: float) -> None:
 # Watching
 
 
-def test_readings_are_seen_while_somebody_watches_and_go_their_way() -> None:
+def test_readings_are_reported_while_that_is_wanted_and_go_their_way() -> None:
     bench = Bench()
     bench.join(b"well")
-    heard: list[Reading] = []
-    bench.engine.watch(heard.append)
+    bench.engine.report_readings(is_on=True)
     assert isinstance(bench.say(b"well", short(b"21.5", 1, 7))[0], Puback)
     bench.say(b"well", short(b"22.5", 0, 0))
-    bench.engine.watch(None)
+    bench.engine.report_readings(is_on=False)
     assert isinstance(bench.say(b"well", short(b"23.5", 1, 8))[0], Puback)
-    assert [(each.client_id, each.payload) for each in heard] == [(WELL, b"21.5"), (WELL, b"22.5")]
+    reported = [each.reading for each in bench.told(ReadingTaken)]
+    assert [(each.client_id, each.payload) for each in reported] == [
+        (WELL, b"21.5"),
+        (WELL, b"22.5"),
+    ]

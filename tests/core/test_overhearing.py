@@ -59,7 +59,7 @@ def test_a_sensor_may_subscribe_to_it_and_leave_again() -> None:
     bench.publishes(TOPIC, b"online")
     assert any(isinstance(frame, Publish) for frame in bench.hear(b"s1"))
     assert own_topic(bench) == [b"online"]
-    bench.take(bench.engine.operator.forget(next(iter(bench.engine.sessions)), bench.at))
+    bench.ask(bench.engine.operator.forget(next(iter(bench.engine.sessions)), bench.at))
     assert TOPIC in bench.subscribed, "the gateway listens still"
 
 
@@ -84,7 +84,7 @@ def test_what_the_gateway_says_is_retained_and_only_said_to_a_broker_that_is_the
     bench = bench_with("")
     upstream = bench.engine.upstream
     bench.seen()
-    bench.take(upstream.say("a", b"1"))
+    bench.ask(upstream.say("a", b"1"))
     assert upstream.said == 1
     (packet,) = bench.seen_of(mqtt5.PublishPacket)
     assert (packet.topic, packet.payload, packet.retain, int(packet.qos)) == ("a", b"1", True, 0)
@@ -92,7 +92,7 @@ def test_what_the_gateway_says_is_retained_and_only_said_to_a_broker_that_is_the
     assert upstream.say("a", b"1") == []
     bench.connect_broker(retain_available=False)
     bench.seen()
-    bench.take(upstream.say("a", b"1"))
+    bench.ask(upstream.say("a", b"1"))
     (packet,) = bench.seen_of(mqtt5.PublishPacket)
     assert not packet.retain
 

@@ -9,9 +9,11 @@ from dataclasses import replace
 import pytest
 
 from gateway.core.addresses import address_behind
-from gateway.core.effects import ClientId, Dropped, Peer, Reason, Rebound, Send, State
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped, Rebound, Send
 from gateway.core.options import EngineOptions
-from gateway.core.state_records import SessionRecord
+from gateway.core.state_records import ClientId, SessionRecord, State
+from gateway.core.values import Peer
 from gateway.frames import (
     Connect,
     Disconnect,

@@ -7,9 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from gateway.core.clients.admission import AdmissionOptions
-from gateway.core.effects import Dropped, Peer, Reason, Send
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped, Send
 from gateway.core.engine import EngineOptions
 from gateway.core.session.options import SessionOptions
+from gateway.core.values import Peer
 from gateway.frames import (
     Connack,
     Connect,

@@ -7,10 +7,13 @@ import pytest
 from gateway.core.clients.admission import AdmissionOptions
 from gateway.core.clients.half_open import SWEEP_S
 from gateway.core.clients.qos_minus_one import QosMinusOneOptions
-from gateway.core.effects import ClientId, Dropped, Peer, Reason, State, StateChanged
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped, StateChanged
 from gateway.core.engine import EngineOptions
 from gateway.core.session.options import SessionOptions
 from gateway.core.session.session import Session
+from gateway.core.state_records import ClientId, State
+from gateway.core.values import Peer
 from gateway.frames import (
     Connack,
     Connect,

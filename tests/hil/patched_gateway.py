@@ -15,8 +15,9 @@ import pytest
 
 from gateway.__main__ import main
 from gateway.core.downlink.downlink import Downlink
-from gateway.core.effects import Reading, Transmit
+from gateway.core.effects import Transmit
 from gateway.core.mqtt.publisher import Publisher
+from gateway.core.values import Reading
 from gateway.frames import Puback
 from tests.simulation.mutants import acknowledge_early
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.core.effects import Reason
+from gateway.core.drop_reasons import Reason
 from tests.house.error_texts import said_in
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gateway.core.effects import ClientId, Peer, State
 from gateway.core.session.options import PredefinedTopics, SessionOptions
 from gateway.core.session.session import Session
+from gateway.core.state_records import ClientId, State
+from gateway.core.values import Peer
 from gateway.frames import Connect, Disconnect, Pingreq
 from gateway.presence.availability import Availability
 from gateway.presence.documents import Notice

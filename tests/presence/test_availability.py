@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.effects import ClientId, Peer, State
+from gateway.core.state_records import ClientId, State
+from gateway.core.values import Peer
 from gateway.presence.availability import (
     AGAIN_S,
     LEFT_MAX,

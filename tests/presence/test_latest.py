@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import tracemalloc
 
-from gateway.core.effects import ClientId, Reading
+from gateway.core.state_records import ClientId
+from gateway.core.values import Reading
 from gateway.presence import latest as module
 from gateway.presence.latest import (
     DECODED_MAX,

@@ -8,17 +8,11 @@ from pathlib import Path
 import mqtt5
 import pytest
 
-from gateway.core.effects import (
-    ClientId,
-    OwnTopicReceived,
-    Peer,
-    State,
-    StateChanged,
-    SubscriptionRefused,
-    UpstreamUp,
-)
+from gateway.core.effects import OwnTopicReceived, StateChanged, SubscriptionRefused, UpstreamUp
 from gateway.core.engine import EngineOptions
 from gateway.core.session.session import Session
+from gateway.core.state_records import ClientId, State
+from gateway.core.values import Peer
 from gateway.presence.availability import Availability
 from gateway.presence.catalogue import VALUES_OF_ONE_MAX, Catalogue, Kind
 from gateway.presence.homeassistant.announcements import Announcements, Values
@@ -64,7 +58,7 @@ class House:
         self.publisher = PresencePublisher(
             engine=self.bench.engine,
             saying=self.saying,
-            perform=self.bench.take,
+            perform=self.bench.ask,
             messages_per_s_max=PER_S,
             birth=(BIRTH,),
         )
@@ -188,7 +182,7 @@ def test_while_readings_wait_for_the_broker_a_tenth_is_said(tmp_path: Path) -> N
     for name in (b"one", b"two"):
         house.bench.join(name)
         house.bench.say(name, short(b"21.5", 1, 7))
-    assert house.bench.engine.upstream.readings.in_flight.has_waiting
+    assert house.bench.engine.upstream.publisher.in_flight.has_waiting
     beats = 40
     assert len(house.beat(beats)) <= PER_S * BEAT_S * (1 + beats / WHILE_READINGS_WAIT)
     assert len(house.beat(beats)) >= PER_S * BEAT_S * beats / WHILE_READINGS_WAIT - 1

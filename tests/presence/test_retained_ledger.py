@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.core.effects import ClientId
+from gateway.core.state_records import ClientId
 from gateway.presence.queue import QueueEntry
 from gateway.presence.retained_ledger import BYTES_MAX, FILE, LINES_MAX, RETRY_S, RetainedLedgerFile
 

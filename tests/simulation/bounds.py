@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from gateway.core.effects import ClientId
 from gateway.core.engine import EngineOptions
 from gateway.core.mqtt.backlog import READY_MAX
 from gateway.core.mqtt.options import RECEIVE_MAX
 from gateway.core.session.inbound import RECENT_MAX, RELEASES_MAX, UNACKNOWLEDGED_MAX
 from gateway.core.session.session import Session
-from gateway.core.state_records import PACKET_IDS
+from gateway.core.state_records import PACKET_IDS, ClientId
 from gateway.core.uplink.deferred import POSTPONED_MAX
 from gateway.core.uplink.qos0_order import FOLLOWERS_MAX
 from tests.simulation.disk import SEGMENT_BYTES
@@ -24,12 +23,12 @@ JOURNAL_EXCESS_SEGMENTS = 2
 def check_bounds(gateway: GatewayHost, options: EngineOptions) -> None:
     engine = gateway.engine
     upstream, sessions = engine.upstream, engine.sessions
-    in_flight = upstream.readings.in_flight
+    in_flight = upstream.publisher.in_flight
     counted = {
         # Of a former life there may be some before the broker has said how many it takes.
         "readings on the wire": (
             len(in_flight),
-            in_flight.window if upstream.readings.is_open else PACKET_IDS,
+            in_flight.window if upstream.publisher.is_open else PACKET_IDS,
         ),
         "QoS 2 from the broker": (len(upstream._receiver._unreleased), RECEIVE_MAX),
         "timers": (

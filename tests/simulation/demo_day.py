@@ -26,9 +26,10 @@ from gateway.cli.sensors.client_effects import Acknowledged, Send
 from gateway.cli.sensors.pace import Pace
 from gateway.cli.sensors.sensor import News as SensorNews
 from gateway.cli.sensors.sensor import SimulatedSensor
-from gateway.core.effects import ClientId, Effect
+from gateway.core.effects import Effect
 from gateway.core.engine import EngineOptions
 from gateway.core.mqtt.options import MqttOptions
+from gateway.core.state_records import ClientId
 from gateway.frames import decode, encode
 from gateway.presence.availability import Availability
 from gateway.presence.homeassistant.announcements import Announcements, Values
@@ -142,7 +143,7 @@ class DemoDay:
         publisher = PresencePublisher(
             engine=engine,
             saying=saying,
-            perform=self._host._perform,
+            perform=self._host.ask,
             messages_per_s_max=50,
             clock=self._time,
         )

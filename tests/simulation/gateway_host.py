@@ -5,20 +5,21 @@ ones, on a disk that outlives them."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
 from random import Random
 from typing import cast
 
 from gateway.core.downlink.pending_subscriptions import BROKER_PATIENCE_S
+from gateway.core.drop_reasons import Reason
 from gateway.core.effects import (
     DropUpstream,
+    Durable,
     Effect,
     Finish,
     FinishRun,
-    Reading,
-    Reason,
+    JournalWork,
     ReceiptRecorded,
     RecordConnect,
     Save,
@@ -27,12 +28,14 @@ from gateway.core.effects import (
     WhenSaved,
 )
 from gateway.core.engine import Engine, EngineOptions
+from gateway.core.events import Output
 from gateway.core.mqtt.session import Phase
 from gateway.core.process_pauses import BEAT_S
 from gateway.core.state_records import ClientId
 from gateway.core.uplink.uplink import _Way
+from gateway.core.values import Reading
 from gateway.frames import encode
-from gateway.storage.journal.committer import JournalCallbacks, JournalCommitter, Work
+from gateway.storage.journal.committer import JournalCallbacks, JournalCommitter
 from gateway.storage.journal.journal import Journal
 from gateway.storage.journal.numbers import JournalState
 from gateway.storage.state.committer import StateCommitter
@@ -233,7 +236,7 @@ class GatewayHost:
     def unfinished(self) -> list[str]:
         """What waits in the uplink and on the disk."""
         uplink = self.engine.uplink
-        backlog = self.engine.upstream.readings.in_flight.backlog
+        backlog = self.engine.upstream.publisher.in_flight.backlog
         counted = {
             "being stored": len(uplink.storing),
             "postponed": len(uplink._deferred),
@@ -275,7 +278,7 @@ class GatewayHost:
     def pause_drain(self, *, is_paused: bool) -> None:
         """The operator asks for it."""
         if self.is_listening:
-            self._perform(self.engine.operator.pause_drain(is_paused=is_paused))
+            self.ask(self.engine.operator.pause_drain(is_paused=is_paused))
 
     def clog(self, *, is_congested: bool) -> None:
         """The broker takes nothing for a while, or takes again what is written."""
@@ -326,8 +329,8 @@ class GatewayHost:
 
     # From the disk
 
-    def _durable(self, effects: list[Effect]) -> None:
-        readings = self.engine.upstream.readings
+    def _durable(self, effects: list[Durable]) -> None:
+        readings = self.engine.upstream.publisher
         if readings.is_open:
             releases = [one for one in effects if isinstance(one, ReceiptRecorded)]
             current = [one for one in releases if one.connection == readings._connection]
@@ -361,7 +364,7 @@ class GatewayHost:
 
     def _in_reach_again(self, count: int) -> None:
         self.on_disk(f"in reach again {count}")
-        self._perform(self.engine.in_reach_again(count))
+        self._perform(self.engine.in_reach_again(count, self.late.now()))
 
     def _out_of_reach(self, count: int, problem: str) -> None:
         self._reported_at = self._agenda.now
@@ -372,7 +375,7 @@ class GatewayHost:
         self.on_disk(f"lost {count}")
 
     def _dropped_oldest(self, dropped: dict[ClientId, int]) -> None:
-        self._perform(self.engine.dropped_oldest(dropped))
+        self._perform(self.engine.dropped_oldest(dropped, self.late.now()))
 
     def _journal_changed(self, state: JournalState, problem: str) -> None:
         if state is not JournalState.OK:
@@ -381,16 +384,20 @@ class GatewayHost:
 
     # Effects
 
+    def ask(self, outputs: Sequence[Output]) -> None:
+        """What came of a request of the operator."""
+        self._perform(self.engine.asked(outputs, self.late.now()))
+
     def _perform(self, effects: list[Effect]) -> None:
         packets: list[bytes] = []
-        work: list[Work] = []
+        work: list[JournalWork] = []
         drop = False
         for effect in effects:
             if isinstance(effect, Transmit):
                 packets.append(effect.packet)
             elif isinstance(effect, DropUpstream):
                 drop = True
-            elif isinstance(effect, Work):
+            elif isinstance(effect, JournalWork):
                 self._note_doubt(effect)
                 work.append(effect)
             else:
@@ -418,13 +425,13 @@ class GatewayHost:
             self.on_saved(effect)
             self._state.save(effect.change)
         elif isinstance(effect, WhenSaved):
-            self._state.when_saved(effect.effects)
+            self._state.when_saved(effect.then)
         else:
             self.on_news(effect)
 
-    def _note_doubt(self, effect: Work) -> None:
+    def _note_doubt(self, effect: JournalWork) -> None:
         if isinstance(effect, RecordConnect):
-            in_flight = self.engine.upstream.readings.in_flight
+            in_flight = self.engine.upstream.publisher.in_flight
             self._doubted = {one for one in in_flight.released.values() if one.record >= 0}
         elif isinstance(effect, FinishRun):
             run = range(effect.record, effect.record + effect.count)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import inf
 from random import Random
 
-from gateway.core.uplink.policy import Acknowledge
+from gateway.core.topic_options import Acknowledge
 from gateway.storage.journal.options import SEGMENTS_MIN
 from tests.simulation.disk import (
     FOLDER_EMPTIED,

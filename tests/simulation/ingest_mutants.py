@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from gateway.core.effects import Finish, FinishRun, Reading
+from gateway.core.effects import Finish, FinishRun
 from gateway.core.uplink.custody.custody import Custody
 from gateway.core.uplink.custody.kept import Run
+from gateway.core.values import Reading
 from gateway.storage.journal.journal import Journal
 from tests.simulation.model_ingest import INGESTED
 from tests.simulation.mutant import Mutant, constant

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.core.effects import Reading
 from gateway.core.state_records import ClientId, Exchanges
+from gateway.core.values import Reading
 from gateway.storage.journal.options import RECENT_PER_CLIENT_MAX
 from gateway.storage.journal.recovered import Recovered
 from tests.simulation.journal_memory import (

@@ -10,8 +10,9 @@ from pathlib import Path
 from random import Random
 from typing import Protocol
 
-from gateway.core.effects import Reading, Reason
+from gateway.core.drop_reasons import Reason
 from gateway.core.state_records import ClientId
+from gateway.core.values import Reading
 from gateway.storage.journal.commit_group import CommitGroup
 from gateway.storage.journal.journal import Journal
 from gateway.storage.journal.numbers import JournalState

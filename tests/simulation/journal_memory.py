@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NoReturn
 
-from gateway.core.effects import Reading, contents_of
 from gateway.core.state_records import ClientId
+from gateway.core.values import Reading, contents_of
 
 Key = tuple[ClientId, int]
 

@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from enum import Enum
 
-from gateway.core.effects import ClientId, State
 from gateway.core.engine import Engine
 from gateway.core.mqtt.session import Phase
 from gateway.core.session.outbox import RELEASING, SAVING
 from gateway.core.session.session import ABSENT, LISTENING, Session
+from gateway.core.state_records import ClientId, State
 from gateway.frames import Frame, Pingreq, Publish, Pubrel, Register
 from tests.simulation.gateway_host import GatewayHost
 from tests.simulation.model_broker import ModelBroker
@@ -163,7 +163,7 @@ class LivenessWatch:
             yield ("followed", reading), DISK
         for reading in uplink._deferred._readings:
             yield ("postponed", reading), UPSTREAM
-        if not gateway.engine.upstream.readings.is_open:
+        if not gateway.engine.upstream.publisher.is_open:
             return
         on_the_wire = [*in_flight.published.values(), *in_flight.released.values()]
         for reading in on_the_wire:

@@ -21,7 +21,7 @@ import pytest
 
 from gateway.core.downlink import pending_subscriptions
 from gateway.core.downlink.retained import NEW, SAME, Retained
-from gateway.core.effects import Message, Reading, Send
+from gateway.core.effects import Send
 from gateway.core.mqtt.inflight import InFlight
 from gateway.core.mqtt.publisher import Publisher
 from gateway.core.mqtt.receiver import Receiver
@@ -31,6 +31,7 @@ from gateway.core.session.inbound import Inbound
 from gateway.core.session.outbound import Outbound
 from gateway.core.session.session import Session
 from gateway.core.uplink.uplink import Uplink
+from gateway.core.values import Message, Reading
 from gateway.frames import Puback, Pubrec
 from tests.simulation.bounds import BOUNDED
 from tests.simulation.downlink_watch import IN_ORDER as COMMANDS_IN_ORDER
@@ -77,7 +78,7 @@ def acknowledge_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     def mutant(self: Uplink, reading: Reading, now: float) -> Any:
         effects = take(self, reading, now)
         session = self._sessions.get(reading.client_id)
-        if reading.qos == 0 or self._readings.is_open or session is None:
+        if reading.qos == 0 or self._publisher.is_open or session is None:
             return effects
         return effects + session.acknowledged(reading)
 

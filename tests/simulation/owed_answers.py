@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gateway.core.effects import Dropped, Effect, Reason, State, StateChanged
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped, Effect, StateChanged
 from gateway.core.session.session import ABSENT, Session
+from gateway.core.state_records import State
 from gateway.frames import (
     Connack,
     Connect,

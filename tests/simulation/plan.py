@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from random import Random
 
-from gateway.core.uplink.policy import Acknowledge, ReadingOptions
+from gateway.core.topic_options import Acknowledge, ReadingOptions
 from gateway.storage.journal.options import RECENT_SHARE
 from tests.simulation.disk import SEGMENT_BYTES
 from tests.simulation.lossy_link import Weather

@@ -9,14 +9,7 @@ import pytest
 
 from gateway.core.downlink.downlink import Downlink
 from gateway.core.downlink.subscriptions import Subscriptions
-from gateway.core.effects import (
-    Finish,
-    Publication,
-    Reading,
-    Send,
-    Store,
-    Transmit,
-)
+from gateway.core.effects import Finish, Send, Store, Transmit
 from gateway.core.engine import Engine
 from gateway.core.mqtt.backlog import Backlog
 from gateway.core.mqtt.publisher import Publisher
@@ -28,6 +21,7 @@ from gateway.core.session.topic_registry import TopicRegistry
 from gateway.core.state_records import State
 from gateway.core.uplink import uplink
 from gateway.core.uplink.uplink import Uplink, _Way
+from gateway.core.values import Publication, Reading
 from gateway.frames import Pubrel
 from gateway.storage.state.store import StateStore
 from tests.simulation import world_rules

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from gateway.core.effects import Effect, PublishWill, Send, State
+from gateway.core.effects import Send
+from gateway.core.events import Output, PublishWill
 from gateway.core.session import session as sessions
 from gateway.core.session.outbound import Outbound
 from gateway.core.session.outbox import Outbox, gone
 from gateway.core.session.session import Session
+from gateway.core.state_records import State
 from gateway.core.uplink.pending_wills import PendingWills
 from gateway.frames import Disconnect, Pingreq, Pingresp
 from tests.simulation.downlink_watch import (
@@ -26,7 +28,7 @@ from tests.simulation.will_watch import WILLS
 def pingresp_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     receive = sessions._RECEIVERS[Pingreq]
 
-    def mutant(self: Session, frame: Pingreq, now: float) -> list[Effect]:
+    def mutant(self: Session, frame: Pingreq, now: float) -> list[Output]:
         effects = receive(self, frame, now)
         return [*effects, Send(self.peer, Pingresp())] if self.state is State.AWAKE else effects
 
@@ -36,7 +38,7 @@ def pingresp_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def drop_unanswered(monkeypatch: pytest.MonkeyPatch) -> None:
     unanswered = Session._unanswered
 
-    def mutant(self: Session, now: float) -> list[Effect]:
+    def mutant(self: Session, now: float) -> list[Output]:
         if self.state is not State.AWAKE:
             return unanswered(self, now)
         self.outbound.pause()
@@ -49,9 +51,9 @@ def drop_unanswered(monkeypatch: pytest.MonkeyPatch) -> None:
 def empty_when_sleep_is_declared_again(monkeypatch: pytest.MonkeyPatch) -> None:
     receive = sessions._RECEIVERS[Disconnect]
 
-    def mutant(self: Session, frame: Disconnect, now: float) -> list[Effect]:
+    def mutant(self: Session, frame: Disconnect, now: float) -> list[Output]:
         outbox = self.outbound._outbox
-        effects: list[Effect] = []
+        effects: list[Output] = []
         if self.state is State.ASLEEP and outbox is not None:
             for queued in outbox.take_all():
                 effects += gone(self.client_id, queued)
@@ -63,7 +65,7 @@ def empty_when_sleep_is_declared_again(monkeypatch: pytest.MonkeyPatch) -> None:
 def will_of_one_that_said_goodbye(monkeypatch: pytest.MonkeyPatch) -> None:
     receive = sessions._RECEIVERS[Disconnect]
 
-    def mutant(self: Session, frame: Disconnect, now: float) -> list[Effect]:
+    def mutant(self: Session, frame: Disconnect, now: float) -> list[Output]:
         if frame.duration_s or self.will is None:
             return receive(self, frame, now)
         return [PublishWill(self.will.reading(self.client_id, now)), *receive(self, frame, now)]

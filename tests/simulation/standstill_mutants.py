@@ -5,17 +5,18 @@ them; promise 9 sees each.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 from typing import Any
 
 import pytest
 
 from gateway.core import durability_gate
-from gateway.core import engine as engines
 from gateway.core.clients.client_table import ClientTable
 from gateway.core.downlink.downlink import Downlink
-from gateway.core.effects import Effect, Reading, ReleaseRecorded
+from gateway.core.effects import Durable, Effect, ReleaseRecorded
 from gateway.core.engine import Engine
+from gateway.core.events import Output
 from gateway.core.mqtt.backlog import Backlog
 from gateway.core.mqtt.inflight import InFlight
 from gateway.core.mqtt.qos_order import QosOrder
@@ -28,6 +29,7 @@ from gateway.core.state_records import State
 from gateway.core.uplink.indeterminate_writes import IndeterminateWrites
 from gateway.core.uplink.pending_wills import PendingWills
 from gateway.core.uplink.uplink import Uplink
+from gateway.core.values import Reading
 from gateway.storage.journal import journal as journals
 from gateway.storage.journal.commit_group import CommitGroup
 from gateway.storage.journal.committer import JournalCommitter
@@ -95,7 +97,7 @@ def commit_sets_no_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
 def outbox_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     finish = Sending._finish
 
-    def mutant(self: Sending, *given: Any) -> list[Effect]:
+    def mutant(self: Sending, *given: Any) -> list[Output]:
         with pytest.MonkeyPatch.context() as meanwhile:
             meanwhile.setattr(Sending, "_next", lambda *_: [])
             return finish(self, *given)
@@ -117,7 +119,7 @@ def not_repeated(stage: Stage) -> Patch:
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
         retry = Outbound.retry
 
-        def mutant(self: Outbound, *given: Any) -> list[Effect] | None:
+        def mutant(self: Outbound, *given: Any) -> list[Output] | None:
             effects = retry(self, *given)
             current = self.outstanding
             return [] if current is not None and current.stage is stage else effects
@@ -130,21 +132,26 @@ def not_repeated(stage: Stage) -> Patch:
 def awake_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     until_drained = Presence._until_drained
 
-    def mutant(self: Presence, effects: list[Effect], now: float) -> list[Effect]:
+    def mutant(self: Presence, effects: list[Output], now: float) -> list[Output]:
         return effects if self.state is State.AWAKE else until_drained(self, effects, now)
 
     monkeypatch.setattr(Presence, "_until_drained", mutant)
 
 
 def released_unanswered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(engines._PERFORMERS, ReleaseRecorded, lambda *_: [])
+    durable = Engine._durable
+
+    def mutant(self: Engine, output: Durable, now: float) -> list[Effect]:
+        return [] if type(output) is ReleaseRecorded else durable(self, output, now)
+
+    monkeypatch.setattr(Engine, "_durable", mutant)
 
 
 def pubrec_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     durable = Engine.durable
 
-    def mutant(self: Engine, effects: list[Effect], now: float) -> list[Effect]:
-        return durable(self, effects[:1], now)
+    def mutant(self: Engine, then: Sequence[Durable], now: float) -> list[Effect]:
+        return durable(self, then[:1], now)
 
     monkeypatch.setattr(Engine, "durable", mutant)
 

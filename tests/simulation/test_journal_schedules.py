@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from gateway.core.effects import Reading, Reason
+from gateway.core.drop_reasons import Reason
 from gateway.core.state_records import ClientId
+from gateway.core.values import Reading
 from gateway.storage.journal.commit_group import CommitGroup, Outcome
 from gateway.storage.journal.journal import Journal
 from gateway.storage.journal.options import JournalOptions

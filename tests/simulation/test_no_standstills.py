@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.admin.numbers import Cause, Standstill
-from gateway.core.uplink.policy import Acknowledge
+from gateway.core.topic_options import Acknowledge
 from gateway.frames import (
     Disconnect,
     Frame,
@@ -108,10 +108,10 @@ def test_a_drain_that_is_paused_is_no_standstill() -> None:
     gateway.bring_broker_back()
     converse(gateway, 100)
     assert gateway.history == {}
-    assert len(gateway.engine.upstream.readings.in_flight.backlog) > 0
+    assert len(gateway.engine.upstream.publisher.in_flight.backlog) > 0
     gateway.host.pause_drain(is_paused=False)
     gateway.run(5.0)
-    assert len(gateway.engine.upstream.readings.in_flight.backlog) == 0
+    assert len(gateway.engine.upstream.publisher.in_flight.backlog) == 0
 
 
 def test_sleepers_with_messages_are_no_standstill() -> None:

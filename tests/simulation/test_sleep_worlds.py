@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gateway.core.effects import Dropped, Effect, Reason, Save, Send, State, StateChanged
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped, Effect, Save, Send, StateChanged
 from gateway.core.session.session import Session
-from gateway.core.state_records import DueWillRecord, MessageRecord
+from gateway.core.state_records import DueWillRecord, MessageRecord, State
 from gateway.frames import Connect, Disconnect, Frame, Pingreq, Publish, Pubrel
 from tests.simulation.eager import Eager
 from tests.simulation.gateway_host import GatewayHost

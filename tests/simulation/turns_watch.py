@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gateway.core.effects import State
 from gateway.core.session.lifecycle import ABSENT
 from gateway.core.session.session import Session
+from gateway.core.state_records import State
 from gateway.frames import Connect, Frame, Publish, ReturnCode
 from tests.simulation.plan import PlannedReading
 

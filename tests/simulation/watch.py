@@ -14,12 +14,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from gateway.core.effects import ClientId, Dropped, Effect, Reading, Reason, State
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped, Effect
 from gateway.core.session.inbound import COPY_S
 from gateway.core.session.session import Session
-from gateway.core.state_records import Change, DueWillDeleted, DueWillRecord
+from gateway.core.state_records import Change, ClientId, DueWillDeleted, DueWillRecord, State
+from gateway.core.topic_options import Acknowledge
 from gateway.core.uplink.indeterminate_writes import HELD_S
-from gateway.core.uplink.policy import Acknowledge
+from gateway.core.values import Reading
 from gateway.frames import Frame, Puback, Publish, Pubrec, Pubrel, ReturnCode
 from tests.simulation.model_broker import Publication, Restart, Tag, matches
 from tests.simulation.plan import Plan, PlannedReading

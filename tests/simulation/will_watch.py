@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gateway.core.effects import ClientId, Effect, StateChanged
+from gateway.core.effects import Effect, StateChanged
 from gateway.core.session.session import ABSENT, Session
-from gateway.core.state_records import State
+from gateway.core.state_records import ClientId, State
 from gateway.frames import Connack, Disconnect, Frame, ReturnCode
 from tests.simulation.model_broker import Publication
 from tests.simulation.plan import Plan, Trouble, will_of

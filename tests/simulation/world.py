@@ -9,9 +9,10 @@ from random import Random
 from struct import pack
 from zlib import crc32
 
-from gateway.core.effects import ClientId, Effect, Reading, Save, Send
+from gateway.core.effects import Effect, Save, Send
 from gateway.core.session.session import ABSENT, Session
-from gateway.core.state_records import DueWillRecord, SubscriptionRecord
+from gateway.core.state_records import ClientId, DueWillRecord, SubscriptionRecord
+from gateway.core.values import Reading
 from gateway.frames import decode
 from tests.simulation.agenda import Agenda
 from tests.simulation.bounds import check_bounds
@@ -336,7 +337,7 @@ class World:
         if not self.gateway.is_listening:
             return "the gateway is off"
         engine = self.gateway.engine
-        upstream = engine.upstream.readings.in_flight
+        upstream = engine.upstream.publisher.in_flight
         session = self.broker.sessions.get(MQTT_CLIENT_ID)
         waits = [name for name, sensor in self.sensors.items() if not sensor.is_done]
         if len(upstream) or upstream.waiting:

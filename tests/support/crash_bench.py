@@ -55,7 +55,7 @@ class CrashBench(JournalBench):
             if isinstance(effect, Save):
                 self._pending.add(effect.change, self.at)
             elif isinstance(effect, WhenSaved):
-                self._pending.wait(effect.effects, self.at)
+                self._pending.wait(effect.then, self.at)
             else:
                 super().take([effect])
 

@@ -7,6 +7,7 @@ Time stands still until `at` is moved.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import mqtt5
@@ -14,6 +15,7 @@ import mqtt5
 from gateway.core.downlink.pending_subscriptions import BROKER_PATIENCE_S
 from gateway.core.effects import Effect, Send, Transmit
 from gateway.core.engine import Engine, EngineOptions
+from gateway.core.events import Output
 from gateway.core.mqtt.options import MqttOptions
 from gateway.frames import (
     Connack,
@@ -182,6 +184,10 @@ class Bench:
         self.at = now
 
     # Effects
+
+    def ask(self, outputs: Sequence[Output]) -> None:
+        """What came of a request of the operator."""
+        self.take(self.engine.asked(outputs, self.at))
 
     def take(self, effects: list[Effect]) -> None:
         for effect in effects:

@@ -12,16 +12,15 @@ from typing import Any
 
 import mqtt5
 
+from gateway.core.drop_reasons import Reason
 from gateway.core.effects import (
-    ClientId,
+    Durable,
     Effect,
     Finish,
     FinishRun,
     KeepRecord,
     ReadAgain,
     ReadBacklog,
-    Reading,
-    Reason,
     RecordConnect,
     RecordReceived,
     RecordRelease,
@@ -31,8 +30,10 @@ from gateway.core.effects import (
 from gateway.core.engine import EngineOptions
 from gateway.core.mqtt.options import MqttOptions
 from gateway.core.mqtt.session import Phase
-from gateway.core.uplink.policy import Acknowledge, ReadingOptions
+from gateway.core.state_records import ClientId
+from gateway.core.topic_options import Acknowledge, ReadingOptions
 from gateway.core.uplink.uplink import UplinkOptions
+from gateway.core.values import Reading
 from gateway.storage.journal.journal import CommitGroup, Journal
 from gateway.storage.journal.options import JournalOptions
 from tests.simulation.simulated_files import SimulatedFiles
@@ -81,7 +82,7 @@ class JournalBench(Bench):
         self.journal = Journal(FOLDER, self.files, journal_options)
         self.recovered = self.journal.open(at, 0.0, BOOT)
         self.asked_again: list[tuple[int, ...]] = []
-        self._waiting: list[tuple[int, Effect]] = []
+        self._waiting: list[tuple[int, Durable]] = []
         self._refused: list[tuple[Reading, Reason]] = []
         self._reads = False
         self.restore()
@@ -203,4 +204,4 @@ class JournalBench(Bench):
 
     def drop_oldest(self, client_id: str, count: int) -> None:
         """What the journal does with `when_full = "drop_oldest"`."""
-        self.take(self.engine.dropped_oldest({ClientId(client_id): count}))
+        self.take(self.engine.dropped_oldest({ClientId(client_id): count}, self.at))

@@ -209,7 +209,7 @@ class World:
             # As it is now: it may be handed to another thread before it changes.
             self.rows.pending.append(replace(change) if hasattr(change, "position") else change)
         elif isinstance(effect, WhenSaved):
-            self.rows.waiting += effect.effects
+            self.rows.waiting += effect.then
 
     def _happen(self) -> None:
         ready = self._ready()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import TypeVar
 
-from gateway.core.effects import Effect, Save, WhenSaved
+from gateway.core.effects import Durable, Effect, Save, WhenSaved
 from gateway.core.engine import Engine, EngineOptions
 from gateway.core.state_records import (
     Change,
@@ -45,9 +45,9 @@ class Rows:
     def __init__(self) -> None:
         self.durable: dict[tuple[object, ...], Change] = {}
         self.pending: list[Change] = []
-        self.waiting: list[Effect] = []
+        self.waiting: list[Durable] = []
 
-    def commit(self) -> list[Effect]:
+    def commit(self) -> list[Durable]:
         """All that is pending becomes durable; returns what waited for it."""
         for change in self.pending:
             self._apply(change)
@@ -126,7 +126,7 @@ class StateBench(Bench):
                 self.rows.pending.append(_as_it_is(effect.change))
                 self.written += 1
             elif isinstance(effect, WhenSaved):
-                self.rows.waiting += effect.effects
+                self.rows.waiting += effect.then
             else:
                 others.append(effect)
         super().take(others)

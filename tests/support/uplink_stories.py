@@ -7,8 +7,9 @@ from contextlib import contextmanager
 
 import mqtt5
 
-from gateway.core.effects import Dropped, Reason
-from gateway.core.uplink.policy import Acknowledge, ReadingOptions
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped
+from gateway.core.topic_options import Acknowledge, ReadingOptions
 from gateway.frames import Puback
 from gateway.storage.journal.options import RETRY_AFTER_S
 from tests.support.engine_bench import short
@@ -41,9 +42,9 @@ def say_numbers(bench: JournalBench, count: int) -> None:
 @contextmanager
 def drain_paused(bench: JournalBench) -> Iterator[None]:
     """By the operator."""
-    bench.take(bench.engine.operator.pause_drain(is_paused=True))
+    bench.ask(bench.engine.operator.pause_drain(is_paused=True))
     yield
-    bench.take(bench.engine.operator.pause_drain(is_paused=False))
+    bench.ask(bench.engine.operator.pause_drain(is_paused=False))
 
 
 def sent(bench: JournalBench) -> list[bytes]:

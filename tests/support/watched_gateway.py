@@ -15,7 +15,7 @@ from gateway.core.engine import EngineOptions
 from gateway.core.mqtt.options import MqttOptions
 from gateway.core.mqtt.session import UP
 from gateway.core.session.options import SessionOptions
-from gateway.core.uplink.policy import Acknowledge, ReadingOptions
+from gateway.core.topic_options import Acknowledge, ReadingOptions
 from gateway.core.uplink.uplink import UplinkOptions
 from gateway.frames import (
     Connect,

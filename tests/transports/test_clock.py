@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from gateway.core.effects import ProcessPauses
+from gateway.core.process_pauses import ProcessPauses
 from gateway.transports import clock
 from gateway.transports.clock import machine_now, now, unix_ms_at_zero
 from tests.transports.conftest import Run

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from gateway.core.effects import ProcessPauses
+from gateway.core.process_pauses import ProcessPauses
 from gateway.transports import clock
 from gateway.transports.heartbeat import Heartbeat
 from tests.transports.conftest import Run

@@ -9,7 +9,8 @@ from http import HTTPStatus
 from gateway.admin.alarms import named_alarms
 from gateway.admin.event_log import EventLog
 from gateway.admin.numbers import JournalNumbers, Numbers, StateNumbers
-from gateway.core.effects import Reason, State
+from gateway.core.drop_reasons import Reason
+from gateway.core.state_records import State
 
 BUFFER_SCHEMA = "tidegate.buffer/1"
 STATUS_SCHEMA = "tidegate.status/1"

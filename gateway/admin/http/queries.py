@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway.admin.log.logs import LEVELS, Level
-from gateway.core.effects import State
+from gateway.core.state_records import State
 
 LIMIT_DEFAULT = 100
 LIMIT_MAX = 1000  # some 500 kB of JSON, made in 30 ms

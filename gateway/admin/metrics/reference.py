@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from gateway.admin.metrics.table import METRICS, PROCESS_METRICS
 from gateway.admin.numbers import Condition
 from gateway.core.alarm_names import AlarmName
-from gateway.core.effects import DiscoveryRole, Reason, State
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import DiscoveryRole
+from gateway.core.state_records import State
 from gateway.host.slow_callbacks import Callback
 
 _HEAD = """\

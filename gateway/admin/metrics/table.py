@@ -15,7 +15,8 @@ from gateway.admin.alarms import named_alarms
 from gateway.admin.event_log import EventLog
 from gateway.admin.numbers import Condition, LineNumbers, LinkNumbers, Numbers
 from gateway.core.alarm_names import AlarmName
-from gateway.core.effects import DiscoveryRole, State
+from gateway.core.effects import DiscoveryRole
+from gateway.core.state_records import State
 
 Sample = tuple[tuple[str, ...], float]
 Samples = Iterable[Sample]

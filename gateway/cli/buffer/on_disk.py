@@ -8,7 +8,7 @@ from gateway.app.exit_codes import ExitCode
 from gateway.cli.output import complain
 from gateway.config.mounts import taken_bytes
 from gateway.config.settings import MIB
-from gateway.core.effects import Reading
+from gateway.core.values import Reading
 from gateway.host.causes import brief
 from gateway.storage.journal.boot import read_boot_id
 from gateway.storage.journal.inspect import Inspection

@@ -10,7 +10,7 @@ from gateway.cli.buffer.on_disk import waiting
 from gateway.cli.output import say
 from gateway.config.settings import Settings
 from gateway.config.spelling import printable, shortened
-from gateway.core.effects import Reading
+from gateway.core.values import Reading
 from gateway.presence.readings import age_s, as_json, shown
 from gateway.transports.clock import now
 

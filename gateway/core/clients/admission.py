@@ -26,9 +26,11 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from gateway.core.clients.token_bucket import TokenBucket
-from gateway.core.effects import ClientId, Dropped, Effect, Peer, Reason, Save
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped, Effect, Save
 from gateway.core.session.topic_names import text
-from gateway.core.state_records import PermitDeleted, PermitRecord
+from gateway.core.state_records import ClientId, PermitDeleted, PermitRecord
+from gateway.core.values import Peer
 from gateway.frames import Connect, ReturnCode
 
 PROTOCOL_ID = 0x01  # MQTT-SN 1.2

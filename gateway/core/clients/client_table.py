@@ -16,8 +16,9 @@ from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from math import inf
 
-from gateway.core.effects import ClientId, Peer
 from gateway.core.session.session import Session
+from gateway.core.state_records import ClientId
+from gateway.core.values import Peer
 
 CACHED_MAX = 2000  # clients on a link whose sessions are in the processor's caches anyway
 TIMERS_SPARE = 64  # entries beyond two for each session, so that few sessions do not rebuild often
@@ -31,9 +32,7 @@ class ClientTable:
         self._absent: dict[ClientId, float] = {}  # since when; the longest absent first
         self._timers: list[tuple[float, int, Session]] = []
         self._timers_made = 0
-        self.returned_at = (
-            -inf
-        )  # when the gateway ran again after it had stood still, the last time
+        self.returned_at = -inf  # when the process ran again after the last pause
 
     # Sessions and where they are
 
@@ -105,6 +104,10 @@ class ClientTable:
         return None
 
     # Time
+
+    def paused(self, now: float) -> None:
+        """The process runs again since `now`."""
+        self.returned_at = now
 
     def wake_at(self) -> float:
         return self._timers[0][0] if self._timers else inf

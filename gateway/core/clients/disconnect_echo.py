@@ -10,7 +10,7 @@ Full: beyond `REMEMBERED_MAX` the oldest is forgotten. The strangers' budget let
 
 from __future__ import annotations
 
-from gateway.core.effects import Peer
+from gateway.core.values import Peer
 
 ECHO_S = 5.0  # the longest way there and back that is known of, and half of T_retry (1.2, 7.2)
 REMEMBERED_MAX = 256

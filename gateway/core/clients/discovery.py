@@ -15,21 +15,16 @@ Limits: one entry for each id a gateway can have, 256.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
 
-from gateway.core.effects import (
-    Broadcast,
-    DiscoveryChanged,
-    DiscoveryRole,
-    Dropped,
-    Effect,
-    Peer,
-    Reason,
-    Send,
-)
+from gateway.core.clients.admission import Admission
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Broadcast, DiscoveryChanged, DiscoveryRole, Dropped, Send
+from gateway.core.events import Output
+from gateway.core.values import Peer
 from gateway.frames import (
     Advertise,
     Frame,
@@ -71,14 +66,14 @@ class Discovery:
     def __init__(
         self,
         options: DiscoveryOptions,
-        may_answer: Callable[[float], bool],
+        admission: Admission,
         received: dict[type, int],
     ) -> None:
-        """`may_answer` takes one answer from the strangers' budget; `received` counts frames."""
+        """`admission` limits the answers to unknown peers; `received` counts frames."""
         self.part = DiscoveryRole.UNABLE
         self.due_at = inf
         self._options = options
-        self._may_answer = may_answer
+        self._admission = admission
         self._received = received
         self._joined: set[int] = set()  # links
         self._hearing: set[int] = set()  # of these, where other gateways would be heard
@@ -92,7 +87,7 @@ class Discovery:
 
     # From the shell
 
-    def set_serving(self, problem: str | None, now: float) -> list[Effect]:
+    def set_serving(self, problem: str | None, now: float) -> list[Output]:
         """Say whether a reading that comes now could be taken; `problem`: why not."""
         is_able = self.part is not DiscoveryRole.UNABLE
         if is_able is (problem is None):
@@ -134,9 +129,9 @@ class Discovery:
 
     def receive(
         self, link: int, datagrams: Iterable[tuple[bytes, bytes]], now: float
-    ) -> list[Effect]:
+    ) -> list[Output]:
         """What came by a group, as (address, datagram) pairs."""
-        effects: list[Effect] = []
+        effects: list[Output] = []
         for address, datagram in datagrams:
             peer = Peer(link, address)
             try:
@@ -154,12 +149,12 @@ class Discovery:
             effects += self._hear(frame, peer, now)
         return effects
 
-    def search(self, peer: Peer, now: float) -> list[Effect]:
+    def search(self, peer: Peer, now: float) -> list[Output]:
         """A search that came to our own address: its answer goes back the same way."""
         refusal = self._refusal(peer, now)
         return [Send(peer, self._information())] if refusal is None else [refusal]
 
-    def _hear(self, frame: Frame, peer: Peer, now: float) -> list[Effect]:
+    def _hear(self, frame: Frame, peer: Peer, now: float) -> list[Output]:
         match frame:
             case SearchGw(radius):
                 return self._search_by_group(radius, peer, now)
@@ -173,7 +168,7 @@ class Discovery:
                     Dropped(reason=Reason.GROUP_TRAFFIC, client_id=None, detail=detail, peer=peer)
                 ]
 
-    def _search_by_group(self, radius: int, peer: Peer, now: float) -> list[Effect]:
+    def _search_by_group(self, radius: int, peer: Peer, now: float) -> list[Output]:
         refusal = self._refusal(peer, now)
         if refusal is not None:
             return [refusal]
@@ -186,17 +181,17 @@ class Discovery:
             return Dropped(
                 reason=Reason.NOT_ADVERTISING, client_id=None, detail=self.part.value, peer=peer
             )
-        if not self._may_answer(now):
+        if not self._admission.may_answer_unknown(now):
             return Dropped(reason=Reason.STRANGER, client_id=None, detail="SEARCHGW", peer=peer)
         return None
 
     # From other gateways
 
-    def _hear_gateway(self, frame: Advertise, peer: Peer, now: float) -> list[Effect]:
+    def _hear_gateway(self, frame: Advertise, peer: Peer, now: float) -> list[Output]:
         """ADVERTISE of another one: what we say ourselves the link does not bring."""
         duration_s = frame.duration_s or self._options.advertise_s
         self._silent_at[frame.gateway_id] = now + self._options.missed_max * duration_s
-        effects: list[Effect] = []
+        effects: list[Output] = []
         is_told = now - self._told_taken_at < ID_TAKEN_AGAIN_S
         if frame.gateway_id == self._options.gateway_id and not is_told:
             self._told_taken_at = now
@@ -209,7 +204,7 @@ class Discovery:
         self._schedule()
         return effects
 
-    def _meet(self, gateway_id: int, duration_s: int, now: float) -> list[Effect]:
+    def _meet(self, gateway_id: int, duration_s: int, now: float) -> list[Output]:
         """While we stand in another gateway is heard: the active one, or a second standby."""
         if gateway_id > self._options.gateway_id:
             first_at = self._rivals.setdefault(gateway_id, now)
@@ -219,7 +214,7 @@ class Discovery:
 
     # Time
 
-    def handle_time(self, now: float) -> list[Effect]:
+    def handle_time(self, now: float) -> list[Output]:
         if now < self.due_at:
             return []
         if self.part is DiscoveryRole.ADVERTISING:
@@ -228,7 +223,7 @@ class Discovery:
         detail = f"gateway {known} is silent" if known else "no other gateway is heard"
         return [*self._become(DiscoveryRole.ADVERTISING, now, detail), *self._advertise(now)]
 
-    def _advertise(self, now: float) -> list[Effect]:
+    def _advertise(self, now: float) -> list[Output]:
         self._advertised_at = now
         self._advertise_at = now + self._options.advertise_s
         self._schedule()
@@ -238,7 +233,7 @@ class Discovery:
     def _information(self) -> GwInfo:
         return GwInfo(self._options.gateway_id)  # without GwAdd, which is for clients (5.4.3)
 
-    def _become(self, part: DiscoveryRole, now: float, detail: str = "") -> list[Effect]:
+    def _become(self, part: DiscoveryRole, now: float, detail: str = "") -> list[Output]:
         before, self.part = self.part, part
         self._advertise_at = now + self._turn_s
         self._rivals.clear()

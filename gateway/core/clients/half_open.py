@@ -17,8 +17,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 
-from gateway.core.effects import ClientId, Dropped, Effect, Peer, Reason, State
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped
+from gateway.core.events import Output
 from gateway.core.session.options import deadline_s
+from gateway.core.state_records import ClientId, State
+from gateway.core.values import Peer
 from gateway.frames import Connect
 
 SWEEP_S = 60.0
@@ -71,14 +75,14 @@ class HalfOpenClients:
     def at(self, peer: Peer) -> HalfOpenClient | None:
         return self._welcomed.get(peer) or self._handshakes.get(peer)
 
-    def enter(self, caller: HalfOpenClient, now: float) -> list[Effect]:
+    def enter(self, caller: HalfOpenClient, now: float) -> list[Output]:
         """CONNECT was answered; forget what the client or the address said before."""
         self.forget(caller.client_id)
         self.take(caller.peer, now)
         table, most = self._welcomed, self._callers_max
         if caller.will:
             table, most = self._handshakes, self._handshakes_max
-        effects: list[Effect] = []
+        effects: list[Output] = []
         if len(table) >= most:
             oldest = next(iter(table.values()))
             self._remove(oldest)
@@ -104,7 +108,11 @@ class HalfOpenClients:
 
     # Time
 
-    def handle_time(self, now: float) -> list[Effect]:
+    def paused(self, now: float) -> None:
+        """The process runs again since `now`."""
+        self.returned_at = now
+
+    def handle_time(self, now: float) -> list[Output]:
         if now < self.due_at:
             return []
         silent = [each for each in self._by_client.values() if now >= self._deadline(each)]

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.core.effects import ClientId, Dropped, Peer, Reading, Reason
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped
 from gateway.core.session.options import PredefinedTopics, SessionOptions
 from gateway.core.session.topic_names import topic_name
 from gateway.core.session.topic_registry import short_topic
+from gateway.core.state_records import ClientId
+from gateway.core.values import Peer, Reading
 from gateway.frames import Publish, TopicIdType
 
 NOBODY = ClientId("")  # the `client` of the delivery tag of a reading that came without a client id

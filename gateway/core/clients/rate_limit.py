@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
-from gateway.core.effects import Dropped, Effect, Peer, Reason
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped, Effect
+from gateway.core.values import Peer
 
 WINDOW_S = 1.0
 

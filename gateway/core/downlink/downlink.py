@@ -21,35 +21,42 @@ is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import inf
 
+from gateway.core.clients.client_table import ClientTable
 from gateway.core.downlink.pending_subscriptions import PendingSubscriptions
 from gateway.core.downlink.retained import KeepResult, Retained
 from gateway.core.downlink.subscriptions import SubscriptionChange, Subscriptions
 from gateway.core.downlink.write_behind import WriteBehind
+from gateway.core.drop_reasons import Reason
 from gateway.core.effects import (
-    ClientId,
     DeliveryComplete,
     DeliverySaved,
     Dropped,
-    Effect,
-    Message,
-    Publication,
-    Reason,
     Save,
     Send,
-    SubscribeTo,
-    SubscriptionGranted,
     SubscriptionRefused,
     SubscriptionSaved,
-    UnsubscribeFrom,
     WhenSaved,
+)
+from gateway.core.events import (
+    FilterRefused,
+    Output,
+    SessionOutput,
+    SubscriptionGranted,
+    UnsubscribeFrom,
 )
 from gateway.core.mqtt.session import UP, MqttSession
 from gateway.core.session.options import SessionOptions
 from gateway.core.session.session import LISTENING, Session
-from gateway.core.state_records import RetainedRecord, SubscriptionDeleted, SubscriptionRecord
+from gateway.core.state_records import (
+    ClientId,
+    RetainedRecord,
+    SubscriptionDeleted,
+    SubscriptionRecord,
+)
+from gateway.core.values import Message, Publication, SubscribeTo
 from gateway.frames import ReturnCode
 
 REPLAY_WINDOW_S = 30.0
@@ -58,27 +65,22 @@ REPLAY_WINDOW_S = 30.0
 class Downlink:
     def __init__(
         self,
-        sessions: Mapping[ClientId, Session],
+        *,
+        client_table: ClientTable,
         upstream: MqttSession,
         retained: Retained,
         options: SessionOptions,
-        schedule: Callable[[Session], None],
-        answer: Callable[[Session, list[Effect], float], list[Effect]],
-        *,
         saves: bool,
     ) -> None:
-        """`answer` does what a session asks of the core, and withholds what waits for the disk.
-        `saves`: there is a disk.
-        """
+        """`saves`: there is a disk."""
         self.subscriptions = Subscriptions()
         self.pending = PendingSubscriptions()
         self.retained = retained
         self.delivered = [0, 0, 0]  # by QoS
-        self._sessions = sessions
+        self._clients = client_table
+        self._sessions = client_table.sessions
         self._upstream = upstream
         self._options = options
-        self._schedule = schedule
-        self._answer = answer
         # When they joined by which filter, in order: a replay is theirs for a while; infinity if
         # the broker was away. Not until when: many join at once, and share the number.
         self._newcomers: dict[tuple[ClientId, str], float] = {}
@@ -96,14 +98,14 @@ class Downlink:
             self._upstream.subscriptions.want(topic_filter, qos, retained=True)
         self.retained.restore(retained)
 
-    def subscribe_own_topic(self, topic_filter: str) -> list[Effect]:
+    def subscribe_own_topic(self, topic_filter: str) -> list[Output]:
         """Subscribe to what the gateway listens to for itself; the upstream session hears it."""
         self._own_topic_received = topic_filter
         return self._apply(self.subscriptions.ask(topic_filter, 0), retained=False)
 
     # From the clients
 
-    def subscribe(self, asked: SubscribeTo, now: float) -> list[Effect]:
+    def subscribe(self, asked: SubscribeTo, now: float) -> list[Output]:
         change = self.subscriptions.ask(asked.topic_filter, asked.qos)
         effects = self._apply(change, retained=True)
         cover = self._cover_of(asked)
@@ -116,21 +118,21 @@ class Downlink:
             return effects
         return effects + self._save(asked)
 
-    def unsubscribe(self, wish: UnsubscribeFrom) -> list[Effect]:
+    def unsubscribe(self, wish: UnsubscribeFrom) -> list[Output]:
         return self._apply(self._leave(wish.client_id, wish.topic_filter), retained=False)
 
-    def forget(self, session: Session) -> list[Effect]:
+    def forget(self, session: Session) -> list[Output]:
         """The session is over: it waits for nothing any more."""
         for topic_filter in session.filters:
             self._newcomers.pop((session.client_id, topic_filter), None)
-        effects: list[Effect] = []
+        effects: list[Output] = []
         for asked in session.asking():
             self.pending.drop(asked, self._cover_of(asked))
             change = self.subscriptions.withdraw(asked.topic_filter)
             effects += self._apply(change, retained=True)
         return effects
 
-    def subscription_saved(self, asked: SubscribeTo, now: float) -> list[Effect]:
+    def subscription_saved(self, asked: SubscribeTo, now: float) -> list[Output]:
         """The subscription is durable: its client hears from now on, SUBACK first, then what is
         retained. Both wait until that is durable too: who has heard SUBACK is no newcomer after a
         restart.
@@ -143,25 +145,25 @@ class Downlink:
         self._welcome(asked, now)
         retained = self.retained.matching(asked.topic_filter, asked.qos)
         is_held = any(min(asked.qos, message.qos) for message in retained)
-        effects: list[Effect] = []
+        effects: list[Output] = []
         for message in retained:
             effects += self._hand_over(session, message, asked.qos, now, is_held=is_held)
         if is_held:
             last = session.outbound.next_position - 1
             kept = WhenSaved([DeliverySaved(asked.client_id, last, is_released=False)])
-            effects = self._answer(session, [*effects, *answer], now)
-            effects = [*self.save_late(), *effects, kept]
-        else:
-            effects = self._answer(session, [*answer, *effects], now)
-        self._schedule(session)
-        return effects
+            return [
+                *self.save_late(),
+                SessionOutput(session.client_id, [*effects, *answer]),
+                kept,
+            ]
+        return [SessionOutput(session.client_id, [*answer, *effects])]
 
     # From the broker
 
-    def arrived(self, publication: Publication, now: float) -> list[Effect]:
+    def arrived(self, publication: Publication, now: float) -> list[Output]:
         message = publication.message
         found: KeepResult | None = None
-        effects: list[Effect] = []
+        effects: list[Output] = []
         if self._is_retained(message):
             cover = self.subscriptions.cover_of(message.topic)
             if cover is not None:
@@ -181,15 +183,15 @@ class Downlink:
         publication.copies -= 1
         return effects + self._hand_back(publication, now)
 
-    def granted(self, news: SubscriptionGranted) -> list[Effect]:
+    def granted(self, news: SubscriptionGranted) -> list[Output]:
         return self._save_all(self.pending.take(news.topic_filter))
 
-    def refused(self, news: SubscriptionRefused) -> list[Effect]:
+    def refused(self, news: FilterRefused) -> list[Output]:
         """The broker refuses a filter: its subscribers lose it, narrower ones get theirs."""
         refused = news.topic_filter
         if self.subscriptions.cover_qos(refused) is None:
             return []  # given up, or a wider one took its place meanwhile
-        effects: list[Effect] = []
+        effects: list[Output] = []
         losers = self.subscriptions.subscribers_of(refused)
         waiting = self.pending.waiting_for(refused) + self.pending.saving()
         own = [asked for asked in waiting if asked.topic_filter == refused]
@@ -216,7 +218,7 @@ class Downlink:
         self._forget_old_newcomers(now)
         self._newcomers = dict.fromkeys(self._newcomers, now)
 
-    def closed(self, now: float) -> list[Effect]:
+    def closed(self, now: float) -> list[Output]:
         """The broker is away, or was sought in vain."""
         self._confirm_until = inf
         return self._save_all(self.pending.closed(now))
@@ -226,32 +228,32 @@ class Downlink:
     def wake_at(self) -> float:
         return min(min(self._not_saved.wake_at(), self._confirm_until), self.pending.due_at)
 
-    def handle_time(self, now: float) -> list[Effect]:
+    def handle_time(self, now: float) -> list[Output]:
         effects = self._not_saved.save(now) + self._save_all(self.pending.due(now))
         if now < self._confirm_until:
             return effects
         self._confirm_until = inf
         return effects + self.retained.forget_unconfirmed()
 
-    def save_late(self) -> list[Effect]:
+    def save_late(self) -> list[Output]:
         """All that is not saved, now."""
         return self._not_saved.save(inf)
 
     # Subscriptions
 
-    def _save(self, asked: SubscribeTo) -> list[Effect]:
+    def _save(self, asked: SubscribeTo) -> list[Output]:
         """The last step before its client may join."""
         self.pending.save(asked)
         row = self._sessions[asked.client_id].subscription_row(asked)
         return [Save(row), WhenSaved([SubscriptionSaved(asked)])]
 
-    def _save_all(self, waited: list[SubscribeTo]) -> list[Effect]:
+    def _save_all(self, waited: list[SubscribeTo]) -> list[Output]:
         return [effect for asked in waited for effect in self._save(asked)]
 
-    def _apply(self, change: SubscriptionChange, *, retained: bool) -> list[Effect]:
+    def _apply(self, change: SubscriptionChange, *, retained: bool) -> list[Output]:
         """Pass a change of the covering set on to the broker."""
         upstream = self._upstream.subscriptions
-        effects: list[Effect] = []
+        effects: list[Output] = []
         for topic_filter, qos in change.wanted.items():
             upstream.want(topic_filter, qos, retained=retained)
         for topic_filter in change.unwanted:
@@ -270,9 +272,9 @@ class Downlink:
     def _is_up(self) -> bool:
         return self._upstream.phase is UP
 
-    def _forget_unheard(self, topic_filter: str) -> list[Effect]:
+    def _forget_unheard(self, topic_filter: str) -> list[Output]:
         """What nobody is subscribed to is no longer kept up to date, so it is not kept."""
-        effects: list[Effect] = []
+        effects: list[Output] = []
         for topic in self.retained.topics_under(topic_filter):
             if self.subscriptions.cover_of(topic) is None:
                 effects += self.retained.forget(topic)
@@ -298,7 +300,7 @@ class Downlink:
 
     # Messages
 
-    def _deliver(self, message: Message, now: float) -> list[Effect]:
+    def _deliver(self, message: Message, now: float) -> list[Output]:
         """A live publication at QoS 0, to everyone once."""
         matches = self.subscriptions.matching(message.topic)
         if not matches:
@@ -306,20 +308,21 @@ class Downlink:
         too_large = self._too_large(message)
         if too_large is not None:
             return [too_large]
-        effects: list[Effect] = []
-        sessions, schedule = self._sessions, self._schedule
+        effects: list[Output] = []
+        sessions, schedule = self._sessions, self._clients.schedule
         message = Message(message.topic, message.payload)
         for client_id, _ in matches:
             session = sessions[client_id]
             sent = session.deliver(message, now)
             if len(sent) > 1:
-                sent = self._answer(session, sent, now)
-            effects += sent
+                effects.append(SessionOutput(client_id, sent))
+            else:
+                effects += sent
             schedule(session)
         self.delivered[0] += len(matches)
         return effects
 
-    def _deliver_surely(self, publication: Publication, now: float) -> list[Effect]:
+    def _deliver_surely(self, publication: Publication, now: float) -> list[Output]:
         """A live publication at QoS 1 or 2, to everyone once, at the QoS that it asked for."""
         message = publication.message
         matches = self.subscriptions.matching(message.topic)
@@ -328,7 +331,7 @@ class Downlink:
         too_large = self._too_large(message)
         if too_large is not None:
             return [too_large]
-        effects: list[Effect] = []
+        effects: list[Output] = []
         if self._saves and message.qos == 1 and self._all_listen(matches):
             publication.unsaved = {}
         else:
@@ -342,19 +345,18 @@ class Downlink:
             effects += self._give(self._sessions[client_id], same, publication, now)
         return effects
 
-    def tell(self, session: Session, message: Message, now: float) -> list[Effect]:
+    def send_to(self, session: Session, message: Message, now: float) -> list[Output]:
         """A message for one client, whatever it is subscribed to; the operator's."""
         too_large = self._too_large(message)
         if too_large is not None:
             return [too_large]
         self.delivered[message.qos] += 1
-        effects = self._answer(session, session.deliver(message, now), now)
-        self._schedule(session)
-        return self.save_late() + effects
+        outputs = session.deliver(message, now)
+        return [*self.save_late(), SessionOutput(session.client_id, outputs)]
 
     def _give(
         self, session: Session, message: Message, publication: Publication, now: float
-    ) -> list[Effect]:
+    ) -> list[Output]:
         """A client's copy of what the broker sent at QoS 1 or 2."""
         self.delivered[message.qos] += 1
         if message.qos == 0:
@@ -365,10 +367,10 @@ class Downlink:
             sent = session.deliver(
                 message, now, publication if publication.message.qos == 1 else None
             )
-        self._schedule(session)
+        self._clients.schedule(session)
         if not sent or type(sent[0]) is Send:  # what follows it promises nothing
             return sent
-        return self._answer(session, sent, now)
+        return [SessionOutput(session.client_id, sent)]
 
     def _all_listen(self, matches: Sequence[tuple[ClientId, int]]) -> bool:
         for client_id, _ in matches:  # noqa: SIM110 # `all` and a generator take three times as long
@@ -376,7 +378,7 @@ class Downlink:
                 return False
         return True
 
-    def _hand_back(self, publication: Publication, now: float) -> list[Effect]:
+    def _hand_back(self, publication: Publication, now: float) -> list[Output]:
         """Tell the broker that its message is in good hands, now or when it is."""
         if publication.message.qos == 2 or not publication.copies:
             return self._upstream.keep(publication)
@@ -387,7 +389,7 @@ class Downlink:
 
     def _replay(
         self, publication: Publication, found: KeepResult | None, now: float
-    ) -> list[Effect]:
+    ) -> list[Output]:
         """What the broker had retained: for newcomers, for others if it changed meanwhile, and for
         those that asked for a higher QoS than that at which it was known.
         """
@@ -427,7 +429,7 @@ class Downlink:
 
     def _hand_over(
         self, session: Session, message: Message, qos: int, now: float, *, is_held: bool
-    ) -> list[Effect]:
+    ) -> list[Output]:
         """What is retained, to a newcomer."""
         too_large = self._too_large(message)
         if too_large is not None:

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from math import inf
 
-from gateway.core.effects import ClientId, SubscribeTo
+from gateway.core.state_records import ClientId
+from gateway.core.values import SubscribeTo
 
 BROKER_PATIENCE_S = 3.0
 

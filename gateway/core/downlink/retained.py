@@ -18,9 +18,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gateway.core.effects import Effect, Message, Save
+from gateway.core.effects import Save
+from gateway.core.events import Output
 from gateway.core.state_records import RetainedDeleted, RetainedRecord
 from gateway.core.topic_trie import TopicTree
+from gateway.core.values import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class Retained:
             if self._has_room(row.topic, row.payload):
                 self._put(entry)
 
-    def keep(self, message: Message, *, is_exact: bool) -> tuple[KeepResult, list[Effect]]:
+    def keep(self, message: Message, *, is_exact: bool) -> tuple[KeepResult, list[Output]]:
         """Take over a retained message; an empty payload clears its topic. With it comes what is to
         be saved. `is_exact`: this is the QoS at which it was published.
         """
@@ -105,7 +107,7 @@ class Retained:
     def topics_under(self, topic_filter: str) -> list[str]:
         return [topic for topic, _ in self._entries.under(topic_filter)]
 
-    def forget(self, topic: str) -> list[Effect]:
+    def forget(self, topic: str) -> list[Output]:
         entry = self._entries.pop(topic)
         if entry is None:
             return []
@@ -117,14 +119,14 @@ class Retained:
         for _, entry in self._entries.all():
             entry.confirmed = False
 
-    def forget_unconfirmed(self) -> list[Effect]:
+    def forget_unconfirmed(self) -> list[Output]:
         """The broker has had time to send everything again; what it did not is gone."""
         gone = [topic for topic, entry in self._entries.all() if not entry.confirmed]
         return [effect for topic in gone for effect in self.forget(topic)]
 
     def _keep_same(
         self, entry: _Entry, qos: int, *, is_exact: bool
-    ) -> tuple[KeepResult, list[Effect]]:
+    ) -> tuple[KeepResult, list[Output]]:
         """The same value again; it may be known better now."""
         message, was_exact = entry.message, entry.is_exact
         known_qos = message.qos

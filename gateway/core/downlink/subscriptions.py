@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gateway.core.effects import ClientId
 from gateway.core.session.qos_table import QosTable
-from gateway.core.state_records import SubscriptionRecord
+from gateway.core.state_records import ClientId, SubscriptionRecord
 from gateway.core.topic_trie import TopicTree
 
 MATCHES_MAX = 4096

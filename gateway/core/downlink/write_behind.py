@@ -16,8 +16,10 @@ from __future__ import annotations
 from collections import deque
 from math import inf
 
-from gateway.core.effects import DeliveryComplete, Effect, Publication, Save, WhenSaved
+from gateway.core.effects import DeliveryComplete, Save, WhenSaved
+from gateway.core.events import Output
 from gateway.core.state_records import MessageRecord
+from gateway.core.values import Publication
 
 SOON_S = 0.05  # as long as a reading waits for its broker before it is written
 
@@ -35,9 +37,9 @@ class WriteBehind:
     def wake_at(self) -> float:
         return self._waiting[0][0] if self._waiting else inf
 
-    def save(self, until: float) -> list[Effect]:
+    def save(self, until: float) -> list[Output]:
         """Those that were to be saved by then, each for the clients that it still waits for."""
-        effects: list[Effect] = []
+        effects: list[Output] = []
         waiting = self._waiting
         while waiting and (waiting[0][0] <= until or not waiting[0][1].copies):
             _, publication = waiting.popleft()

@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
-from gateway.core.effects import ClientId, Reading
+from gateway.core.state_records import ClientId
+from gateway.core.values import Reading
 
 READY_MAX = 512
 TOPICS_MAX = 10_000

@@ -18,8 +18,8 @@ from struct import Struct
 
 import mqtt5
 
-from gateway.core.effects import Reading
 from gateway.core.mqtt.options import MqttOptions
+from gateway.core.values import Reading
 from gateway.frames.layout import OCTETS
 
 PUBLISH = 0x30

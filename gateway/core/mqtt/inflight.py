@@ -17,13 +17,14 @@ and its sensor keeps it. One that is in the journal is never refused.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from gateway.core.effects import Reading
 from gateway.core.mqtt.backlog import Backlog
 from gateway.core.mqtt.options import QOS2_IN_FLIGHT_MAX
 from gateway.core.mqtt.qos_order import QosOrder
+from gateway.core.mqtt.stale import StaleCheck
 from gateway.core.state_records import PACKET_IDS
+from gateway.core.values import Reading
 
 OVERHEAD_BYTES = 200  # what a waiting reading costs beside topic and payload, roughly
 
@@ -163,7 +164,7 @@ class InFlight:
             self.wait_again(reading)
         self._ahead = len(self.waiting)
 
-    def take_run(self, epoch: int, is_wanted: Callable[[Reading], bool]) -> list[Reading]:
+    def take_run(self, epoch: int, stale: StaleCheck, now: float) -> list[Reading]:
         """All at the head of the queue that go out now for the first time, each under its own
         packet id and with nothing else to look at; they are on the wire from here on. Nearly all
         that wait are such: of this life, and still wanted if they are in the journal.
@@ -184,7 +185,7 @@ class InFlight:
                 break
             if reading.upstream_qos or reading.epoch != epoch:
                 break
-            if reading.record >= 0 and not is_wanted(reading):
+            if reading.record >= 0 and stale.reason(reading, now) is not None:
                 break
             is_released = released and packet_id in released
             if is_released or published.setdefault(packet_id, reading) is not reading:

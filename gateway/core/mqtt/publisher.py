@@ -22,28 +22,20 @@ Limits: see inflight.py. What the broker would find too large is refused, not se
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import mqtt5
 
-from gateway.core.effects import (
-    Dropped,
-    Effect,
-    Finish,
-    ProcessPauses,
-    Reading,
-    ReadingRefused,
-    ReadingsAcknowledged,
-    Reason,
-    ReceiptRecorded,
-    RecordReceived,
-    Transmit,
-)
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped, Finish, ReceiptRecorded, RecordReceived, Transmit
+from gateway.core.events import Output, ReadingRefused, ReadingsAcknowledged
 from gateway.core.mqtt.codec import PublishEncoder, plain_pubrels
 from gateway.core.mqtt.inflight import InFlight
 from gateway.core.mqtt.options import MqttOptions
 from gateway.core.mqtt.reason_codes import spoken
+from gateway.core.mqtt.stale import StaleCheck
+from gateway.core.process_pauses import ProcessPauses
 from gateway.core.state_records import PACKET_IDS
+from gateway.core.topic_options import OptionsByTopic
+from gateway.core.values import Reading
 from gateway.frames import ReturnCode
 
 REFUSED = 0x80
@@ -53,21 +45,23 @@ PACKET_BYTES_MAX = 268_435_460  # of MQTT itself
 _PASSING = frozenset({0x80, 0x83, 0x91, 0x97})
 
 
-def _never(_reading: Reading, _now: float) -> Reason | None:
-    return None
-
-
 class Publisher:
-    def __init__(self, options: MqttOptions, pauses: ProcessPauses) -> None:
+    def __init__(
+        self, options: MqttOptions, topic_options: OptionsByTopic, pauses: ProcessPauses
+    ) -> None:
         self._pauses = pauses
         self.in_flight = InFlight(options.waiting_messages_max, options.waiting_bytes_max)
         self.is_open = False
         # The shell cannot write as fast as we ask: QoS 0 is dropped, others wait.
         self.is_congested = False
         self.unix_ms_at_zero = 0.0
-        # Why a reading that waited is not worth sending any more, by the uplink.
-        self.objection: Callable[[Reading, float], Reason | None] = _never
         self.epoch = options.epoch
+        self.stale = StaleCheck(
+            topic_options=topic_options,
+            backlog=self.in_flight.backlog,
+            pauses=pauses,
+            epoch=options.epoch,
+        )
         self._is_resumed = False  # the broker has a session of ours
         self._trust_session = options.trust_session
         self._records = options.trust_session  # the journal may have some as received
@@ -104,14 +98,9 @@ class Publisher:
         """Whether the journal is to have it as received before PUBREL."""
         return reading.packet_id in self._recording
 
-    def age_s(self, reading: Reading, now: float) -> float:
-        """A reading grows old also while this process stands still."""
-        machine_time = self._pauses.machine_time
-        return machine_time(now) - machine_time(reading.received_at)
-
     # From the connection
 
-    def open(self, packet: mqtt5.ConnAckPacket) -> list[Effect]:
+    def open(self, packet: mqtt5.ConnAckPacket) -> list[Output]:
         """The broker took us; it names its limits. Returns what goes out again."""
         self.is_open = True
         self._is_resumed = packet.session_present
@@ -138,18 +127,18 @@ class Publisher:
         self._recording.clear()
         self.in_flight.put_ahead()
 
-    def receive_puback(self, packet_id: int, code: int, detail: str | None) -> list[Effect]:
+    def receive_puback(self, packet_id: int, code: int, detail: str | None) -> list[Output]:
         if code >= REFUSED:
             return self._refused(packet_id, "PUBACK", code, detail)
         return self.receive_pubacks([packet_id])
 
-    def receive_pubacks(self, packet_ids: list[int]) -> list[Effect]:
+    def receive_pubacks(self, packet_ids: list[int]) -> list[Output]:
         """All of success, as all `receive_...s`."""
         readings = self.in_flight.acknowledge(packet_ids)
         self.in_flight.unanswered -= len(readings)
         return [ReadingsAcknowledged(readings)] if readings else []
 
-    def receive_pubrec(self, packet_id: int, code: int, detail: str | None) -> list[Effect]:
+    def receive_pubrec(self, packet_id: int, code: int, detail: str | None) -> list[Output]:
         if code >= REFUSED:
             return self._refused(packet_id, "PUBREC", code, detail)
         reading = self.in_flight.published.get(packet_id)
@@ -160,7 +149,7 @@ class Publisher:
             answer = mqtt5.PubRelReasonCode.PACKET_ID_NOT_FOUND
         return [Transmit(mqtt5.PubRelPacket(packet_id, reason_code=answer).write())]
 
-    def receive_pubrecs(self, packet_ids: list[int]) -> list[Effect]:
+    def receive_pubrecs(self, packet_ids: list[int]) -> list[Output]:
         in_flight = self.in_flight
         if not self._trust_session and all(map(in_flight.release, packet_ids)):
             return [Transmit(plain_pubrels(packet_ids))]
@@ -171,7 +160,7 @@ class Publisher:
             for effect in self.receive_pubrec(packet_id, success, None)
         ]
 
-    def recorded(self, release: ReceiptRecorded) -> list[Effect]:
+    def recorded(self, release: ReceiptRecorded) -> list[Output]:
         """PUBREC is on record: PUBREL may go, if the connection is still the one it came on."""
         if not self.is_open or release.connection != self._connection:
             return []  # it is void, and the broker says PUBREC again
@@ -183,32 +172,28 @@ class Publisher:
         in_flight.release(packet_id)
         return [Transmit(mqtt5.PubRelPacket(packet_id).write())]
 
-    def receive_pubcomp(self, packet_id: int) -> list[Effect]:
+    def receive_pubcomp(self, packet_id: int) -> list[Output]:
         """Settled whatever the code: "not found" says that the broker has finished with it."""
         return self.receive_pubcomps([packet_id])
 
-    def receive_pubcomps(self, packet_ids: list[int]) -> list[Effect]:
+    def receive_pubcomps(self, packet_ids: list[int]) -> list[Output]:
         complete = self.in_flight.complete
         readings = [reading for each in packet_ids if (reading := complete(each)) is not None]
         self.in_flight.unanswered -= len(readings)
         return [ReadingsAcknowledged(readings)] if readings else []
 
-    def pump(self, now: float) -> list[Effect]:
+    def pump(self, now: float) -> list[Output]:
         """Let go what waits, as far as the window allows."""
-        effects: list[Effect] = []
-        in_flight = self.in_flight
-
-        def is_wanted(reading: Reading) -> bool:
-            return self.objection(reading, now) is None
-
+        effects: list[Output] = []
+        in_flight, stale = self.in_flight, self.stale
         while self.is_open and not self.is_congested:
-            run = in_flight.take_run(self.epoch, is_wanted)
+            run = in_flight.take_run(self.epoch, stale, now)
             if run:
                 effects += self._transmit_run(run)
             reading = in_flight.next_waiting()
             if reading is None:
                 break
-            reason = None if reading.record < 0 else self.objection(reading, now)
+            reason = None if reading.record < 0 else stale.reason(reading, now)
             if reason is not None:
                 effects += [Dropped(reason, reading.client_id, reading.topic), Finish(reading)]
                 continue
@@ -218,6 +203,16 @@ class Publisher:
         return effects
 
     # From the engine
+
+    def congest(self) -> None:
+        """The shell cannot write as fast as we ask."""
+        self.is_congested = True
+
+    def uncongest(self) -> None:
+        self.is_congested = False
+
+    def set_wall_clock(self, unix_ms_at_zero: float) -> None:
+        self.unix_ms_at_zero = unix_ms_at_zero
 
     def tag(self, reading: Reading) -> None:
         """The reading is taken on: give it its delivery tag and its packet id."""
@@ -233,7 +228,7 @@ class Publisher:
         if reading.qos and reading.sequence == self._sequence - 1:
             self._sequence -= 1
 
-    def publish(self, reading: Reading, *, ahead: bool = False) -> Effect | None:
+    def publish(self, reading: Reading, *, ahead: bool = False) -> Output | None:
         """Carry a reading to the broker, now or in its turn (None).
 
         `ahead`: while it waits, what is parked is younger.
@@ -267,7 +262,7 @@ class Publisher:
 
     # Onto the wire
 
-    def _transmit(self, reading: Reading) -> Effect:
+    def _transmit(self, reading: Reading) -> Output:
         """Send a reading that is not on the wire of this connection."""
         in_flight, qos, was_sent = self.in_flight, reading.qos, reading.upstream_qos
         if qos > in_flight.qos_max:
@@ -297,7 +292,7 @@ class Publisher:
             return self._too_large(reading, packet_id)
         return Transmit(octets)
 
-    def _transmit_run(self, run: list[Reading]) -> list[Effect]:
+    def _transmit_run(self, run: list[Reading]) -> list[Output]:
         """As `_transmit`, of what `take_run` brought, in one piece."""
         writer, limit = self._writer, self.packet_bytes_max
         since = self._pauses.since
@@ -331,15 +326,15 @@ class Publisher:
         """One that is not in the journal waits for those that are: PUBRELs keep their order."""
         return self._trust_session and (reading.record >= 0 or bool(self._recording))
 
-    def _record_received(self, packet_id: int, reading: Reading) -> list[Effect]:
+    def _record_received(self, packet_id: int, reading: Reading) -> list[Output]:
         if packet_id in self._recording:
             return []
         self._recording.add(packet_id)
         then = ReceiptRecorded(packet_id, reading, self._connection)
         return [RecordReceived(reading, then)]
 
-    def _resend(self) -> list[Effect]:
-        effects: list[Effect] = []
+    def _resend(self) -> list[Output]:
+        effects: list[Output] = []
         for packet_id, reading in self.in_flight.in_order():
             if packet_id in self.in_flight.released:
                 if self._must_record(reading):
@@ -354,7 +349,7 @@ class Publisher:
                 effects.append(Transmit(octets))
         return effects
 
-    def _too_large(self, reading: Reading, packet_id: int) -> Effect:
+    def _too_large(self, reading: Reading, packet_id: int) -> Output:
         """The broker would close the connection, and again each time the reading is sent to it."""
         self.in_flight.withdraw(packet_id)
         limit = self.packet_bytes_max
@@ -368,7 +363,7 @@ class Publisher:
             detail=detail,
         )
 
-    def _refused(self, packet_id: int, packet: str, code: int, detail: str | None) -> list[Effect]:
+    def _refused(self, packet_id: int, packet: str, code: int, detail: str | None) -> list[Output]:
         reading = self.in_flight.withdraw(packet_id)
         if reading is None:
             return []

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from gateway.core.effects import ClientId, Reading
+from gateway.core.state_records import ClientId
+from gateway.core.values import Reading
 
 ASIDE_MAX = 1000
 

@@ -17,21 +17,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 
-from gateway.core.effects import (
-    DeliveryComplete,
-    Effect,
-    Message,
-    Publication,
-    Save,
-    UpstreamReleaseSaved,
-    WhenSaved,
-    contents_of,
-)
+from gateway.core.effects import DeliveryComplete, Save, UpstreamReleaseSaved, WhenSaved
+from gateway.core.events import Output
 from gateway.core.mqtt.codec import ReceivedPublish
 from gateway.core.mqtt.options import RECEIVE_MAX
 from gateway.core.mqtt.overlap_dedup import OverlapDedup
 from gateway.core.mqtt.subscriber import Subscriber, is_replay
 from gateway.core.state_records import PacketDeleted, PacketRecord, PacketsDeleted
+from gateway.core.values import Message, Publication, contents_of
 
 
 class Verdict(Enum):
@@ -85,7 +78,7 @@ class Receiver:
             return publication, COPY
         return publication, COPY if self._is_copy(received, publication) else NEW
 
-    def release(self, packet_id: int) -> list[Effect]:
+    def release(self, packet_id: int) -> list[Output]:
         """PUBREL came; PUBCOMP follows once that is durable. An id that we do not know may be one
         whose end is not durable yet, so it waits as well.
         """
@@ -95,7 +88,7 @@ class Receiver:
 
     # From the engine
 
-    def keep(self, publication: Publication) -> list[Effect]:
+    def keep(self, publication: Publication) -> list[Output]:
         """Save the packet id of a QoS 2 message with its copies; then it is in good hands.
 
         Also where it has no copy that is saved: a power cut must not bring it again, behind what
@@ -126,7 +119,7 @@ class Receiver:
         self._overlap_dedup.forget()
         self._restore_overlap()
 
-    def forget_all(self) -> list[Effect]:
+    def forget_all(self) -> list[Output]:
         """The broker begins a new session."""
         self.forget_copies()
         self._open.clear()

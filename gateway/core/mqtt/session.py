@@ -30,16 +30,14 @@ import mqtt5
 from gateway.core.effects import (
     ConnectRecorded,
     DropUpstream,
-    Effect,
     OwnTopicReceived,
-    ProcessPauses,
-    Publication,
     RecordConnect,
     Transmit,
     UpstreamRefused,
     UpstreamReleaseSaved,
     UpstreamUp,
 )
+from gateway.core.events import Output
 from gateway.core.mqtt.codec import (
     PLAIN_OCTETS,
     PUBACK,
@@ -59,7 +57,10 @@ from gateway.core.mqtt.publisher import REFUSED, Publisher
 from gateway.core.mqtt.reason_codes import spoken
 from gateway.core.mqtt.receiver import HELD, KNOWN, NEW, Receiver, Verdict
 from gateway.core.mqtt.subscriber import Subscriber
+from gateway.core.process_pauses import ProcessPauses
 from gateway.core.state_records import PacketRecord
+from gateway.core.topic_options import OptionsByTopic, ReadingOptions
+from gateway.core.values import Publication
 from gateway.frames.layout import OCTETS
 
 # Twice the longest flush seen on a card that tidies up, twice over: a group may be under way.
@@ -81,10 +82,16 @@ UP = Phase.UP
 
 
 class MqttSession:
-    def __init__(self, options: MqttOptions, pauses: ProcessPauses | None = None) -> None:
+    def __init__(
+        self,
+        options: MqttOptions,
+        topic_options: OptionsByTopic | None = None,
+        pauses: ProcessPauses | None = None,
+    ) -> None:
+        topic_options = topic_options or OptionsByTopic(ReadingOptions())
         self.phase = CLOSED
         self.said = 0  # messages of the gateway's own
-        self.readings = Publisher(options, pauses or ProcessPauses())
+        self.publisher = Publisher(options, topic_options, pauses or ProcessPauses())
         self.subscriptions = Subscriber(options.topic_prefix)
         self._receiver = Receiver(options.topic_prefix, self.subscriptions)
         self._options = options
@@ -109,22 +116,22 @@ class MqttSession:
 
     # From the connection
 
-    def opened(self, now: float) -> list[Effect]:
+    def opened(self, now: float) -> list[Output]:
         """The transport is there: introduce ourselves (Rule 4)."""
         self._transport += 1
-        if not self.readings.may_be_on_record():
+        if not self.publisher.may_be_on_record():
             return self._connect(now)
         self.phase = RECORDING
         self._deadline_at = now + RECORD_S
         return [RecordConnect(ConnectRecorded(self._transport))]
 
-    def connect(self, word: ConnectRecorded, now: float) -> list[Effect]:
+    def connect(self, word: ConnectRecorded, now: float) -> list[Output]:
         """That we are about to is durable."""
         if self.phase is not RECORDING or word.transport != self._transport:
             return []
         return self._connect(now)
 
-    def _connect(self, now: float) -> list[Effect]:
+    def _connect(self, now: float) -> list[Output]:
         options = self._options
         self.phase = CONNECTING
         self._deadline_at = now + options.connack_timeout_s
@@ -147,19 +154,19 @@ class MqttSession:
         )
         return [Transmit(packet.write())]
 
-    def receive(self, data: bytes, now: float) -> list[Effect]:
+    def receive(self, data: bytes, now: float) -> list[Output]:
         """Octets from the broker, cut anywhere."""
         self._heard_at = now
         if self._partial:
             data = self._partial + data
-        effects: list[Effect] = []
+        effects: list[Output] = []
         try:
             end = self._receive_packets(data, now, effects)
         except BadPacketError as error:
             return [*effects, self._drop(f"the broker sent what it may not send: {error}")]
         self._partial = data[end:]
-        if self.readings.in_flight.has_waiting:
-            effects += self.readings.pump(now)
+        if self.publisher.in_flight.has_waiting:
+            effects += self.publisher.pump(now)
         return effects
 
     def closed(self) -> None:
@@ -167,17 +174,17 @@ class MqttSession:
         if self.phase is CONNECTING:
             # The broker may have begun a new session for this CONNECT, and will call it present
             # when it answers the next one: it need not know what the old one had released.
-            self.readings.in_flight.unrelease()
+            self.publisher.in_flight.unrelease()
         self.phase = CLOSED
         self._partial = b""
         self._deadline_at = inf
         self._receiver.close()
-        self.readings.close()
+        self.publisher.close()
         self.subscriptions.close()
 
     # From the engine
 
-    def keep(self, publication: Publication) -> list[Effect]:
+    def keep(self, publication: Publication) -> list[Output]:
         """A message whose copies are in good hands, or are saved with it. Its packet id is left to
         be saved at QoS 2, and nothing at QoS 1.
         """
@@ -185,11 +192,11 @@ class MqttSession:
             return self._receiver.keep(publication)
         return self.acknowledge(publication)
 
-    def acknowledge(self, publication: Publication) -> list[Effect]:
+    def acknowledge(self, publication: Publication) -> list[Output]:
         """A message from the broker is in good hands."""
         return _receipt(publication) if self._receiver.may_acknowledge(publication) else []
 
-    def complete(self, word: UpstreamReleaseSaved) -> list[Effect]:
+    def complete(self, word: UpstreamReleaseSaved) -> list[Output]:
         """The broker's PUBREL is durable."""
         if word.connection != self._receiver.connection:
             return []  # it says so again
@@ -198,19 +205,19 @@ class MqttSession:
             answer = mqtt5.PubCompReasonCode.PACKET_ID_NOT_FOUND
         return [Transmit(mqtt5.PubCompPacket(word.packet_id, reason_code=answer).write())]
 
-    def say(self, topic: str, payload: bytes) -> list[Effect]:
+    def say(self, topic: str, payload: bytes) -> list[Output]:
         """Something of the gateway's own, retained; `topic` as the broker has it. At QoS 0, which
         needs no packet id, no place in the window and none in the journal: it delays no reading.
         """
         if self.phase is not UP:
             return []
-        said = self._retained(topic, payload)
-        if len(said.packet) > self.readings.packet_bytes_max:
+        message = self._retained(topic, payload)
+        if len(message.packet) > self.publisher.packet_bytes_max:
             return []  # the broker would close the connection, and again each time
         self.said += 1
-        return [said]
+        return [message]
 
-    def stop(self) -> list[Effect]:
+    def stop(self) -> list[Output]:
         """Say goodbye: presence `offline`, then DISCONNECT, which discards the will."""
         if self.phase is not UP:
             return []
@@ -218,7 +225,7 @@ class MqttSession:
 
     # Time
 
-    def paused(self, seconds: float, now: float) -> list[Effect]:
+    def paused(self, seconds: float, now: float) -> list[Output]:
         """For `seconds` the gateway was not there, and the broker waited: the ping that would have
         been due meanwhile goes now. It also finds out whether the connection outlasted it.
         """
@@ -233,7 +240,7 @@ class MqttSession:
             return self._pinged_at + self._keep_alive_s / 2 if self._keep_alive_s else inf
         return self._deadline_at
 
-    def handle_time(self, now: float) -> list[Effect]:
+    def handle_time(self, now: float) -> list[Output]:
         """Ping at half the keep-alive; silence from one ping to the next is a dead link."""
         if now < self.wake_at():
             return []
@@ -250,7 +257,7 @@ class MqttSession:
 
     # Packets
 
-    def _receive_packets(self, data: bytes, now: float, effects: list[Effect]) -> int:
+    def _receive_packets(self, data: bytes, now: float, effects: list[Output]) -> int:
         """Handle whole packets; returns where the first incomplete one begins."""
         position, size = 0, len(data)
         while position < size and self.phase is not CLOSED:
@@ -258,7 +265,7 @@ class MqttSession:
             if receive_run is not None and self.phase is UP:
                 packet_ids = plain_answers(data, position)
                 if packet_ids:
-                    effects += receive_run(self.readings, packet_ids)
+                    effects += receive_run(self.publisher, packet_ids)
                     position += PLAIN_OCTETS * len(packet_ids)
                     continue
             end = packet_end(data, position, self._options.packet_bytes_max)
@@ -268,7 +275,7 @@ class MqttSession:
             position = end
         return size if self.phase is CLOSED else position
 
-    def _receive_packet(self, data: bytes, start: int, end: int, now: float) -> list[Effect]:
+    def _receive_packet(self, data: bytes, start: int, end: int, now: float) -> list[Output]:
         if self.phase is UP and data[start] >> 4 == PUBLISH >> 4:
             received = plain_publication(data, start, end)
             if received is not None:
@@ -285,7 +292,7 @@ class MqttSession:
         self.closed()
         return DropUpstream(reason)
 
-    def _receive_connack(self, packet: mqtt5.ConnAckPacket, now: float) -> list[Effect]:
+    def _receive_connack(self, packet: mqtt5.ConnAckPacket, now: float) -> list[Output]:
         code = int(packet.reason_code)
         if code >= REFUSED:
             self._heed_refusal(code)
@@ -297,7 +304,7 @@ class MqttSession:
         if packet.server_keep_alive is not None:
             self._keep_alive_s = packet.server_keep_alive
         self._retain_presence = packet.retain_available
-        effects: list[Effect] = [self._presence(b"online")]
+        effects: list[Output] = [self._presence(b"online")]
         if not packet.session_present:
             effects += self._receiver.forget_all()
         effects += self.subscriptions.open(
@@ -306,8 +313,8 @@ class MqttSession:
         )
         if self._options.own_filter is not None:
             effects.append(self.subscriptions.subscribe_own_topic(self._options.own_filter))
-        resent = self.readings.open(packet)
-        waiting = len(self.readings.in_flight.waiting)
+        resent = self.publisher.open(packet)
+        waiting = len(self.publisher.in_flight.waiting)
         return [UpstreamUp(packet.session_present, len(resent) + waiting), *effects, *resent]
 
     def _heed_refusal(self, code: int) -> None:
@@ -316,17 +323,17 @@ class MqttSession:
         elif code == mqtt5.ConnAckReasonCode.RETAIN_NOT_SUPPORTED:
             self._retain_presence = False
 
-    def _receive_publish(self, packet: mqtt5.PublishPacket, _now: float) -> list[Effect]:
+    def _receive_publish(self, packet: mqtt5.PublishPacket, _now: float) -> list[Output]:
         return self._received(publication_of(packet))
 
-    def _received(self, received: ReceivedPublish) -> list[Effect]:
+    def _received(self, received: ReceivedPublish) -> list[Output]:
         publication, verdict = self._receiver.receive(received)
         effects = self._answer(publication, verdict)
         if received.topic == self._options.own_topic:
             effects.append(OwnTopicReceived(received.payload))
         return effects
 
-    def _answer(self, publication: Publication, verdict: Verdict) -> list[Effect]:
+    def _answer(self, publication: Publication, verdict: Verdict) -> list[Output]:
         if verdict is NEW:
             return [publication]
         if verdict is KNOWN:
@@ -335,35 +342,35 @@ class MqttSession:
             return []
         return self.keep(publication)
 
-    def _receive_pubrel(self, packet: mqtt5.PubRelPacket, _now: float) -> list[Effect]:
+    def _receive_pubrel(self, packet: mqtt5.PubRelPacket, _now: float) -> list[Output]:
         return self._receiver.release(packet.packet_id)
 
-    def _receive_puback(self, packet: mqtt5.PubAckPacket, _now: float) -> list[Effect]:
+    def _receive_puback(self, packet: mqtt5.PubAckPacket, _now: float) -> list[Output]:
         code = int(packet.reason_code)
-        return self.readings.receive_puback(packet.packet_id, code, packet.reason_str)
+        return self.publisher.receive_puback(packet.packet_id, code, packet.reason_str)
 
-    def _receive_pubrec(self, packet: mqtt5.PubRecPacket, _now: float) -> list[Effect]:
+    def _receive_pubrec(self, packet: mqtt5.PubRecPacket, _now: float) -> list[Output]:
         code = int(packet.reason_code)
-        return self.readings.receive_pubrec(packet.packet_id, code, packet.reason_str)
+        return self.publisher.receive_pubrec(packet.packet_id, code, packet.reason_str)
 
-    def _receive_pubcomp(self, packet: mqtt5.PubCompPacket, _now: float) -> list[Effect]:
-        return self.readings.receive_pubcomp(packet.packet_id)
+    def _receive_pubcomp(self, packet: mqtt5.PubCompPacket, _now: float) -> list[Output]:
+        return self.publisher.receive_pubcomp(packet.packet_id)
 
-    def _receive_suback(self, packet: mqtt5.SubAckPacket, _now: float) -> list[Effect]:
+    def _receive_suback(self, packet: mqtt5.SubAckPacket, _now: float) -> list[Output]:
         self._receiver.forget_copies()
         return self.subscriptions.receive_suback(
             packet.packet_id, [int(code) for code in packet.reason_codes]
         )
 
-    def _receive_unsuback(self, packet: mqtt5.UnsubAckPacket, _now: float) -> list[Effect]:
+    def _receive_unsuback(self, packet: mqtt5.UnsubAckPacket, _now: float) -> list[Output]:
         self._receiver.forget_copies()
         return self.subscriptions.receive_unsuback(packet.packet_id)
 
-    def _receive_disconnect(self, packet: mqtt5.DisconnectPacket, _now: float) -> list[Effect]:
+    def _receive_disconnect(self, packet: mqtt5.DisconnectPacket, _now: float) -> list[Output]:
         reason = spoken("DISCONNECT", int(packet.reason_code), packet.reason_str)
         return [UpstreamRefused(reason), self._drop(reason)]
 
-    def _receive_pingresp(self, _packet: mqtt5.PingRespPacket, _now: float) -> list[Effect]:
+    def _receive_pingresp(self, _packet: mqtt5.PingRespPacket, _now: float) -> list[Output]:
         return []  # that it came was noted with its octets
 
     def _presence(self, word: bytes) -> Transmit:
@@ -380,7 +387,7 @@ class MqttSession:
         return Transmit(packet.write())
 
 
-def _receipt(publication: Publication) -> list[Effect]:
+def _receipt(publication: Publication) -> list[Output]:
     if publication.message.qos == 1:
         packet_id = publication.packet_id
         return [Transmit(b"\x40\x02%b%b" % (OCTETS[packet_id >> 8], OCTETS[packet_id & 0xFF]))]
@@ -388,13 +395,13 @@ def _receipt(publication: Publication) -> list[Effect]:
 
 
 # Of packets that come many at once, and nearly always without a reason.
-_RUN_RECEIVERS: dict[int, Callable[[Publisher, list[int]], list[Effect]]] = {
+_RUN_RECEIVERS: dict[int, Callable[[Publisher, list[int]], list[Output]]] = {
     PUBACK: Publisher.receive_pubacks,
     PUBREC: Publisher.receive_pubrecs,
     PUBCOMP: Publisher.receive_pubcomps,
 }
 
-_Receiver = Callable[[MqttSession, Any, float], list[Effect]]
+_Receiver = Callable[[MqttSession, Any, float], list[Output]]
 
 # What may come when; anything else is a protocol error (MQTT 5, 4.13).
 _RECEIVERS: dict[Phase, dict[type, _Receiver]] = {

@@ -39,7 +39,8 @@ from zlib import crc32
 
 import mqtt5
 
-from gateway.core.effects import Effect, Save, SubscriptionGranted, SubscriptionRefused, Transmit
+from gateway.core.effects import Save, Transmit
+from gateway.core.events import FilterRefused, Output, SubscriptionGranted
 from gateway.core.mqtt.codec import BadPacketError
 from gateway.core.mqtt.options import CONTROL_ID_FIRST, CONTROL_ID_LAST
 from gateway.core.mqtt.reason_codes import spoken
@@ -164,11 +165,11 @@ class Subscriber:
         if self._is_asked(topic_filter) or (not self.is_open and topic_filter in self._saved):
             self._stale[topic_filter] = None
 
-    def advance(self) -> list[Effect]:
+    def advance(self) -> list[Output]:
         """Send what may be sent now."""
         if not self.is_open:
             return []
-        effects: list[Effect] = []
+        effects: list[Output] = []
         low = self._too_low()
         while low and len(self._asked) < ASKED_MAX:
             effects.append(self._raise(low[:FILTERS_PER_PACKET_MAX]))
@@ -189,7 +190,7 @@ class Subscriber:
 
     # From the connection
 
-    def open(self, *, identifiers_available: bool, is_resumed: bool = True) -> list[Effect]:
+    def open(self, *, identifiers_available: bool, is_resumed: bool = True) -> list[Output]:
         """A new connection: subscribe to everything again, for what changed while we were away.
         `is_resumed`: the broker knows our session.
         """
@@ -220,14 +221,14 @@ class Subscriber:
     def close(self) -> None:
         self.is_open = False
 
-    def receive_suback(self, packet_id: int, codes: list[int]) -> list[Effect]:
+    def receive_suback(self, packet_id: int, codes: list[int]) -> list[Output]:
         filters = self._asked.pop(packet_id, [])
         if filters and len(codes) != len(filters):
             raise BadPacketError(f"SUBACK with {len(codes)} codes for {len(filters)} filters")
-        effects: list[Effect] = []
+        effects: list[Output] = []
         topic = self._overhearing.pop(packet_id, None)
         if topic is not None and max(codes, default=0) >= REFUSED:
-            effects.append(SubscriptionRefused(topic, spoken("SUBACK", max(codes), None)))
+            effects.append(FilterRefused(topic, spoken("SUBACK", max(codes), None)))
         for topic_filter, code in zip(filters, codes, strict=False):
             is_latest = self._unanswered.get(topic_filter) == packet_id
             if not is_latest or topic_filter in self._missing:
@@ -244,11 +245,11 @@ class Subscriber:
                     self._wildcards.discard(topic_filter)
                 elif topic_filter in self._wanted:
                     self._refused.add(topic_filter)
-                effects.append(SubscriptionRefused(topic_filter, spoken("SUBACK", code, None)))
+                effects.append(FilterRefused(topic_filter, spoken("SUBACK", code, None)))
         return effects + self.advance()
 
-    def receive_unsuback(self, packet_id: int) -> list[Effect]:
-        effects: list[Effect] = []
+    def receive_unsuback(self, packet_id: int) -> list[Output]:
+        effects: list[Output] = []
         for topic_filter in self._giving_up.pop(packet_id, []):
             if not self._is_asked(topic_filter):  # or it was asked for again meanwhile
                 effects += self._forget(topic_filter)
@@ -274,7 +275,7 @@ class Subscriber:
         if self._has_granted(topic_filter) and not _has_wildcard(topic_filter):
             self._before[topic_filter] = self._saved[topic_filter]
 
-    def _forget(self, topic_filter: str) -> list[Effect]:
+    def _forget(self, topic_filter: str) -> list[Output]:
         """The broker does not have it any more."""
         self._before.pop(topic_filter, None)
         self._saved.pop(topic_filter, None)
@@ -282,13 +283,13 @@ class Subscriber:
 
     # Packets
 
-    def _subscribe_next(self) -> list[Effect]:
+    def _subscribe_next(self) -> list[Output]:
         """A filter with wildcards, or those without that want their retained messages alike."""
         first, retained = next(iter(self._missing.items()))
         filters = [first]
         if first not in self._wildcards:
             filters = self._alike(retained)
-        effects: list[Effect] = []
+        effects: list[Output] = []
         for topic_filter in filters:
             del self._missing[topic_filter]
             if topic_filter not in self._saved:

@@ -11,9 +11,10 @@ for that only one who hears us could say, and that every client says.
 
 from __future__ import annotations
 
-from gateway.core.effects import Effect, Peer
+from gateway.core.events import Output
 from gateway.core.session.persistence import LastingSession
 from gateway.core.session.states import Input
+from gateway.core.values import Peer
 from gateway.frames import Connect
 
 
@@ -32,13 +33,13 @@ class Whereabouts(LastingSession):
             self.outbound.earn(octets)
         self.peer = peer
 
-    def rebind(self, peer: Peer, octets: int, now: float) -> list[Effect]:
+    def rebind(self, peer: Peer, octets: int, now: float) -> list[Output]:
         """A sleeper says from elsewhere that it is awake; that is saved before it is answered."""
         self.moved_to(peer, octets)
         self.outbound.moved(now)
         return self._changed_row()
 
-    def connect_received(self, frame: Connect, now: float) -> list[Effect]:
+    def connect_received(self, frame: Connect, now: float) -> list[Output]:
         """CONNECT of a new client, which was answered then, before there was this session."""
         self.last_received_at = now
         self.keep_alive_s = frame.duration_s

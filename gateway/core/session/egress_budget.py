@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from math import inf
 
-from gateway.core.effects import Effect, Peer, Send
+from gateway.core.effects import Send
+from gateway.core.events import Output
 from gateway.core.session.options import SessionOptions
+from gateway.core.values import Peer
 from gateway.frames import Pingreq
 
 AMPLIFICATION_MAX = 3
@@ -129,7 +131,7 @@ class BudgetedSender:
     def _may_send(self, octets: int) -> bool:
         return self._egress_budget is None or self._egress_budget.take(octets)
 
-    def _ask(self, peer: Peer, now: float) -> list[Effect]:
+    def _ask(self, peer: Peer, now: float) -> list[Output]:
         """Any answer will do: by it the address is believed."""
         self.due_at = now + self._options.retry_after_s
         return [Send(peer, Pingreq())] if self._may_ask(QUESTION_BYTES) else []

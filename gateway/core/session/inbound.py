@@ -27,24 +27,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from gateway.core.effects import (
-    ClientId,
-    Dropped,
-    Effect,
-    Peer,
-    Reading,
-    Reason,
-    RecordRelease,
-    ReleaseRecorded,
-    Send,
-    contents_of,
-)
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped, RecordRelease, ReleaseRecorded, Send
+from gateway.core.events import Output
 from gateway.core.session.dedup import RECENT_MAX as RECENT_MAX
 from gateway.core.session.dedup import Contents, RecentReadings
 from gateway.core.session.options import SessionOptions
 from gateway.core.session.topic_names import topic_name
 from gateway.core.session.topic_registry import TopicRegistry
-from gateway.core.state_records import Exchanges
+from gateway.core.state_records import ClientId, Exchanges
+from gateway.core.values import Peer, Reading, contents_of
 from gateway.frames import Puback, Pubcomp, Publish, Pubrec, Pubrel, Regack, Register, ReturnCode
 from gateway.frames.fields import FLAGS_MEANING
 
@@ -140,7 +132,7 @@ class Inbound:
 
     def plain_release(
         self, datagram: bytes, client_id: ClientId, peer: Peer, now: float
-    ) -> list[Effect] | None:
+    ) -> list[Output] | None:
         """PUBREL of an exchange that waits for it; None for all else, as `plain`."""
         if datagram[0] != PUBREL_OCTETS or datagram[1] != _PUBREL or not self._awaiting_release:
             return None
@@ -149,7 +141,7 @@ class Inbound:
             return None
         return self.receive_pubrel(message_id, client_id, peer, now)
 
-    def receive(self, frame: Publish, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
+    def receive(self, frame: Publish, client_id: ClientId, peer: Peer, now: float) -> list[Output]:
         topic = self._topics.topic_of(frame.topic_id, frame.topic_id_type)
         if topic is None:
             code = ReturnCode.INVALID_TOPIC_ID
@@ -185,7 +177,7 @@ class Inbound:
             self._await(reading)
         return [reading]
 
-    def receive_register(self, frame: Register, client_id: ClientId, peer: Peer) -> list[Effect]:
+    def receive_register(self, frame: Register, client_id: ClientId, peer: Peer) -> list[Output]:
         name = topic_name(frame.topic_name, self._options.topic_bytes_max)
         if name is None:
             refused = Regack(0, frame.message_id, ReturnCode.INVALID_TOPIC_ID)
@@ -200,7 +192,7 @@ class Inbound:
 
     def receive_pubrel(
         self, message_id: int, client_id: ClientId, peer: Peer, now: float
-    ) -> list[Effect]:
+    ) -> list[Output]:
         """PUBREL ends the exchange; an unknown one is answered too, its PUBCOMP was lost."""
         exchange = (self._awaiting_release or {}).get(message_id)
         if exchange is None or exchange.stage is _UNRECORDED:
@@ -210,7 +202,7 @@ class Inbound:
         exchange.stage = _RELEASING
         return [RecordRelease(client_id, message_id, ReleaseRecorded(client_id, message_id))]
 
-    def released(self, message_id: int, peer: Peer, now: float) -> list[Effect]:
+    def released(self, message_id: int, peer: Peer, now: float) -> list[Output]:
         """Nothing will bring the exchange back, so the client may use its message id again."""
         waiting = self._awaiting_release
         if waiting is not None and message_id in waiting:
@@ -247,7 +239,7 @@ class Inbound:
         if unacknowledged:
             self._unheard = {reading.message_id for reading in unacknowledged}
 
-    def end(self, client_id: ClientId) -> list[Effect]:
+    def end(self, client_id: ClientId) -> list[Output]:
         """The session is over: nobody will release what it received."""
         return [
             RecordRelease(client_id, message_id)
@@ -266,7 +258,7 @@ class Inbound:
 
     # From the engine
 
-    def acknowledged(self, reading: Reading, peer: Peer, last_received_at: float) -> list[Effect]:
+    def acknowledged(self, reading: Reading, peer: Peer, last_received_at: float) -> list[Output]:
         """The reading is safe: acknowledge it, if this session waits for that.
 
         A client that was last heard at `last_received_at` may send copies for `COPY_S` after it.
@@ -286,7 +278,7 @@ class Inbound:
             effects.append(Send(peer, Pubrec(message_id)))
         return effects
 
-    def refused(self, reading: Reading, return_code: int, peer: Peer) -> list[Effect]:
+    def refused(self, reading: Reading, return_code: int, peer: Peer) -> list[Output]:
         """The reading cannot go on: say so, by PUBACK for QoS 2 as well (1.2, 5.4.13)."""
         if not self._take_from_unacknowledged(reading):
             return []
@@ -350,7 +342,7 @@ class Inbound:
 
     # What was here before
 
-    def _repeated(self, frame: Publish, reading: Reading, peer: Peer) -> list[Effect] | None:
+    def _repeated(self, frame: Publish, reading: Reading, peer: Peer) -> list[Output] | None:
         """The answer to a copy of a reading that is known already; None for a new reading."""
         message_id = frame.message_id
         before = self._unacknowledged(message_id)
@@ -382,13 +374,13 @@ class Inbound:
         exchange = self._awaiting_release.get(reading.message_id)
         return exchange is not None and _is_copy_of(exchange.contents, reading)
 
-    def _await_release(self, message_id: int, contents: Contents, reading: Reading) -> list[Effect]:
+    def _await_release(self, message_id: int, contents: Contents, reading: Reading) -> list[Output]:
         waiting = self._awaiting_release
         if waiting is None:
             waiting = self._awaiting_release = {}
         if message_id in waiting:
             del waiting[message_id]
-        effects: list[Effect] = []
+        effects: list[Output] = []
         if len(waiting) >= RELEASES_MAX:
             oldest = next(iter(waiting))
             del waiting[oldest]
@@ -429,7 +421,7 @@ def _is_copy_of(contents: Contents, reading: Reading) -> bool:
 
 def _refusal(
     frame: Publish, client_id: ClientId, peer: Peer, return_code: int, reason: Reason
-) -> list[Effect]:
+) -> list[Output]:
     answer = Puback(frame.topic_id, frame.message_id, return_code)
     detail = f"topic id {frame.topic_id:#06x}, {len(frame.payload)} bytes, QoS {frame.qos}"
     return [Dropped(reason, client_id, detail), Send(peer, answer)]

@@ -14,17 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from gateway.core.effects import (
-    ConnectSaved,
-    Effect,
-    Peer,
-    PublishWill,
-    Send,
-    State,
-    WhenSaved,
-)
+from gateway.core.effects import ConnectSaved, Send, WhenSaved
+from gateway.core.events import Output, PublishWill
 from gateway.core.session.address_validation import Whereabouts
 from gateway.core.session.states import Input, Interrupted, after
+from gateway.core.state_records import State
+from gateway.core.values import Peer
 from gateway.frames import Connack, Connect, Pingresp, ReturnCode
 
 # Tuples, because members are found in them by identity; hashing a member costs ten times that.
@@ -39,7 +34,7 @@ class Presence(Whereabouts):
 
     # From the engine
 
-    def admitted(self, word: ConnectSaved, now: float) -> list[Effect]:
+    def admitted(self, word: ConnectSaved, now: float) -> list[Output]:
         """That the client is there is durable; unless it has left or come anew since."""
         given = Input.ADMITTED if self.state is State.CONNECTING else Input.SIGNAL
         is_latest = word.peer is self.peer and self._saved_state is State.ACTIVE
@@ -61,7 +56,7 @@ class Presence(Whereabouts):
             return False
         return now <= self.wake_at()
 
-    def displace(self) -> list[Effect]:
+    def displace(self) -> list[Output]:
         """Another client id connects from this client's address: it is gone, but not lost (A4)."""
         if after(self.state, Input.DISCONNECT) is None:
             return []
@@ -85,7 +80,7 @@ class Presence(Whereabouts):
         due_at = self.outbound.due_at
         return due_at if due_at is not None and due_at < deadline else deadline
 
-    def handle_time(self, now: float, returned_at: float = -inf) -> list[Effect]:
+    def handle_time(self, now: float, returned_at: float = -inf) -> list[Output]:
         if now >= self.deadline(returned_at):
             return self._silent(now, returned_at)
         due_at = self.outbound.due_at
@@ -98,7 +93,7 @@ class Presence(Whereabouts):
 
     # Moving between states
 
-    def _admit(self, given: Input, now: float) -> list[Effect]:
+    def _admit(self, given: Input, now: float) -> list[Output]:
         """CONNACK, at once or when it is durable that the client is there."""
         self._interrupted = None
         if self.clean and self.will is None:
@@ -106,7 +101,7 @@ class Presence(Whereabouts):
         row = self._changed_row(State.ACTIVE)
         return [*row, WhenSaved([ConnectSaved(self.client_id, self.peer, self.will is not None)])]
 
-    def _welcome(self, given: Input, now: float) -> list[Effect]:
+    def _welcome(self, given: Input, now: float) -> list[Output]:
         effects = self._move(given, f"keep-alive {self.keep_alive_s} s")
         self._supervise(self.keep_alive_s)
         effects.append(Send(self.peer, Connack(ReturnCode.ACCEPTED)))
@@ -121,7 +116,7 @@ class Presence(Whereabouts):
         if interrupted is not None:  # else it came again within the handshake
             self._interrupted = interrupted
 
-    def _go_on(self) -> list[Effect]:
+    def _go_on(self) -> list[Output]:
         """The CONNECT was a copy: the client goes on where it was, if there is a way back."""
         interrupted, self._interrupted = self._interrupted, None
         assert interrupted is not None, "there is nothing to go on with"
@@ -134,13 +129,13 @@ class Presence(Whereabouts):
         moved = self._move(Input.GOES_ON if is_active else Input.SLEEPS_ON, detail)
         return moved + self._changed_row()
 
-    def _send_on(self, now: float) -> list[Effect]:
+    def _send_on(self, now: float) -> list[Output]:
         """What the handshake held up, to one that listens."""
         if self.state is not State.ACTIVE:
             return []
         return self.outbound.resume(self.client_id, self.peer, now)
 
-    def _leave(self, given: Input, detail: str, wills: Sequence[Effect] = ()) -> list[Effect]:
+    def _leave(self, given: Input, detail: str, wills: Sequence[Output] = ()) -> list[Output]:
         self._interrupted = None
         self._end_connection()
         self.silence_max_s = inf
@@ -148,11 +143,11 @@ class Presence(Whereabouts):
         # A clean session ends now, and its row with it.
         return effects if self.clean else effects + self._changed_row()
 
-    def _lose(self, given: Input, detail: str, now: float) -> list[Effect]:
+    def _lose(self, given: Input, detail: str, now: float) -> list[Output]:
         wills = [] if self.will is None else [PublishWill(self.will.reading(self.client_id, now))]
         return self._leave(given, detail, wills)
 
-    def _silent(self, now: float, returned_at: float) -> list[Effect]:
+    def _silent(self, now: float, returned_at: float) -> list[Output]:
         detail = f"silent for {now - self.last_received_at:.0f} s"
         if self.state is not State.CONNECTING:
             return self._lose(Input.SILENT, detail, now)
@@ -162,7 +157,7 @@ class Presence(Whereabouts):
         is_lost = now >= self.deadline(returned_at)
         return effects + (self._silent(now, returned_at) if is_lost else self._send_on(now))
 
-    def _unanswered(self, now: float) -> list[Effect]:
+    def _unanswered(self, now: float) -> list[Output]:
         """The client acknowledges nothing: its message is kept, but nobody waits (A3, A8)."""
         detail = f"no answer after {self._options.retry_count_max} retries"
         if self.state is State.AWAKE:
@@ -187,7 +182,7 @@ class Presence(Whereabouts):
         if self._will_handshake is not None:
             self._will_handshake.end_connection()
 
-    def _until_drained(self, effects: list[Effect], now: float) -> list[Effect]:
+    def _until_drained(self, effects: list[Output], now: float) -> list[Output]:
         """PINGRESP, and asleep again, as soon as one that is awake has acknowledged all (A14.2), or
         for long enough has got more than it asked for.
         """

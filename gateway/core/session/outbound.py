@@ -30,19 +30,9 @@ from __future__ import annotations
 
 from math import inf
 
-from gateway.core.effects import (
-    ClientId,
-    DeliverySaved,
-    Dropped,
-    Effect,
-    Message,
-    Peer,
-    Publication,
-    Reason,
-    Save,
-    Send,
-    WhenSaved,
-)
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import DeliverySaved, Dropped, Save, Send, WhenSaved
+from gateway.core.events import Output
 from gateway.core.session.egress_budget import publish_bytes
 from gateway.core.session.outbox import (
     NOWHERE,
@@ -61,7 +51,8 @@ from gateway.core.session.outbox import (
     saving,
 )
 from gateway.core.session.sending import Sending
-from gateway.core.state_records import MessageRecord
+from gateway.core.state_records import ClientId, MessageRecord
+from gateway.core.values import Message, Peer, Publication
 from gateway.frames import Puback, Pubrel, Regack, ReturnCode
 
 # Positions are reserved in blocks, so that a session's row changes once for a block of messages.
@@ -116,7 +107,7 @@ class Outbound(Sending):
         peer: Peer,
         now: float,
         publication: Publication | None = None,
-    ) -> list[Effect]:
+    ) -> list[Output]:
         """Send the message now or when its turn comes."""
         egress_budget = self._egress_budget
         if egress_budget is not None and not egress_budget.is_open(now):
@@ -145,11 +136,11 @@ class Outbound(Sending):
 
     def keep(
         self, message: Message, client_id: ClientId, publication: Publication | None = None
-    ) -> list[Effect]:
+    ) -> list[Output]:
         """Queue the message behind the others."""
         if self._outbox is None:
             self._outbox = Outbox(self._options)
-        effects: list[Effect] = []
+        effects: list[Output] = []
         queued = Queued(message, NOWHERE, publication)
         if message.qos:
             queued.position = self._take_position()
@@ -169,7 +160,7 @@ class Outbound(Sending):
         peer: Peer,
         now: float,
         publication: Publication | None,
-    ) -> list[Effect]:
+    ) -> list[Output]:
         """There is no allowance for it now."""
         if message.qos == 0 and self.is_address_validated:
             detail = f"more than {self._options.egress_bytes_per_s_max} bytes/s"
@@ -183,7 +174,7 @@ class Outbound(Sending):
 
     def receive_regack(
         self, frame: Regack, client_id: ClientId, peer: Peer, now: float
-    ) -> list[Effect]:
+    ) -> list[Output]:
         current = self._current(REGACK, frame.message_id)
         if current is None:
             return [Dropped(Reason.OUT_OF_TURN, client_id, "REGACK")]
@@ -198,7 +189,7 @@ class Outbound(Sending):
         dropped = Dropped(Reason.CLIENT_REFUSED, client_id, detail)
         return [dropped, *self._finish(client_id, peer, now)]
 
-    def plain_puback(self, datagram: bytes, client_id: ClientId) -> list[Effect] | None:
+    def plain_puback(self, datagram: bytes, client_id: ClientId) -> list[Output] | None:
         """The client has the message under way, and no other waits; None for all else, with
         nothing done.
         """
@@ -215,14 +206,14 @@ class Outbound(Sending):
 
     def receive_puback(
         self, frame: Puback, client_id: ClientId, peer: Peer, now: float
-    ) -> list[Effect]:
+    ) -> list[Output]:
         if frame.return_code == ReturnCode.ACCEPTED:
             if self._published(frame.message_id, 1) is None:
                 return [Dropped(Reason.OUT_OF_TURN, client_id, "PUBACK")]
             return self._finish(client_id, peer, now)
         return self._receive_error(frame, client_id, peer, now)
 
-    def receive_pubrec(self, message_id: int, client_id: ClientId, peer: Peer) -> list[Effect]:
+    def receive_pubrec(self, message_id: int, client_id: ClientId, peer: Peer) -> list[Output]:
         """PUBREL once that is durable. For what is unknown at once: a client that waits for it
         must be able to finish.
         """
@@ -246,14 +237,14 @@ class Outbound(Sending):
 
     def receive_pubcomp(
         self, message_id: int, client_id: ClientId, peer: Peer, now: float
-    ) -> list[Effect]:
+    ) -> list[Output]:
         if self._current(PUBCOMP, message_id) is None:
             return [Dropped(Reason.OUT_OF_TURN, client_id, "PUBCOMP")]
         return self._finish(client_id, peer, now)
 
     # From the session
 
-    def resume(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
+    def resume(self, client_id: ClientId, peer: Peer, now: float) -> list[Output]:
         """The client listens (again): go on with what is under way, or begin."""
         current = self.outstanding
         if current is None:
@@ -262,11 +253,11 @@ class Outbound(Sending):
         current.tries = 0
         return self._send(current, client_id, peer, now)
 
-    def go_on(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
+    def go_on(self, client_id: ClientId, peer: Peer, now: float) -> list[Output]:
         """Send what waited for `validate_address`, to a client that listens."""
         return self.resume(client_id, peer, now) if self._was_short() else []
 
-    def ask_again(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
+    def ask_again(self, client_id: ClientId, peer: Peer, now: float) -> list[Output]:
         """A client that is awake asks for its messages once more: it slept meanwhile, or missed
         what was sent, and shall not have to wait for our timer.
         """
@@ -286,7 +277,7 @@ class Outbound(Sending):
         """The client does not listen: nothing is sent until `resume`."""
         self.due_at = None
 
-    def retry(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect] | None:
+    def retry(self, client_id: ClientId, peer: Peer, now: float) -> list[Output] | None:
         """Repeat what is under way; None when it has been repeated often enough."""
         current = self.outstanding
         if self._egress_budget is not None and self._egress_budget.is_short:
@@ -298,7 +289,7 @@ class Outbound(Sending):
         current.tries += 1
         return self._send(current, client_id, peer, now)
 
-    def kept(self, news: DeliverySaved, peer: Peer, now: float) -> list[Effect]:
+    def kept(self, news: DeliverySaved, peer: Peer, now: float) -> list[Output]:
         """What a QoS 2 message waited for is durable."""
         position = news.position
         self._durable_to = max(self._durable_to, position)
@@ -315,9 +306,9 @@ class Outbound(Sending):
         current.stage = REGACK  # or what `_publish` finds
         return self._publish(current, news.client_id, peer, now) if self._is_listening else []
 
-    def end(self, client_id: ClientId) -> list[Effect]:
+    def end(self, client_id: ClientId) -> list[Output]:
         """The session is over, and what waits for its client with it."""
-        effects: list[Effect] = []
+        effects: list[Output] = []
         if self.outstanding is not None:
             effects += let_go(client_id, self.outstanding.publication)
         for queued in self._outbox.take_all() if self._outbox is not None else ():
@@ -353,7 +344,7 @@ class Outbound(Sending):
 
     def _receive_error(
         self, frame: Puback, client_id: ClientId, peer: Peer, now: float
-    ) -> list[Effect]:
+    ) -> list[Output]:
         """A PUBACK that says no: it may come at any QoS, and at any stage of QoS 2 but the last."""
         detail = f"PUBACK {frame.return_code} for topic id {frame.topic_id:#06x}"
         refused = Dropped(Reason.CLIENT_REFUSED, client_id, detail)

@@ -15,10 +15,12 @@ from collections import deque
 from dataclasses import dataclass
 from enum import Enum
 
-from gateway.core.effects import ClientId, DeliveryComplete, Effect, Message, Publication, Save
+from gateway.core.effects import DeliveryComplete, Save
+from gateway.core.events import Output
 from gateway.core.session.options import SessionOptions, WhenOutboxFull
 from gateway.core.session.topic_registry import Reference
-from gateway.core.state_records import MessageDeleted, MessageRecord
+from gateway.core.state_records import ClientId, MessageDeleted, MessageRecord
+from gateway.core.values import Message, Publication
 from gateway.frames import Publish, ReturnCode, TopicIdType
 
 MESSAGE_IDS = 0xFFFF  # from 1 on
@@ -183,7 +185,7 @@ def row(client_id: ClientId, queued: Queued | Outstanding) -> MessageRecord:
     )
 
 
-def saving(client_id: ClientId, queued: Queued | Outstanding) -> list[Effect]:
+def saving(client_id: ClientId, queued: Queued | Outstanding) -> list[Output]:
     """What makes it durable, if that is not for later."""
     publication = queued.publication
     if publication is not None and publication.unsaved is not None:
@@ -192,7 +194,7 @@ def saving(client_id: ClientId, queued: Queued | Outstanding) -> list[Effect]:
     return [Save(row(client_id, queued))]
 
 
-def gone(client_id: ClientId, queued: Queued | Outstanding) -> list[Effect]:
+def gone(client_id: ClientId, queued: Queued | Outstanding) -> list[Output]:
     """A message leaves the queue, and its row if it has one."""
     if not queued.message.qos:
         return []
@@ -204,7 +206,7 @@ def gone(client_id: ClientId, queued: Queued | Outstanding) -> list[Effect]:
     return left if is_unsaved else [Save(MessageDeleted(client_id, queued.position)), *left]
 
 
-def let_go(client_id: ClientId, publication: Publication | None) -> list[Effect]:
+def let_go(client_id: ClientId, publication: Publication | None) -> list[Output]:
     """One copy less to wait for, before the broker may forget the message."""
     if publication is None:
         return []

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import inf
 
-from gateway.core.effects import ClientId, Effect, Peer, Save, State, StateChanged
+from gateway.core.effects import Save, StateChanged
+from gateway.core.events import Output
 from gateway.core.session.inbound import Inbound
 from gateway.core.session.options import PredefinedTopics, SessionOptions, deadline_s
 from gateway.core.session.outbound import Outbound
@@ -17,7 +18,8 @@ from gateway.core.session.states import Input, Interrupted, after
 from gateway.core.session.subscribing import Subscribing
 from gateway.core.session.topic_registry import TOPIC_ID_MIN, Announced, TopicRegistry
 from gateway.core.session.will import Will, WillHandshake
-from gateway.core.state_records import ClientRecord, SessionDeleted, SessionRecord
+from gateway.core.state_records import ClientId, ClientRecord, SessionDeleted, SessionRecord, State
+from gateway.core.values import Peer
 
 # As what a state is saved that no client can be in after a restart.
 _SAVED_AS = {State.AWAKE: State.ASLEEP, State.CONNECTING: State.DISCONNECTED}
@@ -69,7 +71,7 @@ class LastingSession:
         self.outbound = Outbound(self._topics, options, first_position)
         self.silence_max_s = inf
         self.scheduled_at = inf  # the engine's own note: when it will look at this session next
-        self.held: tuple[Effect, ...] = ()  # and which frames to it wait for the disk
+        self.held: tuple[Output, ...] = ()  # and which frames to it wait for the disk
         self.noted: object = None  # by what goes through all sessions (presence/availability.py)
         self.clean = False
         self.keep_alive_s = 0
@@ -149,7 +151,7 @@ class LastingSession:
             self._will_handshake = WillHandshake(self._options)
         return self._will_handshake
 
-    def _changed_row(self, state: State | None = None) -> list[Effect]:
+    def _changed_row(self, state: State | None = None) -> list[Output]:
         """The session's row, if it is another than the one saved last; `state` if it is not yet."""
         if state is None:
             state = _SAVED_AS.get(self.state, self.state)
@@ -172,11 +174,11 @@ class LastingSession:
         self._row, self._saved_state, self._saved_positions = digest, state, positions
         return [Save(row)]
 
-    def _gone(self) -> list[Effect]:
+    def _gone(self) -> list[Output]:
         """The session is over, and with it all its rows, if it has any."""
         return [] if self._row is None else [Save(SessionDeleted(self.client_id))]
 
-    def _move(self, given: Input, detail: str = "") -> list[Effect]:
+    def _move(self, given: Input, detail: str = "") -> list[Output]:
         before = self.state
         following = after(before, given)
         assert following is not None, f"no arrow from {before} by {given}"

@@ -9,18 +9,9 @@ from __future__ import annotations
 
 from math import inf
 
-from gateway.core.effects import (
-    ClientId,
-    DeliverySaved,
-    Dropped,
-    Effect,
-    Message,
-    Peer,
-    Publication,
-    Reason,
-    Send,
-    WhenSaved,
-)
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import DeliverySaved, Dropped, Send, WhenSaved
+from gateway.core.events import Output
 from gateway.core.session.egress_budget import (
     PUBREL_BYTES,
     BudgetedSender,
@@ -44,6 +35,8 @@ from gateway.core.session.outbox import (
     publish_frame,
 )
 from gateway.core.session.topic_registry import Reference, TopicRegistry
+from gateway.core.state_records import ClientId
+from gateway.core.values import Message, Peer, Publication
 from gateway.frames import Pubrel, Register, TopicIdType
 
 
@@ -87,9 +80,9 @@ class Sending(BudgetedSender):
 
     # One message after the other
 
-    def _next(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
+    def _next(self, client_id: ClientId, peer: Peer, now: float) -> list[Output]:
         """Send from the outbox until something must be acknowledged, or it is enough."""
-        effects: list[Effect] = []
+        effects: list[Output] = []
         while self._outbox and self.outstanding is None and not self.is_enough(now):
             wait_s = 0.0 if self._egress_budget is None else self._egress_budget.wait_s(now)
             if wait_s:
@@ -101,7 +94,7 @@ class Sending(BudgetedSender):
             self._outbox = None
         return effects
 
-    def _start(self, queued: Queued, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
+    def _start(self, queued: Queued, client_id: ClientId, peer: Peer, now: float) -> list[Output]:
         message = queued.message
         reference = self._topics.reference(message.topic)
         size = publish_bytes(message.payload)
@@ -136,7 +129,7 @@ class Sending(BudgetedSender):
 
     def _send(
         self, current: Outstanding, client_id: ClientId, peer: Peer, now: float
-    ) -> list[Effect]:
+    ) -> list[Output]:
         """Send, perhaps once more, what the message under way waits for."""
         if current.stage is RELEASING or current.stage is SAVING:
             self.due_at = inf
@@ -150,7 +143,7 @@ class Sending(BudgetedSender):
 
     def _publish(
         self, current: Outstanding, client_id: ClientId, peer: Peer, now: float
-    ) -> list[Effect]:
+    ) -> list[Output]:
         """Send the message under way, or do what must come before it."""
         message = current.message
         reference = self._topics.reference(message.topic)
@@ -180,7 +173,7 @@ class Sending(BudgetedSender):
 
     def _ask_about(
         self, current: Outstanding, reference: Reference, peer: Peer, now: float
-    ) -> list[Effect]:
+    ) -> list[Output]:
         """Ask for a word by REGISTER of a name that the client knows already, if that fits: all
         clients answer it, and there are some that do not expect PINGREQ from a gateway.
         """
@@ -191,12 +184,12 @@ class Sending(BudgetedSender):
         current.stage = REGACK
         return [Send(peer, Register(topic_id, current.message_id, topic.encode()))]
 
-    def _save_first(self, current: Outstanding, client_id: ClientId) -> list[Effect]:
+    def _save_first(self, current: Outstanding, client_id: ClientId) -> list[Output]:
         current.stage = SAVING
         self.due_at = inf
         return [WhenSaved([DeliverySaved(client_id, current.position, is_released=False)])]
 
-    def _finish(self, client_id: ClientId, peer: Peer, now: float) -> list[Effect]:
+    def _finish(self, client_id: ClientId, peer: Peer, now: float) -> list[Output]:
         was_listening = self._is_listening
         finished = self.outstanding
         assert finished is not None, "only what is under way is finished"

@@ -19,20 +19,9 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
-from gateway.core.effects import (
-    DeliverySaved,
-    Dropped,
-    Effect,
-    Message,
-    Peer,
-    Publication,
-    Reading,
-    Reason,
-    Send,
-    State,
-    SubscribeTo,
-    UnsubscribeFrom,
-)
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import DeliverySaved, Dropped, Send
+from gateway.core.events import Output, UnsubscribeFrom
 from gateway.core.session.inbound import PUBREL_OCTETS
 from gateway.core.session.lifecycle import ABSENT as ABSENT
 from gateway.core.session.lifecycle import LISTENING as LISTENING
@@ -40,7 +29,8 @@ from gateway.core.session.lifecycle import Presence
 from gateway.core.session.outbound import PUBACK_OCTETS
 from gateway.core.session.states import ENDED, Input
 from gateway.core.session.will import return_code
-from gateway.core.state_records import Exchanges, SubscriptionRecord
+from gateway.core.state_records import Exchanges, State, SubscriptionRecord
+from gateway.core.values import Message, Peer, Publication, Reading, SubscribeTo
 from gateway.frames import (
     Connack,
     Connect,
@@ -89,7 +79,7 @@ class Session(Presence):
             self.last_received_at = now
         return reading
 
-    def plain_answer(self, datagram: bytes, now: float) -> list[Effect] | None:
+    def plain_answer(self, datagram: bytes, now: float) -> list[Output] | None:
         """What a PUBREL or a PUBACK as nearly all are brings; None for `receive`, with nothing
         done. No timer comes nearer by it.
         """
@@ -106,7 +96,7 @@ class Session(Presence):
             self.last_received_at = now
         return effects
 
-    def receive(self, frame: Frame, now: float) -> list[Effect]:
+    def receive(self, frame: Frame, now: float) -> list[Output]:
         """Any frame but CONNECT and a PUBLISH with QoS -1, which the engine takes itself."""
         self.last_received_at = now
         state = self.state
@@ -121,7 +111,7 @@ class Session(Presence):
             return self._out_of_turn(frame)
         return self._until_drained(receiver(self, frame, now), now)
 
-    def connect(self, frame: Connect, peer: Peer, now: float) -> list[Effect]:
+    def connect(self, frame: Connect, peer: Peer, now: float) -> list[Output]:
         """CONNECT, admitted by the engine, which makes a new session for a clean one (1.2, 6.2)."""
         self.last_received_at = now
         is_repeated = self.state is State.CONNECTING and frame.will and peer == self.peer
@@ -143,7 +133,7 @@ class Session(Presence):
         left = [] if self._row is None or self._interrupted else self._changed_row()
         return [*effects, Send(peer, WillTopicReq()), *left]
 
-    def address_validated(self, frame: Frame, now: float) -> list[Effect]:
+    def address_validated(self, frame: Frame, now: float) -> list[Output]:
         """A frame by which the client is known to be where it is; what waited for that may go."""
         self.outbound.validate_address()
         self.last_received_at = now
@@ -162,7 +152,7 @@ class Session(Presence):
         publication: Publication | None = None,
         *,
         is_held: bool = False,
-    ) -> list[Effect]:
+    ) -> list[Output]:
         """Pass a message on, or keep it for a client that does not listen now.
 
         `arrived`: what hears of it when the client has acknowledged this copy, or lost it.
@@ -199,7 +189,7 @@ class Session(Presence):
         peer, client_id, inbound = self.peer, self.client_id, self.inbound
         return peer is not None and client_id is not None and inbound is not None
 
-    def kept(self, news: DeliverySaved, now: float) -> list[Effect]:
+    def kept(self, news: DeliverySaved, now: float) -> list[Output]:
         """What a message to this client waited for is durable."""
         effects = self.outbound.kept(news, self.peer, now)
         if self.state in LISTENING and self.outbound.outstanding is None:
@@ -212,15 +202,15 @@ class Session(Presence):
         """The other readings whose acknowledgement this client waits for."""
         return [each for each in self.inbound.unacknowledged if each is not reading]
 
-    def acknowledged(self, reading: Reading) -> list[Effect]:
+    def acknowledged(self, reading: Reading) -> list[Output]:
         """A reading is in the broker's hands (or on disk): acknowledge it."""
         return self.inbound.acknowledged(reading, self.peer, self.last_received_at)
 
-    def refused(self, reading: Reading, return_code: int) -> list[Effect]:
+    def refused(self, reading: Reading, return_code: int) -> list[Output]:
         """A reading cannot go on: its sensor keeps it."""
         return self.inbound.refused(reading, return_code, self.peer)
 
-    def released(self, message_id: int, now: float) -> list[Effect]:
+    def released(self, message_id: int, now: float) -> list[Output]:
         """The answer to `RecordRelease`."""
         return self.inbound.released(message_id, self.peer, now)
 
@@ -236,7 +226,7 @@ class Session(Presence):
         """What is to be saved before `subscribed` may accept a wish."""
         return self._subscribing.row(asked)
 
-    def subscribed(self, asked: SubscribeTo, return_code: int) -> list[Effect]:
+    def subscribed(self, asked: SubscribeTo, return_code: int) -> list[Output]:
         """The answer to `SubscribeTo`."""
         return self._subscribing.subscribed(asked, return_code, self.peer)
 
@@ -258,9 +248,9 @@ class Session(Presence):
         """It takes the place of one whose client was here, and may not know of it."""
         self._interrupted = ENDED
 
-    def end(self) -> list[Effect]:
+    def end(self) -> list[Output]:
         """The session is over for good: nothing of it stays."""
-        effects: list[Effect] = [
+        effects: list[Output] = [
             UnsubscribeFrom(self.client_id, topic_filter)
             for topic_filter in self._subscribing.filters
         ]
@@ -272,7 +262,7 @@ class Session(Presence):
 
     # Frame by frame
 
-    def _receive_connecting(self, frame: Frame, now: float) -> list[Effect]:
+    def _receive_connecting(self, frame: Frame, now: float) -> list[Output]:
         match frame:
             case WillTopic():
                 return self._receive_will_topic(frame, now)
@@ -286,7 +276,7 @@ class Session(Presence):
         effects = self._go_on() + self.receive(frame, now)
         return effects + self._send_on(now)
 
-    def _receive_will_topic(self, frame: WillTopic, now: float) -> list[Effect]:
+    def _receive_will_topic(self, frame: WillTopic, now: float) -> list[Output]:
         """A copy gets the same answer: that one was lost."""
         refused = self._open_will_handshake().receive_topic(frame)
         if refused is not None:
@@ -295,48 +285,48 @@ class Session(Presence):
             return self._admit(Input.ADMITTED, now)
         return [Send(self.peer, WillMsgReq())]
 
-    def _refuse(self, reason: Reason) -> list[Effect]:
+    def _refuse(self, reason: Reason) -> list[Output]:
         dropped = Dropped(reason, self.client_id, "will")
         answer = Send(self.peer, Connack(return_code(reason)))
         return [dropped, answer, *self._leave(Input.REFUSED, f"will refused: {reason.value}")]
 
-    def _receive_absent(self, frame: Frame) -> list[Effect]:
+    def _receive_absent(self, frame: Frame) -> list[Output]:
         """Only DISCONNECT tells a client that left to connect again (A4)."""
         dropped = Dropped(Reason.STRANGER, self.client_id, type(frame).__name__.upper())
         return [dropped, Send(self.peer, Disconnect())]
 
-    def _out_of_turn(self, frame: Frame) -> list[Effect]:
+    def _out_of_turn(self, frame: Frame) -> list[Output]:
         return [Dropped(Reason.OUT_OF_TURN, self.client_id, type(frame).__name__.upper())]
 
-    def _receive_publish(self, frame: Publish, now: float) -> list[Effect]:
+    def _receive_publish(self, frame: Publish, now: float) -> list[Output]:
         return self.inbound.receive(frame, self.client_id, self.peer, now)
 
-    def _receive_register(self, frame: Register, _now: float) -> list[Effect]:
+    def _receive_register(self, frame: Register, _now: float) -> list[Output]:
         answer = self.inbound.receive_register(frame, self.client_id, self.peer)
         return self._topics.take_fresh(self.client_id) + answer
 
-    def _receive_regack(self, frame: Regack, now: float) -> list[Effect]:
+    def _receive_regack(self, frame: Regack, now: float) -> list[Output]:
         return self.outbound.receive_regack(frame, self.client_id, self.peer, now)
 
-    def _receive_puback(self, frame: Puback, now: float) -> list[Effect]:
+    def _receive_puback(self, frame: Puback, now: float) -> list[Output]:
         return self.outbound.receive_puback(frame, self.client_id, self.peer, now)
 
-    def _receive_pubrec(self, frame: Pubrec, _now: float) -> list[Effect]:
+    def _receive_pubrec(self, frame: Pubrec, _now: float) -> list[Output]:
         return self.outbound.receive_pubrec(frame.message_id, self.client_id, self.peer)
 
-    def _receive_pubcomp(self, frame: Pubcomp, now: float) -> list[Effect]:
+    def _receive_pubcomp(self, frame: Pubcomp, now: float) -> list[Output]:
         return self.outbound.receive_pubcomp(frame.message_id, self.client_id, self.peer, now)
 
-    def _receive_pubrel(self, frame: Pubrel, now: float) -> list[Effect]:
+    def _receive_pubrel(self, frame: Pubrel, now: float) -> list[Output]:
         return self.inbound.receive_pubrel(frame.message_id, self.client_id, self.peer, now)
 
-    def _receive_subscribe(self, frame: Subscribe, _now: float) -> list[Effect]:
+    def _receive_subscribe(self, frame: Subscribe, _now: float) -> list[Output]:
         return self._subscribing.receive_subscribe(frame, self.client_id, self.peer)
 
-    def _receive_unsubscribe(self, frame: Unsubscribe, _now: float) -> list[Effect]:
+    def _receive_unsubscribe(self, frame: Unsubscribe, _now: float) -> list[Output]:
         return self._subscribing.receive_unsubscribe(frame, self.client_id, self.peer)
 
-    def _receive_pingreq(self, frame: Pingreq, now: float) -> list[Effect]:
+    def _receive_pingreq(self, frame: Pingreq, now: float) -> list[Output]:
         """A ping is answered here: the broker's health is not the sensor's business (A7)."""
         if frame.client_id and frame.client_id != self.client_id.encode():
             dropped = Dropped(Reason.STRANGER, self.client_id, f"PINGREQ of {frame.client_id!r}")
@@ -351,7 +341,7 @@ class Session(Presence):
         self.outbound.begin_fetch(now)
         return effects + self.outbound.resume(self.client_id, self.peer, now)
 
-    def _receive_disconnect(self, frame: Disconnect, now: float) -> list[Effect]:
+    def _receive_disconnect(self, frame: Disconnect, now: float) -> list[Output]:
         """DISCONNECT is always echoed; with a duration it announces sleep (1.2, 5.4.21, 6.14)."""
         answer = Send(self.peer, Disconnect())
         if not frame.duration_s:
@@ -366,28 +356,28 @@ class Session(Presence):
         row = self._changed_row()
         return [answer, *moved, *row] if may_sleep else [*row, answer, *moved]
 
-    def _receive_will_topic_upd(self, frame: WillTopicUpd, _now: float) -> list[Effect]:
+    def _receive_will_topic_upd(self, frame: WillTopicUpd, _now: float) -> list[Output]:
         return self._answer_update(self._open_will_handshake().update_topic(frame), WillTopicResp)
 
-    def _receive_will_msg_upd(self, frame: WillMsgUpd, _now: float) -> list[Effect]:
+    def _receive_will_msg_upd(self, frame: WillMsgUpd, _now: float) -> list[Output]:
         return self._answer_update(self._open_will_handshake().update_message(frame), WillMsgResp)
 
     def _answer_update(
         self, refused: Reason | None, answer: type[WillTopicResp] | type[WillMsgResp]
-    ) -> list[Effect]:
+    ) -> list[Output]:
         if refused is not None:
             dropped = Dropped(refused, self.client_id, "will update")
             return [dropped, Send(self.peer, answer(return_code(refused)))]
         return [*self._changed_row(), Send(self.peer, answer(ReturnCode.ACCEPTED))]
 
-    def _receive_copied_will(self, frame: WillTopic | WillMsg, _now: float) -> list[Effect]:
+    def _receive_copied_will(self, frame: WillTopic | WillMsg, _now: float) -> list[Output]:
         """A client repeats the end of its handshake when CONNACK was lost (1.2, 6.13)."""
         if self.state is not State.ACTIVE or not self._open_will_handshake().ends_handshake(frame):
             return self._out_of_turn(frame)
         return [Send(self.peer, Connack(ReturnCode.ACCEPTED))]
 
 
-_RECEIVERS: dict[type, Callable[[Session, Any, float], list[Effect]]] = {
+_RECEIVERS: dict[type, Callable[[Session, Any, float], list[Output]]] = {
     Publish: Session._receive_publish,
     Register: Session._receive_register,
     Regack: Session._receive_regack,

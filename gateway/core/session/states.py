@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from gateway.core.effects import State
+from gateway.core.state_records import State
 
 
 class Input(Enum):

@@ -17,8 +17,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gateway.core.effects import State
 from gateway.core.session.states import TRANSITIONS, Input
+from gateway.core.state_records import State
 
 # All lengths in pixels.
 COLUMN_WIDTH = 150

@@ -18,22 +18,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.core.effects import (
-    ClientId,
-    Dropped,
-    Effect,
-    Peer,
-    Reason,
-    Save,
-    Send,
-    SubscribeTo,
-    UnsubscribeFrom,
-)
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped, Save, Send
+from gateway.core.events import Output, UnsubscribeFrom
 from gateway.core.session.options import SessionOptions
 from gateway.core.session.qos_table import QosTable
 from gateway.core.session.topic_names import has_wildcard, topic_filter
 from gateway.core.session.topic_registry import TopicRegistry
-from gateway.core.state_records import SubscriptionDeleted, SubscriptionRecord
+from gateway.core.state_records import ClientId, SubscriptionDeleted, SubscriptionRecord
+from gateway.core.values import Peer, SubscribeTo
 from gateway.frames import ReturnCode, Suback, Subscribe, TopicIdType, Unsuback, Unsubscribe
 
 
@@ -61,7 +54,7 @@ class Subscribing(QosTable):
 
     # From the client
 
-    def receive_subscribe(self, frame: Subscribe, client_id: ClientId, peer: Peer) -> list[Effect]:
+    def receive_subscribe(self, frame: Subscribe, client_id: ClientId, peer: Peer) -> list[Output]:
         wanted = self._filter_of(frame)
         if self._wishes is not None and frame.message_id in self._wishes:
             wish = self._wishes[frame.message_id]
@@ -84,7 +77,7 @@ class Subscribing(QosTable):
 
     def receive_unsubscribe(
         self, frame: Unsubscribe, client_id: ClientId, peer: Peer
-    ) -> list[Effect]:
+    ) -> list[Output]:
         """UNSUBACK whatever was subscribed (A14.7)."""
         answer = Send(peer, Unsuback(frame.message_id))
         wanted = self._filter_of(frame)
@@ -124,7 +117,7 @@ class Subscribing(QosTable):
             topic_id=_echoed_id(frame),
         )
 
-    def subscribed(self, asked: SubscribeTo, return_code: int, peer: Peer) -> list[Effect]:
+    def subscribed(self, asked: SubscribeTo, return_code: int, peer: Peer) -> list[Output]:
         """The answer to `SubscribeTo`."""
         wish = self._answered(asked.message_id)
         frame, topic_id = wish.frame, _echoed_id(wish.frame)

@@ -22,10 +22,11 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
-from gateway.core.effects import ClientId, Effect, Save
+from gateway.core.effects import Save
+from gateway.core.events import Output
 from gateway.core.session.options import PredefinedTopics
 from gateway.core.session.topic_names import topic_name
-from gateway.core.state_records import TopicRecord
+from gateway.core.state_records import ClientId, TopicRecord
 from gateway.frames import TopicIdType
 
 Reference = tuple[TopicIdType, int]
@@ -105,7 +106,7 @@ class TopicRegistry:
 
     # What is saved
 
-    def take_fresh(self, client_id: ClientId) -> list[Effect]:
+    def take_fresh(self, client_id: ClientId) -> list[Output]:
         """What was numbered since this was asked last, to be saved."""
         if self._fresh is None:
             return []

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gateway.core.effects import ClientId, Reading, Reason
+from gateway.core.drop_reasons import Reason
 from gateway.core.session.options import SessionOptions
 from gateway.core.session.topic_names import topic_name
-from gateway.core.state_records import WillRecord
+from gateway.core.state_records import ClientId, WillRecord
+from gateway.core.values import Reading
 from gateway.frames import ReturnCode, WillMsg, WillMsgUpd, WillTopic, WillTopicUpd
 
 

@@ -7,20 +7,19 @@ Limit: `POSTPONED_MAX` at a time; a further one is given up by the uplink, as th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from math import inf
 
-from gateway.core.effects import Reading
+from gateway.core.mqtt.inflight import InFlight
+from gateway.core.values import Reading
 
 POSTPONED_MAX = 1000
 OFFER_AGAIN_S = 10.0
 
 
 class Deferred:
-    def __init__(self, offer: Callable[[Reading], None]) -> None:
-        """`offer` puts a reading before all others."""
+    def __init__(self, in_flight: InFlight) -> None:
         self.offer_at = inf
-        self._offer = offer
+        self._in_flight = in_flight
         self._readings: deque[Reading] = deque()
 
     def __len__(self) -> int:
@@ -38,4 +37,4 @@ class Deferred:
         """All of them, in their order."""
         self.offer_at = inf
         while self._readings:
-            self._offer(self._readings.pop())
+            self._in_flight.wait_again(self._readings.pop())

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from math import inf
 
-from gateway.core.effects import ClientId, Reading
+from gateway.core.state_records import ClientId
+from gateway.core.values import Reading
 
 HELD_S = 10.0  # less than a sensor's patience: some retries of 10 s and more
 STORE_AGAIN_S = 1.5  # a journal that failed tries again after a second

@@ -20,20 +20,15 @@ oldest is given up and counted. At most `OFFERS_MAX` are offered at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import islice
 from math import inf
 
-from gateway.core.effects import (
-    ClientId,
-    Dropped,
-    Effect,
-    Reading,
-    Reason,
-    Save,
-    WhenSaved,
-)
-from gateway.core.state_records import DueWillDeleted, DueWillRecord
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped, Save, WhenSaved
+from gateway.core.events import Output
+from gateway.core.mqtt.publisher import Publisher
+from gateway.core.state_records import ClientId, DueWillDeleted, DueWillRecord
+from gateway.core.values import Reading
 from gateway.frames import ReturnCode
 
 OFFER_AGAIN_S = 60.0
@@ -43,9 +38,8 @@ DUE_MAX = 10_000
 
 
 class PendingWills:
-    def __init__(self, tag: Callable[[Reading], None]) -> None:
-        """`tag` gives a reading its delivery tag and its packet id."""
-        self._tag = tag
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher  # gives a will its delivery tag and its packet id
         self._due: dict[ClientId, Reading] = {}
         self._refused: dict[ClientId, Reading] = {}  # of these, those with nowhere to go
         self.due_at = inf  # when to offer the refused again
@@ -82,7 +76,7 @@ class PendingWills:
             self._due[row.client_id] = self._refused[row.client_id] = will
             self.due_at = now
 
-    def received(self, readings: list[Reading]) -> list[Effect]:
+    def received(self, readings: list[Reading]) -> list[Output]:
         """Those that the journal knows at the broker are due no more."""
         tags = {(each.epoch, each.sequence) for each in readings}
         known = [will for will in self._due.values() if (will.epoch, will.sequence) in tags]
@@ -90,11 +84,11 @@ class PendingWills:
 
     # From the engine
 
-    def begin(self, will: Reading) -> list[Effect]:
+    def begin(self, will: Reading) -> list[Output]:
         """What is saved of a will before it goes its way."""
         if will.qos == 0:
             return []
-        self._tag(will)
+        self._publisher.tag(will)
         given_up = self._make_room(will.client_id)
         self._due[will.client_id] = will
         self._refused.pop(will.client_id, None)
@@ -111,7 +105,7 @@ class PendingWills:
         )
         return [*given_up, Save(row), WhenSaved([])]
 
-    def acknowledged(self, reading: Reading) -> list[Effect]:
+    def acknowledged(self, reading: Reading) -> list[Output]:
         """The journal or the broker has it, if it is a will."""
         if reading not in self:
             return []
@@ -119,7 +113,7 @@ class PendingWills:
         self._refused.pop(reading.client_id, None)
         return [Save(DueWillDeleted(reading.client_id))]
 
-    def refused(self, reading: Reading, return_code: int, now: float) -> list[Effect]:
+    def refused(self, reading: Reading, return_code: int, now: float) -> list[Output]:
         """Nobody takes it, at present or for good."""
         if return_code != ReturnCode.CONGESTION:
             return self.acknowledged(reading)
@@ -133,7 +127,7 @@ class PendingWills:
         if self._refused:
             self.due_at = now
 
-    def _make_room(self, client_id: ClientId) -> list[Effect]:
+    def _make_room(self, client_id: ClientId) -> list[Output]:
         if client_id in self._due or len(self._due) < DUE_MAX:
             return []
         oldest = self._due[next(iter(self._due))]

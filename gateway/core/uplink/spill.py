@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from math import inf
 
-from gateway.core.effects import ClientId, Reading
+from gateway.core.state_records import ClientId
+from gateway.core.values import Reading
 
 BUSY_FACTOR = 10.0
 # Of `spill_after_s`, between two looks: by so much a reading may be late. To look for each would

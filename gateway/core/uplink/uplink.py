@@ -28,33 +28,25 @@ that is being stored by `qos0_order.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from math import inf
 
-from gateway.core.effects import (
-    ClientId,
-    Dropped,
-    Effect,
-    Finish,
-    ReadBacklog,
-    Reading,
-    ReadingRefused,
-    Reason,
-    Store,
-    Transmit,
-    Unqueue,
-)
-from gateway.core.mqtt.session import MqttSession
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped, Finish, FinishRun, ReadBacklog, Store, Transmit, Unqueue
+from gateway.core.events import Output, ReadingRefused
+from gateway.core.mqtt.publisher import Publisher
 from gateway.core.session.session import Session
+from gateway.core.state_records import ClientId
+from gateway.core.topic_options import Acknowledge, OptionsByTopic, ReadingOptions
+from gateway.core.topic_options import UplinkOptions as UplinkOptions
 from gateway.core.uplink.custody.custody import Custody
 from gateway.core.uplink.deferred import Deferred
 from gateway.core.uplink.indeterminate_writes import IndeterminateWrites
 from gateway.core.uplink.pending_wills import PendingWills
-from gateway.core.uplink.policy import Acknowledge, OptionsByTopic, ReadingOptions
-from gateway.core.uplink.policy import UplinkOptions as UplinkOptions
 from gateway.core.uplink.qos0_order import Qos0Order
 from gateway.core.uplink.spill import Spill, not_overtaken
+from gateway.core.values import Reading
 from gateway.frames import ReturnCode
 
 OVERFLOW = 10_000
@@ -79,47 +71,44 @@ class Uplink:
         self,
         *,
         sessions: Mapping[ClientId, Session],
-        upstream: MqttSession,
-        options: UplinkOptions,
+        publisher: Publisher,
+        topic_options: OptionsByTopic,
+        spill_after_s: float,
         pending_wills: PendingWills,
-        perform: Callable[[list[Effect], float], list[Effect]],
         custody: Custody,
     ) -> None:
         self.taken = [0, 0, 0]  # readings, by QoS
         self._overflow = OVERFLOW  # compiled, a name of the module is looked up each time
         self._sessions = sessions
-        self._readings = upstream.readings
-        self._in_flight = upstream.readings.in_flight
-        self._backlog = upstream.readings.in_flight.backlog
-        self._readings.objection = self._objection
-        self._options = OptionsByTopic(options.default, options.overrides)
-        self.spill = Spill(options.spill_after_s)
+        self._publisher = publisher
+        self._in_flight = publisher.in_flight
+        self._backlog = publisher.in_flight.backlog
+        self._options = topic_options
+        self.spill = Spill(spill_after_s)
         self._pending_wills = pending_wills
-        self._perform = perform
         self._custody = custody
-        self._custody.keeps = lambda topic: self._options.of(topic).keeps
         self.storing: dict[Reading, _Way] = {}  # what becomes of them when they are durable
         self._indeterminate = IndeterminateWrites()  # of these, those that are stored again
         self._qos0_order = Qos0Order()
         self._storing_of = self._qos0_order.storing
-        self._deferred = Deferred(self._in_flight.wait_again)
+        self._deferred = Deferred(self._in_flight)
         self._is_overflowing = False
 
     # From the sessions
 
-    def take(self, reading: Reading, now: float) -> list[Effect]:
+    def take(self, reading: Reading, now: float) -> list[Output]:
         """A reading: carry it to the broker, or keep it until that can be done."""
         qos = reading.qos
         self.taken[qos] += 1
         options = self._options.of(reading.topic)
         if (  # nearly always, so it takes no detour
             options.goes_straight[qos]
-            and self._readings.is_open
+            and self._publisher.is_open
             and not (self._storing_of or self._backlog.of_clients or self._is_overflowing)
         ):
             if qos and options.spills and self.spill.due_at == inf:
                 self.spill.expect(now)
-            sent = self._readings.publish(reading)
+            sent = self._publisher.publish(reading)
             return [sent] if type(sent) is Transmit else self._kept(reading, sent, now)
         if options.is_refused:
             return self._refuse(reading, Reason.RESERVED_TOPIC, now)
@@ -129,7 +118,7 @@ class Uplink:
             return self._take_qos_0(reading, options, now)
         if options.acknowledge is Acknowledge.UPSTREAM:
             return self._pass_on(reading, now)
-        if options.goes_straight[qos] and self._readings.is_open and not self._is_behind(reading):
+        if options.goes_straight[qos] and self._publisher.is_open and not self._is_behind(reading):
             self.spill.expect(now)
             return self._pass_on(reading, now)
         return self._store_first(reading, now)
@@ -141,11 +130,11 @@ class Uplink:
     ) -> None:
         """What a former life left in the journal."""
         self._backlog.restore(queued)
-        self._readings.restore(received, last_packet_id)
+        self._publisher.restore(received, last_packet_id)
 
-    def stored(self, readings: list[Reading], now: float) -> list[Effect]:
+    def stored(self, readings: list[Reading], now: float) -> list[Output]:
         """These are durable: acknowledge them, and let those go on that waited for it."""
-        effects: list[Effect] = []
+        effects: list[Output] = []
         sessions, ways = self._sessions, self.storing
         for reading in readings:
             session = sessions.get(reading.client_id)
@@ -163,18 +152,18 @@ class Uplink:
                 effects += self._queued(reading, now)
         return effects + self.read_more()
 
-    def indeterminate(self, readings: list[Reading], reason: Reason, now: float) -> list[Effect]:
+    def indeterminate(self, readings: list[Reading], reason: Reason, now: float) -> list[Output]:
         """The write of these failed, and the disk may have them all the same."""
-        effects: list[Effect] = []
+        effects: list[Output] = []
         for reading in readings:
             reading.record = -1
             if not self._hold(reading, now):
                 effects += self._go_without(reading, reason, now)[1]
         return effects
 
-    def not_stored(self, readings: list[Reading], reason: Reason, now: float) -> list[Effect]:
+    def not_stored(self, readings: list[Reading], reason: Reason, now: float) -> list[Output]:
         """These could not be written: the broker must settle them, or their sensors keep them."""
-        effects: list[Effect] = []
+        effects: list[Output] = []
         refused: list[Reading] = []
         if reason is Reason.JOURNAL_FULL:
             effects += self._custody.make_room()
@@ -188,25 +177,25 @@ class Uplink:
             if is_refused and reading not in self._pending_wills:
                 refused.append(reading)
         for reading in reversed(refused):
-            self._readings.give_back(reading)
+            self._publisher.give_back(reading)
         return effects
 
-    def read_back(self, readings: list[Reading], now: float) -> list[Effect]:
+    def read_back(self, readings: list[Reading], now: float) -> list[Output]:
         """Parked readings, in order; none when the journal has no more."""
         self._backlog.read_back(readings)
         return self._pump(now)
 
-    def read_again(self, readings: list[Reading], now: float) -> list[Effect]:
+    def read_again(self, readings: list[Reading], now: float) -> list[Output]:
         """Readings that the broker has taken and nobody ingested."""
         going, effects = self._custody.read_again(readings, now)
         return effects + [each for one in going for each in self._pass_on(one, now)]
 
-    def in_reach_again(self, count: int) -> list[Effect]:
+    def in_reach_again(self, count: int) -> list[Output]:
         """So many parked readings can be read back, whose file could not be opened before."""
         self._backlog.in_reach_again(count)
         return self.read_more()
 
-    def dropped_oldest(self, dropped: Mapping[ClientId, int]) -> list[Effect]:
+    def dropped_oldest(self, dropped: Mapping[ClientId, int]) -> list[Output]:
         """The journal gave up parked readings to make room for new ones."""
         for client_id, count in dropped.items():
             self._backlog.drop(client_id, count)
@@ -217,28 +206,63 @@ class Uplink:
 
     # From the upstream session
 
-    def opened(self) -> list[Effect]:
+    def opened(self) -> list[Output]:
         """The broker is there, and what it had not settled goes out again."""
         return self.read_more()
 
-    def uncongested(self, now: float) -> list[Effect]:
+    def uncongested(self, now: float) -> list[Output]:
         """What waits may be written again."""
         return self._pump(now)
 
-    def closed(self, now: float) -> list[Effect]:
+    def closed(self, now: float) -> list[Output]:
         """The broker is away: what it has not settled is kept."""
         self._deferred.offer()
         self.spill.rest()
         return self._spill(self._spillable())
 
-    def read_more(self) -> list[Effect]:
+    @property
+    def wants_more(self) -> bool:
+        """Whether there is room for more of the backlog."""
+        return self._backlog.wants_more
+
+    def acknowledged(self, readings: list[Reading], now: float) -> list[Output]:
+        """The broker has these for good. What is in the journal is finished in runs, as it was
+        sent in its order.
+        """
+        outputs: list[Output] = []
+        self.spill.settled_at = now
+        sessions, pending_wills, custody = self._sessions, self._pending_wills, self._custody
+        storing = self.storing
+        first = count = 0
+        has_custody = custody.is_on
+        for reading in readings:
+            record = reading.record
+            if record < 0 or reading in storing:  # else it was acknowledged when it was stored
+                session = sessions.get(reading.client_id)
+                if session is not None:
+                    outputs += session.acknowledged(reading)
+            if pending_wills.is_any:
+                outputs += pending_wills.acknowledged(reading)
+            if has_custody:
+                outputs += custody.acknowledged(reading, now)
+            elif record == first + count:
+                count += 1
+            elif record >= 0:
+                if count:
+                    outputs.append(FinishRun(first, count))
+                first, count = record, 1
+        if count:
+            outputs.append(FinishRun(first, count))
+        return outputs
+
+    def read_more(self) -> list[Output]:
         """Ask for parked readings while there is room for them."""
-        if not self._readings.is_open or not self._backlog.wants_more:
+        if not self._publisher.is_open or not self._backlog.wants_more:
             return []
         self._backlog.is_reading = True
         return [ReadBacklog()]
 
-    def refused(self, news: ReadingRefused, now: float) -> list[Effect]:
+    def refused(self, news: ReadingRefused, now: float) -> list[Output]:
         """The broker will not have a reading."""
         reading = news.reading
         dropped = Dropped(news.reason, reading.client_id, news.detail)
@@ -250,7 +274,7 @@ class Uplink:
 
     # From the operator
 
-    def pause_drain(self, *, is_paused: bool) -> list[Effect]:
+    def pause_drain(self, *, is_paused: bool) -> list[Output]:
         """Leave what is parked where it is, or let it go on; what was read back goes on anyway."""
         self._backlog.is_paused = is_paused
         return self.read_more()
@@ -261,8 +285,8 @@ class Uplink:
         wake_at = min(self.spill.due_at, self._deferred.offer_at)
         return min(wake_at, self._indeterminate.store_at)
 
-    def handle_time(self, now: float) -> list[Effect]:
-        effects: list[Effect] = []
+    def handle_time(self, now: float) -> list[Output]:
+        effects: list[Output] = []
         if now >= self.spill.due_at:
             effects += self._spill(self.spill.take_due(self._spillable(), now))
         if now >= self._deferred.offer_at:
@@ -285,9 +309,9 @@ class Uplink:
         """Of one that was being stored: others of its client came while the broker was away."""
         return reading.client_id in self._backlog.of_clients
 
-    def _take_qos_0(self, reading: Reading, options: ReadingOptions, now: float) -> list[Effect]:
+    def _take_qos_0(self, reading: Reading, options: ReadingOptions, now: float) -> list[Output]:
         wanted = options.stores_qos_0
-        if not self._readings.is_open:
+        if not self._publisher.is_open:
             wanted = wanted or options.stores_qos_0_offline
         elif reading.client_id in self._backlog.of_clients:
             # Of a topic that is never stored nothing is parked that it could overtake.
@@ -295,25 +319,25 @@ class Uplink:
             wanted = wanted or not is_never_stored or options.stores_qos_0_offline
         if wanted:
             return self._store_first(reading, now)
-        if reading.client_id not in self._storing_of or not self._readings.is_open:
+        if reading.client_id not in self._storing_of or not self._publisher.is_open:
             return self._pass_on(reading, now)
         if self._qos0_order.follow(reading):
             return []
         return [Dropped(Reason.UNSETTLED_FULL, reading.client_id)]
 
-    def _store_first(self, reading: Reading, now: float) -> list[Effect]:
+    def _store_first(self, reading: Reading, now: float) -> list[Output]:
         client_id = reading.client_id
         if self._indeterminate.is_any and self._indeterminate.has_of(
             client_id
         ):  # it would overtake them
             return self._refuse(reading, Reason.JOURNAL_FAILED, now)
         if not reading.epoch:
-            self._readings.tag(reading)
+            self._publisher.tag(reading)
         session = self._sessions.get(client_id)
         older = [] if session is None else session.unacknowledged_but(reading)
         before = self._spill(filter(self._may_spill, older)) if older else []
         if (
-            self._readings.is_open
+            self._publisher.is_open
             and not self._is_overflowing
             and client_id not in self._backlog.of_clients
         ):
@@ -324,10 +348,10 @@ class Uplink:
         self._backlog.enqueue(client_id)
         return [*before, Store(reading, is_queued=True)]
 
-    def _queued(self, reading: Reading, now: float) -> list[Effect]:
+    def _queued(self, reading: Reading, now: float) -> list[Output]:
         """If none is parked before it, it goes on as it is: to read it back costs twice as much."""
         backlog, waiting = self._backlog, self._in_flight.waiting
-        may_go = self._readings.is_open and not backlog.is_paused and len(waiting) < self._overflow
+        may_go = self._publisher.is_open and not backlog.is_paused and len(waiting) < self._overflow
         if may_go and backlog.is_drained:
             backlog.not_queued(reading.client_id)
             return [Unqueue(reading.record), *self._pass_on(reading, now, ahead=True)]
@@ -335,15 +359,15 @@ class Uplink:
         backlog.queued(reading, coalesce=coalesce)
         return []
 
-    def _pass_on(self, reading: Reading, now: float, *, ahead: bool = False) -> list[Effect]:
-        sent = self._readings.publish(reading, ahead=ahead or self._is_overflowing)
+    def _pass_on(self, reading: Reading, now: float, *, ahead: bool = False) -> list[Output]:
+        sent = self._publisher.publish(reading, ahead=ahead or self._is_overflowing)
         if type(sent) is not Transmit:
             return self._kept(reading, sent, now)
         if reading.qos == 0 and reading.record >= 0:
             return [sent, Finish(reading)]  # nothing will say that it arrived
         return [sent]
 
-    def _kept(self, reading: Reading, sent: Effect | None, now: float) -> list[Effect]:
+    def _kept(self, reading: Reading, sent: Output | None, now: float) -> list[Output]:
         """The reading did not go out: it waits in memory, or it will not go."""
         if sent is None:
             if not self._is_overflowing and len(self._in_flight.waiting) >= self._overflow:
@@ -364,7 +388,7 @@ class Uplink:
 
     def _go_without(
         self, reading: Reading, reason: Reason, now: float
-    ) -> tuple[bool, list[Effect]]:
+    ) -> tuple[bool, list[Output]]:
         """Without the journal (Rule 2); and whether it is refused."""
         self._indeterminate.let_go(reading)
         way = self.storing.pop(reading)
@@ -380,19 +404,19 @@ class Uplink:
     def _may_do_without(self, reading: Reading) -> bool:
         """Rule 2: the broker is there, and nothing of its client is overtaken."""
         client_id = reading.client_id
-        if not self._readings.is_open or client_id in self._backlog.of_clients:
+        if not self._publisher.is_open or client_id in self._backlog.of_clients:
             return False
         return self._qos0_order.is_first(reading)
 
-    def _refuse(self, reading: Reading, reason: Reason, now: float) -> list[Effect]:
+    def _refuse(self, reading: Reading, reason: Reason, now: float) -> list[Output]:
         dropped = Dropped(reason, reading.client_id, reading.topic)
         is_hopeless = reason in (Reason.PAYLOAD_TOO_LARGE, Reason.RESERVED_TOPIC)
         code = ReturnCode.NOT_SUPPORTED if is_hopeless else ReturnCode.CONGESTION
         return [dropped, *self._tell(reading, code, now)]
 
-    def _let_follow(self, reading: Reading, now: float) -> list[Effect]:
+    def _let_follow(self, reading: Reading, now: float) -> list[Output]:
         """The reading went on, or never will: those that waited behind it may go."""
-        effects: list[Effect] = []
+        effects: list[Output] = []
         for follower in self._qos0_order.end(reading):
             effects += self._pass_on(follower, now, ahead=self._is_before_queued(follower))
         return effects
@@ -409,7 +433,7 @@ class Uplink:
 
     # What is spilled
 
-    def _spill(self, readings: Iterable[Reading]) -> list[Effect]:
+    def _spill(self, readings: Iterable[Reading]) -> list[Output]:
         due = list(readings)
         if due:
             held = [*self._in_flight.unacknowledged(), *self.storing]
@@ -430,23 +454,12 @@ class Uplink:
 
     # The backlog
 
-    def _pump(self, now: float) -> list[Effect]:
-        return self._perform(self._readings.pump(now), now) + self.read_more()
-
-    def _objection(self, reading: Reading, now: float) -> Reason | None:
-        """Why a reading that waited in the journal is not worth sending any more."""
-        if reading.upstream_qos:  # the broker may have half of it
-            return None
-        options = self._options.of(reading.topic)
-        if options.expiry_s and self._readings.age_s(reading, now) > options.expiry_s:
-            return Reason.EXPIRED
-        if options.coalesce_retained and self._backlog.is_outdated(reading, self._readings.epoch):
-            return Reason.COALESCED
-        return None
+    def _pump(self, now: float) -> list[Output]:
+        return self._publisher.pump(now) + self.read_more()
 
     # What ends
 
-    def _tell(self, reading: Reading, return_code: int, now: float) -> list[Effect]:
+    def _tell(self, reading: Reading, return_code: int, now: float) -> list[Output]:
         if reading in self._pending_wills:
             return self._pending_wills.refused(reading, return_code, now)
         session = self._sessions.get(reading.client_id)
@@ -454,5 +467,5 @@ class Uplink:
             return []
         return session.refused(reading, return_code)
 
-    def _finished(self, reading: Reading) -> list[Effect]:
+    def _finished(self, reading: Reading) -> list[Output]:
         return [Finish(reading)] if reading.record >= 0 else []

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from gateway.core.effects import ClientId
+from gateway.core.state_records import ClientId
 from gateway.presence.catalogue import Catalogue
 from gateway.presence.documents import Notice, as_json
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments

@@ -8,7 +8,7 @@ own readings follow when it can be opened again.
 
 from __future__ import annotations
 
-from gateway.core.effects import Reading
+from gateway.core.values import Reading
 from gateway.storage.journal.commit_group import BacklogRequest, Failed, Stretch
 from gateway.storage.journal.options import UNREADABLE_S
 from gateway.storage.journal.segment import HEADER_BYTES

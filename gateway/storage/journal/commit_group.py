@@ -7,8 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import inf
 
-from gateway.core.effects import Reading, Reason
+from gateway.core.drop_reasons import Reason
 from gateway.core.state_records import ClientId
+from gateway.core.values import Reading
 from gateway.storage.journal.records import HEAD_BYTES
 from gateway.storage.journal.segment import Header
 from gateway.storage.journal.segment_index import BegunSegment, Exchange, ExchangeKey, Segment

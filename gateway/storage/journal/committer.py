@@ -20,16 +20,15 @@ from functools import partial
 from math import inf
 from typing import TypeVar, assert_never
 
+from gateway.core.drop_reasons import Reason
 from gateway.core.effects import (
-    ByRecord,
-    Effect,
+    Durable,
     Finish,
     FinishRun,
+    JournalWork,
     KeepRecord,
     ReadAgain,
     ReadBacklog,
-    Reading,
-    Reason,
     RecordConnect,
     RecordReceived,
     RecordRelease,
@@ -37,6 +36,7 @@ from gateway.core.effects import (
     Unqueue,
 )
 from gateway.core.state_records import ClientId
+from gateway.core.values import Reading
 from gateway.host.causes import brief
 from gateway.storage.journal.commit_group import BacklogRequest, CommitGroup, PathCheck
 from gateway.storage.journal.journal import Journal
@@ -53,8 +53,7 @@ RETRY_READ_S = 1.0
 LOOK_PATIENCE_S = 5.0
 SLOW_S = 3.0  # a job that takes longer is the disk's doing
 
-Rarer = ByRecord | RecordConnect | RecordReceived | ReadBacklog
-Work = Store | Finish | RecordRelease | Rarer
+_Rarer = FinishRun | KeepRecord | Unqueue | ReadAgain | RecordConnect | RecordReceived | ReadBacklog
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -67,7 +66,7 @@ class JournalCallbacks:
     stored: Callable[[list[Reading]], None]
     indeterminate: Callable[[list[Reading], Reason], None]
     not_stored: Callable[[list[Reading], Reason], None]
-    durable: Callable[[list[Effect]], None]
+    durable: Callable[[list[Durable]], None]
     backlog: Callable[[list[Reading]], None]
     read_again: Callable[[list[Reading]], None]
     dropped_oldest: Callable[[dict[ClientId, int]], None]
@@ -106,7 +105,7 @@ class JournalCommitter:
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
         self._last_group = 0  # readings and marks in it that somebody waited for
-        self._waiting: deque[tuple[int, Effect]] = deque()  # by mark
+        self._waiting: deque[tuple[int, Durable]] = deque()  # by mark
         self._refused: dict[Reason, list[Reading]] = {}
         self._group_at = 0.0  # when the last one began
         self._was_group = False  # the last job
@@ -126,7 +125,7 @@ class JournalCommitter:
 
     # From the shell
 
-    def perform(self, work: Iterable[Work]) -> None:
+    def perform(self, work: Iterable[JournalWork]) -> None:
         """All that one input brought, in order."""
         store, finish = self._journal.store, self._journal.finish
         for effect in work:
@@ -145,7 +144,7 @@ class JournalCommitter:
         if self._is_idle.is_set():
             self._schedule()
 
-    def _perform_rarer(self, effect: Rarer) -> None:
+    def _perform_rarer(self, effect: _Rarer) -> None:
         journal = self._journal
         match effect:
             case RecordReceived():

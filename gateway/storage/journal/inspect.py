@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from gateway.core.effects import Reading
+from gateway.core.values import Reading
 from gateway.storage.journal.checksums import CHECKSUMS
 from gateway.storage.journal.options import FILE_BYTES_MAX, JournalError
 from gateway.storage.journal.reading import received_at

@@ -18,8 +18,10 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from gateway.core.effects import ProcessPauses, Reading, Reason, contents_of
+from gateway.core.drop_reasons import Reason
+from gateway.core.process_pauses import ProcessPauses
 from gateway.core.state_records import ClientId
+from gateway.core.values import Reading, contents_of
 from gateway.storage.journal.backlog import Backlog
 from gateway.storage.journal.checksums import PREFERRED
 from gateway.storage.journal.commit_group import BacklogRequest as BacklogRequest

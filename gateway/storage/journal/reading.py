@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from gateway.core.effects import Reading
 from gateway.core.state_records import ClientId
+from gateway.core.values import Reading
 from gateway.host.causes import brief
 from gateway.storage.journal.checksums import CHECKSUMS
 from gateway.storage.journal.commit_group import BacklogRequest, Failed, Stretch

@@ -22,8 +22,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-from gateway.core.effects import Reading
 from gateway.core.state_records import ClientId
+from gateway.core.values import Reading
 from gateway.storage.journal.checksums import Extend
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from gateway.core.effects import KeptRecords, Reading
 from gateway.core.state_records import PACKET_IDS, ClientId, Exchanges
+from gateway.core.values import KeptRecords, Reading
 
 
 @dataclass(slots=True)

@@ -16,8 +16,8 @@ import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from gateway.core.effects import KeptRecords, Reading
 from gateway.core.state_records import ClientId, Exchanges
+from gateway.core.values import KeptRecords, Reading
 from gateway.storage.journal.checksums import CHECKSUMS
 from gateway.storage.journal.options import RECENT_PER_CLIENT_MAX
 from gateway.storage.journal.reading import received_at

@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from math import inf
 from time import perf_counter
 
-from gateway.core.effects import LATE_S, ConnectSaved, Effect, HeldFrames, Send
+from gateway.core.effects import ConnectSaved, Durable, HeldFrames
+from gateway.core.process_pauses import LATE_S
 from gateway.core.state_records import Change, StateRecords
-from gateway.frames import Publish, Pubrel, Suback
+from gateway.frames import Frame, Publish, Pubrel, Suback
 from gateway.storage.state.errors import StateError
 from gateway.storage.state.pending import Batch, Pending
 from gateway.storage.state.store import StateStore
@@ -69,7 +70,7 @@ class StateCommitter:
         store: StateStore,
         saved: StateRecords | None,
         loop: asyncio.AbstractEventLoop,
-        on_durable: Callable[[list[Effect]], None],
+        on_durable: Callable[[list[Durable]], None],
         tell: Callable[[int, str], None] = say,
         thread: Jobs | None = None,
     ) -> None:
@@ -101,7 +102,7 @@ class StateCommitter:
         self._pending.add(change, self._loop.time())
         self._set_alarm()
 
-    def when_saved(self, effects: list[Effect]) -> None:
+    def when_saved(self, effects: list[Durable]) -> None:
         if self._trouble is not None:
             self._hand_over([effect for effect in effects if _may_go(effect)])
             effects = [effect for effect in effects if not _may_go(effect)]
@@ -266,7 +267,7 @@ class StateCommitter:
             )
             self._hand_over(self._pending.let_go(_may_go))
 
-    def _hand_over(self, effects: list[Effect]) -> None:
+    def _hand_over(self, effects: list[Durable]) -> None:
         if effects:
             self._loop.call_soon(self._on_durable, effects)
 
@@ -295,16 +296,17 @@ def _hanging_for(seconds: float) -> str:
     return f"the disk of gateway.state_dir has not taken a commit for {seconds:.0f} s"
 
 
-def _may_go(effect: Effect) -> bool:
+def _may_go(effect: Durable) -> bool:
     """Without a record of it; see the top."""
     if type(effect) is ConnectSaved:
         # After a power cut the sensor is told to connect again; but nobody would know its will.
         return not effect.has_will
     if type(effect) is HeldFrames:
-        return all(map(_may_go, effect.sends))
-    if type(effect) is not Send:
-        return False
-    frame = effect.frame
+        return all(_frame_may_go(send.frame) for send in effect.sends)
+    return False
+
+
+def _frame_may_go(frame: Frame) -> bool:
     if type(frame) is Publish:
         return frame.qos < 2
     return type(frame) is not Pubrel and type(frame) is not Suback

@@ -19,7 +19,7 @@ from math import inf
 from operator import attrgetter
 from typing import Any
 
-from gateway.core.effects import Effect
+from gateway.core.effects import Durable
 from gateway.core.state_records import (
     Change,
     ClientId,
@@ -61,7 +61,7 @@ class Batch:
     """
 
     changes: list[Change]
-    waiting: list[Effect]
+    waiting: list[Durable]
     is_all: bool = True
     clients: set[ClientId] = field(default_factory=set)
     messages: set[tuple[ClientId, int]] = field(default_factory=set)
@@ -139,7 +139,7 @@ class Pending:
         self.due_at = inf  # when what is here should be written
         self._owners: dict[Owner, _Rows] = {}
         self._freeing: dict[Owner, None] = {}  # those with something gone
-        self._waiting: list[Effect] = []
+        self._waiting: list[Durable] = []
         self._flying: Batch | None = None
         self._clients: set[ClientId] = set()
         self._positions: dict[ClientId, int] = {}
@@ -168,7 +168,7 @@ class Pending:
         if self._owners:
             self.due_at = min(self.due_at, now + LATER_S)
 
-    def wait(self, effects: list[Effect], now: float) -> None:
+    def wait(self, effects: list[Durable], now: float) -> None:
         """With nothing to wait for they are due at once, in a batch without changes."""
         self._waiting += effects
         is_idle = not self._owners and self._flying is None
@@ -189,7 +189,7 @@ class Pending:
             changes = list(self._take_freeing(changes_max))
         else:
             changes = list(self._take_saved(changes_max))
-        waiting: list[Effect] = []
+        waiting: list[Durable] = []
         self.due_at = -inf
         if not self._owners:
             waiting, self._waiting = self._waiting, []
@@ -199,7 +199,7 @@ class Pending:
         self._flying = _batch_of(changes, waiting, is_all=not self._owners)
         return self._flying
 
-    def committed(self, batch: Batch) -> list[Effect]:
+    def committed(self, batch: Batch) -> list[Durable]:
         """It is durable; returns what may follow, in order."""
         assert batch is self._flying
         self._flying = None
@@ -224,9 +224,9 @@ class Pending:
         self._waiting = batch.waiting + self._waiting
         self.due_at = -inf if self._owners or self._waiting else inf
 
-    def let_go(self, may_go: Callable[[Effect], bool]) -> list[Effect]:
+    def let_go(self, may_go: Callable[[Durable], bool]) -> list[Durable]:
         """Of what waits, also for the batch under way, that which need not any more; in order."""
-        gone: list[Effect] = []
+        gone: list[Durable] = []
         if self._flying is not None:
             gone, self._flying.waiting = _parted(self._flying.waiting, may_go)
         more, self._waiting = _parted(self._waiting, may_go)
@@ -373,8 +373,8 @@ class Pending:
 
 
 def _parted(
-    effects: list[Effect], may_go: Callable[[Effect], bool]
-) -> tuple[list[Effect], list[Effect]]:
+    effects: list[Durable], may_go: Callable[[Durable], bool]
+) -> tuple[list[Durable], list[Durable]]:
     """Those that may, and the others."""
     return [each for each in effects if may_go(each)], [
         each for each in effects if not may_go(each)
@@ -405,7 +405,7 @@ _PLACES = {
 }
 
 
-def _batch_of(changes: list[Change], waiting: list[Effect], *, is_all: bool) -> Batch:
+def _batch_of(changes: list[Change], waiting: list[Durable], *, is_all: bool) -> Batch:
     changes.sort(key=lambda change: _PLACES[type(change)])
     batch = Batch(changes, waiting, is_all)
     for change in changes:

@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 
 from gateway.admin.client_queries import ClientQueries
 from gateway.admin.http.server import AdminServer
-from gateway.core.effects import ClientId, Reading
+from gateway.core.state_records import ClientId
+from gateway.core.values import Reading
 from gateway.frames import Disconnect
 from gateway.presence.latest import Latest
 from tests.admin.http_client import sources

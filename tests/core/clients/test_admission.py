@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gateway.core.clients.admission import Admission, AdmissionOptions, Refusal
-from gateway.core.effects import ClientId, Reason
+from gateway.core.drop_reasons import Reason
+from gateway.core.state_records import ClientId
 from gateway.frames import Connect, ReturnCode
 
 NOBODY: frozenset[ClientId] = frozenset()

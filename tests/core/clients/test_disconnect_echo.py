@@ -5,7 +5,9 @@ from __future__ import annotations
 from itertools import cycle
 
 from gateway.core.clients.disconnect_echo import ECHO_S, REMEMBERED_MAX, DisconnectEchoes
-from gateway.core.effects import Dropped, Peer, Reason
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped
+from gateway.core.values import Peer
 from gateway.frames import Disconnect, Frame, Pingreq
 from tests.support.engine_bench import Bench
 

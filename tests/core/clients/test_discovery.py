@@ -7,17 +7,12 @@ from math import inf
 
 import pytest
 
+from gateway.core.clients.admission import Admission, AdmissionOptions
 from gateway.core.clients.discovery import IDS, TURNS_S, Discovery, DiscoveryOptions, SearchAnswer
-from gateway.core.effects import (
-    Broadcast,
-    DiscoveryChanged,
-    DiscoveryRole,
-    Dropped,
-    Effect,
-    Peer,
-    Reason,
-    Send,
-)
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Broadcast, DiscoveryChanged, DiscoveryRole, Dropped, Send
+from gateway.core.events import Output
+from gateway.core.values import Peer
 from gateway.frames import Advertise, Connect, Frame, GwInfo, Pingreq, Publish, SearchGw, encode
 
 SENSOR, OTHER = b"sensor", b"other"
@@ -25,6 +20,18 @@ SENSOR, OTHER = b"sensor", b"other"
 
 def turn_s(gateway_id: int, advertise_s: int = 900) -> float:
     return min(TURNS_S, advertise_s) * gateway_id / IDS
+
+
+class Answers(Admission):
+    """As many answers to unknown peers as the gateway's `budget` allows."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        super().__init__(AdmissionOptions(), {})
+        self._gateway = gateway
+
+    def may_answer_unknown(self, now: float) -> bool:
+        self._gateway.budget -= 1
+        return self._gateway.budget >= 0
 
 
 @dataclass
@@ -40,14 +47,10 @@ class Gateway:
 
     def __post_init__(self) -> None:
         self.received: dict[type, int] = {}
-        self.discovery = Discovery(self.options, self._may_answer, self.received)
+        self.discovery = Discovery(self.options, Answers(self), self.received)
         if self.serves:
             self.take(self.discovery.set_serving(None, 0.0))
         self.discovery.joined(0, 0.0)
-
-    def _may_answer(self, _now: float) -> bool:
-        self.budget -= 1
-        return self.budget >= 0
 
     def pass_time(self, until: float) -> None:
         while self.discovery.due_at <= until:
@@ -65,7 +68,7 @@ class Gateway:
         """By unicast."""
         return self.take(self.discovery.search(Peer(0, address), self.at))
 
-    def take(self, effects: list[Effect]) -> list[Send]:
+    def take(self, effects: list[Output]) -> list[Send]:
         sends = []
         for effect in effects:
             match effect:
@@ -161,7 +164,7 @@ def test_each_change_is_told_once_with_its_reason() -> None:
 
 
 def test_without_a_group_there_is_nothing_to_tell() -> None:
-    discovery = Discovery(DiscoveryOptions(), lambda _: True, {})
+    discovery = Discovery(DiscoveryOptions(), Admission(AdmissionOptions(), {}), {})
     assert discovery.set_serving(None, 0.0) == []
     assert discovery.due_at == inf
     assert discovery.search(Peer(0, SENSOR), 0.0) == [Send(Peer(0, SENSOR), GwInfo(1))]
@@ -181,7 +184,7 @@ def test_a_group_that_comes_back_hears_of_us_at_once_and_one_that_is_away_is_not
 
 
 def test_each_group_hears_it_also_one_that_comes_later() -> None:
-    discovery = Discovery(DiscoveryOptions(gateway_id=0), lambda _: True, {})
+    discovery = Discovery(DiscoveryOptions(gateway_id=0), Admission(AdmissionOptions(), {}), {})
     discovery.set_serving(None, 0.0)
     discovery.joined(2, 0.0)
     frame = Advertise(0, 900)

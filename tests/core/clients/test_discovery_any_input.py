@@ -6,13 +6,27 @@ from random import Random
 
 import pytest
 
+from gateway.core.clients.admission import Admission, AdmissionOptions
 from gateway.core.clients.discovery import IDS, Discovery, DiscoveryOptions, SearchAnswer
-from gateway.core.effects import Broadcast, DiscoveryRole, Effect, Send
+from gateway.core.effects import Broadcast, DiscoveryRole, Send
+from gateway.core.events import Output
 from gateway.frames import Advertise, Connect, Frame, GwInfo, Pingreq, SearchGw, encode
 
 STORIES, STEPS, OURS, BUDGET = 200, 200, 5, 20
 ADDRESSES = (b"a", b"b")
 SEARCH = encode(SearchGw(0))
+
+
+class Answers(Admission):
+    """As many answers to unknown peers as are `left`."""
+
+    def __init__(self, world: Story) -> None:
+        super().__init__(AdmissionOptions(), {})
+        self._world = world
+
+    def may_answer_unknown(self, now: float) -> bool:
+        self._world.left -= 1
+        return self._world.left >= 0
 
 
 class Story:
@@ -27,13 +41,9 @@ class Story:
             is_standby=self.dice.random() < 0.7,
             has_groups=True,
         )
-        self.discovery = Discovery(options, self._may_answer, {})
+        self.discovery = Discovery(options, Answers(self), {})
 
-    def _may_answer(self, _now: float) -> bool:
-        self.left -= 1
-        return self.left >= 0
-
-    def step(self) -> tuple[bytes, list[Effect]]:
+    def step(self) -> tuple[bytes, list[Output]]:
         """The datagram that came, if one did, and what is done."""
         dice, discovery = self.dice, self.discovery
         match dice.choices(("hear", "wait", "serve", "join", "leave"), (70, 20, 5, 3, 2))[0]:
@@ -69,7 +79,7 @@ def any_datagram(dice: Random) -> bytes:
     return bytes(octets) if dice.random() < 0.9 else dice.randbytes(dice.randrange(12))
 
 
-def is_answer(effect: Effect) -> bool:
+def is_answer(effect: Output) -> bool:
     return isinstance(effect, Send | Broadcast) and isinstance(effect.frame, GwInfo)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.core.clients.admission import Admission, AdmissionOptions
 from gateway.core.clients.discovery import Discovery, DiscoveryOptions
-from gateway.core.effects import Broadcast, DiscoveryRole, Effect
+from gateway.core.effects import Broadcast, DiscoveryRole
+from gateway.core.events import Output
 from gateway.frames import Advertise, encode
 
 GROUP, LINE = 0, 1
@@ -13,14 +15,14 @@ GROUP, LINE = 0, 1
 
 def serving(*, standby: bool) -> Discovery:
     options = DiscoveryOptions(0, advertise_s=10, is_standby=standby, has_groups=True)
-    discovery = Discovery(options, lambda _: True, {})
+    discovery = Discovery(options, Admission(AdmissionOptions(), {}), {})
     discovery.set_serving(None, 0.0)
     return discovery
 
 
 def said_until(discovery: Discovery, until: float, since: float = 0.0) -> list[tuple[float, int]]:
     """When, and on which link."""
-    effects: list[tuple[float, Effect]] = []
+    effects: list[tuple[float, Output]] = []
     while discovery.due_at <= until:
         at = max(since, discovery.due_at)
         effects += [(at, effect) for effect in discovery.handle_time(at)]

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from gateway.core.clients.qos_minus_one import NOBODY, QosMinusOne, QosMinusOneOptions
-from gateway.core.effects import ClientId, Dropped, Peer, Reading, Reason
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped
 from gateway.core.session.options import PredefinedTopics, SessionOptions
+from gateway.core.state_records import ClientId
+from gateway.core.values import Peer, Reading
 from gateway.frames import Publish, TopicIdType
 
 PEER = Peer(0, b"somewhere")

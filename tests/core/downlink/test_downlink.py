@@ -5,7 +5,8 @@ from __future__ import annotations
 import mqtt5
 import pytest
 
-from gateway.core.effects import Dropped, Reason
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped
 from gateway.core.engine import EngineOptions
 from gateway.core.session.options import SessionOptions
 from gateway.frames import Disconnect, Pingreq, Publish

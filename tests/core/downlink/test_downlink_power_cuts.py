@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from gateway.core.downlink.downlink import Downlink
-from gateway.core.effects import Effect, Publication, Save, Send, UpstreamReleaseSaved
+from gateway.core.effects import Save, Send, UpstreamReleaseSaved
+from gateway.core.events import Output
 from gateway.core.mqtt.receiver import Receiver
 from gateway.core.session.outbound import Outbound
 from gateway.core.session.outbox import Stage
+from gateway.core.values import Publication
 from gateway.frames import Pubrel
 from tests.support.power_cuts import World
 
@@ -99,7 +101,7 @@ def release_before_it_is_durable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def hand_back_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    def mutant(self: Downlink, arrived: Publication, _now: float) -> list[Effect]:
+    def mutant(self: Downlink, arrived: Publication, _now: float) -> list[Output]:
         return self._upstream.acknowledge(arrived)
 
     monkeypatch.setattr(Downlink, "_hand_back", mutant)

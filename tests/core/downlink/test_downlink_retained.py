@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gateway.core.downlink.downlink import REPLAY_WINDOW_S
-from gateway.core.effects import Dropped, Reason
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped
 from gateway.core.engine import EngineOptions
 from gateway.frames import Connect, Disconnect, Unsubscribe
 from tests.support.engine_bench import UPSTREAM, Bench, published

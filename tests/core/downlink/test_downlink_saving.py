@@ -6,7 +6,6 @@ import mqtt5
 import pytest
 
 from gateway.core.downlink.write_behind import SOON_S
-from gateway.core.effects import Message, State
 from gateway.core.state_records import (
     ClientId,
     MessageDeleted,
@@ -14,9 +13,11 @@ from gateway.core.state_records import (
     PacketRecord,
     RetainedDeleted,
     RetainedRecord,
+    State,
     SubscriptionRecord,
     TopicRecord,
 )
+from gateway.core.values import Message
 from gateway.frames import (
     Disconnect,
     Pingreq,
@@ -192,7 +193,7 @@ def test_what_the_operator_says_and_what_is_retained_overtakes_nothing_either() 
     bench = bench_with_s1(subscribed=True)
     bench.publishes("cmd", b"1", qos=1, by="cmd")
     session = bench.engine.sessions[S1]
-    bench.take(bench.engine.downlink.tell(session, Message("cmd", b"2", 1), bench.at))
+    bench.ask(bench.engine.downlink.send_to(session, Message("cmd", b"2", 1), bench.at))
     saved = [row.payload for row in bench.saved() if isinstance(row, MessageRecord)]
     assert saved == [b"1", b"2"]
 

@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.downlink.retained import FULL, NEW, SAME, KeepResult, Retained
-from gateway.core.effects import Effect, Message, Save
+from gateway.core.effects import Save
+from gateway.core.events import Output
 from gateway.core.state_records import Change, RetainedDeleted, RetainedRecord
+from gateway.core.values import Message
 from tests.core.topics import matches, names
 
 
@@ -20,7 +22,7 @@ def kept(retained: Retained, topic: str, payload: bytes, qos: int = 1) -> KeepRe
     return retained.keep(message(topic, payload, qos), is_exact=True)[0]
 
 
-def saved(effects: list[Effect]) -> list[Change]:
+def saved(effects: list[Output]) -> list[Change]:
     return [each.change for each in effects if isinstance(each, Save)]
 
 

@@ -9,8 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from gateway.core.downlink import subscriptions as module
 from gateway.core.downlink.subscriptions import SubscriptionChange, Subscriptions
-from gateway.core.effects import ClientId
-from gateway.core.state_records import SubscriptionRecord
+from gateway.core.state_records import ClientId, SubscriptionRecord
 from tests.core.topics import covers, filters, matches, names
 
 clients = st.sampled_from([ClientId("c1"), ClientId("c2"), ClientId("c3")])

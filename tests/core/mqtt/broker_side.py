@@ -10,17 +10,12 @@ from typing import Any, TypeVar
 
 import mqtt5
 
-from gateway.core.effects import (
-    ClientId,
-    ConnectRecorded,
-    Effect,
-    Reading,
-    RecordConnect,
-    Transmit,
-    UpstreamUp,
-)
+from gateway.core.effects import ConnectRecorded, RecordConnect, Transmit, UpstreamUp
+from gateway.core.events import Output
 from gateway.core.mqtt.options import MqttOptions
 from gateway.core.mqtt.session import MqttSession
+from gateway.core.state_records import ClientId
+from gateway.core.values import Reading
 from tests.support.mqtt_packets import packets_in
 
 Packet = TypeVar("Packet")
@@ -32,13 +27,13 @@ def options(**changed: object) -> MqttOptions:
     return MqttOptions(**(values | changed))  # type: ignore[arg-type]
 
 
-def packets(effects: Iterable[Effect]) -> list[object]:
+def packets(effects: Iterable[Output]) -> list[object]:
     """What was written to the broker, packet by packet."""
     written = [effect.packet for effect in effects if isinstance(effect, Transmit)]
     return [packet for octets in written for packet in packets_in(octets)]
 
 
-def only(kind: type[Packet], effects: Iterable[Effect]) -> list[Packet]:
+def only(kind: type[Packet], effects: Iterable[Output]) -> list[Packet]:
     """The packets of one kind."""
     return [packet for packet in packets(effects) if isinstance(packet, kind)]
 
@@ -48,7 +43,7 @@ def news(kind: type[Kind], effects: Iterable[object]) -> list[Kind]:
     return [effect for effect in effects if isinstance(effect, kind)]
 
 
-def readings(effects: Iterable[Effect]) -> list[mqtt5.PublishPacket]:
+def readings(effects: Iterable[Output]) -> list[mqtt5.PublishPacket]:
     """The PUBLISH packets but for our presence."""
     return [each for each in only(mqtt5.PublishPacket, effects) if "tidegate/" not in each.topic]
 
@@ -57,7 +52,7 @@ def tag(packet: mqtt5.PublishPacket) -> dict[str, str]:
     return dict(packet.user_properties)
 
 
-def connected(session: MqttSession, now: float = 0.0, **connack: Any) -> list[Effect]:
+def connected(session: MqttSession, now: float = 0.0, **connack: Any) -> list[Output]:
     """Open the connection and be accepted; what was written after that."""
     for effect in session.opened(now):
         if isinstance(effect, RecordConnect):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import mqtt5
 
-from gateway.core.effects import Effect, Save
+from gateway.core.effects import Save
+from gateway.core.events import Output
 from gateway.core.mqtt.subscriber import Subscriber
 from gateway.core.state_records import Change
 from tests.core.mqtt.broker_side import only
@@ -20,13 +21,13 @@ def subscriptions_up(*, identifiers: bool = True) -> Subscriber:
 
 def wanting(
     subscriptions: Subscriber, *filters: str, qos: int = 1, retained: bool = True
-) -> list[Effect]:
+) -> list[Output]:
     for topic_filter in filters:
         subscriptions.want(topic_filter, qos, retained=retained)
     return subscriptions.advance()
 
 
-def asked(effects: list[Effect]) -> Asked:
+def asked(effects: list[Output]) -> Asked:
     """(filter, identifier, QoS, Retain As Published, Retain Handling) of all SUBSCRIBE packets."""
     return [
         (each.pattern, packet.subscription_id, int(each.max_qos), each.retain_as_published,
@@ -36,17 +37,17 @@ def asked(effects: list[Effect]) -> Asked:
     ]  # fmt: skip
 
 
-def saved(effects: list[Effect]) -> list[Change]:
+def saved(effects: list[Output]) -> list[Change]:
     return [each.change for each in effects if isinstance(each, Save)]
 
 
-def given_up(effects: list[Effect]) -> list[str]:
+def given_up(effects: list[Output]) -> list[str]:
     return [each for packet in only(mqtt5.UnsubscribePacket, effects) for each in packet.patterns]
 
 
-def grant(subscriptions: Subscriber, effects: list[Effect], code: int = 2) -> list[Effect]:
+def grant(subscriptions: Subscriber, effects: list[Output], code: int = 2) -> list[Output]:
     """The broker's answers to all SUBSCRIBE packets."""
-    answers: list[Effect] = []
+    answers: list[Output] = []
     for packet in only(mqtt5.SubscribePacket, effects):
         codes = [code] * len(packet.topic_filters)
         answers += subscriptions.receive_suback(packet.packet_id, codes)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.core.effects import ClientId, Reading
 from gateway.core.mqtt import backlog as module
 from gateway.core.mqtt.backlog import READY_MAX, Backlog
+from gateway.core.state_records import ClientId
+from gateway.core.values import Reading
 from tests.core.mqtt.broker_side import new_reading
 
 S1, S2 = ClientId("s1"), ClientId("s2")

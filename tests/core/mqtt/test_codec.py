@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.effects import ClientId, Reading
 from gateway.core.mqtt.codec import (
     BadPacketError,
     PublishEncoder,
@@ -17,6 +16,8 @@ from gateway.core.mqtt.codec import (
     read_packet,
     varint,
 )
+from gateway.core.state_records import ClientId
+from gateway.core.values import Reading
 from tests.core.mqtt.broker_side import options
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="\0#+"), min_size=1, max_size=40)

@@ -132,7 +132,7 @@ def test_a_broker_that_retains_nothing_gets_readings_without_the_flag() -> None:
     session = MqttSession(options())
     connected(session, retain_available=False)
     reading = new_reading(retain=True)
-    sent = session.readings.publish(reading)
+    sent = session.publisher.publish(reading)
     assert isinstance(sent, Transmit)
     assert not readings([sent])[0].retain
     session.closed()

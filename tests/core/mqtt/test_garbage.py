@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.core.effects import DropUpstream, Effect, Transmit
+from gateway.core.effects import DropUpstream, Transmit
+from gateway.core.events import Output
 from gateway.core.mqtt.codec import BadPacketError, read_packet
 from gateway.core.mqtt.session import MqttSession, Phase
 from tests.core.mqtt.broker_side import (
@@ -52,7 +53,7 @@ def session_with_readings() -> MqttSession:
     session = MqttSession(options(packet_bytes_max=1000))
     session.opened(0.0)
     for number, qos in enumerate((1, 1, 2, 1, 1)):
-        session.readings.publish(
+        session.publisher.publish(
             new_reading(qos=qos, client=f"s{number}")
         )  # none waits for another
     session.subscriptions.want("a", 1, retained=True)
@@ -61,13 +62,13 @@ def session_with_readings() -> MqttSession:
     return session
 
 
-def described(effects: list[Effect]) -> list[str]:
+def described(effects: list[Output]) -> list[str]:
     return [repr(effect) for effect in effects]
 
 
 def received(pieces: list[bytes]) -> list[str]:
     session = session_with_readings()
-    effects: list[Effect] = []
+    effects: list[Output] = []
     for piece in pieces:
         effects += session.receive(piece, 1.0)
     assert session.phase is Phase.CLOSED, "the stream ends with DISCONNECT"
@@ -123,13 +124,13 @@ def test_what_a_broker_may_not_send_ends_the_connection(octets: str, reason: str
 def test_nothing_may_come_before_connack(packet: bytes) -> None:
     session = MqttSession(options())
     connected(session)
-    session.readings.publish(new_reading())
+    session.publisher.publish(new_reading())
     session.closed()
     session.opened(1.0)
     (drop,) = session.receive(packet + CONNACK, 1.0)
     assert isinstance(drop, DropUpstream)
     assert drop.reason.endswith("while connecting")
-    assert len(session.readings.in_flight) == 1
+    assert len(session.publisher.in_flight) == 1
 
 
 def test_after_the_end_nothing_more_is_read_or_written() -> None:
@@ -137,9 +138,9 @@ def test_after_the_end_nothing_more_is_read_or_written() -> None:
     session.receive(CONNACK, 1.0)
     session.receive(b"\x00\x00", 1.0)
     assert session.receive(puback(1) + puback(2), 1.0) == []
-    assert session.readings.publish(new_reading()) is None
+    assert session.publisher.publish(new_reading()) is None
     assert session.subscriptions.advance() == []
-    assert len(session.readings.in_flight) == 5
+    assert len(session.publisher.in_flight) == 5
 
 
 def test_what_came_before_the_garbage_counts() -> None:

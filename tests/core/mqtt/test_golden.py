@@ -14,10 +14,10 @@ from typing import Any
 import mqtt5
 import pytest
 
-from gateway.core.effects import ClientId, Reading
 from gateway.core.mqtt.codec import PublishEncoder
 from gateway.core.mqtt.inflight import InFlight
-from gateway.core.state_records import PACKET_IDS
+from gateway.core.state_records import PACKET_IDS, ClientId
+from gateway.core.values import Reading
 from tests.core.mqtt.broker_side import options, tag
 from tests.support.mqtt_packets import packets_in
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mqtt5
 import pytest
 
-from gateway.core.effects import Effect
+from gateway.core.events import Output
 from gateway.core.mqtt import subscriber
 from gateway.core.mqtt.subscriber import UNASKED, Subscriber
 from tests.core.mqtt.broker_side import only
@@ -21,7 +21,7 @@ def having(qos: int) -> Subscriber:
     return subscriptions
 
 
-def break_off(subscriptions: Subscriber) -> list[Effect]:
+def break_off(subscriptions: Subscriber) -> list[Output]:
     subscriptions.close()
     return subscriptions.open(identifiers_available=True)
 

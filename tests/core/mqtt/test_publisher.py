@@ -9,20 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.effects import (
-    ClientId,
-    Dropped,
-    Effect,
-    Reading,
-    ReadingRefused,
-    ReadingsAcknowledged,
-    Reason,
-    Transmit,
-)
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped, Transmit
+from gateway.core.events import Output, ReadingRefused, ReadingsAcknowledged
 from gateway.core.mqtt.inflight import OVERHEAD_BYTES, InFlight
 from gateway.core.mqtt.options import QOS2_IN_FLIGHT_MAX
 from gateway.core.mqtt.session import MqttSession
-from gateway.core.state_records import PACKET_IDS
+from gateway.core.state_records import PACKET_IDS, ClientId
+from gateway.core.values import Reading
 from gateway.frames import ReturnCode
 from tests.core.mqtt.broker_side import (
     connected,
@@ -44,8 +38,8 @@ def session_up(changed: dict[str, object] | None = None, **connack: Any) -> Mqtt
     return session
 
 
-def publish(session: MqttSession, *readings: Reading) -> list[Effect]:
-    sent = [session.readings.publish(reading) for reading in readings]
+def publish(session: MqttSession, *readings: Reading) -> list[Output]:
+    sent = [session.publisher.publish(reading) for reading in readings]
     return [effect for effect in sent if effect is not None]
 
 
@@ -55,7 +49,7 @@ def publish(session: MqttSession, *readings: Reading) -> list[Effect]:
 @pytest.mark.parametrize("qos", [1, 2])
 def test_a_reading_carries_its_delivery_tag(qos: int) -> None:
     session = session_up({"topic_prefix": "site/"})
-    session.readings.unix_ms_at_zero = 1_700_000_000_000.0
+    session.publisher.unix_ms_at_zero = 1_700_000_000_000.0
     reading = new_reading(b"21.5", qos, topic="bed/3", client="s7", retain=True, at=2.5)
     (packet,) = readings(publish(session, reading))
     assert (packet.topic, packet.payload, int(packet.qos)) == ("site/bed/3", b"21.5", qos)
@@ -91,7 +85,7 @@ def test_a_qos_2_reading_is_settled_by_pubcomp() -> None:
     (again,) = only(mqtt5.PubRelPacket, session.receive(pubrec(1), 1.0))
     assert int(again.reason_code) == 0, "PUBREC came twice"
     assert session.receive(pubcomp(1), 1.0) == [ReadingsAcknowledged([reading])]
-    assert len(session.readings.in_flight) == 0
+    assert len(session.publisher.in_flight) == 0
 
 
 def test_an_unknown_pubrec_is_told_so() -> None:
@@ -133,7 +127,7 @@ def test_a_sensor_hears_whether_to_try_again_what_the_broker_refused(
     assert refused.reason is Reason.BROKER_REFUSED
     assert f'{code:#04x} ("no")' in refused.detail
     assert "'bed'" in refused.detail
-    assert len(session.readings.in_flight) == 0
+    assert len(session.publisher.in_flight) == 0
 
 
 # Windows and order
@@ -155,7 +149,7 @@ def test_readings_on_the_way_at_qos_2_have_a_window_of_their_own() -> None:
         publish(session, new_reading(b"waits", 2), new_reading(b"behind it", 1, client="s2")) == []
     )
     session.receive(pubrec(5), 1.0)
-    assert len(session.readings.in_flight) == QOS2_IN_FLIGHT_MAX, "released is not settled"
+    assert len(session.publisher.in_flight) == QOS2_IN_FLIGHT_MAX, "released is not settled"
     sent = readings(session.receive(pubcomp(5), 1.0))
     assert [packet.payload for packet in sent] == [b"waits", b"behind it"]
 
@@ -187,7 +181,7 @@ def test_what_waits_goes_out_together_as_far_as_the_window_allows() -> None:
     effects = session.receive(puback(1) + puback(2) + puback(3), 1.0)
     assert len(news(Transmit, effects)) == 1
     assert [packet.payload for packet in readings(effects)] == [b"3", b"4", b"5"]
-    assert session.readings.in_flight.waiting_bytes == 2 * (OVERHEAD_BYTES + len("t") + 1)
+    assert session.publisher.in_flight.waiting_bytes == 2 * (OVERHEAD_BYTES + len("t") + 1)
     assert readings(session.receive(b"", 1.0)) == []
 
 
@@ -200,17 +194,17 @@ def test_so_it_does_at_qos_2_as_far_as_its_window_allows() -> None:
         QOS2_IN_FLIGHT_MAX + number for number in (1, 2, 3)
     ]
     assert len(news(Transmit, effects)) == 1
-    assert len(session.readings.in_flight) == QOS2_IN_FLIGHT_MAX
+    assert len(session.publisher.in_flight) == QOS2_IN_FLIGHT_MAX
 
 
 def test_what_was_read_back_takes_turns_with_it_though_the_window_frees_one_at_a_time() -> None:
     session = session_up(receive_max=1)
-    in_flight = session.readings.in_flight
+    in_flight = session.publisher.in_flight
     publish(session, *(new_reading(b"%d" % number) for number in range(4)))
     for payload in (b"a", b"b"):
         in_flight.backlog.enqueue(ClientId("s2"))
         queued = new_reading(payload, client="s2")
-        session.readings.tag(queued)
+        session.publisher.tag(queued)
         in_flight.backlog.queued(queued, coalesce=False)
         in_flight.backlog.read_back([queued])
     gone = []
@@ -223,14 +217,14 @@ def test_what_was_read_back_takes_turns_with_it_though_the_window_frees_one_at_a
 def test_they_are_stamped_by_the_clock_as_it_is_set_by_then() -> None:
     session = session_up(receive_max=1)
     publish(session, new_reading(at=1.0), new_reading(at=2.0))
-    session.readings.unix_ms_at_zero = 50_000.0
+    session.publisher.unix_ms_at_zero = 50_000.0
     (packet,) = readings(session.receive(puback(1), 3.0))
     assert tag(packet)["ts"] == "52000"
 
 
 def test_one_that_waits_passes_over_a_packet_id_in_use_and_those_behind_it_follow() -> None:
     session = session_up(receive_max=3)
-    in_flight = session.readings.in_flight
+    in_flight = session.publisher.in_flight
     publish(session, *(new_reading(b"%d" % number) for number in range(6)))
     in_flight.waiting[0].packet_id = 3
     sent = readings(session.receive(puback(1) + puback(2), 1.0))
@@ -240,13 +234,13 @@ def test_one_that_waits_passes_over_a_packet_id_in_use_and_those_behind_it_follo
 def test_of_those_that_wait_one_that_is_too_large_is_refused_and_the_others_go() -> None:
     session = session_up(receive_max=1)
     publish(session, new_reading())
-    session.readings.packet_bytes_max = 150
+    session.publisher.packet_bytes_max = 150
     publish(session, new_reading(b"1"), large := new_reading(b"2" * 100), new_reading(b"3"))
-    session.readings.in_flight.window = 4
+    session.publisher.in_flight.window = 4
     effects = session.receive(puback(1), 1.0)
     assert [packet.payload for packet in readings(effects)] == [b"1", b"3"]
     assert [each.reading for each in news(ReadingRefused, effects)] == [large]
-    assert list(session.readings.in_flight.published.values())[-1].payload == b"3"
+    assert list(session.publisher.in_flight.published.values())[-1].payload == b"3"
 
 
 @given(st.lists(st.one_of(st.integers(0, 2), st.just("answer")), max_size=60), st.integers(1, 5))
@@ -255,15 +249,15 @@ def test_readings_leave_in_the_order_in_which_they_came(
 ) -> None:
     session = session_up(receive_max=receive_max)
     came: list[bytes] = []
-    effects: list[Effect] = []
+    effects: list[Output] = []
     for number, step in enumerate(steps):
         if isinstance(step, int):
             came.append(b"%d" % number)
             effects += publish(session, new_reading(came[-1], step))
         else:
             effects += answer_all(session)
-        assert len(session.readings.in_flight) <= receive_max
-    while session.readings.in_flight.waiting or len(session.readings.in_flight):
+        assert len(session.publisher.in_flight) <= receive_max
+    while session.publisher.in_flight.waiting or len(session.publisher.in_flight):
         effects += answer_all(session)
     sent = readings(effects)
     assert [packet.payload for packet in sent] == came
@@ -275,9 +269,9 @@ def test_readings_leave_in_the_order_in_which_they_came(
     assert sorted(acknowledged) == sorted(packet.payload for packet in sent if int(packet.qos))
 
 
-def answer_all(session: MqttSession) -> list[Effect]:
-    effects: list[Effect] = []
-    in_flight = session.readings.in_flight
+def answer_all(session: MqttSession) -> list[Output]:
+    effects: list[Output] = []
+    in_flight = session.publisher.in_flight
     for packet_id, reading in list(in_flight.published.items()):
         answer = puback if reading.upstream_qos == 1 else pubrec
         effects += session.receive(answer(packet_id), 1.0)
@@ -309,7 +303,7 @@ def test_beyond_the_room_for_waiting_a_sensor_hears_congestion_and_keeps_its_rea
     session.receive(puback(1), 1.0)
     session.receive(puback(2), 1.0)
     assert publish(session, new_reading()) == [], "there is room again"
-    assert session.readings.in_flight.waiting_bytes == OVERHEAD_BYTES + len("t" + "21.5")
+    assert session.publisher.in_flight.waiting_bytes == OVERHEAD_BYTES + len("t" + "21.5")
 
 
 def test_a_qos_0_reading_is_dropped_while_the_broker_is_away_or_slow() -> None:
@@ -317,13 +311,13 @@ def test_a_qos_0_reading_is_dropped_while_the_broker_is_away_or_slow() -> None:
     (away,) = publish(session, new_reading(qos=0, client="s7"))
     assert away == Dropped(Reason.BROKER_AWAY, new_reading(client="s7").client_id)
     connected(session)
-    session.readings.is_congested = True
+    session.publisher.is_congested = True
     (slow,) = publish(session, new_reading(qos=0, client="s7"))
     assert slow == Dropped(Reason.BROKER_SLOW, new_reading(client="s7").client_id)
     assert publish(session, new_reading(qos=1)) == [], "QoS 1 waits: a window may be very large"
     session.closed()
     connected(session)
-    assert not session.readings.in_flight.has_waiting
+    assert not session.publisher.in_flight.has_waiting
     assert len(publish(session, new_reading(qos=0))) == 1, "a new connection is not clogged"
 
 
@@ -397,13 +391,13 @@ def test_a_broker_without_a_limit_takes_any_size() -> None:
 def test_a_sequence_that_is_given_back_is_given_again_unless_a_later_one_was() -> None:
     session = session_up()
     first, second, third = new_reading(b"first"), new_reading(b"second"), new_reading(b"third")
-    session.readings.tag(first)
-    session.readings.tag(second)
-    session.readings.give_back(first)
-    session.readings.tag(third)
+    session.publisher.tag(first)
+    session.publisher.tag(second)
+    session.publisher.give_back(first)
+    session.publisher.tag(third)
     assert third.sequence == 2
-    session.readings.give_back(third)
-    session.readings.tag(again := new_reading(b"again"))
+    session.publisher.give_back(third)
+    session.publisher.tag(again := new_reading(b"again"))
     assert again.sequence == 2
 
 
@@ -452,7 +446,7 @@ def test_what_is_aside_when_the_connection_ends_goes_before_what_comes_later() -
     behind, other = new_reading(b"behind", 1), new_reading(b"other", 1, client="s9")
     publish(session, new_reading(qos=2), behind, other)
     session.receive(puback(99), 0.0)  # whatever the broker says, who may go is looked at again
-    in_flight = session.readings.in_flight
+    in_flight = session.publisher.in_flight
     assert in_flight.qos_order.all() == [behind]
     session.closed()
     assert (in_flight.qos_order.count, list(in_flight.waiting)) == (0, [behind])

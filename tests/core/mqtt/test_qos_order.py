@@ -7,11 +7,13 @@ from typing import Any
 import mqtt5
 import pytest
 
-from gateway.core.effects import ClientId, Reading, ReadingRefused
+from gateway.core.events import ReadingRefused
 from gateway.core.mqtt import qos_order as module
 from gateway.core.mqtt.inflight import InFlight
 from gateway.core.mqtt.qos_order import QosOrder
 from gateway.core.mqtt.session import MqttSession
+from gateway.core.state_records import ClientId
+from gateway.core.values import Reading
 from tests.core.mqtt.broker_side import (
     connected,
     new_reading,
@@ -31,7 +33,7 @@ def session_up(**connack: Any) -> MqttSession:
 
 def publish(session: MqttSession, *readings: Reading) -> list[bytes]:
     """What of it goes out at once."""
-    sent = [session.readings.publish(reading) for reading in readings]
+    sent = [session.publisher.publish(reading) for reading in readings]
     return payloads([each for each in sent if each is not None])
 
 
@@ -60,7 +62,7 @@ def test_others_do_not_wait() -> None:
         new_reading(b"another topic", 1, topic="u"),
         new_reading(b"another client", 1, client="s2"),
     )
-    assert sent + payloads(session.readings.pump(0.0)) == [
+    assert sent + payloads(session.publisher.pump(0.0)) == [
         b"1", b"another topic", b"another client",
     ]  # fmt: skip
 
@@ -110,7 +112,7 @@ def test_the_window_holds_for_those_that_were_aside() -> None:
         b"1"
     ]
     assert complete(session, 1) == [b"2"]
-    assert len(session.readings.in_flight) == 1
+    assert len(session.publisher.in_flight) == 1
 
 
 def test_beyond_the_limit_what_would_come_aside_stays_in_its_queue(
@@ -120,8 +122,8 @@ def test_beyond_the_limit_what_would_come_aside_stays_in_its_queue(
     session = session_up()
     held = [new_reading(b"%d" % number, 1) for number in range(4)]
     publish(session, new_reading(b"first", 2), *held)
-    assert session.readings.pump(0.0) == []
-    in_flight = session.readings.in_flight
+    assert session.publisher.pump(0.0) == []
+    in_flight = session.publisher.in_flight
     assert (in_flight.qos_order.count, len(in_flight.waiting)) == (2, 2)
     assert complete(session, 1) == [b"0", b"1", b"2", b"3"]
     assert not in_flight.qos_order.is_busy
@@ -133,9 +135,9 @@ def test_what_is_aside_takes_a_place_among_those_that_wait() -> None:
     assert publish(
         session, new_reading(b"first", 2), new_reading(b"1", 1), new_reading(b"2", 1)
     ) == [b"first"]
-    session.readings.pump(0.0)
-    assert session.readings.in_flight.qos_order.count == 2
-    assert isinstance(session.readings.publish(new_reading(b"3", 1)), ReadingRefused)
+    session.publisher.pump(0.0)
+    assert session.publisher.in_flight.qos_order.count == 2
+    assert isinstance(session.publisher.publish(new_reading(b"3", 1)), ReadingRefused)
 
 
 def test_what_was_free_waits_again_behind_another_qos_2_reading() -> None:
@@ -155,7 +157,7 @@ def test_what_waits_for_nothing_any_more_still_waits_for_room() -> None:
     held = new_reading(b"1", 1), new_reading(b"2", 1)
     assert publish(session, new_reading(b"0", 2), *held) == [b"0"]
     publish(session, new_reading(b"other", 1, client="s2"))
-    assert payloads(session.readings.pump(0.0)) == [b"other"]
+    assert payloads(session.publisher.pump(0.0)) == [b"other"]
     assert complete(session, 1) == [b"1"], "the second place is taken"
     assert payloads(session.receive(puback(2), 0.0)) == [b"2"]
 

@@ -12,17 +12,15 @@ from hypothesis import strategies as st
 from gateway.core.effects import (
     DeliveryComplete,
     DropUpstream,
-    Effect,
-    Message,
-    Publication,
     Save,
     UpstreamReleaseSaved,
     WhenSaved,
-    contents_of,
 )
+from gateway.core.events import Output
 from gateway.core.mqtt.overlap_dedup import CONTENTS_MAX, OverlapDedup
 from gateway.core.mqtt.session import MqttSession
 from gateway.core.state_records import PacketDeleted, PacketRecord, PacketsDeleted
+from gateway.core.values import Message, Publication, contents_of
 from tests.core.mqtt.broker_side import (
     connected,
     news,
@@ -55,7 +53,7 @@ def overlapping() -> MqttSession:
     return session
 
 
-def payloads(effects: list[Effect]) -> list[bytes]:
+def payloads(effects: list[Output]) -> list[bytes]:
     return [arrived.message.payload for arrived in news(Publication, effects)]
 
 
@@ -84,13 +82,13 @@ def test_retained_before_is_told_from_published_just_now(
     assert arrived.is_replay is is_replay
 
 
-def arrivals(effects: list[Effect]) -> list[Publication]:
+def arrivals(effects: list[Output]) -> list[Publication]:
     return news(Publication, effects)
 
 
-def completed(session: MqttSession, effects: list[Effect]) -> mqtt5.PubCompPacket:
+def completed(session: MqttSession, effects: list[Output]) -> mqtt5.PubCompPacket:
     """The PUBCOMP that follows once these are durable."""
-    (word,) = [one for each in news(WhenSaved, effects) for one in each.effects]
+    (word,) = [one for each in news(WhenSaved, effects) for one in each.then]
     assert isinstance(word, UpstreamReleaseSaved)
     (pubcomp,) = only(mqtt5.PubCompPacket, session.complete(word))
     return pubcomp
@@ -175,7 +173,7 @@ def test_pubcomp_is_not_said_on_another_connection() -> None:
     (waiting,) = news(WhenSaved, session.receive(PUBREL, 1.0))
     session.closed()
     connected(session, session_present=True)
-    (word,) = waiting.effects
+    (word,) = waiting.then
     assert isinstance(word, UpstreamReleaseSaved)
     assert session.complete(word) == []
 
@@ -238,7 +236,7 @@ def test_a_message_without_a_topic_is_no_packet() -> None:
     drop_reason(session_up().receive(bytes.fromhex("30 05 0000 00 6f6e"), 1.0))
 
 
-def drop_reason(effects: list[Effect]) -> str:
+def drop_reason(effects: list[Output]) -> str:
     (drop,) = effects
     assert isinstance(drop, DropUpstream)
     return drop.reason
@@ -272,7 +270,7 @@ def test_a_qos_2_copy_is_acknowledged_when_its_packet_id_is_durable() -> None:
     saved, waiting = session.receive(publication("a/b", b"on", 2, 8, by=[SECOND]), 2.0)
     assert saved == Save(PacketRecord(8, contents_of("a/b", b"on", 2), SECOND))
     assert isinstance(waiting, WhenSaved)
-    (word,) = waiting.effects
+    (word,) = waiting.then
     assert isinstance(word, DeliveryComplete)
     (pubrec,) = only(mqtt5.PubRecPacket, session.acknowledge(word.publication))
     assert pubrec.packet_id == 8

@@ -9,15 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.effects import (
-    Effect,
-    Reading,
-    ReadingRefused,
-    ReadingsAcknowledged,
-    Reason,
-    UpstreamUp,
-)
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import UpstreamUp
+from gateway.core.events import Output, ReadingRefused, ReadingsAcknowledged
 from gateway.core.mqtt.session import MqttSession
+from gateway.core.values import Reading
 from tests.core.mqtt.broker_side import (
     connected,
     new_reading,
@@ -42,12 +38,12 @@ def at_every_stage(session: MqttSession) -> list[Reading]:
     """A QoS 1 reading, a QoS 2 one without PUBREC and one with, all on the wire."""
     readings = [new_reading(b"one", 1), new_reading(b"two", 2), new_reading(b"released", 2)]
     for reading in readings:
-        session.readings.publish(reading)
+        session.publisher.publish(reading)
     session.receive(pubrec(3), 1.0)
     return readings
 
 
-def described(effects: list[Effect]) -> list[tuple[str, int | None, bool]]:
+def described(effects: list[Output]) -> list[tuple[str, int | None, bool]]:
     """Payload (or PUBREL), packet id and DUP of what went out again."""
     again: list[tuple[str, int | None, bool]] = []
     for packet in packets(effects):
@@ -108,22 +104,22 @@ def test_what_went_out_again_is_settled_as_ever(trust_session: bool, session_pre
     octets = puback(1) + pubrec(2) + pubcomp(2) + pubrec(3) + pubcomp(3)
     acknowledged = news(ReadingsAcknowledged, session.receive(octets, 2.0))
     assert [reading for each in acknowledged for reading in each.readings] == readings
-    assert len(session.readings.in_flight) == 0
-    assert session.readings.in_flight._qos2 == 0
+    assert len(session.publisher.in_flight) == 0
+    assert session.publisher.in_flight._qos2 == 0
 
 
 @pytest.mark.parametrize("session_present", [False, True])
 def test_the_delivery_tag_is_the_same_each_time(session_present: bool) -> None:
     session = MqttSession(options())
-    session.readings.unix_ms_at_zero = 1_000_000.0
+    session.publisher.unix_ms_at_zero = 1_000_000.0
     effects = connected(session)
     for payload in (b"a", b"b"):
-        session.readings.publish(new_reading(payload, 2, at=5.0))
-    first = readings(session.readings.pump(0.0) + effects)
+        session.publisher.publish(new_reading(payload, 2, at=5.0))
+    first = readings(session.publisher.pump(0.0) + effects)
     tags = []
     for _ in range(3):
         session.closed()
-        session.readings.unix_ms_at_zero += 86_400_000.0  # the clock was set meanwhile
+        session.publisher.unix_ms_at_zero += 86_400_000.0  # the clock was set meanwhile
         again = readings(connected(session, session_present=session_present))
         tags.append([(packet.payload, tag(packet)) for packet in again])
     assert first == []
@@ -134,8 +130,8 @@ def test_the_delivery_tag_is_the_same_each_time(session_present: bool) -> None:
 
 def test_a_reading_that_waited_for_the_broker_gets_its_time_from_the_clock_as_it_is_then() -> None:
     session = MqttSession(options())
-    session.readings.publish(new_reading(at=5.0))
-    session.readings.unix_ms_at_zero = 1_000_000.0  # set while the reading waited
+    session.publisher.publish(new_reading(at=5.0))
+    session.publisher.unix_ms_at_zero = 1_000_000.0  # set while the reading waited
     (packet,) = readings(connected(session))
     assert tag(packet)["ts"] == "1005000"
 
@@ -143,9 +139,9 @@ def test_a_reading_that_waited_for_the_broker_gets_its_time_from_the_clock_as_it
 def test_readings_taken_while_the_broker_was_away_follow_those_that_were_on_the_wire() -> None:
     session = session_up(receive_max=1)
     for payload in (b"0", b"1"):
-        session.readings.publish(new_reading(payload))
+        session.publisher.publish(new_reading(payload))
     session.closed()
-    session.readings.publish(new_reading(b"2"))
+    session.publisher.publish(new_reading(b"2"))
     effects = connected(session, receive_max=10)
     assert [payload for payload, _, _ in described(effects)] == ["0", "1", "2"]
     assert [tag(packet)["seq"] for packet in readings(effects)] == ["0", "1", "2"]
@@ -160,13 +156,13 @@ def test_a_smaller_receive_maximum_than_before_is_obeyed(
     at_every_stage(session)
     session.closed()
     effects = connected(session, session_present=session_present, receive_max=2)
-    assert len(described(effects)) == len(session.readings.in_flight) == 2
+    assert len(described(effects)) == len(session.publisher.in_flight) == 2
     sent = described(effects)
     for _ in range(3):
         octets = puback(1) + pubrec(2) + pubcomp(2) + pubrec(3) + pubcomp(3)
         sent += described(session.receive(octets, 2.0))
-        assert len(session.readings.in_flight) <= 2
-    assert len(session.readings.in_flight) == 0
+        assert len(session.publisher.in_flight) <= 2
+    assert len(session.publisher.in_flight) == 0
     was_released = {"PUBREL"} if trust_session and session_present else {"released", "PUBREL"}
     assert {name for name, _, _ in sent} == {"one", "two"} | was_released
 
@@ -175,7 +171,7 @@ def test_what_was_released_goes_on_beyond_a_smaller_receive_maximum_and_nothing_
     """A PUBREL needs no place in the window, and cannot be taken back (MQTT 5, 4.9)."""
     session = session_up(trust_session=True, receive_max=2)
     for payload in (b"one", b"two", b"three"):
-        session.readings.publish(new_reading(payload, 2))
+        session.publisher.publish(new_reading(payload, 2))
     session.receive(pubrec(1) + pubrec(2), 1.0)
     session.closed()
     effects = connected(session, session_present=True, receive_max=1)
@@ -198,14 +194,14 @@ def test_a_broker_that_takes_less_than_before_gets_everything_anew() -> None:
 
 def test_what_the_next_broker_finds_too_large_is_refused() -> None:
     session = session_up()
-    session.readings.publish(large := new_reading(b"x" * 500, 2))
-    session.readings.publish(new_reading(b"small", 2))
+    session.publisher.publish(large := new_reading(b"x" * 500, 2))
+    session.publisher.publish(new_reading(b"small", 2))
     session.closed()
     effects = connected(session, session_present=True, max_packet_size=300)
     (refused,) = news(ReadingRefused, effects)
     assert (refused.reading, refused.reason) == (large, Reason.PAYLOAD_TOO_LARGE)
     assert described(effects) == [("small", 2, True)]
-    assert session.readings.in_flight._qos2 == 1
+    assert session.publisher.in_flight._qos2 == 1
 
 
 Steps = st.lists(st.sampled_from(["publish", "puback", "pubrec", "pubcomp", "break"]), max_size=40)
@@ -216,13 +212,13 @@ def test_whatever_breaks_each_reading_is_settled_once_under_one_tag_and_in_order
     steps: list[str], trust_session: bool, receive_max: int, data: st.DataObject
 ) -> None:
     session = session_up(trust_session=trust_session, receive_max=receive_max)
-    effects: list[Effect] = []
+    effects: list[Output] = []
     came: list[bytes] = []
-    in_flight = session.readings.in_flight
+    in_flight = session.publisher.in_flight
     for step in [*steps, *["puback", "pubrec", "pubcomp"] * (len(steps) * 4)]:
         if step == "publish":
             came.append(b"%d" % len(came))
-            sent = session.readings.publish(new_reading(came[-1], data.draw(st.integers(1, 2))))
+            sent = session.publisher.publish(new_reading(came[-1], data.draw(st.integers(1, 2))))
             effects += [] if sent is None else [sent]
         elif step == "break":
             session.closed()
@@ -248,7 +244,7 @@ def test_whatever_breaks_each_reading_is_settled_once_under_one_tag_and_in_order
 
 def oldest(session: MqttSession, step: str) -> bytes:
     """The broker's answer to the oldest reading that waits for one of this kind."""
-    in_flight = session.readings.in_flight
+    in_flight = session.publisher.in_flight
     if step == "pubcomp":
         return b"".join(pubcomp(packet_id) for packet_id in list(in_flight.released)[:1])
     qos, answer = (1, puback) if step == "puback" else (2, pubrec)

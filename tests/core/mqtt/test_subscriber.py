@@ -7,13 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.effects import (
-    DropUpstream,
-    Effect,
-    Save,
-    SubscriptionGranted,
-    SubscriptionRefused,
-)
+from gateway.core.effects import DropUpstream, Save
+from gateway.core.events import FilterRefused, Output, SubscriptionGranted
 from gateway.core.mqtt import subscriber
 from gateway.core.mqtt.options import CONTROL_ID_FIRST, CONTROL_ID_LAST
 from gateway.core.mqtt.session import MqttSession
@@ -242,7 +237,7 @@ def test_a_refused_filter_is_reported_with_advice_and_not_asked_for_again() -> N
     _, second = only(mqtt5.SubscribePacket, effects)
     granted, gone, refused = subscriptions.receive_suback(second.packet_id, [1, 0x87])
     assert (granted, gone) == (SubscriptionGranted("a"), Save(FilterDeleted("b")))
-    assert isinstance(refused, SubscriptionRefused)
+    assert isinstance(refused, FilterRefused)
     assert refused.topic_filter == "b"
     assert "SUBACK 0x87: not authorised" in refused.reason
     subscriptions.unwant("b")
@@ -262,7 +257,7 @@ def test_two_answers_for_a_filter_of_which_the_first_refuses_count_once() -> Non
     subscriptions.unwant("a")
     effects += wanting(subscriptions, "a", retained=False)
     answers = grant(subscriptions, effects, 0x80)
-    assert len(news(SubscriptionRefused, answers)) == 1
+    assert len(news(FilterRefused, answers)) == 1
     assert saved(answers) == [FilterDeleted("a")]
 
 
@@ -290,7 +285,7 @@ def test_packet_ids_stay_clear_of_those_of_readings_and_of_those_in_use() -> Non
     filters = [f"f{number}/#" for number in range(400)]
     outstanding = only(mqtt5.SubscribePacket, wanting(subscriptions, *filters))
     assert len(outstanding) == subscriber.ASKED_MAX + 1, "the rest waits for answers"
-    granted: list[Effect] = []
+    granted: list[Output] = []
     while outstanding:
         ids = [packet.packet_id for packet in outstanding]
         assert len(set(ids)) == len(ids)

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from gateway.core.effects import Effect, SubscriptionGranted
+from gateway.core.events import Output, SubscriptionGranted
 from gateway.core.mqtt.subscriber import Subscriber
 from gateway.core.state_records import FilterDeleted, FilterRecord
 from tests.core.mqtt.broker_side import news, packets
@@ -30,7 +30,7 @@ class Wishes(RuleBasedStateMachine):
         self.saved: set[str] = set()
         self.outstanding: list[object] = []
 
-    def take(self, effects: list[Effect]) -> None:
+    def take(self, effects: list[Output]) -> None:
         """The broker hears at once; its answers come later."""
         for change in saved(effects):
             if isinstance(change, FilterRecord):

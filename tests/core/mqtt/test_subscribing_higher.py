@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.core.effects import SubscriptionGranted
+from gateway.core.events import SubscriptionGranted
 from gateway.core.mqtt import subscriber
 from tests.core.mqtt.broker_side import news
 from tests.core.mqtt.subscribing_stories import grant, subscriptions_up, wanting

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+from gateway.core.drop_reasons import Reason
 from gateway.core.effects import (
-    ClientId,
     ConnectSaved,
     DeliverySaved,
     Dropped,
-    Effect,
-    Message,
-    Peer,
-    PublishWill,
-    Reading,
-    Reason,
     Save,
     Send,
-    State,
     StateChanged,
-    SubscribeTo,
     WhenSaved,
 )
+from gateway.core.events import Output, PublishWill
 from gateway.core.session.options import PredefinedTopics, SessionOptions
 from gateway.core.session.session import Session
-from gateway.core.state_records import Change
+from gateway.core.state_records import Change, ClientId, State
+from gateway.core.values import Message, Peer, Reading, SubscribeTo
 from gateway.frames import (
     Connect,
     Disconnect,
@@ -54,7 +48,7 @@ class Client:
         self.session = Session(
             client_id=DEV1, peer=HERE, options=options or SessionOptions(), predefined=predefined
         )
-        self.effects: list[Effect] = []
+        self.effects: list[Output] = []
         self.saved: list[Change] = []
 
     def state(self) -> State:
@@ -73,7 +67,7 @@ class Client:
     def waits(self, until: float) -> list[tuple[float, Frame]]:
         """What comes meanwhile, with its times."""
         heard: list[tuple[float, Frame]] = []
-        effects: list[Effect] = []
+        effects: list[Output] = []
         while (at := self.session.wake_at()) <= until:
             heard += [(at, frame) for frame in self.heard(self.session.handle_time(at))]
             effects += self.effects
@@ -81,25 +75,25 @@ class Client:
         self.effects = effects
         return heard
 
-    def heard(self, effects: list[Effect]) -> list[Frame]:
+    def heard(self, effects: list[Output]) -> list[Frame]:
         self.saved = []
         self.effects = self._kept(effects)
         return [effect.frame for effect in self.effects if isinstance(effect, Send)]
 
-    def _kept(self, effects: list[Effect]) -> list[Effect]:
+    def _kept(self, effects: list[Output]) -> list[Output]:
         """The effects, with what follows at once on what is saved at once."""
-        done: list[Effect] = []
+        done: list[Output] = []
         for effect in effects:
             if isinstance(effect, Save):
                 self.saved.append(effect.change)
             elif isinstance(effect, WhenSaved):
-                for waited in effect.effects:
+                for waited in effect.then:
                     done += self._kept(self._follows(waited))
             else:
                 done.append(effect)
         return done
 
-    def _follows(self, waited: Effect) -> list[Effect]:
+    def _follows(self, waited: Output) -> list[Output]:
         if isinstance(waited, ConnectSaved):
             return self.session.admitted(waited, self.session.last_received_at)
         assert isinstance(waited, DeliverySaved)

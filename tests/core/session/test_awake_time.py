@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.core.effects import State
 from gateway.core.session.options import SessionOptions, WhenOutboxFull
+from gateway.core.state_records import State
 from gateway.frames import Connect, Frame, Pingresp, Publish, Unsubscribe
 from tests.core.session.client import Client, acked, asleep_with, published
 

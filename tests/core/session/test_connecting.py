@@ -6,9 +6,10 @@ from math import inf
 
 import pytest
 
-from gateway.core.effects import Send, State, StateChanged
+from gateway.core.effects import Send, StateChanged
 from gateway.core.session.options import PredefinedTopics, SessionOptions, deadline_s
 from gateway.core.session.session import Session
+from gateway.core.state_records import State
 from gateway.frames import Connack, Connect, Disconnect, Pingreq, ReturnCode
 from tests.core.session.client import DEV1, ELSEWHERE, HERE, Client, connected
 

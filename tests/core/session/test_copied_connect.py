@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.core.effects import State
 from gateway.core.session.will import Will
+from gateway.core.state_records import State
 from gateway.frames import (
     Connack,
     Connect,

@@ -10,16 +10,10 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.core.effects import (
-    Dropped,
-    Effect,
-    Reading,
-    Save,
-    Send,
-    State,
-    StateChanged,
-    SubscribeTo,
-)
+from gateway.core.effects import Dropped, Save, Send, StateChanged
+from gateway.core.events import Output
+from gateway.core.state_records import State
+from gateway.core.values import Reading, SubscribeTo
 from gateway.frames import (
     Advertise,
     Connack,
@@ -188,7 +182,7 @@ CELLS = [
 ]
 
 
-def word_for(effect: Effect) -> str:
+def word_for(effect: Output) -> str:
     match effect:
         case Send(_, frame):
             return type(frame).__name__.upper()

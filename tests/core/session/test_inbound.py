@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.core.effects import Reading, Reason, RecordRelease
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import RecordRelease
 from gateway.core.session.inbound import (
     COPY_S,
     HOLD_DOWN_S,
@@ -13,6 +14,7 @@ from gateway.core.session.inbound import (
     UNACKNOWLEDGED_MAX,
 )
 from gateway.core.session.options import SessionOptions
+from gateway.core.values import Reading
 from gateway.frames import (
     Connack,
     Connect,

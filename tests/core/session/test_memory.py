@@ -6,9 +6,11 @@ import gc
 import tracemalloc
 from collections.abc import Callable
 
-from gateway.core.effects import ClientId, ConnectSaved, Message, Peer, Reading, State
+from gateway.core.effects import ConnectSaved
 from gateway.core.session.options import PredefinedTopics, SessionOptions
 from gateway.core.session.session import Session
+from gateway.core.state_records import ClientId, State
+from gateway.core.values import Message, Peer, Reading
 from gateway.frames import Connect, Disconnect, Pingreq, Puback, Publish, Register
 
 SESSIONS = 1000

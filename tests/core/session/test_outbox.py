@@ -7,19 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.core.effects import (
-    DeliveryComplete,
-    Dropped,
-    Message,
-    Publication,
-    Reason,
-    Save,
-    State,
-    UnsubscribeFrom,
-)
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import DeliveryComplete, Dropped, Save
+from gateway.core.events import UnsubscribeFrom
 from gateway.core.session.options import SessionOptions, WhenOutboxFull
 from gateway.core.session.outbox import OVERHEAD_BYTES
-from gateway.core.state_records import MessageDeleted, MessageRecord, SessionDeleted
+from gateway.core.state_records import MessageDeleted, MessageRecord, SessionDeleted, State
+from gateway.core.values import Message, Publication
 from gateway.frames import Connect, Disconnect, Pingresp, Puback, Publish, Register, Subscribe
 from tests.core.session.client import DEV1, Client, acknowledged, asleep, connected
 

@@ -6,18 +6,12 @@ import random
 
 import pytest
 
-from gateway.core.effects import (
-    ClientId,
-    ConnectSaved,
-    Effect,
-    Message,
-    Peer,
-    Reading,
-    State,
-    WhenSaved,
-)
+from gateway.core.effects import ConnectSaved, WhenSaved
+from gateway.core.events import Output
 from gateway.core.session.options import SessionOptions
 from gateway.core.session.session import Session
+from gateway.core.state_records import ClientId, State
+from gateway.core.values import Message, Peer, Reading
 from gateway.frames import (
     Connect,
     Disconnect,
@@ -53,7 +47,7 @@ def twin() -> Client:
     return client
 
 
-def short_way(session: Session, datagram: bytes, at: float) -> list[Effect]:
+def short_way(session: Session, datagram: bytes, at: float) -> list[Output]:
     reading = session.plain(datagram, at)
     if reading is not None:
         COUNTED["reading"] = COUNTED.get("reading", 0) + 1
@@ -100,8 +94,8 @@ def something(dice: random.Random, session: Session) -> bytes:
     return datagram
 
 
-def admissions(effects: list[Effect]) -> list[ConnectSaved]:
-    waited = [each for one in effects if isinstance(one, WhenSaved) for each in one.effects]
+def admissions(effects: list[Output]) -> list[ConnectSaved]:
+    waited = [each for one in effects if isinstance(one, WhenSaved) for each in one.then]
     return [each for each in waited if isinstance(each, ConnectSaved)]
 
 

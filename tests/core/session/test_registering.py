@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.core.effects import Reason
+from gateway.core.drop_reasons import Reason
 from gateway.core.session.options import SessionOptions
 from gateway.frames import Connect, Publish, Regack, Register, ReturnCode
 from tests.core.session.client import DEV1, connected

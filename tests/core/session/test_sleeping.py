@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.core.effects import Message, Reason, Send, State
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Send
 from gateway.core.session.options import SessionOptions
+from gateway.core.state_records import State
+from gateway.core.values import Message
 from gateway.frames import (
     Connack,
     Connect,

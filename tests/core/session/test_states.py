@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.core.effects import State
 from gateway.core.session.states import Input, after
+from gateway.core.state_records import State
 
 # A dash: the table has no such arrow.
 WHERE = """

@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from gateway.core.effects import State
 from gateway.core.session.states import TRANSITIONS, Input
 from gateway.core.session.states_drawing import arrows_of, drawing
+from gateway.core.state_records import State
 
 SVG = "{http://www.w3.org/2000/svg}"
 DRAWN = Path(__file__).parents[3] / "docs" / "states.svg"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.core.effects import Reason, Save, SubscribeTo, UnsubscribeFrom
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Save
+from gateway.core.events import UnsubscribeFrom
 from gateway.core.session.options import SessionOptions
 from gateway.core.state_records import (
     SessionDeleted,
@@ -12,6 +14,7 @@ from gateway.core.state_records import (
     SubscriptionRecord,
     TopicRecord,
 )
+from gateway.core.values import SubscribeTo
 from gateway.frames import (
     Connect,
     Disconnect,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.core.effects import Reason, State
+from gateway.core.drop_reasons import Reason
 from gateway.core.session.options import SessionOptions
 from gateway.core.session.will import Will
+from gateway.core.state_records import State
 from gateway.frames import (
     Connack,
     Connect,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import mqtt5
 
-from gateway.core.effects import ClientId, Reading, Reason
+from gateway.core.drop_reasons import Reason
+from gateway.core.state_records import ClientId
 from gateway.core.uplink.indeterminate_writes import (
     HELD_MAX,
     HELD_S,
     STORE_AGAIN_S,
     IndeterminateWrites,
 )
+from gateway.core.values import Reading
 from gateway.frames import Pubrec
 from gateway.storage.journal.options import RETRY_AFTER_S
 from tests.simulation.simulated_files import Faults

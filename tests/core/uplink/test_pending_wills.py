@@ -8,11 +8,15 @@ from typing import Any
 import mqtt5
 import pytest
 
-from gateway.core.effects import Dropped, Reading, Reason, Save, State
-from gateway.core.state_records import ClientId, DueWillDeleted, DueWillRecord
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped, Save
+from gateway.core.mqtt.options import MqttOptions
+from gateway.core.mqtt.session import MqttSession
+from gateway.core.state_records import ClientId, DueWillDeleted, DueWillRecord, State
+from gateway.core.topic_options import Acknowledge, ReadingOptions
 from gateway.core.uplink import pending_wills
 from gateway.core.uplink.pending_wills import PendingWills
-from gateway.core.uplink.policy import Acknowledge, ReadingOptions
+from gateway.core.values import Reading
 from gateway.frames import Connack, Connect, Disconnect, Frame, ReturnCode, WillMsg, WillTopic
 from tests.support.crash_bench import CrashBench
 from tests.support.engine_bench import Bench, short
@@ -140,7 +144,7 @@ def test_a_crash_between_the_journal_and_the_state_repeats_the_will_under_its_ta
 
 def test_one_that_the_journal_knows_at_the_broker_is_not_sent_again() -> None:
     row = DueWillRecord(ClientId("s1"), "lw", b"bye", 2, True, 1, 7, 8, 0)
-    kept = PendingWills(lambda _: None)
+    kept = PendingWills(MqttSession(MqttOptions("gh", 3, "tidegate-gh")).publisher)
     kept.restore([row, replace(row, client_id=ClientId("s2"), sequence=9)], 0.0)
     received = Reading(row.client_id, "lw", b"bye", 2, True, 0, 0, 0.0, sequence=7, epoch=1)
     assert kept.received([received]) == [Save(DueWillDeleted(row.client_id))]
@@ -213,7 +217,7 @@ def test_only_so_many_are_offered_at_once() -> None:
         DueWillRecord(ClientId(f"s{number}"), "lw", b"bye", 1, True, 1, number, 1 + number, 0)
         for number in range(pending_wills.OFFERS_MAX + 1)
     ]
-    kept = PendingWills(lambda _: None)
+    kept = PendingWills(MqttSession(MqttOptions("gh", 3, "tidegate-gh")).publisher)
     kept.restore(rows, 5.0)
     assert kept.due_at == 5.0
     assert [each.sequence for each in kept.offer(5.0)] == list(range(pending_wills.OFFERS_MAX))
@@ -227,7 +231,7 @@ def test_beyond_the_limit_the_oldest_is_given_up_and_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(pending_wills, "DUE_MAX", 2)
-    kept = PendingWills(lambda _: None)
+    kept = PendingWills(MqttSession(MqttOptions("gh", 3, "tidegate-gh")).publisher)
     first, second, third = (
         Reading(ClientId(name), "lw", b"bye", 1, True, 0, 0, 0.0) for name in ("s1", "s2", "s3")
     )
@@ -264,7 +268,7 @@ def test_a_will_of_qos_0_is_forwarded_and_not_saved() -> None:
 
 
 def test_the_next_will_of_a_client_takes_the_place_of_one_that_is_due() -> None:
-    kept = PendingWills(lambda _: None)
+    kept = PendingWills(MqttSession(MqttOptions("gh", 3, "tidegate-gh")).publisher)
     first, second = (Reading(ClientId("s1"), "lw", b"bye", 1, True, 0, 0, 0.0) for _ in range(2))
     kept.begin(first)
     kept.refused(first, ReturnCode.CONGESTION, 0.0)

@@ -4,8 +4,9 @@ from math import inf
 
 import pytest
 
-from gateway.core.effects import ClientId, Reading
+from gateway.core.state_records import ClientId
 from gateway.core.uplink.spill import BUSY_FACTOR, GRAIN, Spill, not_overtaken
+from gateway.core.values import Reading
 
 AFTER_S = 0.05
 

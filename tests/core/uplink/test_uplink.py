@@ -9,8 +9,8 @@ from __future__ import annotations
 import mqtt5
 import pytest
 
-from gateway.core.effects import Reason
-from gateway.core.uplink.policy import Acknowledge, ReadingOptions
+from gateway.core.drop_reasons import Reason
+from gateway.core.topic_options import Acknowledge, ReadingOptions
 from gateway.core.uplink.qos0_order import FOLLOWERS_MAX
 from gateway.frames import Frame, Pubcomp, Publish, Pubrec, Pubrel, Regack, Register
 from tests.support.engine_bench import short
@@ -233,7 +233,7 @@ def test_readings_are_acknowledged_from_the_disk_while_the_broker_is_away(
         bench.say(b"s1", short(b"%d" % number, 1 + number % 2, 7 + number))
     bench.flush()
     assert bench.hear(b"s1") == [puback(7), Pubrec(8), puback(9), Pubrec(10), puback(11)]
-    assert len(bench.engine.upstream.readings.in_flight.waiting) == 0, "they are on the disk only"
+    assert len(bench.engine.upstream.publisher.in_flight.waiting) == 0, "they are on the disk only"
     bench.connect_broker()
     bench.flush()
     assert sent(bench) == [b"0", b"1", b"2", b"3", b"4"]
@@ -393,6 +393,6 @@ def test_what_could_not_be_reached_on_the_disk_follows_when_it_can() -> None:
     bench.take(bench.engine.read_back([], bench.at))
     bench.say(b"s1", short(b"live", 1, 20))
     assert sent(bench) == [b"live"]
-    bench.take(bench.engine.in_reach_again(2))
+    bench.take(bench.engine.in_reach_again(2, bench.at))
     bench.flush()
     assert sent(bench) == [b"0", b"1"]

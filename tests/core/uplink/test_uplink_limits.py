@@ -5,10 +5,11 @@ from __future__ import annotations
 import mqtt5
 import pytest
 
-from gateway.core.effects import Dropped, Reason
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped
 from gateway.core.mqtt import backlog
+from gateway.core.topic_options import Acknowledge, ReadingOptions
 from gateway.core.uplink import deferred, uplink
-from gateway.core.uplink.policy import Acknowledge, ReadingOptions
 from gateway.storage.journal import reading
 from tests.support.engine_bench import short
 from tests.support.journal_bench import JournalBench, options_of
@@ -186,7 +187,7 @@ def test_what_exceeds_memory_goes_through_the_journal_in_order(
     hold(bench)
     for number in range(8):
         bench.say(b"s%d" % (1 + number % 2), short(b"%d" % number, 1, 7 + number))
-    assert len(bench.engine.upstream.readings.in_flight.waiting) == 3
+    assert len(bench.engine.upstream.publisher.in_flight.waiting) == 3
     # What each client sent before comes first on the disk as well.
     assert [int(reading.payload) for reading in bench.stores] == [0, 2, 4, 1, 3, 5, 6, 7]
     bench.flush()

@@ -12,8 +12,9 @@ import mqtt5
 import pytest
 
 from gateway.core.effects import Effect, ReadBacklog, Store, Unqueue
+from gateway.core.events import Output
+from gateway.core.topic_options import Acknowledge, ReadingOptions
 from gateway.core.uplink import uplink
-from gateway.core.uplink.policy import Acknowledge, ReadingOptions
 from gateway.frames import Puback
 from gateway.storage.journal.journal import CommitGroup
 from tests.support.engine_bench import short
@@ -30,7 +31,7 @@ class Overrun(JournalBench):
 
     def __init__(self, seed: int, acknowledge: Acknowledge) -> None:
         self.dice = Random(seed)
-        self.asked: Counter[type[Effect]] = Counter()  # of the journal
+        self.asked: Counter[type[Output]] = Counter()  # of the journal
         self.said = dict.fromkeys(CLIENTS, 0)
         self.may_go: set[bytes] = set()  # of QoS 0
         self.acknowledged: set[bytes] = set()
@@ -104,7 +105,7 @@ class Overrun(JournalBench):
 
     def pause(self) -> None:
         is_paused = self.dice.random() < 0.3
-        self.take(self.engine.operator.pause_drain(is_paused=is_paused))
+        self.ask(self.engine.operator.pause_drain(is_paused=is_paused))
 
     def lose(self) -> None:
         if self.dice.random() < 0.3:
@@ -126,7 +127,7 @@ class Overrun(JournalBench):
                     self.acknowledged.add(b"%b %d" % (client, frame.message_id))
 
     def come_to_rest(self) -> None:
-        self.take(self.engine.operator.pause_drain(is_paused=False))
+        self.ask(self.engine.operator.pause_drain(is_paused=False))
         self.end_group()
         while self.on_the_wire or self.write() or self.read():
             self.settle()
@@ -150,7 +151,7 @@ def test_in_any_order_of_what_happens(
     acknowledge: Acknowledge, overflow: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(uplink, "OVERFLOW", overflow)
-    asked: Counter[type[Effect]] = Counter()
+    asked: Counter[type[Output]] = Counter()
     for seed in range(RUNS):
         run = Overrun(seed, acknowledge)
         for _ in range(STEPS):

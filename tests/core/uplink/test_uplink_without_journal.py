@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mqtt5
 
-from gateway.core.effects import Reason
+from gateway.core.drop_reasons import Reason
 from gateway.core.uplink import spill
 from gateway.frames import Pubcomp, Pubrec, Pubrel
 from tests.support.engine_bench import short

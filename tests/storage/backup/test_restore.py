@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gateway.cli.buffer.on_disk import waiting
-from gateway.core.effects import ClientId
+from gateway.core.state_records import ClientId
 from gateway.presence.queue import QueueEntry
 from gateway.presence.retained_ledger import FILE, RetainedLedgerFile
 from gateway.storage.backup.archive import FORMAT, BackupHeader, Writer

@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from gateway.core.effects import Reading
+from gateway.core.values import Reading
 from gateway.storage.backup import snapshot
 from gateway.storage.backup.archive import BackupError
 from gateway.storage.backup.snapshot import copy_database, segments

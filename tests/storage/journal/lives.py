@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from gateway.core.effects import Reading, contents_of
+from gateway.core.values import Reading, contents_of
 from gateway.storage.journal.options import JournalError, WhenFull
 from gateway.storage.journal.segment_index import ExchangeKey
 from tests.storage.journal.support import (

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from gateway.core.effects import Reading, Reason
+from gateway.core.drop_reasons import Reason
 from gateway.core.state_records import ClientId
+from gateway.core.values import Reading
 from gateway.storage.journal.files import Files, OsFiles
 from gateway.storage.journal.journal import CommitGroup, Journal, Outcome
 from gateway.storage.journal.options import JournalOptions, WhenFull

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from gateway.core.effects import Reading
 from gateway.core.state_records import ClientId
+from gateway.core.values import Reading
 from gateway.storage.journal.options import SEGMENT_BYTES_MIN
 from tests.simulation.simulated_files import PowerCutError, SimulatedFiles
 from tests.storage.journal.support import SMALL, Driven, new_reading

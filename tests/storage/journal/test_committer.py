@@ -7,21 +7,21 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import TypeVar
 
+from gateway.core.drop_reasons import Reason
 from gateway.core.effects import (
-    Dropped,
-    Effect,
+    Durable,
     Finish,
     FinishRun,
     KeepRecord,
     ReadAgain,
     ReadBacklog,
-    Reading,
-    Reason,
     RecordReceived,
     RecordRelease,
+    ReleaseRecorded,
     Store,
 )
 from gateway.core.state_records import ClientId
+from gateway.core.values import Reading
 from gateway.storage.journal.committer import (
     GROUP_MIN,
     LINGER_S,
@@ -35,7 +35,7 @@ from gateway.storage.journal.options import LOOK_S
 from tests.storage.journal.support import BOOT, UNIX_MS_AT_ZERO, FaultyFiles, new_reading, options
 
 T = TypeVar("T")
-THEN = Dropped(Reason.REPEATED)
+THEN = ReleaseRecorded(ClientId("tank"), 7)
 LONG_S = 60.0  # longer than any test waits
 
 
@@ -46,7 +46,7 @@ class Heard:
     stored: list[Reading] = field(default_factory=list)
     indeterminate: list[tuple[Reading, Reason]] = field(default_factory=list)
     not_stored: list[tuple[Reading, Reason]] = field(default_factory=list)
-    durable: list[Effect] = field(default_factory=list)
+    durable: list[Durable] = field(default_factory=list)
     backlogs: list[list[Reading]] = field(default_factory=list)
     read_again: list[list[Reading]] = field(default_factory=list)
     dropped: dict[ClientId, int] = field(default_factory=dict)

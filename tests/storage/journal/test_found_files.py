@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from gateway.core.effects import Reason
+from gateway.core.drop_reasons import Reason
 from gateway.storage.journal.numbers import JournalState
 from gateway.storage.journal.options import SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
 from tests.simulation.simulated_files import SimulatedFiles

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.core.effects import ReadAgain, ReadBacklog, Reading, Store
+from gateway.core.effects import ReadAgain, ReadBacklog, Store
+from gateway.core.values import Reading
 from gateway.host.causes import brief
 from gateway.storage.journal.files import OsFiles
 from gateway.storage.journal.held_files import HELD_MAX

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.core.effects import KeptRecords, Reason, contents_of
+from gateway.core.drop_reasons import Reason
 from gateway.core.state_records import ClientId
+from gateway.core.values import KeptRecords, contents_of
 from gateway.storage.journal.numbers import JournalState
 from gateway.storage.journal.options import JournalError, JournalOptions
 from tests.storage.journal.support import (

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.effects import Reading, contents_of
 from gateway.core.state_records import ClientId
+from gateway.core.values import Reading, contents_of
 from gateway.storage.journal.checksums import extend_crc32
 from gateway.storage.journal.records import (
     FRAME_BYTES,

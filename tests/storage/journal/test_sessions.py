@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.core.effects import Reading
+from gateway.core.values import Reading
 from gateway.storage.journal.checksums import CHECKSUMS
 from gateway.storage.journal.records import Kind, encode_record, number_body, record_at
 from gateway.storage.journal.segment import HEADER_BYTES, VERSION, decode_header

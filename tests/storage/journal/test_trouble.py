@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.core.effects import Reading, Reason
+from gateway.core.drop_reasons import Reason
+from gateway.core.values import Reading
 from gateway.storage.journal.numbers import JournalState
 from gateway.storage.journal.options import JournalError, WhenFull
 from gateway.storage.journal.segment import HEADER_BYTES, VERSION, decode_header

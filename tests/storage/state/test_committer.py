@@ -13,7 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from gateway.core.effects import LATE_S, ConnectSaved, Effect, HeldFrames, Peer, Send, Transmit
+from gateway.core.effects import (
+    ConnectSaved,
+    Durable,
+    HeldFrames,
+    Send,
+    UpstreamReleaseSaved,
+)
+from gateway.core.process_pauses import LATE_S
 from gateway.core.state_records import (
     Change,
     MessageDeleted,
@@ -21,6 +28,7 @@ from gateway.core.state_records import (
     RetainedRecord,
     StateRecords,
 )
+from gateway.core.values import Peer
 from gateway.frames import Publish, Pubrel, Regack, Register, Suback
 from gateway.storage.state import committer as committing
 from gateway.storage.state.committer import StateCommitter
@@ -31,8 +39,8 @@ from hil.rig.small_disk import SmallDisk, small_disk
 from tests.storage.state.examples import ANN, BOB, LINKS, NOTHING, message, session, topic
 
 PEER = Peer(0, b"")
-ANSWER: Effect = Send(PEER, Regack(1, 1, 0))
-TO_BROKER: Effect = Transmit(b"\x40\x02\x00\x01")
+ANSWER: Durable = HeldFrames(ANN, None, [Send(PEER, Regack(1, 1, 0))])
+TO_BROKER: Durable = UpstreamReleaseSaved(1, 1, is_known=True)
 TIMEOUT_S = 20.0
 
 
@@ -42,7 +50,7 @@ class Running:
 
     folder: StateFolder
     committer: StateCommitter
-    heard: list[Effect]
+    heard: list[Durable]
     said: list[tuple[int, str]]
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -58,11 +66,11 @@ class Running:
 async def running(path: Path) -> AsyncIterator[Running]:
     folder = open_state(path, LINKS)
     loop = asyncio.get_running_loop()
-    heard: list[Effect] = []
+    heard: list[Durable] = []
     said: list[tuple[int, str]] = []
     changed = asyncio.Event()
 
-    def hear(effects: list[Effect]) -> None:
+    def hear(effects: list[Durable]) -> None:
         heard.extend(effects)
         changed.set()
 
@@ -120,7 +128,9 @@ def test_what_nobody_waits_for_is_written_too(tmp_path: Path) -> None:
 
 
 def test_many_changes_are_one_commit_and_their_answers_keep_their_order(tmp_path: Path) -> None:
-    answers: list[Effect] = [Send(PEER, Regack(number, 1, 0)) for number in range(1, 101)]
+    answers: list[Durable] = [
+        HeldFrames(ANN, None, [Send(PEER, Regack(number, 1, 0))]) for number in range(1, 101)
+    ]
 
     async def story() -> None:
         async with running(tmp_path) as at:
@@ -137,7 +147,7 @@ def test_many_changes_are_one_commit_and_their_answers_keep_their_order(tmp_path
 
 
 def test_a_stop_writes_what_is_pending_and_hands_over_what_waited(tmp_path: Path) -> None:
-    heard: list[Effect] = []
+    heard: list[Durable] = []
 
     async def story() -> None:
         async with running(tmp_path) as at:
@@ -248,8 +258,8 @@ async def eventually(condition: Callable[[], bool]) -> None:
 
 
 def test_sensors_are_answered_from_memory_meanwhile_and_the_broker_is_not(disk: SmallDisk) -> None:
-    withheld: Effect = HeldFrames(ANN, None, [ANSWER])
-    admitted: Effect = ConnectSaved(BOB, PEER)
+    withheld: Durable = HeldFrames(ANN, None, [Send(PEER, Regack(2, 1, 0))])
+    admitted: Durable = ConnectSaved(BOB, PEER)
 
     async def story() -> None:
         async with in_trouble(disk) as at:
@@ -268,13 +278,13 @@ def test_sensors_are_answered_from_memory_meanwhile_and_the_broker_is_not(disk: 
 
 def test_what_a_sensor_could_not_notice_waits_even_then(disk: SmallDisk) -> None:
     """QoS 2, and SUBACK in front of retained messages."""
-    surely: list[Effect] = [
-        Send(PEER, Publish(1, 1, b"", 2)),
-        Send(PEER, Pubrel(1)),
+    surely: list[Durable] = [
+        HeldFrames(ANN, None, [Send(PEER, Publish(1, 1, b"", 2))]),
+        HeldFrames(ANN, None, [Send(PEER, Pubrel(1))]),
         HeldFrames(ANN, None, [Send(PEER, Pubrel(2))]),
         HeldFrames(ANN, None, [Send(PEER, Suback(1, 1, 0, 1)), Send(PEER, Register(1, 1, b"a"))]),
     ]
-    at_least_once: Effect = Send(PEER, Publish(1, 2, b"", 1))
+    at_least_once: Durable = HeldFrames(ANN, None, [Send(PEER, Publish(1, 2, b"", 1))])
 
     async def story() -> None:
         async with in_trouble(disk) as at:
@@ -363,7 +373,7 @@ def test_a_process_that_was_stopped_does_not_take_it_for_a_disk_that_hangs(
 def test_while_a_commit_hangs_sensors_are_answered_from_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    suback: Effect = Send(PEER, Suback(0, 1, 1, 0))
+    suback: Durable = HeldFrames(ANN, None, [Send(PEER, Suback(0, 1, 1, 0))])
 
     async def story() -> None:
         async with hanging(tmp_path, monkeypatch) as (at, goes_on):

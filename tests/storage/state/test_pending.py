@@ -8,7 +8,7 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.effects import Effect, Transmit
+from gateway.core.effects import Durable, ReleaseRecorded
 from gateway.core.state_records import (
     Change,
     ClientId,
@@ -39,7 +39,7 @@ from tests.storage.state.examples import (
     topic,
 )
 
-ANSWER: Effect = Transmit(b"answer")
+ANSWER: Durable = ReleaseRecorded(ANN, 1)
 
 
 def pending(*changes: Change) -> Pending:
@@ -188,7 +188,7 @@ def test_an_effect_whose_changes_failed_waits_on() -> None:
 
 def test_effects_come_back_in_the_order_in_which_they_waited() -> None:
     found = pending(session())
-    effects: list[Effect] = [Transmit(bytes([number])) for number in range(4)]
+    effects: list[Durable] = [ReleaseRecorded(ANN, number) for number in range(4)]
     found.wait(effects[:2], 0.0)
     batch = taken(found)
     found.add(topic(), 0.0)
@@ -224,7 +224,7 @@ def test_the_first_that_is_waited_for_sets_the_time() -> None:
 
 def test_what_need_not_wait_any_more_is_let_go_and_the_rest_waits_on() -> None:
     found = pending(session())
-    other: Effect = Transmit(b"other")
+    other: Durable = ReleaseRecorded(ANN, 2)
     found.wait([ANSWER, other], 0.0)
     assert found.let_go(lambda effect: effect is ANSWER) == [ANSWER]
     assert found.committed(taken(found)) == [other]
@@ -277,7 +277,7 @@ class Disk:
     rows: Rows = field(default_factory=dict)
     said: Rows = field(default_factory=dict)
     under_way: Batch | None = None
-    owed: list[tuple[Effect, Rows]] = field(default_factory=list)
+    owed: list[tuple[Durable, Rows]] = field(default_factory=list)
     numbers: int = 0
 
     def say(self, change: Change) -> None:
@@ -286,7 +286,7 @@ class Disk:
 
     def wait(self) -> None:
         self.numbers += 1
-        effect: Effect = Transmit(b"%d" % self.numbers)
+        effect: Durable = ReleaseRecorded(ANN, self.numbers)
         self.owed.append((effect, dict(self.said)))
         self.pending.wait([effect], 0.0)
 

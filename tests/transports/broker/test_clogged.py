@@ -10,7 +10,7 @@ from gateway.app.shell import Shell
 from gateway.core.effects import Effect
 from gateway.core.engine import Engine, EngineOptions
 from gateway.core.mqtt.options import MqttOptions
-from gateway.core.uplink.policy import ReadingOptions, UplinkOptions
+from gateway.core.topic_options import ReadingOptions, UplinkOptions
 from gateway.frames import Connect, Publish, Register, encode
 from gateway.transports.broker.link import BrokerLink
 from tests.transports.broker.server import Server, Upper, link_to, server
@@ -71,7 +71,7 @@ class Clogging:
     async def connect(self) -> None:
         await eventually(lambda: self.serving.received, "CONNECT")
         self.serving.connections[0].write(mqtt5.ConnAckPacket().write())
-        await eventually(lambda: self.engine.upstream.readings.is_open, "the session")
+        await eventually(lambda: self.engine.upstream.publisher.is_open, "the session")
         self.say(Connect(SENSOR, 3600), Register(0, 1, b"t"))
 
     def say(self, *frames: Connect | Register | Publish) -> None:
@@ -101,7 +101,7 @@ def test_what_waits_goes_on_as_soon_as_there_is_room(
             assert here.engine.is_congested
             for number in range(WAITING):
                 here.say(Publish(1, 1 + number, b"waits %03d" % number, 1))
-            in_flight = here.engine.upstream.readings.in_flight
+            in_flight = here.engine.upstream.publisher.in_flight
             assert len(in_flight.waiting) == WAITING
             serving.connections[0].resume_reading()
             await eventually(lambda: _whole(serving, here.sent), "what was written")

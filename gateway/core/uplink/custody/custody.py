@@ -22,26 +22,25 @@ broker unkept, and is counted.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from math import inf
 
+from gateway.core.drop_reasons import Reason
 from gateway.core.effects import (
     Dropped,
-    Effect,
     Finish,
     FinishRun,
     KeepRecord,
-    KeptRecords,
-    Publication,
     ReadAgain,
-    Reading,
-    Reason,
-    SubscriptionRefused,
 )
+from gateway.core.events import FilterRefused, Output
+from gateway.core.mqtt.publisher import Publisher
+from gateway.core.topic_options import OptionsByTopic
 from gateway.core.uplink.custody.kept import KeptReadings, Run
 from gateway.core.uplink.custody.receipts import Range, ReceiptError, read_receipt, receipt_topic
+from gateway.core.values import KeptRecords, Publication, Reading
 
 # Collectors repeat themselves every minute.
 ALIVE_S = 180.0
@@ -79,19 +78,19 @@ class CustodyNumbers:
 
 
 class Custody:
-    def __init__(self, options: CustodyOptions, is_given: Callable[[int, int], bool]) -> None:
-        """`is_given`: whether a reading of this epoch and sequence may have gone to the broker."""
+    def __init__(
+        self, options: CustodyOptions, topic_options: OptionsByTopic, publisher: Publisher
+    ) -> None:
         self.is_on = options.is_on
         self.timeout_s = options.timeout_s
         self._look_every_s = min(LOOK_EVERY_S, options.timeout_s / 2)
-        # By topic, set by the uplink.
-        self.keeps: Callable[[str], bool] = frozenset[str]().__contains__
         self.numbers = CustodyNumbers()
         self.kept = KeptReadings()
         self.last_received_at = -inf  # the last receipt, on this connection
         self.refusal: str | None = None  # of our subscription, by the broker
         self._options = options
-        self._is_given = is_given
+        self._topic_options = topic_options
+        self._publisher = publisher
         self._topic = receipt_topic(options.gateway_name)
         self._is_open = False
         self._early: set[tuple[int, int]] = set()  # ingested before the broker said PUBACK
@@ -110,9 +109,9 @@ class Custody:
     def topic_filter(self) -> str:
         return f"{self._topic}/#"
 
-    def restore(self, runs: Iterable[KeptRecords], now: float) -> list[Effect]:
+    def restore(self, runs: Iterable[KeptRecords], now: float) -> list[Output]:
         """What a former life kept, perhaps by another configuration."""
-        effects: list[Effect] = []
+        effects: list[Output] = []
         for each in runs:
             run = Run(
                 epoch=each.epoch,
@@ -140,9 +139,9 @@ class Custody:
         self.refusal = None
         self.due_at = inf
 
-    def acknowledged(self, reading: Reading, now: float) -> list[Effect]:
+    def acknowledged(self, reading: Reading, now: float) -> list[Output]:
         """The broker has taken a reading, which may have to be kept nevertheless."""
-        if not reading.qos or not self.keeps(reading.topic):
+        if not reading.qos or not self._topic_options.of(reading.topic).keeps:
             return [Finish(reading)] if reading.record >= 0 else []
         if reading.record < 0:
             self.numbers.unkept += 1
@@ -158,22 +157,15 @@ class Custody:
             return [Finish(reading)]
         return [] if reading.again else [KeepRecord(reading.record)]
 
-    def is_refused(self, news: SubscriptionRefused) -> bool:
+    def is_refused(self, news: FilterRefused) -> bool:
         """Whether it is ours that the broker refuses."""
         if not self.is_on or news.topic_filter != self.topic_filter:
             return False
         self.refusal = news.reason
         return True
 
-    def arrived(
-        self,
-        publication: Publication,
-        on_the_wire: Callable[[], list[tuple[int, Reading]]],
-        now: float,
-    ) -> list[Effect]:
-        """From the broker, perhaps a receipt; asked where custody is on. `on_the_wire`: what it
-        may have passed on before it says that it has it.
-        """
+    def arrived(self, publication: Publication, now: float) -> list[Output]:
+        """From the broker, perhaps a receipt; asked where custody is on."""
         topic, payload = publication.message.topic, publication.message.payload
         if topic != self._topic and not topic.startswith(f"{self._topic}/"):
             return []
@@ -188,8 +180,8 @@ class Custody:
         self.numbers.receipts += 1
         if not publication.is_replay:
             self.last_received_at = now
-        self._note_early(ranges, on_the_wire())
-        effects: list[Effect] = []
+        self._note_early(ranges)
+        effects: list[Output] = []
         for epoch, (first, last) in ranges:
             for run in self.kept.take(epoch, first, last + 1):
                 self._note_ingested(run.count, run.taken_at, now)
@@ -199,21 +191,20 @@ class Custody:
     def _check(self, ranges: list[tuple[int, Range]]) -> None:
         """Rule 2."""
         for epoch, (_, last) in ranges:
-            if not self._is_given(epoch, last):
+            if not self._publisher.may_have_sent(epoch, last):
                 raise ReceiptError(
                     f"nothing was ever sent as {epoch}/{last}; is there another gateway named "
                     f"{self._options.gateway_name}?"
                 )
 
-    def _note_early(
-        self, ranges: list[tuple[int, Range]], on_the_wire: Iterable[tuple[int, Reading]]
-    ) -> None:
+    def _note_early(self, ranges: list[tuple[int, Range]]) -> None:
+        """The broker may have passed on what is on the wire before it acknowledges it."""
         said: dict[int, list[Range]] = {}
         for epoch, each in ranges:
             said.setdefault(epoch, []).append(each)
         for of_epoch in said.values():
             of_epoch.sort()
-        for _, reading in on_the_wire:
+        for _, reading in self._publisher.in_flight.in_order():
             of_epoch = said.get(reading.epoch, [])
             place = bisect_right(of_epoch, (reading.sequence, inf)) - 1
             if place < 0 or reading.sequence > of_epoch[place][1] or reading.record < 0:
@@ -229,7 +220,7 @@ class Custody:
 
     # From the journal
 
-    def read_again(self, readings: list[Reading], now: float) -> tuple[list[Reading], list[Effect]]:
+    def read_again(self, readings: list[Reading], now: float) -> tuple[list[Reading], list[Output]]:
         """The answer to `ReadAgain`: what goes out once more, and what follows at once."""
         asked, self._asked = self._asked, []
         if not self._is_open:
@@ -247,19 +238,19 @@ class Custody:
         self.numbers.sent_again += len(going)
         return going, []
 
-    def _give_up_unreadable(self, asked: list[Run]) -> list[Effect]:
-        effects: list[Effect] = []
+    def _give_up_unreadable(self, asked: list[Run]) -> list[Output]:
+        effects: list[Output] = []
         for run in asked:
             for taken in self.kept.take(run.epoch, run.first, run.end):
                 self.numbers.unreadable += taken.count
                 effects.append(FinishRun(taken.record, taken.count))
         return effects
 
-    def make_room(self) -> list[Effect]:
+    def make_room(self) -> list[Output]:
         """The journal is full: the oldest go, if that is what the operator wants."""
         if not self._options.gives_way:
             return []
-        effects: list[Effect] = []
+        effects: list[Output] = []
         for run in _first_of(self.kept, GIVEN_UP_AT_ONCE):
             self.kept.take(run.epoch, run.first, run.end)
             self.numbers.given_up += run.count
@@ -268,7 +259,7 @@ class Custody:
 
     # Time
 
-    def handle_time(self, now: float) -> list[Effect]:
+    def handle_time(self, now: float) -> list[Output]:
         if now < self.due_at:
             return []
         self.due_at = now + self._look_every_s

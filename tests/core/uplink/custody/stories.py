@@ -11,8 +11,8 @@ from typing import Any
 import mqtt5
 
 from gateway.core.engine import EngineOptions
+from gateway.core.topic_options import Acknowledge, ReadingOptions
 from gateway.core.uplink.custody.custody import LOOK_EVERY_S, CustodyOptions
-from gateway.core.uplink.policy import Acknowledge, ReadingOptions
 from tests.support.engine_bench import short
 from tests.support.journal_bench import JournalBench, options_of
 from tests.support.uplink_stories import AUTO
@@ -53,7 +53,7 @@ def wake(bench: JournalBench, at: float) -> None:
     """Time passes for custody alone: no sensor is lost, and the broker need not be pinged."""
     while bench.at < at:
         bench.at = min(at, bench.at + LOOK_EVERY_S)
-        bench.take(bench.engine.custody.handle_time(bench.at))
+        bench.ask(bench.engine.custody.handle_time(bench.at))
 
 
 def wake_living(bench: JournalBench, at: float) -> None:

@@ -7,11 +7,12 @@ from __future__ import annotations
 import mqtt5
 import pytest
 
-from gateway.core.effects import Dropped, Reason, SubscriptionRefused
+from gateway.core.drop_reasons import Reason
+from gateway.core.effects import Dropped, SubscriptionRefused
 from gateway.core.engine import EngineOptions
+from gateway.core.topic_options import Acknowledge, ReadingOptions
 from gateway.core.uplink.custody import custody, kept
 from gateway.core.uplink.custody.custody import GRACE_S, LOOK_EVERY_S
-from gateway.core.uplink.policy import Acknowledge, ReadingOptions
 from gateway.frames import Puback, Publish, Pubrec, Pubrel, TopicIdType, Unsubscribe
 from tests.core.uplink.custody.stories import (
     EPOCH,

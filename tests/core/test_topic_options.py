@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.core.uplink import policy
-from gateway.core.uplink.policy import Acknowledge, OptionsByTopic, ReadingOptions
+from gateway.core import topic_options
+from gateway.core.topic_options import Acknowledge, OptionsByTopic, ReadingOptions
 
 UPSTREAM = ReadingOptions(Acknowledge.UPSTREAM)
 JOURNAL = ReadingOptions(Acknowledge.JOURNAL)
@@ -25,7 +25,7 @@ def test_of_a_filter_that_is_given_twice_the_first_counts() -> None:
 
 
 def test_rules_are_remembered_for_so_many_topics(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "TOPICS_MAX", 2)
+    monkeypatch.setattr(topic_options, "TOPICS_MAX", 2)
     options = OptionsByTopic(AUTO, [("a", JOURNAL)])
     assert [options.of(topic) for topic in "abca"] == [JOURNAL, AUTO, AUTO, JOURNAL]
     assert len(options._known) <= 2
