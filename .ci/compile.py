@@ -63,9 +63,12 @@ MODULES = {
         "durability_gate",
         "effects",
         "engine",
+        "events",
         "process_pauses",
         "state_records",
+        "topic_options",
         "topic_trie",
+        "values",
     ),
     "core.clients": (
         "admission",
@@ -86,6 +89,7 @@ MODULES = {
         "qos_order",
         "receiver",
         "session",
+        "stale",
         "subscriber",
     ),
     "core.session": (
@@ -109,7 +113,6 @@ MODULES = {
     "core.uplink": (
         "indeterminate_writes",
         "pending_wills",
-
         "qos0_order",
         "spill",
         "uplink",
