@@ -93,7 +93,6 @@ MODULES = {
         "subscriber",
     ),
     "core.session": (
-        "address_validation",
         "dedup",
         "egress_budget",
         "inbound",
@@ -101,9 +100,7 @@ MODULES = {
         "options",
         "outbound",
         "outbox",
-        "persistence",
         "qos_table",
-        "sending",
         "session",
         "states",
         "subscribing",

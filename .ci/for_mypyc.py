@@ -22,8 +22,6 @@ ACYCLIC = (
     "Outbound",
     "Inbound",
     "QosTable",
-    "BudgetedSender",
-    "Sending",
     "Subscribing",
     "Topic",
     "TopicRegistry",

@@ -303,11 +303,11 @@ def _build(
     event_log = EventLog(peer_text=links.peer_text, now=now)
     shell = Shell(engine, event_log.record, loop)
     links.build(settings, shell)
-    shell.has_unread = links.has_unread
     broker = _broker_link(settings.upstream, shell, credentials.tls)
     committers = Committers(stores=stores, settings=settings, shell=shell, loop=loop)
-    shell.links, shell.groups, shell.broker = links.all, links.groups, broker
-    shell.journal, shell.state = committers.journal, committers.state
+    shell.connect_links(links.all, links.groups, links.has_unread)
+    shell.connect_broker(broker)
+    shell.connect_stores(committers.journal, committers.state)
     lag = LagMeter(loop)
     publisher: PresencePublisher  # looks at all others, and two of them at it
     watch = watch_of(
@@ -355,9 +355,7 @@ def _build(
         sampler=sampler,
     )
     publisher = presence_publisher(parts)
-    shell.also_record = publisher.record
-    if sampler is not None:
-        shell.on_reading = sampler.latest.hear
+    shell.report_to(publisher.record, None if sampler is None else sampler.latest.hear)
     return _Parts(
         engine=engine,
         event_log=event_log,

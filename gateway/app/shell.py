@@ -92,20 +92,20 @@ class StateWriter(Protocol):
 
 
 class Shell:
-    links: Sequence[SensorLink]
-    broker: BrokerConnection
-    journal: JournalWriter
-    state: StateWriter
+    _links: Sequence[SensorLink]
+    _broker: BrokerConnection
+    _journal: JournalWriter
+    _state: StateWriter
 
     def __init__(
         self, engine: Engine, record: Callable[[Effect], None], loop: asyncio.AbstractEventLoop
     ) -> None:
         self.sent: dict[type, int] = {}  # frames, by kind
-        self.groups: Mapping[int, Group] = {}  # by link
-        self.also_record: Callable[[Effect], None] | None = None
-        self.on_reading: Callable[[Reading], object] | None = None  # each, while wanted
+        self._groups: Mapping[int, Group] = {}  # by link
+        self._also_record: Callable[[Effect], None] | None = None
+        self._on_reading: Callable[[Reading], object] | None = None  # each, while wanted
         # Whether there is more in the sockets of the sensors.
-        self.has_unread: Callable[[], bool] = bool
+        self._has_unread: Callable[[], bool] = bool
         self.slow = SlowCallbacks()
         self._engine = engine
         self._record = record
@@ -119,6 +119,31 @@ class Shell:
         self._read_until = 0.0
         self._pauses = pauses.count  # that the engine knows of
         self._stood_still_s = pauses.seconds
+
+    # From the daemon, before the first input: those that in turn need the shell
+
+    def connect_links(
+        self,
+        links: Sequence[SensorLink],
+        groups: Mapping[int, Group],
+        has_unread: Callable[[], bool],
+    ) -> None:
+        """`groups`: by link. `has_unread`: whether there is more in the sockets of the sensors."""
+        self._links, self._groups, self._has_unread = links, groups, has_unread
+
+    def connect_broker(self, broker: BrokerConnection) -> None:
+        self._broker = broker
+
+    def connect_stores(self, journal: JournalWriter, state: StateWriter) -> None:
+        self._journal, self._state = journal, state
+
+    def report_to(
+        self,
+        record: Callable[[Effect], None],
+        on_reading: Callable[[Reading], object] | None,
+    ) -> None:
+        """Others who want what is recorded, and each reading while it is reported."""
+        self._also_record, self._on_reading = record, on_reading
 
     # From the links
 
@@ -154,7 +179,7 @@ class Shell:
 
     def on_room(self) -> None:
         """The broker takes what was written, having taken nothing for a while."""
-        if self._engine.is_congested and self.broker.unsent_bytes <= UNCLOGGED_BYTES:
+        if self._engine.is_congested and self._broker.unsent_bytes <= UNCLOGGED_BYTES:
             at, began = now(), monotonic()
             self._perform(self._engine.uncongested(at), _BROKER, began)
 
@@ -270,14 +295,14 @@ class Shell:
         self._hand_over(work, packets)
         self._send(datagrams)
         if drop_reason is not None:
-            self.broker.drop(drop_reason)
+            self._broker.drop(drop_reason)
         self._set_alarm()
         if monotonic() - began > SLOW_S:  # here, as it is asked after each batch
             self.slow.ended(callback, began)
 
     def _hand_over(self, work: list[JournalWork], packets: list[bytes]) -> None:
         if work:
-            self.journal.perform(work)
+            self._journal.perform(work)
         if packets:
             self._write(packets)
 
@@ -293,7 +318,7 @@ class Shell:
     def _send(self, datagrams: dict[int, list[tuple[bytes, bytes]]]) -> None:
         """`datagrams`: by link."""
         for number, batch in datagrams.items():
-            link = self.links[number]
+            link = self._links[number]
             octets = link.address_bytes
             for address, _ in batch:
                 if len(address) != octets:  # to a node behind a forwarder
@@ -303,28 +328,28 @@ class Shell:
 
     def _keep_or_tell(self, effect: Effect) -> None:
         if type(effect) is Save:
-            self.state.save(effect.change)
+            self._state.save(effect.change)
         elif type(effect) is Broadcast:
             self._broadcast(effect)
         elif type(effect) is ReadingTaken:
-            if self.on_reading is not None:
-                self.on_reading(effect.reading)
+            if self._on_reading is not None:
+                self._on_reading(effect.reading)
         elif type(effect) is WhenSaved:
-            self.state.when_saved(effect.then)
+            self._state.when_saved(effect.then)
         else:
             if type(effect) is UpstreamUp:
-                self.broker.acknowledged()
+                self._broker.acknowledged()
             self._record(effect)
-            if self.also_record is not None:
-                self.also_record(effect)
+            if self._also_record is not None:
+                self._also_record(effect)
 
     def _broadcast(self, effect: Broadcast) -> None:
-        self.groups[effect.link].send(encode(effect.frame), effect.radius)
+        self._groups[effect.link].send(encode(effect.frame), effect.radius)
         self._count([type(effect.frame)])
 
     def _write(self, packets: list[bytes]) -> None:
-        self.broker.write(packets)
-        if self.broker.unsent_bytes > CLOGGED_BYTES:
+        self._broker.write(packets)
+        if self._broker.unsent_bytes > CLOGGED_BYTES:
             self._engine.congested()
 
     # Time
@@ -352,7 +377,7 @@ class Shell:
     def _read_first(self) -> None:
         """What waits in the sockets counts before any timer: once the loop has read them all."""
         self._turns_left -= 1
-        if self._turns_left > 0 or (self.has_unread() and self._loop.time() < self._read_until):
+        if self._turns_left > 0 or (self._has_unread() and self._loop.time() < self._read_until):
             self._reading_first = self._loop.call_soon(self._read_first)
             return
         self._reading_first = None

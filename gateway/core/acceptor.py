@@ -5,7 +5,7 @@ with DISCONNECT. A session begins here, takes the place of another one here, and
 
 Anyone can send CONNECT in the name of any address. So a new client is a caller until its second
 frame (`clients/half_open.py`), and one that is known and comes from another address is in doubt
-there (`session/address_validation.py`). CONNACK to a caller waits for no disk, not even if its
+there (`session/lifecycle.py`). CONNACK to a caller waits for no disk, not even if its
 session is to stay: there is nothing in it yet, and what it is promised later waits for its row.
 
 Limits: those of `clients/admission.py` and `clients/half_open.py`.

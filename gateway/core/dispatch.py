@@ -19,7 +19,7 @@ from gateway.core.events import Output, SessionOutput
 from gateway.core.options import EngineOptions
 from gateway.core.session.outbound import PUBACK_OCTETS
 from gateway.core.session.session import Session
-from gateway.core.values import Peer
+from gateway.core.values import Peer, Reading
 from gateway.frames import (
     Connect,
     Forwarded,
@@ -54,6 +54,7 @@ class Dispatcher:
         self._received = received
         packets_max = options.admission.packets_per_s_max
         self._rate_limit = RateLimit(packets_max) if packets_max else None
+        self._readings = 0  # dispatched, and not counted yet
 
     # In this order, for all that one look at a link brought
 
@@ -71,8 +72,8 @@ class Dispatcher:
 
     def dispatch(
         self, link: int, address: bytes, datagram: bytes, session: Session | None, now: float
-    ) -> Sequence[Output]:
-        """One datagram; `session`: the one at its address."""
+    ) -> Reading | Sequence[Output]:
+        """One datagram; `session`: the one at its address. Nearly all are a reading."""
         if session is not None:
             if len(datagram) <= PUBACK_OCTETS:  # hardly a reading
                 outputs = session.plain_answer(datagram, now)
@@ -81,14 +82,17 @@ class Dispatcher:
                     return outputs
             reading = session.plain(datagram, now)
             if reading is not None:
-                self._count(Publish)
-                return [reading]
+                self._readings += 1
+                return reading
         elif not self._acceptor.admission.may_connect(address, datagram, now):
             return []
         return self._dispatch_frame(Peer(link, address), datagram, session, now)
 
-    def turned_away(self, link: int) -> list[Effect]:
-        """How many datagrams of unknown peers were not looked at."""
+    def ended(self, link: int) -> list[Effect]:
+        """All of them were dispatched; how many of unknown peers were not looked at."""
+        if self._readings:
+            self._received[Publish] = self._received.get(Publish, 0) + self._readings
+            self._readings = 0
         return self._acceptor.admission.turned_away(link)
 
     # One frame
@@ -144,5 +148,9 @@ class Dispatcher:
         outputs: list[Output] = [*effects]
         for address, datagram in datagrams:
             session = self._clients.on_link(link).get(address)
-            outputs += self.dispatch(link, address, datagram, session, now)
+            dispatched = self.dispatch(link, address, datagram, session, now)
+            if isinstance(dispatched, Reading):
+                outputs.append(dispatched)
+            else:
+                outputs += dispatched
         return outputs

@@ -173,10 +173,12 @@ class Engine:
         datagrams, effects = dispatcher.admitted(link, datagrams, now)
         at_link = self.client_table.on_link(link)
         for address, datagram in datagrams:
-            outputs = dispatcher.dispatch(link, address, datagram, at_link.get(address), now)
-            if outputs:
-                effects += self._apply(outputs, now)
-        effects += dispatcher.turned_away(link)
+            dispatched = dispatcher.dispatch(link, address, datagram, at_link.get(address), now)
+            if isinstance(dispatched, Reading):  # nearly always
+                effects += self._take(dispatched, now)
+            else:
+                effects += self._apply(dispatched, now)
+        effects += dispatcher.ended(link)
         return effects
 
     def receive_group(self, link: int, datagrams: Datagrams, now: float) -> list[Effect]:
@@ -333,9 +335,7 @@ class Engine:
                 case Send() | Transmit() | Store() | Dropped():
                     effects.append(output)
                 case Reading():
-                    if self._reports_readings:
-                        effects.append(ReadingTaken(output))
-                    effects += self._apply(self.uplink.take(output, now), now)
+                    effects += self._take(output, now)
                 case ReadingsAcknowledged():
                     effects += self._apply(self.uplink.acknowledged(output.readings, now), now)
                 case Publication():
@@ -409,6 +409,17 @@ class Engine:
                 case _:
                     assert_never(output)
         return effects
+
+    def _take(self, reading: Reading, now: float) -> list[Effect]:
+        """A reading to the uplink."""
+        outputs = self.uplink.take(reading, now)
+        if self._reports_readings:
+            return [ReadingTaken(reading), *self._apply(outputs, now)]
+        if len(outputs) == 1:
+            only = outputs[0]
+            if type(only) is Transmit or type(only) is Store:  # nearly always
+                return [only]
+        return self._apply(outputs, now)
 
     def _apply_session(
         self, session: Session, outputs: Sequence[Output], now: float

@@ -17,7 +17,7 @@ runs its timers first after a pause (uvloop) or reads its sockets first (asyncio
 What that clock is not for:
 - Time stamps, and whatever outlasts this process, are in the time of the machine: `machine_time`.
 - A clock that is extended only moves a client's deadline to where it was. Its last message may have
-  been lost in the full socket, so a client has its full time again (`Presence.deadline`).
+  been lost in the full socket, so a client has its full time again (`SessionLifecycle.deadline`).
 
 Failure cases:
 - Each beat counts, however late it comes: a process that is stopped again and again has timers that

@@ -14,8 +14,8 @@ from gateway.core.engine import Engine
 from gateway.core.mqtt.backlog import Backlog
 from gateway.core.mqtt.publisher import Publisher
 from gateway.core.session.inbound import Inbound
+from gateway.core.session.lifecycle import SessionLifecycle
 from gateway.core.session.outbound import Outbound
-from gateway.core.session.persistence import LastingSession
 from gateway.core.session.session import Session
 from gateway.core.session.topic_registry import TopicRegistry
 from gateway.core.state_records import State
@@ -113,22 +113,22 @@ def topic_ids_of_the_life(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forget_will(monkeypatch: pytest.MonkeyPatch) -> None:
-    restore = LastingSession.restore
+    restore = SessionLifecycle.restore
 
-    def mutant(self: LastingSession, *given: Any, **named: Any) -> None:
+    def mutant(self: SessionLifecycle, *given: Any, **named: Any) -> None:
         restore(self, *given, **named)
         self._will_handshake = None
 
-    monkeypatch.setattr(LastingSession, "restore", mutant)
+    monkeypatch.setattr(SessionLifecycle, "restore", mutant)
 
 
 def forget_goodbye(monkeypatch: pytest.MonkeyPatch) -> None:
-    changed_row = LastingSession._changed_row
+    changed_row = SessionLifecycle._changed_row
 
-    def mutant(self: LastingSession, *given: Any) -> Any:
+    def mutant(self: SessionLifecycle, *given: Any) -> Any:
         return [] if self.state is State.DISCONNECTED else changed_row(self, *given)
 
-    monkeypatch.setattr(LastingSession, "_changed_row", mutant)
+    monkeypatch.setattr(SessionLifecycle, "_changed_row", mutant)
 
 
 def spill_behind_younger(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,10 +20,9 @@ from gateway.core.events import Output
 from gateway.core.mqtt.backlog import Backlog
 from gateway.core.mqtt.inflight import InFlight
 from gateway.core.mqtt.qos_order import QosOrder
-from gateway.core.session.lifecycle import Presence
+from gateway.core.session.lifecycle import SessionLifecycle
 from gateway.core.session.outbound import Outbound
 from gateway.core.session.outbox import PUBCOMP, REGACK, Stage
-from gateway.core.session.sending import Sending
 from gateway.core.session.session import Session
 from gateway.core.state_records import State
 from gateway.core.uplink.indeterminate_writes import IndeterminateWrites
@@ -95,14 +94,14 @@ def commit_sets_no_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def outbox_stops(monkeypatch: pytest.MonkeyPatch) -> None:
-    finish = Sending._finish
+    finish = Outbound._finish
 
-    def mutant(self: Sending, *given: Any) -> list[Output]:
+    def mutant(self: Outbound, *given: Any) -> list[Output]:
         with pytest.MonkeyPatch.context() as meanwhile:
-            meanwhile.setattr(Sending, "_next", lambda *_: [])
+            meanwhile.setattr(Outbound, "_next", lambda *_: [])
             return finish(self, *given)
 
-    monkeypatch.setattr(Sending, "_finish", mutant)
+    monkeypatch.setattr(Outbound, "_finish", mutant)
 
 
 def backlog_always_reads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,12 +129,12 @@ def not_repeated(stage: Stage) -> Patch:
 
 
 def awake_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    until_drained = Presence._until_drained
+    until_drained = SessionLifecycle._until_drained
 
-    def mutant(self: Presence, effects: list[Output], now: float) -> list[Output]:
+    def mutant(self: SessionLifecycle, effects: list[Output], now: float) -> list[Output]:
         return effects if self.state is State.AWAKE else until_drained(self, effects, now)
 
-    monkeypatch.setattr(Presence, "_until_drained", mutant)
+    monkeypatch.setattr(SessionLifecycle, "_until_drained", mutant)
 
 
 def released_unanswered(monkeypatch: pytest.MonkeyPatch) -> None:

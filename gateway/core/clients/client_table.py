@@ -1,7 +1,7 @@
 """The sessions of all clients: by client id, by address, by when each wants time; who is absent.
 
 Addresses are compared raw, per link, so that finding a session costs two dictionary lookups. A
-session whose address is not validated yet (`session/address_validation.py`) is not found there, but
+session whose address is not validated yet (`session/lifecycle.py`) is not found there, but
 by `unvalidated_at`: so the way of a reading need not ask. All timers are in one heap: a session's
 entry may be early (hearing a client only moves its deadline away), never late. Entries that nearer
 ones replaced stay until they are due or too many.

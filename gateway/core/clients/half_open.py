@@ -124,7 +124,7 @@ class HalfOpenClients:
         return [_forgotten(silent[-1], "silent for longer than it declared", len(silent))]
 
     def _deadline(self, caller: HalfOpenClient) -> float:
-        """As that of a client, see `Presence.deadline`."""
+        """As that of a client, see `SessionLifecycle.deadline`."""
         silence_max_s = inf
         if caller.will:
             silence_max_s = self._handshake_s

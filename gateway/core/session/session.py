@@ -25,7 +25,7 @@ from gateway.core.events import Output, UnsubscribeFrom
 from gateway.core.session.inbound import PUBREL_OCTETS
 from gateway.core.session.lifecycle import ABSENT as ABSENT
 from gateway.core.session.lifecycle import LISTENING as LISTENING
-from gateway.core.session.lifecycle import Presence
+from gateway.core.session.lifecycle import SessionLifecycle
 from gateway.core.session.outbound import PUBACK_OCTETS
 from gateway.core.session.states import ENDED, Input
 from gateway.core.session.will import return_code
@@ -63,7 +63,7 @@ CONNECT_HEAD_BYTES = 6
 _ACTIVE = State.ACTIVE
 
 
-class Session(Presence):
+class Session(SessionLifecycle):
     """What a client may say and hear, and when."""
 
     __slots__ = ()

@@ -56,11 +56,11 @@ class Clogging:
         self.engine = Engine(EngineOptions(MqttOptions("gh", 1, "tidegate-gh"), uplink=straight))
         loop = asyncio.get_running_loop()
         self.shell = Shell(self.engine, self._hear, loop)
-        self.shell.links = [NobodyListens()]
+        self.shell.connect_links([NobodyListens()], {}, bool)
         above = Above(on_room=self.shell.on_room)
         above.shell = self.shell
         self.link: BrokerLink = link_to(serving.port, above, certificates=secured)
-        self.shell.broker = self.link
+        self.shell.connect_broker(self.link)
         self.serving = serving
         self.sent = 0
         self.link.start(loop)
