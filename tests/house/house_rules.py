@@ -27,6 +27,7 @@ GENERATED = {
     "docs/configuration.md": "gateway.config.reference",
     "docs/states.svg": "gateway.core.session.states_drawing",
     "docs/conformance.md": "tests.conformance",
+    "docs/structure.svg": "tests.house.structure_drawing",
 }
 LOCKED_EXTRAS = ("demo", "flash", "hil")
 AT_THE_TOP = {
