@@ -10,10 +10,25 @@ from pathlib import Path
 import pytest
 
 from gateway.core.state_records import ClientId
+from gateway.presence.catalogue import Kind, Known
 from gateway.presence.queue import QueueEntry
 from gateway.presence.retained_ledger import BYTES_MAX, FILE, LINES_MAX, RETRY_S, RetainedLedgerFile
+from tests.support.written_before import written_before
 
 TANK = ClientId("tank")
+ÄNN, BOB = ClientId("änn"), ClientId("bob")
+VALUES = (
+    Known("gewächshaus/1", "t", Kind.NUMBER, "Cel"),
+    Known("gewächshaus/1", "door", Kind.TRUTH),
+    Known("gewächshaus/1", "mode", Kind.TEXT),
+)
+# What the revision before has written, and then cleared that of bob.
+WRITTEN_BEFORE = {
+    "tide/gateway": QueueEntry(ClientId("")),
+    "tide/clients/änn": QueueEntry(ÄNN),
+    "tide/clients/bob": QueueEntry(BOB),
+    "homeassistant/device/änn/config": QueueEntry(ÄNN, VALUES),
+}
 
 
 class Clock:
@@ -101,3 +116,20 @@ def test_the_file_does_not_grow_without_end(tmp_path: Path) -> None:
             ledger.told("t" * 1000, entry)
         ledger.flush()
     assert (tmp_path / FILE).stat().st_size <= BYTES_MAX
+
+
+def test_the_list_of_the_revision_before_is_read(tmp_path: Path) -> None:
+    kept = {topic: entry for topic, entry in WRITTEN_BEFORE.items() if entry.client_id != BOB}
+    assert RetainedLedgerFile(written_before(tmp_path, FILE)).load() == kept
+
+
+def test_the_list_is_written_as_the_revision_before_wrote_it(tmp_path: Path) -> None:
+    ledger = RetainedLedgerFile(tmp_path)
+    ledger.begin({})
+    for topic, entry in WRITTEN_BEFORE.items():
+        ledger.told(topic, entry)
+        ledger.flush()
+    ledger.cleared("tide/clients/bob")
+    ledger.flush()
+    before = written_before(tmp_path / "before", FILE)
+    assert (tmp_path / FILE).read_bytes() == (before / FILE).read_bytes()
