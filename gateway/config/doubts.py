@@ -91,7 +91,7 @@ def _about_interfaces(settings: Settings, gathering: Gathering) -> Iterator[str]
 
 
 def _about_ports(settings: Settings, gathering: Gathering) -> Iterator[str]:
-    """Two names of one device; rules know names only, as devices come and go."""
+    """Two names of one device; `cross_checks.py` compares names only, as devices come and go."""
     first_with: dict[str, int] = {}
     for index, line in enumerate(settings.serial):
         if port_server(line.port) is not None:

@@ -33,7 +33,7 @@ class Gathering:
         self.given: dict[KeyPath, Given] = {}
         # The entries of each array of tables that a source gave, by who gave them first.
         self.entries: dict[KeyPath, list[Origin]] = {}
-        # Keys that were given, perhaps under a misspelled name, but not understood: rules about
+        # Keys that were given, perhaps under a misspelled name, but not understood: checks of
         # them would only repeat the complaint. None in it means that nothing is certain.
         self.unclear: set[KeyPath | None] = set()
         self._problems: list[Problem] = []

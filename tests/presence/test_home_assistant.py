@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.notice_keys import BINARY_CLASSES, DEVICE_CLASSES, SENSOR_CLASSES
+from gateway.config.keys import BINARY_CLASSES, DEVICE_CLASSES, SENSOR_CLASSES
 from gateway.presence.catalogue import Kind, Known
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments, ValueOptions
 from gateway.presence.homeassistant.units import MEANINGS
