@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.core.effects import ClientId
 from gateway.presence.availability import Availability
 from gateway.presence.documents import Notice, as_json
+from gateway.presence.entries import LedgerEntry
 from gateway.presence.numbers import PresenceNumbers
 from gateway.presence.topics import Topics
 
@@ -30,23 +30,15 @@ STATE_AGAIN_S = 300.0
 ONLINE = b"online"
 
 
-@dataclass(frozen=True, slots=True)
-class QueueEntry:
-    """Of one topic; without a client id it is the gateway's. `values`: of an announcement."""
-
-    client_id: ClientId
-    values: tuple[Known, ...] = ()
-
-
 class RetainedLedger(Protocol):
     """What is noted of the retained messages that the broker may have (retained_ledger.py)."""
 
     @property
     def error(self) -> str | None: ...  # why something is not noted
 
-    def load(self) -> dict[str, QueueEntry]: ...
-    def begin(self, kept: dict[str, QueueEntry]) -> None: ...
-    def told(self, topic: str, entry: QueueEntry) -> None: ...
+    def load(self) -> dict[str, LedgerEntry]: ...
+    def begin(self, kept: dict[str, LedgerEntry]) -> None: ...
+    def told(self, topic: str, entry: LedgerEntry) -> None: ...
     def cleared(self, topic: str) -> None: ...
     def flush(self) -> bool: ...
 
@@ -75,7 +67,7 @@ class PresenceQueue:
         self._state_at, self._stats_at = inf, 0.0
         self._of_gateway: deque[Notice] = deque()
         self._together: deque[Notice] = deque()  # after a device's forgotten announcement
-        self._kept: dict[str, QueueEntry] = {}  # in the ledger, and not said again yet
+        self._kept: dict[str, LedgerEntry] = {}  # in the ledger, and not said again yet
         # Of announcements and values, by topic: what the ledger has of them in this life.
         self._written: dict[str, tuple[Known, ...]] = {}
         self._stale: OrderedDict[str, None] = OrderedDict()
@@ -228,6 +220,6 @@ class PresenceQueue:
             return
         else:
             self._written[topic] = notice.values
-        entry = QueueEntry(client_id, notice.values)
+        entry = LedgerEntry(client_id, notice.values)
         if self._kept.pop(topic, None) != entry:
             self._ledger.told(topic, entry)

@@ -34,7 +34,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from gateway.core.effects import ClientId
-from gateway.presence.queue import QueueEntry
+from gateway.presence.entries import LedgerEntry
 
 if TYPE_CHECKING:
     from gateway.presence.catalogue import Known
@@ -90,9 +90,9 @@ class RetainedLedgerFile:
             return f"{self._path}: {self._lost} topics were too many to wait for the disk"
         return self._problem
 
-    def load(self) -> dict[str, QueueEntry]:
+    def load(self) -> dict[str, LedgerEntry]:
         """By topic. What is no line of ours is passed over."""
-        found: dict[str, QueueEntry] = {}
+        found: dict[str, LedgerEntry] = {}
         try:
             with self._path.open(encoding="utf-8", errors="replace") as file:
                 for line in file:
@@ -103,7 +103,7 @@ class RetainedLedgerFile:
             self._fail(error)
         return found
 
-    def begin(self, kept: dict[str, QueueEntry]) -> None:
+    def begin(self, kept: dict[str, LedgerEntry]) -> None:
         """Write it anew, with these alone."""
         new = self._path.with_suffix(".new")
         try:
@@ -115,7 +115,7 @@ class RetainedLedgerFile:
         except OSError as error:
             self._fail(error)
 
-    def told(self, topic: str, entry: QueueEntry) -> None:
+    def told(self, topic: str, entry: LedgerEntry) -> None:
         self._note(topic, _written(topic, entry))
 
     def cleared(self, topic: str) -> None:
@@ -194,18 +194,18 @@ def _private(path: str, flags: int) -> int:
     return file
 
 
-def _written(topic: str, entry: QueueEntry) -> str:
+def _written(topic: str, entry: LedgerEntry) -> str:
     values = [[each.topic, each.name, each.kind.value, each.unit] for each in entry.values]
     return f"{json.dumps([topic, entry.client_id, values])}\n"
 
 
-def _read(line: str, found: dict[str, QueueEntry]) -> None:
+def _read(line: str, found: dict[str, LedgerEntry]) -> None:
     try:
         match json.loads(line):
             case [str(topic)]:
                 found.pop(topic, None)
             case [str(topic), str(client_id), [*values]]:
-                found[topic] = QueueEntry(ClientId(client_id), tuple(_values(values)))
+                found[topic] = LedgerEntry(ClientId(client_id), tuple(_values(values)))
     except ValueError:  # torn by a power cut
         return
 

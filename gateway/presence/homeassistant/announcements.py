@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from gateway.core.effects import ClientId
 from gateway.presence.catalogue import Catalogue
 from gateway.presence.documents import Notice, as_json
+from gateway.presence.entries import LedgerEntry
 from gateway.presence.homeassistant.discovery_documents import DiscoveryDocuments
-from gateway.presence.queue import QueueEntry
 from gateway.presence.values import Value
 
 # What a device says, by the topic of its reading.
@@ -43,7 +43,7 @@ class Announcements:
             return (self._announcer.topic_of_gateway,)
         return self._announcer.topic_of(client_id), self._announcer.topics.values(client_id)
 
-    def restore(self, entry: QueueEntry) -> None:
+    def restore(self, entry: LedgerEntry) -> None:
         """What was learned of a device then."""
         self._catalogue.restore({entry.client_id: entry.values})
 
