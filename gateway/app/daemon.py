@@ -196,7 +196,7 @@ class _Parts:
         await self.broker.stop()
         await self.committers.stop(ending)
         self.links.close()
-        await ending.within(self.publisher.noted(), ADMIN_UNTIL_S)
+        await ending.within(self.publisher.flushed(), ADMIN_UNTIL_S)
         if self.admin is not None:
             await ending.within(self.admin.stop(), ADMIN_UNTIL_S)
         self.lag.stop()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gateway.core.effects import ClientId
 
 if TYPE_CHECKING:
-    from gateway.presence.catalogue import Known
+    from gateway.presence.catalogue import KnownValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,4 +18,4 @@ class LedgerEntry:
     """
 
     client_id: ClientId
-    values: tuple[Known, ...] = ()
+    values: tuple[KnownValue, ...] = ()

@@ -27,10 +27,10 @@ def test_while_the_disk_hangs_lines_wait_and_are_written_once_in_order(tmp_path:
     begun: list[Callable[[], None]] = []
     clock = Clock()
     ledger = RetainedLedgerFile(tmp_path, begun.append, clock)
-    ledger.told("a", LedgerEntry(TANK))
+    ledger.published("a", LedgerEntry(TANK))
     assert ledger.flush()
     for number in range(1000):
-        ledger.told(f"b{number % 3}", LedgerEntry(TANK))
+        ledger.published(f"b{number % 3}", LedgerEntry(TANK))
         ledger.cleared("a")
         assert ledger.flush(), "one batch at a time"
     assert len(begun) == 1
@@ -54,10 +54,10 @@ def test_what_a_failing_disk_did_not_take_is_written_when_it_does_again(
     clock = Clock()
     (tmp_path / FILE).mkdir()
     ledger = RetainedLedgerFile(tmp_path, now=clock)
-    ledger.told("a", LedgerEntry(TANK))
+    ledger.published("a", LedgerEntry(TANK))
     ledger.flush()
     (tmp_path / FILE).rmdir()
-    ledger.told("b", LedgerEntry(TANK))
+    ledger.published("b", LedgerEntry(TANK))
     ledger.cleared("a")
     ledger.flush()
     assert not (tmp_path / FILE).exists(), "it is not tried in each beat"
@@ -71,8 +71,8 @@ def test_what_a_failing_disk_did_not_take_is_written_when_it_does_again(
 def test_topics_beyond_what_may_wait_are_counted(tmp_path: Path) -> None:
     ledger = RetainedLedgerFile(tmp_path, lambda _work: None)
     for number in range(LINES_MAX + 7):
-        ledger.told(f"t{number}", LedgerEntry(TANK))
-    ledger.told("t0", LedgerEntry(TANK))
+        ledger.published(f"t{number}", LedgerEntry(TANK))
+    ledger.published("t0", LedgerEntry(TANK))
     assert ledger.error == f"{tmp_path / FILE}: 7 topics were too many to wait for the disk"
 
 
@@ -84,7 +84,7 @@ def test_nobody_else_reads_it_whatever_the_umask(tmp_path: Path, umask: int) -> 
     try:
         for folder in (tmp_path, tmp_path / "old"):
             ledger = RetainedLedgerFile(folder)
-            ledger.told("a", LedgerEntry(TANK))
+            ledger.published("a", LedgerEntry(TANK))
             ledger.flush()
             assert (folder / FILE).stat().st_mode & 0o777 == 0o600
             ledger.begin({"a": LedgerEntry(TANK)})
@@ -98,6 +98,6 @@ def test_the_file_does_not_grow_without_end(tmp_path: Path) -> None:
     entry = LedgerEntry(TANK)
     for _ in range(200):
         for _ in range(1000):
-            ledger.told("t" * 1000, entry)
+            ledger.published("t" * 1000, entry)
         ledger.flush()
     assert (tmp_path / FILE).stat().st_size <= BYTES_MAX

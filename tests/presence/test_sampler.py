@@ -25,7 +25,7 @@ class Second:
 
     @property
     def heard(self) -> int:
-        return sum(strand.count for strand in self.latest.of("well"))
+        return sum(series.count for series in self.latest.of("well"))
 
 
 def test_few_readings_are_heard_though_nobody_looks() -> None:
@@ -33,7 +33,7 @@ def test_few_readings_are_heard_though_nobody_looks() -> None:
     second.passes(5)
     second.passes(FEW_PER_S - 1)
     assert second.heard == FEW_PER_S + 4
-    assert list(second.latest.of("well")[0].series[""]) == [5.0, FEW_PER_S + 4.0]
+    assert list(second.latest.of("well")[0].points[""]) == [5.0, FEW_PER_S + 4.0]
 
 
 def test_many_readings_are_heard_one_second_of_some_while_nobody_looks() -> None:
@@ -49,10 +49,10 @@ def test_all_are_heard_from_the_moment_that_somebody_looks() -> None:
     second.passes(FEW_PER_S)
     second.passes(FEW_PER_S)
     before = second.heard
-    second.sampler.looked_at(1)
+    second.sampler.pages_open(1)
     second.passes(FEW_PER_S)
     assert second.heard == before + FEW_PER_S
-    second.sampler.looked_at(0)
+    second.sampler.pages_open(0)
     second.passes(0)
     second.passes(5)
     assert second.heard == before + FEW_PER_S + 5
@@ -63,5 +63,5 @@ def test_unheard_readings_go_through_the_very_method_that_they_did_before() -> N
     engine = second.bench.engine
     second.passes(FEW_PER_S)
     assert engine._take == engine.uplink.take, "no step more for a reading"
-    second.sampler.looked_at(1)
+    second.sampler.pages_open(1)
     assert engine._take != engine.uplink.take

@@ -109,7 +109,7 @@ def said(state: Path, *topics: str) -> None:
         if topic.startswith("-"):
             ledger.cleared(topic[1:])
         else:
-            ledger.told(topic, LedgerEntry(ClientId(topic)))
+            ledger.published(topic, LedgerEntry(ClientId(topic)))
     ledger.flush()
 
 
