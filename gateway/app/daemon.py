@@ -265,16 +265,16 @@ async def _serve(
     check = blocking_check(os.environ)
     parts.shell.restore(stores.folder.saved, *stores.readings())
     parts.keep_house()
-    told = asyncio.Event()
-    loop.add_signal_handler(signal.SIGTERM, ending.told, told.set)
+    stop_requested = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, ending.on_signal, stop_requested.set)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as for `gateway &` in a script
-        loop.add_signal_handler(signal.SIGINT, ending.told, told.set)
+        loop.add_signal_handler(signal.SIGINT, ending.on_signal, stop_requested.set)
     try:
         await parts.start(loop)
         settle()
         if check is not None:
             check.arm()
-        await _until_told(told, loop, parts, supervision)
+        await _until_stopped(stop_requested, loop, parts, supervision)
     except (LinkError, AdminError) as error:
         log.error("%s", error)
         code = ExitCode.UNAVAILABLE
@@ -284,7 +284,7 @@ async def _serve(
         if check is not None:
             check.disarm()
         if ending.is_overdue:
-            ending.leave(code, "not all of it has ended")
+            ending.exit_now(code, "not all of it has ended")
     if code is ExitCode.OK:
         log.info("stopped")
     return code
@@ -468,20 +468,20 @@ def _client_queries(settings: Settings, engine: Engine, links: SensorLinks) -> C
     )
 
 
-async def _until_told(
-    told: asyncio.Event,
+async def _until_stopped(
+    stop_requested: asyncio.Event,
     loop: asyncio.AbstractEventLoop,
     parts: _Parts,
     supervision: Supervision,
 ) -> None:
-    loop.add_signal_handler(signal.SIGHUP, supervision.hung_up, told.set)
+    loop.add_signal_handler(signal.SIGHUP, supervision.on_hangup, stop_requested.set)
     supervision.started()
     parts.heartbeat.start(loop)
-    while not told.is_set():
+    while not stop_requested.is_set():
         began = time.monotonic()
         parts.keep_house()
         supervision.beat()
         parts.shell.slow.ended(Callback.HOUSEKEEPING, began)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HOUSEKEEPING_S):
-                await told.wait()
+                await stop_requested.wait()

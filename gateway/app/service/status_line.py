@@ -1,4 +1,4 @@
-"""How the gateway is, in one line for `systemctl status`: cheap to make with 100,000 sensors."""
+"""The state of the gateway in one line for `systemctl status`, cheap to make at any size."""
 
 from __future__ import annotations
 
