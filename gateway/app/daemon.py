@@ -48,7 +48,7 @@ from gateway.app.shell import Shell
 from gateway.app.stores import Committers, Stores, open_stores
 from gateway.app.watch import Watch
 from gateway.config import Configuration, HostPort
-from gateway.config.regular_file import looked_at
+from gateway.config.regular_file import last_opened
 from gateway.config.settings import Settings, UpstreamSettings
 from gateway.core.engine import Engine, EngineOptions
 from gateway.host.compiled import Form
@@ -95,7 +95,7 @@ def serve(
         log.debug("%d files may be open (RLIMIT_NOFILE)", provide(settings))
         credentials = within(READ_S_MAX, lambda: read_credentials(settings), "credentials")
     except OverdueError:
-        log.error("%s could not be read within %.0f s", looked_at(), READ_S_MAX)
+        log.error("%s could not be read within %.0f s", last_opened(), READ_S_MAX)
         return ExitCode.UNAVAILABLE  # a supervisor tries again
     except LimitError as error:
         log.error("%s", error)

@@ -1,5 +1,5 @@
 """Checks between keys: values that fit alone and contradict each other. What only looks unintended
-is in `doubts.py`.
+is in `warnings.py`.
 
 A check reads only keys that were read without a problem. A misspelled or bad value would otherwise
 be reported twice, the second time as something that the operator never wrote.
@@ -68,7 +68,7 @@ def _check_name(settings: Settings, gathering: Gathering) -> None:
         f"expected another name than {quoted(NAME_OF_RECEIPTS)}: what is ingested is told to all "
         f"gateways below tidegate/{NAME_OF_RECEIPTS}/"
     )
-    gathering.complain(given.origin, path, message)
+    gathering.add_problem(given.origin, path, message)
 
 
 def _check_needs(settings: Settings, gathering: Gathering) -> None:
@@ -79,11 +79,11 @@ def _check_needs(settings: Settings, gathering: Gathering) -> None:
             continue
         path, needed = (*table, key.name), (*table, key.needs)
         if key.needs and needed not in gathering.given and needed not in gathering.unclear:
-            gathering.complain(given.origin, path, f"expected {dotted(needed)} beside it")
+            gathering.add_problem(given.origin, path, f"expected {dotted(needed)} beside it")
         url = (*table, "url")
         if key.needs_tls and not settings.upstream.tls and url not in gathering.unclear:
             message = "expected an upstream.url with mqtts:// beside it, as mqtt:// has no TLS"
-            gathering.complain(given.origin, path, message)
+            gathering.add_problem(given.origin, path, message)
 
 
 def _check_at_least(settings: Settings, gathering: Gathering) -> None:
@@ -95,10 +95,10 @@ def _check_at_least(settings: Settings, gathering: Gathering) -> None:
             continue
         if large in gathering.given:
             message = f"expected at least {dotted(small)} ({least:g}), got {most:g}"
-            gathering.complain(gathering.given[large].origin, large, message)
+            gathering.add_problem(gathering.given[large].origin, large, message)
         else:
             message = f"expected at most {dotted(large)} ({most:g}), got {least:g}"
-            gathering.complain(gathering.given[small].origin, small, message)
+            gathering.add_problem(gathering.given[small].origin, small, message)
 
 
 def _number(settings: Settings, path: KeyPath) -> float:
@@ -121,7 +121,7 @@ def _check_segments(settings: Settings, gathering: Gathering) -> None:
             f"expected at least {least} bytes, {JOURNAL_PER_READING_MIN} times the largest reading "
             f"(limits.payload_bytes_max and topic_bytes_max), got {settings.journal.size_max_bytes}"
         )
-        gathering.complain(given.origin, path, message)
+        gathering.add_problem(given.origin, path, message)
 
 
 def _check_keeping(settings: Settings, gathering: Gathering) -> None:
@@ -137,7 +137,7 @@ def _check_keeping(settings: Settings, gathering: Gathering) -> None:
         unclear = {path, (*table, "acknowledge"), ("journal", "acknowledge")}
         if keeps and acknowledge == "upstream" and not unclear & gathering.unclear:
             message = 'expected acknowledge = "auto" or "journal" beside it, got "upstream"'
-            gathering.complain(gathering.given[path].origin, path, message)
+            gathering.add_problem(gathering.given[path].origin, path, message)
 
 
 def _is_udp_clear(settings: Settings, gathering: Gathering) -> bool:
@@ -154,11 +154,11 @@ def _is_udp_clear(settings: Settings, gathering: Gathering) -> bool:
             message = (
                 "expected an address and a port, as there are several [[udp]]; or leave it out"
             )
-            gathering.complain(given.origin, path, message)
+            gathering.add_problem(given.origin, path, message)
             return False
         if not settings.serial and ("serial",) not in gathering.unclear:
             message = "expected an address and a port, or a [[serial]] beside it, as no sensor "
-            gathering.complain(given.origin, path, message + "could reach the gateway")
+            gathering.add_problem(given.origin, path, message + "could reach the gateway")
     return True
 
 
@@ -177,7 +177,7 @@ def _check_listeners(settings: Settings, gathering: Gathering) -> None:
                     f"{quoted(str(listener.listen))} beside udp.{earlier}.listen "
                     f"{quoted(str(address))}"
                 )
-                gathering.complain(origin, path, message)
+                gathering.add_problem(origin, path, message)
                 break
         seen.append((index, listener.listen))
 
@@ -201,27 +201,27 @@ def _check_groups(settings: Settings, gathering: Gathering) -> None:
 
 
 def _check_group(udp: UdpSettings, entry: KeyPath, gathering: Gathering) -> None:
-    def complain(name: str, message: str) -> None:
+    def add_problem(name: str, message: str) -> None:
         path = (*entry, name)
-        gathering.complain(gathering.given[path].origin, path, message)
+        gathering.add_problem(gathering.given[path].origin, path, message)
 
     group, interface = udp.multicast, udp.multicast_interface
     if group is None:
         if interface is not None:
-            complain("multicast_interface", f"expected udp.{entry[1]}.multicast beside it")
+            add_problem("multicast_interface", f"expected udp.{entry[1]}.multicast beside it")
         return
     version = _ip_version(group.host)
     if _ip_version(udp.listen.host) != version:
         message = f"expected a group of the IP version of listen {quoted(str(udp.listen))}"
-        complain("multicast", f"{message}, got {quoted(str(group))}")
+        add_problem("multicast", f"{message}, got {quoted(str(group))}")
     elif interface is None and _is_of_one_link(group.host):
-        complain(
+        add_problem(
             "multicast",
             f"expected udp.{entry[1]}.multicast_interface beside it, as "
             f"{quoted(str(group))} is another group on each interface",
         )
     elif interface is not None and is_address(interface) and _ip_version(interface) != version:
-        complain(
+        add_problem(
             "multicast_interface",
             f"expected a name or an IPv{version} address, got {quoted(interface)}",
         )
@@ -248,7 +248,7 @@ def _check_group_uses(settings: Settings, gathering: Gathering) -> None:
         path: KeyPath = ("discovery", name)
         if is_used and path in gathering.given:
             message = "expected udp.0.multicast beside it, as no group is heard without"
-            gathering.complain(gathering.given[path].origin, path, message)
+            gathering.add_problem(gathering.given[path].origin, path, message)
 
 
 def _check_serial_ports(settings: Settings, gathering: Gathering) -> None:
@@ -261,12 +261,12 @@ def _check_serial_ports(settings: Settings, gathering: Gathering) -> None:
         given = gathering.given.get((*entry, "port"))
         if given is None:
             message = 'expected a port, such as port = "/dev/serial/by-id/usb-..."'
-            gathering.complain(origin, entry, message)
+            gathering.add_problem(origin, entry, message)
             continue
         earlier = first_with.setdefault(line.port, index)
         if earlier != index:
             message = f"expected a port of its own, got {shown(line.port)}, as serial.{earlier} has"
-            gathering.complain(given.origin, (*entry, "port"), message)
+            gathering.add_problem(given.origin, (*entry, "port"), message)
         _check_serial_pace(line, entry, gathering)
 
 
@@ -274,13 +274,13 @@ def _check_serial_pace(line: SerialSettings, entry: KeyPath, gathering: Gatherin
     path = (*entry, "burst_bytes_max")
     if line.burst_bytes_max and not line.frame_gap_ms:
         message = f"expected serial.{entry[1]}.frame_gap_ms beside it, the pause after each burst"
-        gathering.complain(gathering.given[path].origin, path, message)
+        gathering.add_problem(gathering.given[path].origin, path, message)
     elif line.burst_bytes_max and line.framing == "raw" and line.frame_gap_ms >= line.gap_ms:
         message = (
             f"expected a frame_gap_ms below gap_ms ({line.gap_ms:g}) beside it, as a pause of that "
             f"length ends a message with framing {quoted(line.framing)}"
         )
-        gathering.complain(gathering.given[path].origin, path, message)
+        gathering.add_problem(gathering.given[path].origin, path, message)
 
 
 def _check_predefined_topics(settings: Settings, gathering: Gathering) -> None:
@@ -299,12 +299,12 @@ def _check_ids(
         if topic.count("/") >= TOPIC_LEVELS_MAX:
             path = (*table, topic)
             message = f"expected at most {TOPIC_LEVELS_MAX} levels, got {topic.count('/') + 1}"
-            gathering.complain(gathering.given[path].origin, path, message)
+            gathering.add_problem(gathering.given[path].origin, path, message)
         other = topic_of.setdefault(topic_id, topic)
         if other != topic:
             path = (*table, topic)
             message = f"expected an id of its own, got {topic_id}, which is {shown(other)}"
-            gathering.complain(gathering.given[path].origin, path, message)
+            gathering.add_problem(gathering.given[path].origin, path, message)
     return topic_of
 
 
@@ -316,7 +316,7 @@ def _check_client_ids(settings: Settings, gathering: Gathering) -> None:
             topic = next(iter(client.predefined_topics))
             message = f"expected a client id of at most mqtt_sn.client_id_bytes_max ({length_max})"
             origin = gathering.given[(*path, "predefined_topics", topic)].origin
-            gathering.complain(origin, path, message)
+            gathering.add_problem(origin, path, message)
 
 
 def _check_prefix(settings: Settings, gathering: Gathering) -> None:
@@ -324,7 +324,7 @@ def _check_prefix(settings: Settings, gathering: Gathering) -> None:
     if levels > PREFIX_LEVELS_MAX:
         path: KeyPath = ("upstream", "topic_prefix")
         message = f"expected at most {PREFIX_LEVELS_MAX} levels, got {levels}"
-        gathering.complain(gathering.given[path].origin, path, message)
+        gathering.add_problem(gathering.given[path].origin, path, message)
 
 
 def _check_topic_filters(settings: Settings, gathering: Gathering) -> None:
@@ -336,10 +336,10 @@ def _check_topic_filters(settings: Settings, gathering: Gathering) -> None:
         if unclear:
             continue
         if "filter" not in named:
-            gathering.complain(origin, entry, 'expected a filter, such as filter = "alarm/#"')
+            gathering.add_problem(origin, entry, 'expected a filter, such as filter = "alarm/#"')
         elif not named & set(PER_TOPIC):
             message = f"expected one or more of {', '.join(PER_TOPIC)} beside its filter"
-            gathering.complain(origin, entry, message)
+            gathering.add_problem(origin, entry, message)
 
 
 def _check_home_assistant(settings: Settings, gathering: Gathering) -> None:
@@ -349,11 +349,13 @@ def _check_home_assistant(settings: Settings, gathering: Gathering) -> None:
         message = "expected presence.clients = true beside it, by which Home Assistant knows who "
         message += "is there"
         if clients not in gathering.unclear:
-            gathering.complain(gathering.given[enable].origin, enable, message)
+            gathering.add_problem(gathering.given[enable].origin, enable, message)
     for index in range(len(settings.home_assistant_value)):
         entry: KeyPath = ("home_assistant_value", index)
         if any(path is not None and path[:2] == entry for path in gathering.unclear):
             continue
         if (*entry, "name") not in gathering.given:
             origin = gathering.entries[("home_assistant_value",)][index]
-            gathering.complain(origin, entry, 'expected the name of a value, such as name = "co2"')
+            gathering.add_problem(
+                origin, entry, 'expected the name of a value, such as name = "co2"'
+            )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway.config import cross_checks, doubts
+from gateway.config import cross_checks
 from gateway.config.assignments import gather_environment, gather_overrides
 from gateway.config.files import gather_file, gather_table
 from gateway.config.gathering import Gathering
@@ -40,6 +40,7 @@ from gateway.config.settings import (
     client_id_for,
 )
 from gateway.config.spelling import KeyPath, dotted
+from gateway.config.warnings import find_warnings
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def load(
     gathering.raise_problems()
     return Configuration(
         settings=settings,
-        warnings=tuple(doubts.doubts(settings, gathering)),
+        warnings=tuple(find_warnings(settings, gathering)),
         origins={dotted(key): given.origin for key, given in gathering.given.items()},
     )
 

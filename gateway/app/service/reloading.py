@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from gateway.app.credentials import Credentials, read_credentials
 from gateway.app.service.reload import Change, changes, in_force, is_at_once
 from gateway.config import ConfigError, Configuration
-from gateway.config.regular_file import looked_at
+from gateway.config.regular_file import last_opened
 from gateway.host.side_thread import BusyError, NoThreadError, OverdueError, SideThread
 from gateway.transports.errors import LinkError
 
@@ -165,7 +165,7 @@ class Reloading:
 
 
 def _file() -> str:
-    path = looked_at()
+    path = last_opened()
     return "the configuration" if path is None else str(path)
 
 
